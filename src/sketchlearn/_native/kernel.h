@@ -1,0 +1,69 @@
+// What one instruction set offers: a table of functions over blocks of packed rows.
+#pragma once
+#include <cstdint>
+#include <utility>
+
+namespace sketchlearn {
+
+enum class Wave : int {
+  exponential, cosine, square, square_real, sawtooth, sawtooth_real, triangle, triangle_real,
+  harmonics, harmonics_real, quadratic, phase,
+};
+
+// Fourier coefficients of a wave given by them: (a_1, b_1, a_2, b_2, ...) of each part, times 2^20.
+struct Series {
+  const float* coefficients = nullptr;
+  int64_t length = 0;
+};
+
+// Where the integers of a block go: added up into `sums`, added up with `weights`, or written row by row to `rows`.
+// Column j of part p is found at offset p * part_stride + j.
+struct Sink {
+  int64_t* sums = nullptr;
+  const int64_t* weights = nullptr;
+  int32_t* rows = nullptr;
+  int64_t row_stride = 0;
+  int64_t part_stride = 0;
+};
+
+struct Block {
+  const float* rows;  // centred; panels of tile_rows rows (dense), or row by row (structured)
+  int count;          // at most kBlockRows
+  int64_t n_features;
+};
+
+struct DenseWeights {
+  const float* panels;  // [panel][feature][tile_columns], in turns, zero beyond n_columns
+  const float* dither;  // one per column, zero padded like the panels
+  int64_t n_columns;
+};
+
+struct StructuredWeights {
+  const float* signs;    // [block][3][size]
+  const float* radii;    // [block][size], in turns; includes the transforms' normalisation
+  const float* dither;   // [block][size]
+  int64_t size, n_columns;
+};
+
+constexpr int kBlockRows = 192;          // a multiple of every tile's rows
+constexpr int64_t kSmallestTransform = 32;  // a structured block has at least this size
+
+struct Kernel {
+  const char* name;
+  int tile_rows, tile_columns;
+  int (*parts)(Wave);
+  void (*dense)(const Block&, const DenseWeights&, Wave, const Series&, const Sink&, float* scratch);
+  // scratch: kStructuredRows * size floats
+  void (*structured)(const Block&, const StructuredWeights&, Wave, const Series&, const Sink&, float* scratch);
+  // rows: y in [-1, 1] row by row; sums: d first moments, then the lower triangle of the second ones, times 2^30
+  void (*moments)(const double* rows, int64_t count, int64_t d, const int64_t* weights, int64_t* sums);
+};
+
+constexpr int kStructuredRows = 8;
+
+const Kernel* portable_kernel();
+const Kernel* neon_kernel();
+const Kernel* avx2_kernel();
+const Kernel* avx512_kernel();
+
+}  // namespace sketchlearn

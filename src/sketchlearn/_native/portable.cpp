@@ -1,0 +1,15 @@
+// The kernel for portable C++: fused multiply-adds by fmaf, whatever the machine.
+#include "kernel.h"
+
+namespace sketchlearn {
+namespace {
+#include "simd.h"
+#include "waves.h"
+#include "kernel_body.h"
+
+constexpr Kernel kernel = make_kernel("portable");
+}  // namespace
+
+const Kernel* portable_kernel() { return &kernel; }
+
+}  // namespace sketchlearn

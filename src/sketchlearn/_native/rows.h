@@ -1,0 +1,56 @@
+// Rows as they lie in memory, and how one becomes centred float32 values.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace sketchlearn {
+
+// A two-dimensional array of float32 or float64; strides in elements.
+struct Rows {
+  const void* data;
+  int64_t count, n_features, row_stride, column_stride;
+  bool is_double;
+};
+
+// What a row may be: each |x - center| at most `limit`, and the Euclidean length at most `radius` (infinity: any).
+struct Domain {
+  const float* center;
+  double limit, radius;
+};
+
+template <class T>
+inline bool centre_row(const Rows& rows, int64_t i, const Domain& domain, float* out) {
+  const T* x = static_cast<const T*>(rows.data) + i * rows.row_stride;
+  bool inside = true;
+  for (int64_t k = 0; k < rows.n_features; k++) {
+    const T v = x[k * rows.column_stride] - static_cast<T>(domain.center[k]);
+    const bool near = std::fabs(v) <= static_cast<T>(domain.limit);  // false for NaN
+    inside &= near;
+    out[k] = near ? static_cast<float>(v) : 0.0f;
+  }
+  if (std::isinf(domain.radius)) return inside;
+  double square = 0.0;
+  for (int64_t k = 0; k < rows.n_features; k++) square += static_cast<double>(out[k]) * static_cast<double>(out[k]);
+  return inside && square <= domain.radius * domain.radius;
+}
+
+// Writes row i, centred, to out[0 .. n_features); false if the row is outside the domain.
+inline bool centre(const Rows& rows, int64_t i, const Domain& domain, float* out) {
+  return rows.is_double ? centre_row<double>(rows, i, domain, out) : centre_row<float>(rows, i, domain, out);
+}
+
+// The group of frequencies that a centred row contributes to: a hash of its values (with -0 as +0).
+inline int64_t group_of(const float* row, int64_t n_features, uint64_t key, int64_t n_groups) {
+  uint64_t hash = key;
+  for (int64_t k = 0; k < n_features; k++) {
+    const float value = row[k] + 0.0f;
+    uint32_t word;
+    std::memcpy(&word, &value, sizeof word);
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 32;
+  }
+  return static_cast<int64_t>(((hash & 0xffffffffu) * static_cast<uint64_t>(n_groups)) >> 32);
+}
+
+}  // namespace sketchlearn
