@@ -131,6 +131,7 @@ int64_t moments(const std::string& kernel, const Array& x, const Doubles& center
 }  // namespace
 
 NB_MODULE(_native, m) {
+  nb::set_leak_warnings(false);  // operators that live until the interpreter ends keep their plans
   m.def("kernels", [] {
     std::vector<std::string> names;
     for (const Kernel* kernel : available_kernels()) names.emplace_back(kernel->name);

@@ -85,7 +85,7 @@ struct Square {
   }
 };
 
-// 2u, and the same a quarter turn later, u being t's distance from the nearest integer.
+// 2u, and the same a quarter turn later, u being t's distance from the nearest integer: -1 at the jump, so exactly periodic.
 template <int Parts>
 struct Sawtooth {
   static constexpr int parts = Parts;
@@ -93,7 +93,7 @@ struct Sawtooth {
   static inline Floats shifted(Floats t, Floats dither) { return t + dither; }
   static constexpr uint32_t bias = kRoundBits;
   static inline void eval(Floats t, const Addends& k, const Series&, Bits& re, Bits& im) {
-    const Floats u = t - nearest(t);
+    const Floats near = t - nearest(t), u = near + choose_if_below(near, 0.5f, 0.0f, -1.0f);
     re = bits(fma(u, pack(2.0f * kUnit), k[kZero]));
     const Floats later = u + choose_if_below(u, -0.25f, 0.75f, -0.25f);
     if (Parts == 2) im = bits(fma(later, pack(2.0f * kUnit), k[kZero]));

@@ -1,0 +1,49 @@
+# Each target makes what it needs, in .venv, from a fresh clone.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+NATIVE := $(wildcard src/sketchlearn/_native/*) CMakeLists.txt pyproject.toml
+
+.PHONY: demo test lint sanitize exhaustive memory benchmark clean
+
+demo: .venv/installed
+	$(BIN)/sketchlearn demo
+
+test: .venv/installed-test
+	$(BIN)/python -m pytest src tests
+
+lint: .venv/installed-lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# The kernels' tests under AddressSanitizer and UndefinedBehaviorSanitizer.
+sanitize: .venv/installed-test
+	$(BIN)/python tests/native/sanitize.py
+
+# Every float32 phase of a turn, through every wave: minutes.
+exhaustive: .venv/installed-test
+	$(BIN)/python tests/native/exhaustive.py
+
+# A stream of 1e8 rows: minutes.
+memory: .venv/installed
+	$(BIN)/python benchmarks/memory.py
+
+benchmark: .venv/installed-benchmark
+	$(BIN)/python benchmarks/sketching.py
+
+clean:
+	rm -rf .venv build
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sketchlearn needs Python 3.11 or later")'
+	$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/python $(NATIVE)
+	$(PIP) -e .
+	touch $@
+
+.venv/installed-%: .venv/installed
+	$(PIP) -e '.[$*]'
+	touch $@

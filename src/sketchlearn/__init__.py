@@ -1,0 +1,35 @@
+"""Learn from data that you saw once.
+
+A dataset of any size becomes a small sketch, the exact sum of a random feature vector per record. Sketches add,
+subtract and travel; models are learned from the sketch alone.
+"""
+
+from sketchlearn import frequencies, waves
+from sketchlearn.container import FormatError
+from sketchlearn.files import load, merge
+from sketchlearn.operators import (
+    Concatenated,
+    FourierFeatures,
+    Operator,
+    QuadraticFeatures,
+    SecondMoments,
+    concatenate,
+)
+from sketchlearn.sketch import Sketch
+from sketchlearn.version import __version__
+
+__all__ = [
+    "Concatenated",
+    "FormatError",
+    "FourierFeatures",
+    "Operator",
+    "QuadraticFeatures",
+    "SecondMoments",
+    "Sketch",
+    "__version__",
+    "concatenate",
+    "frequencies",
+    "load",
+    "merge",
+    "waves",
+]

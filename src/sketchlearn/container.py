@@ -1,0 +1,87 @@
+"""The container of saved sketches: a safetensors file with one JSON entry and a digest of every byte.
+
+Nothing in it is executed. docs/file-format.md describes it for readers in other languages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+FORMAT = 1
+ENTRY = "sketchlearn"
+_BLANK = "0" * 64
+
+
+class FormatError(ValueError):
+    """A file is not what it should be."""
+
+
+def pack(sums: NDArray[np.int64], description: dict[str, Any]) -> bytes:
+    """The bytes of a file: integers, and a JSON object about them."""
+    entry = json.dumps({"digest": _BLANK, "format": FORMAT, **description}, sort_keys=True, separators=(",", ":"))
+    data = save_tensors({"sums": np.ascontiguousarray(sums, dtype="<i8")}, metadata={ENTRY: entry})
+    return data.replace(_BLANK.encode(), hashlib.sha256(data).hexdigest().encode(), 1)
+
+
+def unpack(data: bytes) -> tuple[NDArray[np.int64], dict[str, Any]]:
+    """What `pack` packed, every byte checked."""
+    try:
+        tensors = load_tensors(data)
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        description = json.loads(header["__metadata__"][ENTRY])
+        number, digest = description["format"], description["digest"]
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError):
+        raise FormatError("not a sketchlearn file, or a damaged one") from None
+    if isinstance(number, int) and number > FORMAT:
+        raise FormatError(
+            f"format {number} is newer than this version of sketchlearn reads ({FORMAT}): upgrade sketchlearn"
+        )
+    if not isinstance(digest, str) or len(digest) != 64:
+        raise FormatError("damaged: it has no digest")
+    if hashlib.sha256(data.replace(digest.encode(), _BLANK.encode(), 1)).hexdigest() != digest:
+        raise FormatError("damaged: the digest does not match")
+    sums = tensors.get("sums")
+    if number != FORMAT or len(tensors) != 1 or sums is None or sums.dtype != np.int64 or sums.ndim != 1:
+        raise FormatError("not a sketchlearn file of a format that exists")
+    return sums, description
+
+
+def write(path: str | os.PathLike[str], data: bytes) -> None:
+    """Writes a file so that, whatever happens, either all of it is there or what was there before."""
+    target = Path(path)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+    if os.name == "posix":
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,15 @@
+"""Laws of the random frequencies: how long they are; their directions are uniform.
+
+Every law takes a `scale`, in the units of the data, that means the same in all of them: the mean square length of a
+frequency is n_features / scale^2 (for Cauchy, which has no mean, the median).
+"""
+
+from sketchlearn.frequencies.adapted_radius import AdaptedRadius
+from sketchlearn.frequencies.cauchy import Cauchy
+from sketchlearn.frequencies.folded_gaussian import FoldedGaussian
+from sketchlearn.frequencies.gaussian import Gaussian
+from sketchlearn.frequencies.law import Law
+from sketchlearn.frequencies.mixture import Mixture
+from sketchlearn.frequencies.weighted import Weighted
+
+__all__ = ["AdaptedRadius", "Cauchy", "FoldedGaussian", "Gaussian", "Law", "Mixture", "Weighted"]

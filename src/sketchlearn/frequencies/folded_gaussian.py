@@ -1,0 +1,23 @@
+"""The folded Gaussian law, with many short frequencies in any dimension."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sketchlearn.frequencies.law import ScaledLaw
+from sketchlearn.randomness import Floats, Stream
+
+
+@dataclass(frozen=True)
+class FoldedGaussian(ScaledLaw):
+    """|omega| is half-normal (Keriven et al. 2018).
+
+    >>> FoldedGaussian(scale=2.0).radii(4, 2, Stream(0, "example")).shape
+    (2,)
+    """
+
+    def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
+        return np.abs(stream.normal(n_frequencies)) * (math.sqrt(n_features) / self.scale)

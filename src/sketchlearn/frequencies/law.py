@@ -1,0 +1,39 @@
+"""What every law of frequencies offers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from sketchlearn.randomness import Floats, Stream, lengths
+from sketchlearn.values import Value, positive
+
+
+class Law(Value, ABC):
+    """A rotation-invariant law of frequencies, in radians per unit of the data."""
+
+    @abstractmethod
+    def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
+        """Random lengths of frequencies."""
+
+    def draw(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
+        """Random frequencies, one per column: shape (n_features, n_frequencies)."""
+        vectors = stream.normal(n_features * n_frequencies).reshape(n_features, n_frequencies)
+        return vectors * (self.radii(n_features, n_frequencies, stream) / lengths(vectors))
+
+    def weights(self, n_features: int, radii: Floats) -> Floats:
+        """The factor of each feature, given the lengths of the frequencies: 1 except in the weighted law."""
+        del n_features
+        return np.ones_like(radii)
+
+
+@dataclass(frozen=True)
+class ScaledLaw(Law):
+    """A law with one scale, in the units of the data."""
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", positive("scale", self.scale))

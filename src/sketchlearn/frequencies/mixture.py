@@ -1,0 +1,45 @@
+"""Several laws at once, for data with structure at several scales."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sketchlearn.frequencies.law import Law
+from sketchlearn.frequencies.weighted import Weighted
+from sketchlearn.randomness import Floats, Stream
+from sketchlearn.values import positive
+
+
+@dataclass(frozen=True)
+class Mixture(Law):
+    """Each frequency follows one of `laws`, chosen with probabilities proportional to `shares` (default: equal).
+
+    >>> from sketchlearn.frequencies import Gaussian
+    >>> Mixture((Gaussian(1.0), Gaussian(10.0)), shares=(3, 1)).radii(4, 2, Stream(0, "example")).shape
+    (2,)
+    """
+
+    laws: tuple[Law, ...]
+    shares: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        laws = tuple(self.laws)
+        if not laws or not all(isinstance(law, Law) for law in laws):
+            raise ValueError("laws must be at least one law of frequencies")
+        if any(isinstance(law, Weighted) for law in laws):
+            raise ValueError("the weighted law cannot be part of a mixture: its features have other weights")
+        shares = tuple(positive("each share", share) for share in self.shares) or (1.0,) * len(laws)
+        if len(shares) != len(laws):
+            raise ValueError(f"there are {len(laws)} laws but {len(shares)} shares")
+        object.__setattr__(self, "laws", laws)
+        object.__setattr__(self, "shares", shares)
+
+    def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
+        point = stream.uniform(n_frequencies) * sum(self.shares)
+        result, reached = np.zeros(n_frequencies), 0.0
+        for law, share in zip(self.laws, self.shares, strict=True):
+            result = np.where(point >= reached, law.radii(n_features, n_frequencies, stream), result)
+            reached += share
+        return result

@@ -1,0 +1,9 @@
+"""Operators: what one record contributes to a sketch."""
+
+from sketchlearn.operators.base import Operator
+from sketchlearn.operators.concatenated import Concatenated, concatenate
+from sketchlearn.operators.fourier import FourierFeatures
+from sketchlearn.operators.moments import SecondMoments
+from sketchlearn.operators.quadratic import QuadraticFeatures
+
+__all__ = ["Concatenated", "FourierFeatures", "Operator", "QuadraticFeatures", "SecondMoments", "concatenate"]

@@ -1,0 +1,170 @@
+"""What every operator offers: sketches, features, and a JSON form that is checked when it is read."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn import kernel
+from sketchlearn.progress import row_bar
+from sketchlearn.sketch import Sketch, check_room
+from sketchlearn.sources import blocks, row_count, weight_units
+from sketchlearn.values import Value, whole
+
+MOST_FEATURES = 2**16
+
+
+def check_features(n_features: Any) -> int:
+    """The number of columns, if it is one that the kernels take."""
+    return whole("n_features", n_features, most=MOST_FEATURES)
+
+
+def check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] | None:
+    """A center as n_features finite numbers of this precision, or None for the origin."""
+    values = np.zeros(n_features) if center is None else np.asarray(center, np.float64)
+    with np.errstate(over="ignore"):
+        values = values.astype(dtype).astype(np.float64)
+    if values.shape != (n_features,) or not np.all(np.isfinite(values)):
+        raise ValueError(f"center must be {n_features} finite numbers")
+    return tuple(values.tolist()) if np.any(values) else None
+
+
+class Operator(Value, ABC):
+    """A map from one record to a vector of integers, and what those mean."""
+
+    n_features: int
+    center: tuple[float, ...] | None
+
+    @property
+    def origin(self) -> NDArray[np.float64]:
+        """What is subtracted from each row."""
+        return np.zeros(self.n_features) if self.center is None else np.array(self.center)
+
+    @property
+    @abstractmethod
+    def n_sums(self) -> int:
+        """Length of the integer vector."""
+
+    @property
+    @abstractmethod
+    def ceiling(self) -> int:
+        """The largest size of any integer of one record."""
+
+    @abstractmethod
+    def add_rows(
+        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
+    ) -> int:
+        """Adds the integers of rows to sums; returns the first row outside the operator's domain, or -1."""
+
+    @abstractmethod
+    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[Any], int]:
+        """The features of each row, and the first row outside the operator's domain, or -1."""
+
+    @abstractmethod
+    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
+        """The features that integers (or averages of them) stand for."""
+
+    @abstractmethod
+    def explain_refusal(self, row: NDArray[np.float64]) -> str:
+        """Why a finite row is outside the operator's domain, starting with the column."""
+
+    def random_parts(self) -> list[NDArray[Any]]:
+        """All that was drawn from the seed, for the digest."""
+        return []
+
+    def sketch(
+        self, data: Any, *, sample_weight: Any = None, n_jobs: int | None = None, progress: bool = False
+    ) -> Sketch:
+        """The sketch of rows: a two-dimensional array, or an iterable of such arrays.
+
+        Parameters
+        ----------
+        data : rows of n_features numbers. Memory use does not grow with their number.
+        sample_weight : one weight per row, for arrays. Integers count as repetitions, exactly; fractions are
+            rounded to multiples of 2^-16.
+        n_jobs : threads; None means all cores. The result does not depend on it.
+        progress : show a progress bar on standard error.
+        """
+        threads = kernel.n_threads(n_jobs)
+        total = row_count(data)
+        weights, bits = None, 0
+        if sample_weight is not None:
+            if total is None:
+                raise ValueError("sample_weight needs an array of rows: for a stream, update a sketch block by block")
+            weights, bits = weight_units(sample_weight, total)
+        sums, units = np.zeros(self.n_sums, np.int64), 0
+        with row_bar(total, progress) as advance:
+            for block in blocks(data, self.n_features):
+                part = None if weights is None else weights[block.start : block.start + len(block.rows)]
+                units += len(block.rows) if part is None else int(part.sum())
+                check_room(self, units)
+                bad = self.add_rows(block.rows, part, threads, sums)
+                if bad >= 0:
+                    raise ValueError(self._complaint(block.rows[bad], block.start + bad))
+                advance(len(block.rows))
+        return Sketch(self, sums, units, bits)
+
+    def features(self, data: Any, *, n_jobs: int | None = None) -> NDArray[Any]:
+        """Phi(x) of each row; the mean over rows is the mean of their sketch."""
+        threads = kernel.n_threads(n_jobs)
+        parts = []
+        for block in blocks(data, self.n_features):
+            values, bad = self.write_rows(block.rows, threads)
+            if bad >= 0:
+                raise ValueError(self._complaint(block.rows[bad], block.start + bad))
+            parts.append(values)
+        return np.concatenate(parts) if parts else self.write_rows(np.empty((0, self.n_features)), 1)[0]
+
+    def _complaint(self, row: NDArray[Any], number: int) -> str:
+        values = row.astype(np.float64)
+        odd = np.flatnonzero(~np.isfinite(values))
+        if len(odd):
+            return f"row {number}, column {odd[0]} is {values[odd[0]]}: fill or drop missing and infinite values first"
+        return f"row {number}, {self.explain_refusal(values)}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__ if name in self.__dict__}  # type: ignore[attr-defined]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that was drawn from the seed."""
+        total = hashlib.sha256()
+        for part in self.random_parts():
+            total.update(np.ascontiguousarray(part).astype(part.dtype.newbyteorder("<"), copy=False).tobytes())
+        return total.hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        return {**super().to_json(), "digest": self.digest}
+
+    @classmethod
+    def from_json(cls, form: Any) -> Self:
+        operator = cls.unverified(form)
+        operator.verify()
+        return operator
+
+    @classmethod
+    def unverified(cls, form: Any) -> Self:
+        """The described operator, before its random numbers are drawn and compared with the digest."""
+        return super().from_json(form)
+
+    @classmethod
+    def _build(cls, fields: dict[str, Any]) -> Self:
+        claimed = fields.pop("digest", None)
+        operator = super()._build(fields)
+        object.__setattr__(operator, "_claimed_digest", claimed)
+        return operator
+
+    def verify(self) -> None:
+        """Refuses an operator read from JSON whose random numbers are not those it was made with."""
+        if self.__dict__.get("_claimed_digest") != self.digest:
+            raise ValueError(
+                f"{type(self).__name__}: the random numbers drawn here are not those that the digest was made of, so "
+                "results would not fit; use the version of sketchlearn that wrote it"
+            )

@@ -1,0 +1,83 @@
+"""Several operators in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.operators.base import Operator
+
+
+@dataclass(frozen=True)
+class Concatenated(Operator):
+    """Phi(x) = (Phi_1(x), Phi_2(x), ...): one pass, several tasks. Made by `concatenate`."""
+
+    parts: tuple[Operator, ...]
+
+    def __post_init__(self) -> None:
+        parts = tuple(self.parts)
+        if not parts or not all(isinstance(part, Operator) for part in parts):
+            raise ValueError("parts must be at least one operator")
+        widths = sorted({part.n_features for part in parts})
+        if len(widths) > 1:
+            raise ValueError(f"the operators need different numbers of columns ({widths[0]} and {widths[1]})")
+        object.__setattr__(self, "parts", parts)
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        return self.parts[0].n_features
+
+    @property
+    def n_sums(self) -> int:
+        return sum(part.n_sums for part in self.parts)
+
+    @property
+    def ceiling(self) -> int:
+        return max(part.ceiling for part in self.parts)
+
+    def slices(self) -> list[slice]:
+        """Where each part's integers lie."""
+        ends = np.cumsum([0, *(part.n_sums for part in self.parts)]).tolist()
+        return [slice(a, b) for a, b in pairwise(ends)]
+
+    def add_rows(
+        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
+    ) -> int:
+        outcomes = [
+            part.add_rows(rows, weights, threads, sums[where])
+            for part, where in zip(self.parts, self.slices(), strict=True)
+        ]
+        return min((bad for bad in outcomes if bad >= 0), default=-1)
+
+    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[Any], int]:
+        values, outcomes = zip(*(part.write_rows(rows, threads) for part in self.parts), strict=True)
+        return np.concatenate(values, axis=1), min((bad for bad in outcomes if bad >= 0), default=-1)
+
+    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
+        pairs = zip(self.parts, self.slices(), strict=True)
+        return np.concatenate([part.mean_of(sums[..., where]) for part, where in pairs], axis=-1)
+
+    def explain_refusal(self, row: NDArray[np.float64]) -> str:
+        for part in self.parts:
+            if part.add_rows(row[None], None, 1, np.zeros(part.n_sums, np.int64)) >= 0:
+                return part.explain_refusal(row)
+        raise AssertionError("a refused row is refused by some part")
+
+    def random_parts(self) -> list[NDArray[Any]]:
+        return [drawn for part in self.parts for drawn in part.random_parts()]
+
+
+def concatenate(operators: Sequence[Operator]) -> Concatenated:
+    """One operator that computes the features of all, in one pass.
+
+    >>> import sketchlearn as skl
+    >>> both = skl.concatenate([skl.SecondMoments(2, bound=9.0), skl.QuadraticFeatures(2, 5, bound=9.0)])
+    >>> both.sketch([[1.0, 2.0]]).sums.shape
+    (10,)
+    """
+    return Concatenated(tuple(operators))

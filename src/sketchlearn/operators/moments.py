@@ -1,0 +1,90 @@
+"""First and second moments: the mean and the matrix of products."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn import kernel
+from sketchlearn.operators.base import Operator, check_center, check_features
+from sketchlearn.values import positive
+
+FIXED_POINT = 2**30
+
+
+@dataclass(frozen=True)
+class SecondMoments(Operator):
+    """Phi(x) = (y, and y_j y_k for k <= j), y = x - center: exact sums for PCA and least squares.
+
+    Parameters
+    ----------
+    n_features : number of columns of the data.
+    bound : no value may be further than this from the center, so that the fixed point holds its products; one number,
+    or one
+        per column. Precision is relative to it: products are kept to 2^-31 of the product of bounds.
+    center : subtracted from each row.
+
+    Examples
+    --------
+    >>> import sketchlearn as skl
+    >>> operator = skl.SecondMoments(2, bound=10.0)
+    >>> mean, products = operator.split(operator.sketch([[1.0, 2.0], [3.0, 4.0]]).mean)
+    >>> mean.round(6), products.round(6)
+    (array([2., 3.]), array([[ 5.,  7.], [ 7., 10.]]))
+    """
+
+    n_features: int
+    _: KW_ONLY
+    bound: tuple[float, ...]
+    center: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        n_features = check_features(self.n_features)
+        if isinstance(self.bound, int | float):
+            bounds = (positive("bound", self.bound),) * n_features
+        else:
+            bounds = tuple(positive("each bound", b) for b in np.ravel(self.bound).tolist())
+        if len(bounds) != n_features:
+            raise ValueError(f"bound must be one positive number, or one for each of the {n_features} columns")
+        object.__setattr__(self, "n_features", n_features)
+        object.__setattr__(self, "bound", bounds)
+        object.__setattr__(self, "center", check_center(self.center, n_features, np.float64))
+
+    @property
+    def n_sums(self) -> int:
+        return self.n_features + self.n_features * (self.n_features + 1) // 2
+
+    @property
+    def ceiling(self) -> int:
+        return FIXED_POINT
+
+    def add_rows(
+        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
+    ) -> int:
+        return kernel.moments(rows, self.origin, np.array(self.bound), weights, threads, sums)
+
+    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[Any], int]:
+        integers = np.zeros((len(rows), self.n_sums), np.int64)
+        for i, row in enumerate(rows):
+            if self.add_rows(row[None], None, threads, integers[i]) >= 0:
+                return integers, i
+        return self.mean_of(integers.astype(np.float64)), -1
+
+    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
+        b = np.array(self.bound)
+        j, k = np.tril_indices(self.n_features)
+        return sums * (np.concatenate([b, b[j] * b[k]]) / FIXED_POINT)
+
+    def split(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The mean of x - center, and the symmetric matrix of mean products, of a mean feature vector."""
+        products = np.empty((self.n_features, self.n_features))
+        products[np.tril_indices(self.n_features)] = values[self.n_features :]
+        return values[: self.n_features], np.where(np.tri(self.n_features, dtype=bool), products, products.T)
+
+    def explain_refusal(self, row: NDArray[np.float64]) -> str:
+        away = np.abs(row - self.origin) / np.array(self.bound)
+        column = int(np.argmax(away))
+        return f"column {column} is {row[column]:g}, beyond the bound {self.bound[column]:g}: declare a larger bound"

@@ -1,0 +1,114 @@
+"""Squares of random projections: linear in the second-moment matrix."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn import kernel
+from sketchlearn.operators.base import Operator, check_center, check_features
+from sketchlearn.randomness import Stream, lengths
+from sketchlearn.values import positive, whole
+from sketchlearn.waves import FIXED_POINT
+
+if TYPE_CHECKING:
+    from sketchlearn._native import Plan
+
+
+@dataclass(frozen=True)
+class QuadraticFeatures(Operator):
+    """Phi_j(x) = (omega_j . (x - center))^2, omega_j uniform on the sphere of radius sqrt(n_features).
+
+    Parameters
+    ----------
+    n_features : number of columns of the data.
+    n_directions : number m of random directions.
+    bound : no row may be further than this from the center, so that the fixed point holds its features.
+    center : subtracted from each row, rounded to float32.
+    seed : all random numbers follow from it.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> operator = skl.QuadraticFeatures(3, 20, bound=2.0)
+    >>> operator.sketch(np.eye(3)).mean.shape
+    (20,)
+    """
+
+    n_features: int
+    n_directions: int
+    _: KW_ONLY
+    bound: float
+    center: tuple[float, ...] | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        n_features = check_features(self.n_features)
+        checked = {
+            "n_features": n_features,
+            "n_directions": whole("n_directions", self.n_directions, most=2**31),
+            "bound": positive("bound", self.bound),
+            "center": check_center(self.center, n_features, np.float32),
+            "seed": whole("seed", self.seed, 0, 2**64 - 1),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_sums(self) -> int:
+        return self.n_directions
+
+    @property
+    def ceiling(self) -> int:
+        # |t| <= 1 but for the rounding of n_features products and of the direction's own length.
+        return math.ceil(FIXED_POINT * (1 + (self.n_features + 2) * 2.0**-23) ** 2)
+
+    @cached_property
+    def _directions(self) -> NDArray[np.float32]:
+        """Unit vectors over the bound, so that projections are at most 1."""
+        vectors = Stream(self.seed, "directions").normal(self.n_features * self.n_directions)
+        columns = vectors.reshape(self.n_features, self.n_directions)
+        scaled = (columns / (lengths(columns) * self.bound)).astype(np.float32)
+        if not np.all(np.isfinite(scaled)) or self.bound > kernel.LIMIT:
+            raise ValueError(f"bound {self.bound:g} is beyond what float32 projections hold: rescale the data")
+        return scaled
+
+    @property
+    def directions(self) -> NDArray[np.float64]:
+        """The directions omega: shape (n_features, n_directions)."""
+        return self._directions.astype(np.float64) * (self.bound * math.sqrt(self.n_features))
+
+    def random_parts(self) -> list[NDArray[Any]]:
+        return [self._directions]
+
+    @cached_property
+    def _plan(self) -> Plan:
+        center = self.origin.astype(np.float32)
+        plan = kernel.plan(kernel.QUADRATIC, center, self.n_directions, radius=self.bound)
+        plan.dense(self._directions, np.zeros(self.n_directions, np.float32))
+        return plan
+
+    def add_rows(
+        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
+    ) -> int:
+        return self._plan.add(rows, weights, threads, sums)
+
+    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[Any], int]:
+        integers = np.zeros((len(rows), self.n_sums), np.int32)
+        bad = self._plan.write(rows, threads, integers)
+        return self.mean_of(integers.astype(np.float64)), bad
+
+    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
+        return sums * (self.bound**2 * self.n_features / FIXED_POINT)
+
+    def explain_refusal(self, row: NDArray[np.float64]) -> str:
+        away = row - self.origin
+        return (
+            f"column {int(np.argmax(np.abs(away)))} and the others put it {np.linalg.norm(away):g} from the center, "
+            f"beyond the bound {self.bound:g}: declare a larger bound"
+        )

@@ -1,0 +1,211 @@
+"""Sketch: exact sums of the features of records, and how many there were."""
+
+from __future__ import annotations
+
+import html
+import math
+import os
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn import container
+from sketchlearn.values import difference
+from sketchlearn.version import __version__
+
+LARGEST = 2**63 - 1
+
+
+class Describes(Protocol):
+    """What a sketch needs of its operator."""
+
+    @property
+    def n_features(self) -> int: ...
+    @property
+    def n_sums(self) -> int: ...
+    @property
+    def ceiling(self) -> int: ...
+    def sketch(self, data: Any, *, sample_weight: Any = None, n_jobs: int | None = None) -> Sketch: ...
+    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]: ...
+    def to_json(self) -> dict[str, Any]: ...
+
+
+class Sketch:
+    """Exact integer sums of the features of records.
+
+    Sketches of the same operator add and subtract, exactly and in any order. Integers are in the operator's fixed
+    point and, if weights were fractional, in steps of 2^-bits of a record.
+
+    Parameters
+    ----------
+    operator : the operator that made it.
+    sums : int64 array, default zeros.
+    count : number of records, in steps of 2^-bits.
+    bits : fractional bits of the weights.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> operator = skl.FourierFeatures(2, 50, law=skl.frequencies.Gaussian(1.0), seed=0)
+    >>> X = np.arange(20.0).reshape(10, 2)
+    >>> operator.sketch(X[:4]) + operator.sketch(X[4:]) == operator.sketch(X)
+    True
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(
+        self, operator: Describes, sums: NDArray[np.int64] | None = None, count: int = 0, bits: int = 0
+    ) -> None:
+        integers = np.zeros(operator.n_sums, np.int64) if sums is None else np.array(sums, np.int64)
+        if integers.shape != (operator.n_sums,):
+            raise ValueError(f"the operator gives {operator.n_sums} sums, not {integers.shape}")
+        if count < 0 or bits < 0:
+            raise ValueError("a sketch cannot have a negative number of records")
+        self.operator = operator
+        self._sums, self._units, self._bits = _canonical(integers, count, bits)
+
+    @property
+    def sums(self) -> NDArray[np.int64]:
+        """The integers, as a view that cannot be written to."""
+        view = self._sums.view()
+        view.flags.writeable = False
+        return view
+
+    @property
+    def count(self) -> int | float:
+        """Number of records; with fractional weights, their total weight."""
+        return self._units if self._bits == 0 else math.ldexp(self._units, -self._bits)
+
+    @property
+    def units(self) -> int:
+        """The count in steps of 2^-bits."""
+        return self._units
+
+    @property
+    def bits(self) -> int:
+        """Fractional bits of `sums` and `units`: 0 unless weights were fractional."""
+        return self._bits
+
+    @property
+    def mean(self) -> NDArray[Any]:
+        """The mean feature vector z, real or complex."""
+        if self._units == 0:
+            raise ValueError("an empty sketch has no mean: add records first")
+        return self.operator.mean_of(self._sums / self._units)
+
+    def distance(self, other: Sketch) -> float:
+        """Root mean square difference of the two means: an estimate of the maximum mean discrepancy."""
+        self._require_same_operator(other, "compare")
+        return float(np.sqrt(np.mean(np.abs(self.mean - other.mean) ** 2)))
+
+    def copy(self) -> Sketch:
+        """An independent copy."""
+        return Sketch(self.operator, self._sums, self._units, self._bits)
+
+    def update(self, data: Any, *, sample_weight: Any = None, n_jobs: int | None = None) -> Sketch:
+        """Adds records; the sketch is unchanged if any of them is refused."""
+        return self.__iadd__(self.operator.sketch(data, sample_weight=sample_weight, n_jobs=n_jobs))
+
+    def forget(self, data: Any, *, sample_weight: Any = None, n_jobs: int | None = None) -> Sketch:
+        """Takes records out again, as if they had never been added."""
+        return self.__isub__(self.operator.sketch(data, sample_weight=sample_weight, n_jobs=n_jobs))
+
+    def __add__(self, other: Any) -> Sketch:
+        return self._combine(other, 1) if isinstance(other, Sketch) else NotImplemented
+
+    def __radd__(self, other: Any) -> Sketch:
+        return self.copy() if isinstance(other, int) and other == 0 else NotImplemented
+
+    def __sub__(self, other: Any) -> Sketch:
+        return self._combine(other, -1) if isinstance(other, Sketch) else NotImplemented
+
+    def __iadd__(self, other: Any) -> Sketch:
+        return self._become(self._combine(other, 1)) if isinstance(other, Sketch) else NotImplemented
+
+    def __isub__(self, other: Any) -> Sketch:
+        return self._become(self._combine(other, -1)) if isinstance(other, Sketch) else NotImplemented
+
+    def _become(self, other: Sketch) -> Sketch:
+        self._sums, self._units, self._bits = other._sums, other._units, other._bits
+        return self
+
+    def _combine(self, other: Sketch, sign: int) -> Sketch:
+        self._require_same_operator(other, "add" if sign > 0 else "subtract")
+        bits = max(self._bits, other._bits)
+        own, others = (s._units << (bits - s._bits) for s in (self, other))
+        if sign < 0 and others > own:
+            raise ValueError(f"cannot subtract {other.count:,} records from {self.count:,}")
+        check_room(self.operator, max(own, others) if sign < 0 else own + others)
+        a, b = (s._sums << (bits - s._bits) for s in (self, other))
+        count, sums = own + sign * others, a + sign * b
+        if sign < 0 and not possible(self.operator, sums, count):
+            raise ValueError("cannot subtract: those records are not all in the sketch")
+        return Sketch(self.operator, sums, count, bits)
+
+    def _require_same_operator(self, other: Sketch, verb: str) -> None:
+        reason = difference(self.operator, other.operator)  # type: ignore[arg-type]
+        if reason:
+            raise ValueError(f"cannot {verb} sketches: {reason}")
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, Sketch):
+            return NotImplemented
+        same = (self.operator, self._units, self._bits) == (other.operator, other._units, other._bits)
+        return same and np.array_equal(self._sums, other._sums)
+
+    def to_bytes(self) -> bytes:
+        """The sketch as the bytes of a file."""
+        description = {
+            "bits": self._bits,
+            "count": str(self._units),
+            "operator": self.operator.to_json(),
+            "software": f"sketchlearn {__version__}",
+        }
+        return container.pack(self._sums, description)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the sketch to a file, all of it or nothing."""
+        container.write(path, self.to_bytes())
+
+    def __repr__(self) -> str:
+        return f"<Sketch of {self.count:,} records: {len(self._sums):,} sums by {_short(self.operator)}>"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "records": f"{self.count:,}",
+            "sums": f"{len(self._sums):,} exact 64-bit integers ({self._sums.nbytes:,} bytes)",
+            "operator": _short(self.operator, 400),
+        }
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items()
+        )
+        return f"<table><caption>Sketch</caption>{cells}</table>"
+
+
+def check_room(operator: Describes, units: int) -> None:
+    """Refuses a number of records whose sums might not fit into 64 bits."""
+    if units * operator.ceiling > LARGEST:
+        most = LARGEST // operator.ceiling
+        raise OverflowError(f"a sum could overflow: this operator holds at most {most:,} records (or weight steps)")
+
+
+def possible(operator: Describes, sums: NDArray[np.int64], units: int) -> bool:
+    """Whether that many records can add up to these sums."""
+    most = operator.ceiling * units
+    return bool(np.all((sums <= most) & (sums >= -most)))
+
+
+def _canonical(sums: NDArray[np.int64], units: int, bits: int) -> tuple[NDArray[np.int64], int, int]:
+    """The same value with the fewest fractional bits, so that equal sketches are equal to the bit."""
+    if bits:
+        ones = int(np.bitwise_or.reduce(sums)) | units
+        spare = min(bits, (ones & -ones).bit_length() - 1) if ones else bits
+        sums, units, bits = sums >> spare, units >> spare, bits - spare
+    return sums, units, bits
+
+
+def _short(operator: Any, length: int = 200) -> str:
+    text = repr(operator)
+    return text if len(text) <= length else f"{text[: length - 3]}..."

@@ -1,0 +1,104 @@
+"""Descriptions as values: frozen, comparable, printable, and convertible to and from JSON.
+
+Laws, waves and operators derive from `Value`. A JSON form names its class and holds the fields; reading one back
+builds the class from a list of known ones and runs its checks, nothing else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, ClassVar, Self
+
+
+class Value:
+    """Base of frozen dataclasses that have a JSON form."""
+
+    _classes: ClassVar[dict[str, type[Value]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Value._classes[cls.__name__] = cls
+
+    def to_json(self) -> dict[str, Any]:
+        """The value as a JSON object."""
+        return {"type": type(self).__name__, **{name: _plain(value) for name, value in _fields(self)}}
+
+    @classmethod
+    def from_json(cls, form: Any) -> Self:
+        """The value that `to_json` described; a `ValueError` says what is wrong with any other form."""
+        if not isinstance(form, dict) or not isinstance(form.get("type"), str):
+            raise ValueError(f"expected the JSON form of a {cls.__name__}, a JSON object with a type")
+        kind = Value._classes.get(form["type"])
+        if kind is None or not issubclass(kind, cls):
+            raise ValueError(f"{form['type']!r} is not a {cls.__name__} that this version knows")
+        return kind._build({name: _value(item) for name, item in form.items() if name != "type"})
+
+    @classmethod
+    def _build(cls, fields: dict[str, Any]) -> Self:
+        known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        if fields.keys() != known:
+            odd = sorted(fields.keys() ^ known)[0]
+            raise ValueError(f"{cls.__name__}: field {odd!r} is {'unknown' if odd in fields else 'missing'}")
+        try:
+            return cls(**fields)
+        except TypeError as error:
+            raise ValueError(f"{cls.__name__}: {error}") from error
+
+
+def _fields(value: Value) -> list[tuple[str, Any]]:
+    return [(f.name, getattr(value, f.name)) for f in dataclasses.fields(value)]  # type: ignore[arg-type]
+
+
+def _plain(item: Any) -> Any:
+    if isinstance(item, Value):
+        return item.to_json()
+    return [_plain(part) for part in item] if isinstance(item, tuple) else item
+
+
+def _value(item: Any) -> Any:
+    if isinstance(item, dict):
+        return Value.from_json(item)
+    return tuple(_value(part) for part in item) if isinstance(item, list) else item
+
+
+def difference(a: Value, b: Value) -> str | None:
+    """The first difference of two values in words, or None.
+
+    >>> from sketchlearn.frequencies import Gaussian
+    >>> difference(Gaussian(1.0), Gaussian(2.0))
+    'their scales differ (1.0 and 2.0)'
+    """
+    if type(a) is not type(b):
+        return f"their kinds differ ({type(a).__name__} and {type(b).__name__})"
+    for (name, x), (_, y) in zip(_fields(a), _fields(b), strict=True):
+        if x != y:
+            if isinstance(x, Value) and isinstance(y, Value):
+                return difference(x, y)
+            return f"their {_plural(name)} differ ({_short(x)} and {_short(y)})"
+    return None
+
+
+def _plural(name: str) -> str:
+    if name.startswith("n_"):
+        return f"numbers of {name[2:].replace('_', ' ')}"
+    return name if name.endswith("s") or name == "structured" else f"{name}s"
+
+
+def _short(item: Any) -> str:
+    text = repr(item)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def positive(name: str, x: Any) -> float:
+    """`x` as a float, if it is a positive finite number."""
+    if isinstance(x, bool) or not isinstance(x, int | float) or not 0 < x < math.inf:
+        raise ValueError(f"{name} must be a positive number, not {_short(x)}")
+    return float(x)
+
+
+def whole(name: str, x: Any, least: int = 1, most: int = 2**63 - 1) -> int:
+    """`x` as an int, if it is a whole number from `least` to `most`."""
+    if isinstance(x, bool) or not hasattr(x, "__index__") or not least <= int(x) <= most:
+        raise ValueError(f"{name} must be a whole number from {least} to {most}, not {_short(x)}")
+    return int(x)

@@ -1,0 +1,211 @@
+"""The periodic functions that turn a phase into a feature, and their Fourier coefficients.
+
+A wave f has period 1: its argument counts turns. Its complex version is f(t) + i f(t - 1/4). All waves but the
+exponential take a dither, a random shift of each frequency's phase, so that all but their first harmonic average out.
+What is learned from the sketch then uses exp and divides by the coefficient F_1: asymmetric learning.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.values import Value
+
+FIXED_POINT = 2**20
+Number = complex  # the fields named complex hide the type
+
+
+class Wave(Value, ABC):
+    """A periodic function with values of modulus at most 1 in each part."""
+
+    complex: bool
+    #: number of the wave's complex form in the kernel; the real form, where there is one, comes next
+    kernel_number: ClassVar[int]
+    dithered: ClassVar[bool] = True
+    #: one unit of the wave in the integers of a sketch
+    unit: ClassVar[int] = FIXED_POINT
+    #: the largest size of one part of one record's feature, in those integers
+    ceiling: ClassVar[int] = FIXED_POINT
+
+    @property
+    def kernel_id(self) -> int:
+        return self.kernel_number + (not self.complex)
+
+    @property
+    def parts(self) -> int:
+        """Integers per feature: 2 if the wave is complex."""
+        return 1 + self.complex
+
+    @property
+    def series(self) -> list[float]:
+        """What the kernel needs of a wave that is given by coefficients."""
+        return []
+
+    @abstractmethod
+    def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+        """f(t), t in turns."""
+
+    @abstractmethod
+    def _coefficient(self, k: int) -> Number:
+        """Fourier coefficient of `real_part`."""
+
+    def __call__(self, t: NDArray[np.float64]) -> NDArray[Any]:
+        """The wave at phases t, in turns."""
+        return self.real_part(t) + 1j * self.real_part(t - 0.25) if self.complex else self.real_part(t)
+
+    def coefficient(self, k: int = 1) -> Number:
+        """Fourier coefficient F_k: f(t) = sum over k of F_k exp(2 pi i k t).
+
+        >>> Square(complex=False).coefficient().real * math.pi
+        2.0
+        """
+        return Number(self._coefficient(k) * (1 + 1j ** (1 - k % 4)) if self.complex else self._coefficient(k))
+
+
+def _nearest(t: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(t - np.rint(t))
+
+
+@dataclass(frozen=True)
+class Exponential(Wave):
+    """exp(2 pi i t): random Fourier features, the default."""
+
+    complex: ClassVar[bool] = True  # type: ignore[misc]
+    kernel_number = 0
+    dithered = False
+
+    def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(np.cos(2 * np.pi * _nearest(t)))
+
+    def _coefficient(self, k: int) -> Number:
+        return 0.5 * (abs(k) == 1)
+
+
+@dataclass(frozen=True)
+class Cosine(Exponential):
+    """cos(2 pi t): real random Fourier features."""
+
+    complex: ClassVar[bool] = False  # type: ignore[misc]
+    dithered = True
+
+
+@dataclass(frozen=True)
+class Square(Wave):
+    """The sign of the cosine: one bit per part (universal quantisation)."""
+
+    complex: bool = True
+    kernel_number = 2
+    unit = 1
+    ceiling = 1
+
+    def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.where(np.isin(np.floor(4 * np.asarray(t)) % 4, (0, 3)), 1.0, -1.0)
+
+    def _coefficient(self, k: int) -> Number:
+        return 2 / (k * math.pi) * (-1) ** ((k - 1) // 2) if k % 2 else 0.0
+
+
+@dataclass(frozen=True)
+class Sawtooth(Wave):
+    """2 (t - nearest integer), -1 at the jump: the modulo sketch."""
+
+    complex: bool = True
+    kernel_number = 4
+
+    def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(2 * (t - np.floor(t + 0.5)))
+
+    def _coefficient(self, k: int) -> Number:
+        return 1j * (-1) ** k / (math.pi * k) if k else 0.0
+
+
+@dataclass(frozen=True)
+class Triangle(Wave):
+    """1 - 4 |t - nearest integer|: the piecewise linear cosine."""
+
+    complex: bool = True
+    kernel_number = 6
+
+    def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+        return 1 - 4 * np.abs(_nearest(t))
+
+    def _coefficient(self, k: int) -> Number:
+        return 4 / (math.pi * k) ** 2 if k % 2 else 0.0
+
+
+@dataclass(frozen=True)
+class FourierSeries(Wave):
+    """f(t) = 2 Re sum over k of c_k exp(2 pi i k t), for coefficients c_1, c_2, ... with sum of 2 |c_k| at most 1.
+
+    >>> FourierSeries((0.3, 0.1j)).coefficient(2)
+    0.1j
+    """
+
+    coefficients: tuple[tuple[float, float], ...]
+    complex: bool = False
+    kernel_number = 8
+    ceiling = FIXED_POINT + 1
+
+    def __post_init__(self) -> None:
+        try:
+            numbers = [_complex(c) for c in self.coefficients]
+        except (TypeError, ValueError):
+            raise ValueError("coefficients must be complex numbers") from None
+        size = sum(2 * abs(c) for c in numbers)
+        if not 1 <= len(numbers) <= 64 or not all(map(cmath.isfinite, numbers)) or size == 0:
+            raise ValueError("coefficients must be 1 to 64 finite numbers, not all zero")
+        if size > 1 + 1e-12:
+            raise ValueError(f"the wave could exceed 1: divide the coefficients by {size:.6g}")
+        object.__setattr__(self, "coefficients", tuple((c.real, c.imag) for c in numbers))
+
+    def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+        u = _nearest(t)
+        angles = [2 * np.pi * _nearest(k * u) for k in range(1, len(self.coefficients) + 1)]
+        pairs = zip(self.coefficients, angles, strict=True)
+        return np.asarray(sum(2 * a * np.cos(x) - 2 * b * np.sin(x) for (a, b), x in pairs))
+
+    def _coefficient(self, k: int) -> Number:
+        if not 1 <= abs(k) <= len(self.coefficients):
+            return 0.0
+        a, b = self.coefficients[abs(k) - 1]
+        return Number(a, b if k > 0 else -b)
+
+    @property
+    def series(self) -> list[float]:
+        first: list[float] = []
+        second: list[float] = []
+        for k, (re, im) in enumerate(self.coefficients, start=1):
+            a, b = 2.0 * re * FIXED_POINT, -2.0 * im * FIXED_POINT
+            cosine, sine = ((1, 0), (0, 1), (-1, 0), (0, -1))[k % 4]
+            first += [a, b]
+            second += [a * cosine - b * sine, a * sine + b * cosine]
+        return first + second if self.complex else first
+
+
+def _complex(c: Any) -> Number:
+    return Number(*c) if isinstance(c, tuple) else Number(c)
+
+
+NAMED: dict[str, Wave] = {
+    "exponential": Exponential(),
+    "cosine": Cosine(),
+    "square": Square(),
+    "sawtooth": Sawtooth(),
+    "triangle": Triangle(),
+}
+
+
+def wave_from(wave: str | Wave) -> Wave:
+    """The wave itself, or the one with this name."""
+    if isinstance(wave, Wave):
+        return wave
+    if isinstance(wave, str) and wave in NAMED:
+        return NAMED[wave]
+    raise ValueError(f"wave must be one of {', '.join(NAMED)}, or a wave of sketchlearn.waves, not {wave!r}")

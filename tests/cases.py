@@ -1,0 +1,55 @@
+"""The tables of laws, waves and operators that tests and benchmarks share."""
+
+import sketchlearn as skl
+from sketchlearn.frequencies import AdaptedRadius, Cauchy, FoldedGaussian, Gaussian, Mixture, Weighted
+from sketchlearn.waves import Cosine, Exponential, FourierSeries, Sawtooth, Square, Triangle
+
+LAWS = {
+    "gaussian": Gaussian(2.0),
+    "folded": FoldedGaussian(2.0),
+    "adapted-mixture": AdaptedRadius(2.0),
+    "adapted-kmeans": AdaptedRadius(2.0, variant="kmeans"),
+    "cauchy": Cauchy(2.0),
+    "weighted": Weighted(2.0, n_components=10),
+    "mixture": Mixture((Gaussian(1.0), FoldedGaussian(5.0)), shares=(2.0, 1.0)),
+}
+
+WAVES = {
+    "exponential": Exponential(),
+    "cosine": Cosine(),
+    "square": Square(),
+    "square-real": Square(complex=False),
+    "sawtooth": Sawtooth(),
+    "sawtooth-real": Sawtooth(complex=False),
+    "triangle": Triangle(),
+    "triangle-real": Triangle(complex=False),
+    "series": FourierSeries((0.2 + 0.1j, 0.0, -0.1j, 0.05), complex=True),
+    "series-real": FourierSeries((0.2 + 0.1j, 0.0, -0.1j, 0.05)),
+}
+
+
+def operators(d: int, m: int = 60) -> dict[str, skl.Operator]:
+    """One operator of each kind for d columns; bounds suit rows of a few units."""
+    fourier = {
+        f"wave-{name}": skl.FourierFeatures(d, m, law=Gaussian(1.0), wave=wave, seed=3) for name, wave in WAVES.items()
+    }
+    laws = {f"law-{name}": skl.FourierFeatures(d, m, law=law, seed=4) for name, law in LAWS.items()}
+    others = {
+        "center": skl.FourierFeatures(d, m, law=Gaussian(1.0), center=[0.3 * k - 1 for k in range(d)], seed=5),
+        "subsample": skl.FourierFeatures(d, m, law=Gaussian(1.0), subsample=m // 4, seed=6),
+        "quadratic": skl.QuadraticFeatures(d, m, bound=60.0 * d**0.5, center=[0.5] * d, seed=10),
+        "moments": skl.SecondMoments(d, bound=[60.0 + k for k in range(d)], center=[0.25] * d),
+    }
+    size = max(32, 1 << (d - 1).bit_length())
+    structured = {
+        "structured": skl.FourierFeatures(d, m, law=Gaussian(1.0), structured=True, seed=7),
+        "structured-square": skl.FourierFeatures(d, m, law=Gaussian(1.0), wave="square", structured=True, seed=8),
+        "structured-subsample": skl.FourierFeatures(
+            d, 2 * size, law=Gaussian(1.0), structured=True, subsample=size, seed=9
+        ),
+    }
+    both = skl.concatenate([others["moments"], others["quadratic"], fourier["wave-square"]])
+    return {**fourier, **laws, **others, **(structured if d >= 8 else {}), "concatenated": both}
+
+
+NAMES = list(operators(9))

@@ -1,0 +1,24 @@
+"""Shared fixtures: every kernel of this machine, and hypothesis without a deadline (machines are noisy)."""
+
+import dataclasses
+
+import hypothesis
+import pytest
+
+from sketchlearn import kernel
+
+hypothesis.settings.register_profile("default", deadline=None, max_examples=30, derandomize=True)
+hypothesis.settings.load_profile("default")
+
+
+def with_kernel(operator, name, monkeypatch):
+    """The same operator, its plan made for another kernel."""
+    monkeypatch.setattr(kernel, "active", name)
+    if hasattr(operator, "parts"):
+        return type(operator)(tuple(with_kernel(part, name, monkeypatch) for part in operator.parts))
+    return dataclasses.replace(operator)
+
+
+@pytest.fixture(params=kernel.available())
+def kernel_name(request):
+    return request.param

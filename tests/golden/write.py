@@ -1,0 +1,16 @@
+"""Writes the golden file of every operator that has none yet. Files that exist are never rewritten: that is their point."""
+
+import sys
+from pathlib import Path
+
+folder = Path(__file__).parent
+sys.path.insert(0, str(folder.parent))
+
+from cases import operators  # noqa: E402
+from test_files import GOLDEN_ROWS  # noqa: E402
+
+for name, operator in operators(9, m=8).items():
+    path = folder / f"{name}.sketch"
+    if not path.exists():
+        operator.sketch(GOLDEN_ROWS).save(path)
+        print(f"wrote {path}")

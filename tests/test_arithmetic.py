@@ -1,0 +1,79 @@
+"""The kernels give the integers of docs/arithmetic.md, and those are close to the truth."""
+
+import numpy as np
+import pytest
+from cases import WAVES, operators
+from conftest import with_kernel
+from twin import exponential_error_bound, fma, record_integers
+
+import sketchlearn as skl
+from sketchlearn.frequencies import Gaussian
+
+
+def rows(n, d, seed=0, scale=1.0, dtype=np.float32):
+    return (np.random.default_rng(seed).standard_normal((n, d)) * scale).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("name", "d"), [(name, d) for d in (1, 3, 33) for name in operators(d)])
+def test_every_kernel_gives_the_documented_integers(name, d, dtype, kernel_name, monkeypatch):
+    operator = with_kernel(operators(d)[name], kernel_name, monkeypatch)
+    X = rows(203, d, dtype=dtype)
+    expected = record_integers(operator, X)
+    assert np.array_equal(operator.sketch(X).sums, expected.sum(axis=0))
+
+
+@pytest.mark.parametrize("m", [1, 7, 16, 31, 64, 65, 129])
+@pytest.mark.parametrize("d", [1, 2, 5, 191, 192, 193, 400])
+def test_any_size(d, m, kernel_name, monkeypatch):
+    operator = skl.FourierFeatures(d, m, law=Gaussian(d**0.5), seed=1)
+    operator = with_kernel(operator, kernel_name, monkeypatch)
+    X = rows(13, d)
+    assert np.array_equal(operator.sketch(X, n_jobs=1).sums, record_integers(operator, X).sum(axis=0))
+
+
+@pytest.mark.parametrize("name", WAVES)
+def test_features_are_within_two_to_the_minus_19(name, kernel_name, monkeypatch):
+    """Given the same float32 phase; the phases here reach from 2^-30 to 2^40 turns."""
+    wave = WAVES[name]
+    operator = with_kernel(skl.FourierFeatures(1, 50, law=Gaussian(1.0), wave=wave, seed=2), kernel_name, monkeypatch)
+    X = np.concatenate([rows(3000, 1), rows(300, 1, 1, 2.0**-28), rows(300, 1, 2, 2.0**20), rows(300, 1, 3, 2.0**40)])
+    exact = wave(operator.phases(X).astype(np.float64))
+    error = operator.features(X) - exact
+    assert max(np.abs(error.real).max(), np.abs(error.imag).max()) <= 2.0**-19
+
+
+@pytest.mark.parametrize("d", [1, 2, 10, 100, 784, 2000])
+def test_phases_are_within_the_promised_bound(d, kernel_name, monkeypatch):
+    operator = skl.FourierFeatures(d, 40, law=Gaussian(d**0.5), center=np.linspace(-1, 1, d), seed=3)
+    operator = with_kernel(operator, kernel_name, monkeypatch)
+    X = rows(50, d, scale=3.0, dtype=np.float64)
+    y, w = X - operator.origin, operator._dense.astype(np.float64)
+    error = np.abs(operator.phases(X) - y @ w)
+    assert np.all(error <= exponential_error_bound(d) * (np.abs(y) @ np.abs(w)) * (1 + 1e-12))
+
+
+@pytest.mark.parametrize("d", [8, 40, 1000])
+def test_structured_phases_are_close(d, kernel_name, monkeypatch):
+    operator = skl.FourierFeatures(d, 100, law=Gaussian(d**0.5), structured=True, seed=3)
+    operator = with_kernel(operator, kernel_name, monkeypatch)
+    X = rows(50, d)
+    exact = X.astype(np.float64) @ operator._structured.matrix()
+    size = operator._structured.size
+    bound = (3 * np.log2(size) + 2) * 2.0**-24 * np.linalg.norm(X, axis=1)[:, None] * size**1.5
+    assert np.all(np.abs(operator.phases(X) - exact) <= bound * operator._structured.radii.ravel()[:100])
+
+
+def test_fused_multiply_add_twin_rounds_once():
+    """1 + 2^-24 (1 + 2^-20) must round up, though the float64 sum of a plain emulation ties to even."""
+    assert fma(np.float32(2.0**-24), np.float32(1 + 2.0**-20), np.float32(1)) == np.float32(1 + 2.0**-23)
+    assert fma(np.array([2.0**-24]), np.array([1.0]), np.array([1.0])) == np.float32(1)
+    tiny = fma(np.array([2.0**-40]), np.array([2.0**-40]), np.array([1 + 2.0**-23], np.float32))
+    assert tiny == np.float32(1 + 2.0**-23)
+
+
+def test_denormals_and_rounding_of_the_host_do_not_matter():
+    """A process that flushes denormals (as libraries built with -ffast-math make it) sketches the same bits."""
+    operator = skl.FourierFeatures(1, 16, law=Gaussian(1.0), wave="square", seed=0)
+    X = np.full((10, 1), -1e-42, np.float32)
+    assert np.array_equal(operator.sketch(X).sums, record_integers(operator, X).sum(axis=0))

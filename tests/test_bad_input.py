@@ -1,0 +1,128 @@
+"""Bad input gets one sentence that names the thing."""
+
+import numpy as np
+import pytest
+
+import sketchlearn as skl
+from sketchlearn.frequencies import Gaussian, Mixture, Weighted
+from sketchlearn.waves import FourierSeries
+
+OPERATOR = skl.FourierFeatures(2, 4, law=Gaussian(1.0))
+QUADRATIC = skl.QuadraticFeatures(2, 4, bound=5.0)
+MOMENTS = skl.SecondMoments(2, bound=5.0)
+
+ROWS = [
+    ([[1.0, 2.0], [3.0, np.nan]], ValueError, "row 1, column 1 is nan"),
+    (np.array([[np.inf, 2.0]], np.float32), ValueError, "row 0, column 0 is inf"),
+    ([[1.0, 2.0, 3.0]], ValueError, "the rows have 3 columns, but the operator needs 2"),
+    ([1.0, 2.0], ValueError, "expected a two-dimensional array of rows, got 1 dimension"),
+    (np.ones((1, 2, 3)), ValueError, "expected a two-dimensional array of rows, got 3 dimension"),
+    ([["a", "b"]], TypeError, "rows must be numbers, not <U1"),
+    (np.array([[1, "b"]], object), TypeError, "rows must be numbers, not object"),
+    ([[1j, 2.0]], TypeError, "rows must be numbers, not complex128"),
+    (np.array([["2020-01-01", "2020-01-01"]], "M8[D]"), TypeError, "rows must be numbers"),
+    ([[1.0, 2.0], [3.0]], ValueError, "the rows do not all have the same length"),
+    (np.ma.ones((2, 2)), TypeError, "masked arrays are not supported"),
+    ("rows.csv", TypeError, "rows must be numbers"),
+    (5.0, ValueError, "two-dimensional"),
+]
+
+
+@pytest.mark.parametrize(("rows", "kind", "message"), ROWS)
+def test_rows(rows, kind, message):
+    for operator in (OPERATOR, QUADRATIC, MOMENTS, skl.concatenate([MOMENTS, OPERATOR])):
+        with pytest.raises(kind, match=message) as caught:
+            operator.sketch(rows)
+        assert "\n" not in str(caught.value)
+        with pytest.raises(kind, match=message):
+            operator.features(rows)
+
+
+def test_the_first_bad_row_is_named_whatever_the_threads_and_blocks():
+    X = np.zeros((50_000, 2))
+    X[[20_001, 44_000], 1] = np.nan
+    for n_jobs in (1, 4):
+        with pytest.raises(ValueError, match="row 20001, column 1 is nan"):
+            OPERATOR.sketch(X, n_jobs=n_jobs)
+        with pytest.raises(ValueError, match="row 20001, column 1 is nan"):
+            MOMENTS.sketch(X, n_jobs=n_jobs)
+    with pytest.raises(ValueError, match="row 20001, column 1 is nan"):
+        OPERATOR.sketch(np.array_split(X, 7))
+
+
+@pytest.mark.parametrize(
+    ("operator", "row", "message"),
+    [
+        (OPERATOR, [0.0, 1e30], r"row 0, column 1 is 1e\+30, too far from the center"),
+        (OPERATOR, [1e300, 0.0], r"row 0, column 0 is 1e\+300, too far from the center"),
+        (QUADRATIC, [4.0, 4.0], r"5.65685 from the center, beyond the bound 5"),
+        (MOMENTS, [0.0, 5.1], "row 0, column 1 is 5.1, beyond the bound 5: declare a larger bound"),
+        (skl.concatenate([OPERATOR, MOMENTS]), [0.0, 5.1], "row 0, column 1 is 5.1, beyond the bound 5"),
+    ],
+)
+def test_rows_outside_the_domain(operator, row, message):
+    with pytest.raises(ValueError, match=message):
+        operator.sketch([row])
+    with pytest.raises(ValueError, match=message):
+        operator.features([row])
+
+
+@pytest.mark.parametrize(
+    ("weights", "kind", "message"),
+    [
+        ([1.0, -1.0], ValueError, "sample_weight of row 1 is -1.0: weights must be finite and not negative"),
+        ([1.0, np.inf], ValueError, "sample_weight of row 1 is inf"),
+        ([np.nan, 1.0], ValueError, "sample_weight of row 0 is nan"),
+        ([1.0], ValueError, r"sample_weight has shape \(1,\), but there are 2 rows"),
+        ([[1.0], [1.0]], ValueError, r"sample_weight has shape \(2, 1\)"),
+        (["a", "b"], TypeError, "sample_weight must be numbers"),
+        ([1.0, 1e-6], ValueError, r"row 1 is 1e-06, which rounds to zero in steps of 2\^-16"),
+    ],
+)
+def test_weights(weights, kind, message):
+    with pytest.raises(kind, match=message):
+        OPERATOR.sketch([[1.0, 2.0], [3.0, 4.0]], sample_weight=weights)
+
+
+def test_weights_of_a_stream():
+    with pytest.raises(ValueError, match="sample_weight needs an array of rows"):
+        OPERATOR.sketch(iter([np.ones((1, 2))]), sample_weight=[1.0])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Gaussian(0.0), "scale must be a positive number, not 0.0"),
+        (lambda: Gaussian("a"), "scale must be a positive number"),
+        (lambda: skl.frequencies.AdaptedRadius(1.0, "k"), "variant must be"),
+        (lambda: Weighted(1.0, n_components=1), "n_components must be a whole number from 2"),
+        (lambda: Mixture(()), "at least one law"),
+        (lambda: Mixture((Gaussian(1.0),), shares=(1.0, 2.0)), "1 laws but 2 shares"),
+        (lambda: Mixture((Weighted(1.0),)), "cannot be part of a mixture"),
+        (lambda: skl.FourierFeatures(0, 4, law=Gaussian(1.0)), "n_features must be a whole number from 1"),
+        (lambda: skl.FourierFeatures(2, 4.5, law=Gaussian(1.0)), "n_frequencies must be a whole number"),
+        (lambda: skl.FourierFeatures(2, 4, law="gaussian"), "law must be a law of sketchlearn.frequencies"),
+        (lambda: skl.FourierFeatures(2, 4, law=Gaussian(1.0), wave="sine"), "wave must be one of exponential"),
+        (lambda: skl.FourierFeatures(2, 4, law=Gaussian(1.0), center=[1.0]), "center must be 2 finite numbers"),
+        (lambda: skl.FourierFeatures(2, 4, law=Gaussian(1.0), center=[1e39, 0]), "center must be 2 finite numbers"),
+        (lambda: skl.FourierFeatures(2, 4, law=Gaussian(1.0), seed=-1), "seed must be a whole number from 0"),
+        (lambda: skl.FourierFeatures(2, 4, law=Gaussian(1.0), subsample=3), "3 does not divide 4"),
+        (lambda: skl.FourierFeatures(9, 4, law=Gaussian(1.0), structured=True, subsample=2), "block size 32"),
+        (lambda: skl.FourierFeatures(2, 4, law=Gaussian(1e-30)).sketch([[0.0, 0.0]]), "the scale is too small"),
+        (lambda: skl.FourierFeatures(9, 4, law=Gaussian(1e-30), structured=True).digest, "the scale is too small"),
+        (lambda: skl.FourierFeatures(2, 4, law=Gaussian(1.0), structured=True), "need at least 8 columns"),
+        (lambda: skl.QuadraticFeatures(2, 4, bound=-1.0), "bound must be a positive number"),
+        (lambda: skl.QuadraticFeatures(2, 4, bound=1e30).digest, "beyond what float32 projections hold"),
+        (lambda: skl.SecondMoments(2, bound=[1.0]), "one for each of the 2 columns"),
+        (lambda: skl.SecondMoments(2, bound="a"), "bound"),
+        (lambda: skl.concatenate([]), "at least one operator"),
+        (lambda: skl.concatenate([MOMENTS, skl.SecondMoments(3, bound=1.0)]), r"numbers of columns \(2 and 3\)"),
+        (lambda: FourierSeries((0.6,)), "could exceed 1: divide the coefficients by 1.2"),
+        (lambda: FourierSeries(()), "1 to 64 finite numbers"),
+        (lambda: FourierSeries(("a",)), "complex numbers"),
+        (lambda: OPERATOR.sketch([[1.0, 2.0]], n_jobs=0), "n_jobs must be None or a whole number other than 0"),
+    ],
+)
+def test_parameters(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -1,0 +1,125 @@
+"""Laws: reproducible to the bit, and distributed as they say. Statistics are at a confidence of 99.99 %."""
+
+import hashlib
+
+import numpy as np
+import pytest
+from cases import LAWS
+from scipy import integrate, special, stats
+
+from sketchlearn.frequencies import AdaptedRadius, Cauchy, FoldedGaussian, Gaussian, Law, Mixture, Weighted
+from sketchlearn.randomness import Stream, logarithm, normal_quantile
+
+# SHA-256 of 4 x 100 frequencies of seed 1, in float64: what every machine and version must draw.
+DIGESTS = {
+    "gaussian": "1f0ed7240ab102d5",
+    "folded": "6fc287f05e1de2c8",
+    "adapted-mixture": "5fe28c75a118a341",
+    "adapted-kmeans": "773328a66895b32f",
+    "cauchy": "5254a4460558a60e",
+    "weighted": "725d460cb56157f9",
+    "mixture": "9666c1e9b2cd3bec",
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_drawn_numbers_never_change(name):
+    drawn = LAWS[name].draw(4, 100, Stream(1, "frequencies"))
+    assert hashlib.sha256(drawn.astype("<f8").tobytes()).hexdigest()[:16] == DIGESTS[name]
+
+
+@pytest.mark.parametrize("name", [name for name in LAWS if name not in ("cauchy", "mixture")])
+@pytest.mark.parametrize("d", [1, 7])
+def test_mean_square_length_is_d_over_scale_squared(name, d):
+    squares = LAWS[name].radii(d, 100_000, Stream(2, "test")) ** 2
+    assert abs(squares.mean() - d / 4) < 4 * squares.std() / np.sqrt(len(squares))
+
+
+def radius_density(name, d):
+    """Unnormalised density of the length, for scale 1."""
+    if name == "gaussian":
+        return lambda r: r ** (d - 1) * np.exp(-(r**2) / 2)
+    if name == "folded":
+        return lambda r: np.exp(-(r**2) / (2 * d))
+    if name == "adapted-kmeans":
+        return lambda r: r * np.exp(-(r**2) / d)
+    c = np.sqrt(2.3039157775834984 / d)
+    return lambda r: np.sqrt((c * r) ** 2 + (c * r) ** 4 / 4) * np.exp(-((c * r) ** 2) / 2)
+
+
+@pytest.mark.parametrize("d", [2, 5])
+@pytest.mark.parametrize(
+    ("name", "law"),
+    [
+        ("gaussian", Gaussian(1.0)),
+        ("folded", FoldedGaussian(1.0)),
+        ("adapted-kmeans", AdaptedRadius(1.0, "kmeans")),
+        ("adapted-mixture", AdaptedRadius(1.0)),
+    ],
+)
+def test_lengths_follow_their_density(name, law, d):
+    r = law.radii(d, 20_000, Stream(3, "test"))
+    grid = np.linspace(0, 40, 200_001)
+    cumulative = integrate.cumulative_simpson(radius_density(name, d)(grid), x=grid, initial=0)
+    assert stats.kstest(r, lambda x: np.interp(x, grid, cumulative / cumulative[-1])).pvalue > 1e-4
+
+
+def test_the_mean_square_of_the_adapted_radius():
+    p = lambda r: np.sqrt(r**2 + r**4 / 4) * np.exp(-(r**2) / 2)  # noqa: E731
+    expected = integrate.quad(lambda r: r**2 * p(r), 0, 40)[0] / integrate.quad(p, 0, 40)[0]
+    assert expected == pytest.approx(2.3039157775834984, rel=1e-10)
+
+
+def test_the_weighted_law_follows_its_density():
+    d, k = 3, 10
+    law = Weighted(1.0, n_components=k)
+    epsilon = law._parameters(d)[2]
+    grid = np.linspace(0, 60, 200_001)
+    density = grid ** (d - 1) * (1 + (epsilon * grid) ** 2) * np.exp(-((epsilon * grid) ** 2) / (2 * np.log(k)))
+    cumulative = integrate.cumulative_simpson(density, x=grid, initial=0)
+    r = law.radii(d, 20_000, Stream(4, "test"))
+    assert stats.kstest(r, lambda x: np.interp(x, grid, cumulative / cumulative[-1])).pvalue > 1e-4
+    assert np.allclose(law.weights(d, r), 1 / (1 + epsilon * r))
+
+
+def test_the_cauchy_law_gives_the_exponential_kernel():
+    omega = Cauchy(2.0).draw(3, 400_000, Stream(5, "test"))
+    for x in ([0.5, 0.0, 0.0], [1.0, -1.0, 2.0]):
+        expected = np.exp(-0.6744897501960817 * np.linalg.norm(x) / 2)
+        assert abs(np.cos(np.array(x) @ omega).mean() - expected) < 4 / np.sqrt(400_000)
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_directions_are_uniform(name):
+    omega = LAWS[name].draw(3, 20_000, Stream(6, "test"))
+    height = omega[2] / np.linalg.norm(omega, axis=0)  # uniform on [-1, 1] on the sphere in three dimensions
+    assert stats.kstest(height, "uniform", args=(-1, 2)).pvalue > 1e-4
+
+
+def test_mixtures_keep_their_shares():
+    r = Mixture((Gaussian(1e-6), Gaussian(1e6)), shares=(3, 1)).radii(2, 40_000, Stream(7, "test"))
+    assert np.all(r > 0)
+    assert abs(np.mean(r > 1) - 0.75) < 4 * np.sqrt(0.75 * 0.25 / 40_000)
+
+
+def test_normal_numbers():
+    p = np.concatenate([Stream(8, "test").uniform(100_000), [2.0**-53, 1e-300, 0.5, 0.075, 0.925, 1 - 2.0**-53]])
+    assert np.allclose(normal_quantile(p), special.ndtri(p), rtol=1e-14, atol=1e-15)
+    assert stats.kstest(Stream(9, "test").normal(100_000), "norm").pvalue > 1e-4
+
+
+def test_logarithm():
+    x = np.exp(np.random.default_rng(0).uniform(-700, 700, 10_000))
+    assert np.allclose(logarithm(x), np.log(x), rtol=1e-15, atol=1e-16)
+
+
+def test_streams_are_independent():
+    a, b, c = (Stream(*name).uniform(1000) for name in ((1, "a"), (1, "b"), (2, "a")))
+    for x, y in ((a, b), (a, c)):
+        assert abs(np.corrcoef(x, y)[0, 1]) < 4 / np.sqrt(1000)
+    assert np.all(np.abs(Stream(1, "a").signs(1000)) == 1)
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_laws_survive_json(name):
+    assert Law.from_json(LAWS[name].to_json()) == LAWS[name]

@@ -1,0 +1,169 @@
+"""Operators compute what they say, whatever the fixed point."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import sketchlearn as skl
+from sketchlearn import kernel
+from sketchlearn.frequencies import Gaussian
+
+RNG = np.random.default_rng(0)
+
+
+def test_fourier_features_are_exponentials():
+    operator = skl.FourierFeatures(5, 200, law=Gaussian(2.0), center=np.arange(5.0))
+    X = RNG.standard_normal((1000, 5)) + np.arange(5)
+    exact = np.exp(1j * (X - operator.origin) @ operator.frequencies)
+    assert np.abs(operator.features(X) - exact).max() < 1e-5
+    assert np.abs(operator.sketch(X).mean - exact.mean(axis=0)).max() < 1e-6
+
+
+def test_weighted_features_are_weighted():
+    operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Weighted(1.0, n_components=5))
+    X = RNG.standard_normal((50, 3))
+    exact = operator.weights * np.exp(1j * X @ operator.frequencies)
+    assert operator.weights.max() < 1
+    assert np.abs(operator.sketch(X).mean - exact.mean(axis=0)).max() < 1e-6
+    assert np.abs(operator.features(X) - exact).max() < 1e-5
+
+
+def test_asymmetric_features_average_to_the_kernel():
+    """f(t + xi) against exp: the mean over frequencies and dithers is F_1 times the kernel (thesis, proposition 3.4)."""
+    x, y = np.array([[0.3, -0.2]]), np.array([[0.9, 0.4]])
+    kernel_value = np.exp(-np.sum((x - y) ** 2) / 2)
+    for wave in (skl.waves.Square(), skl.waves.Sawtooth(), skl.waves.Triangle(), skl.waves.Cosine()):
+        operator = skl.FourierFeatures(2, 200_000, law=Gaussian(1.0), wave=wave, seed=1)
+        learned = np.exp(1j * (y @ operator.frequencies + operator.dither))
+        estimate = np.mean(operator.features(x) * learned.conj()) / wave.coefficient()
+        assert abs(estimate - kernel_value) < 0.02  # five standard deviations
+
+
+@pytest.mark.parametrize("d", [8, 20, 100])
+def test_structured_frequencies_are_like_dense_ones(d):
+    operator = skl.FourierFeatures(d, 2048, law=Gaussian(2.0), structured=True, seed=1)
+    lengths = np.linalg.norm(operator.frequencies, axis=0)
+    assert np.mean(lengths**2) == pytest.approx(d / 4, rel=0.05)
+    X = RNG.standard_normal((20, d)) / d**0.5
+    gram = operator.features(X) @ operator.features(X).conj().T / 2048
+    exact = np.exp(-((X[:, None] - X) ** 2).sum(-1) / 8)
+    assert np.abs(gram - exact).max() < 0.1
+
+
+def test_subsampling_is_unbiased_and_contributes_to_r_frequencies():
+    operator = skl.FourierFeatures(3, 120, law=Gaussian(1.0), subsample=20, seed=2)
+    X = RNG.standard_normal((20_000, 3))
+    features = operator.features(X)
+    assert np.all(np.count_nonzero(features, axis=1) == 20)
+    everything = skl.FourierFeatures(3, 120, law=Gaussian(1.0), seed=2).sketch(X).mean
+    # Each part has variance at most 6 over 20,000 records: 5 standard deviations.
+    assert np.abs(operator.sketch(X).mean - everything).max() < 5 * np.sqrt(6 / 20_000)
+    used = np.count_nonzero(features.reshape(len(X), 6, 20).any(axis=2), axis=0)
+    assert np.all(np.abs(used - len(X) / 6) < 5 * np.sqrt(len(X) * 5 / 36))
+
+
+def test_quadratic_features_are_squares():
+    operator = skl.QuadraticFeatures(4, 50, bound=10.0, center=[1.0, 2.0, 3.0, 4.0])
+    X = RNG.standard_normal((300, 4)) + np.arange(1, 5)
+    exact = ((X - operator.origin) @ operator.directions) ** 2
+    assert np.allclose(np.linalg.norm(operator.directions, axis=0), 2.0)
+    assert np.abs(operator.features(X) - exact).max() < 10.0**2 * 4 * 2.0**-20
+    assert np.abs(operator.sketch(X).mean - exact.mean(axis=0)).max() < 10.0**2 * 4 * 2.0**-22
+
+
+def test_quadratic_features_stay_below_their_ceiling():
+    operator = skl.QuadraticFeatures(300, 20, bound=1.0)
+    for direction in operator.directions.T:
+        row = direction / np.linalg.norm(direction) * (1 - 1e-7)
+        assert np.abs(operator.sketch([row]).sums).max() <= operator.ceiling
+
+
+def test_second_moments_are_exact_to_their_fixed_point():
+    X = RNG.standard_normal((5000, 6)) * [1, 10, 100, 1, 1, 1] + 5
+    operator = skl.SecondMoments(6, bound=[8, 80, 800, 8, 8, 8], center=[5] * 6)
+    mean, products = operator.split(operator.sketch(X).mean)
+    y = X - 5
+    units = np.array([8, 80, 800, 8, 8, 8])
+    assert np.all(np.abs(mean - y.mean(axis=0)) <= units * 2.0**-31)
+    assert np.all(np.abs(products - y.T @ y / 5000) <= np.outer(units, units) * 2.0**-31)
+    assert np.array_equal(products, products.T)
+
+
+def test_concatenated_parts_are_the_parts():
+    parts = [skl.SecondMoments(2, bound=9.0), skl.FourierFeatures(2, 5, law=Gaussian(1.0), wave="cosine")]
+    both = skl.concatenate(parts)
+    X = RNG.standard_normal((40, 2))
+    for part, where in zip(parts, both.slices(), strict=True):
+        assert np.array_equal(both.sketch(X).sums[where], part.sketch(X).sums)
+    assert both.sketch(X).mean.shape == (10,)
+
+
+def test_centers_are_float32_so_that_the_type_of_rows_does_not_matter():
+    operator = skl.FourierFeatures(1, 30, law=Gaussian(1.0), center=[0.1])
+    X = RNG.standard_normal((1000, 1)).astype(np.float32)
+    assert operator.center == (float(np.float32(0.1)),)
+    assert operator.sketch(X) == operator.sketch(X.astype(np.float64))
+
+
+def test_far_from_the_origin_a_center_keeps_precision():
+    X = RNG.standard_normal((2000, 2))
+    near = skl.FourierFeatures(2, 50, law=Gaussian(1.0))
+    far = skl.FourierFeatures(2, 50, law=Gaussian(1.0), center=[1e6, 1e6])
+    assert np.abs(far.sketch(X + 1e6).mean - near.sketch(X).mean).max() < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.int64, bool, np.float16, np.longdouble])
+def test_other_number_types(dtype):
+    X = RNG.integers(0, 2, (50, 3)).astype(dtype)
+    operator = skl.FourierFeatures(3, 10, law=Gaussian(1.0))
+    assert operator.sketch(X) == operator.sketch(X.astype(np.float64))
+
+
+def test_operators_are_values():
+    a, b = (skl.FourierFeatures(2, 4, law=Gaussian(1.0), seed=3) for _ in range(2))
+    assert a == b
+    assert hash(a) == hash(b)
+    assert eval(repr(a), {**vars(skl.frequencies), **vars(skl.waves), **vars(skl)}) == a
+    with pytest.raises(AttributeError):
+        a.seed = 4
+
+
+def test_unaligned_and_read_only_rows():
+    packed = np.zeros(20, np.dtype([("tag", "i1"), ("row", "f4", 3)]))
+    packed["row"] = RNG.standard_normal((20, 3))
+    operator = skl.FourierFeatures(3, 10, law=Gaussian(1.0))
+    rows = packed["row"]
+    assert not rows.flags.aligned
+    copied = np.ascontiguousarray(rows)
+    copied.flags.writeable = False
+    assert operator.sketch(rows) == operator.sketch(copied)
+
+
+def test_memory_maps(tmp_path):
+    X = RNG.standard_normal((100, 3)).astype(np.float32)
+    np.save(tmp_path / "rows.npy", X)
+    operator = skl.FourierFeatures(3, 10, law=Gaussian(1.0))
+    assert operator.sketch(np.load(tmp_path / "rows.npy", mmap_mode="r")) == operator.sketch(X)
+
+
+def test_progress_goes_to_standard_error(capfd):
+    operator = skl.FourierFeatures(3, 10, law=Gaussian(1.0))
+    operator.sketch(np.ones((100, 3)), progress=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "100 rows" in err
+
+
+def test_the_kernel_can_be_forced():
+    program = "import sketchlearn.kernel as k; print(k.active)"
+    for name in kernel.available():
+        environment = {**os.environ, "SKETCHLEARN_KERNEL": name}
+        run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+        assert run.stdout.strip() == name
+    run = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "SKETCHLEARN_KERNEL": "mmx"}, capture_output=True, text=True
+    )
+    assert "SKETCHLEARN_KERNEL=mmx: this machine has the kernels" in run.stderr

@@ -1,0 +1,154 @@
+"""docs/arithmetic.md in NumPy: the integers that every kernel must give, to the bit."""
+
+import math
+
+import numpy as np
+
+import sketchlearn as skl
+from sketchlearn.waves import Cosine, Exponential, FourierSeries, Sawtooth, Square, Triangle
+
+f32, f64 = np.float32, np.float64
+
+
+def fma(a, b, c):
+    """a b + c, rounded once to float32: the sum in float64 is made odd where it is inexact, and then rounded."""
+    product = np.asarray(a, f64) * np.asarray(b, f64)  # exact: 48 bits
+    c = np.asarray(c, f64)
+    total = product + c
+    rest = total - product
+    error = (product - (total - rest)) + (c - rest)
+    bits = total.view(np.int64) if total.ndim else np.array([total]).view(np.int64)[0]
+    toward = np.where(error > 0, 1, -1) * np.where(total > 0, 1, -1)
+    odd = np.where((error != 0) & (bits & 1 == 0), np.where(toward > 0, bits + 1, bits - 1), bits)
+    return np.asarray(odd).view(f64).astype(f32)
+
+
+def nearest(x):
+    return np.rint(x).astype(f32)
+
+
+SINE = [f32(c) for c in (112.68334, -866.5708, 3692.9429, -7483.647, 4549.512)]
+COSINE = [f32(c) for c in (318.44711, -1928.9376, 5877.2407, -7146.3457, 1448.1547)]
+
+
+def horner(coefficients, v):
+    p = np.full_like(v, coefficients[0])
+    for c in coefficients[1:]:
+        p = fma(p, v, np.full_like(v, c))
+    return p
+
+
+def halves(u):
+    v = u * u
+    return horner(SINE, v) * u, horner(COSINE, v)
+
+
+def to_integer(product_a, product_b, start):
+    """start + a b (or start alone), rounded once to an integer, as adding 1.5 * 2^23 does."""
+    return fma(product_a, product_b, f32(start) + f32(12582912)).astype(np.int64) - 12582912
+
+
+def wave_integers(wave, t):
+    """Integers of each part of a wave at float32 phases t (with their dither)."""
+    u = (t - nearest(t)).astype(f32)
+    if isinstance(wave, Cosine | Exponential):
+        s, c = halves(u)
+        parts = [to_integer(-s, s, 2**20), to_integer(s, c, 0)]
+    elif isinstance(wave, Square):
+        q = np.floor(t.astype(f64) * 4) % 4
+        parts = [np.where((q == 0) | (q == 3), 1, -1), np.where(q < 2, 1, -1)]
+    elif isinstance(wave, Sawtooth):
+        u = np.where(u < f32(0.5), u, f32(-0.5))
+        later = u + np.where(u < f32(-0.25), f32(0.75), f32(-0.25))
+        parts = [to_integer(x, np.full_like(x, 2**21), 0) for x in (u, later)]
+    elif isinstance(wave, Triangle):
+        w = np.abs(u)
+        sine = np.copysign(f32(0.25) - np.abs(w - f32(0.25)), u)
+        parts = [to_integer(-w, np.full_like(w, 2**22), 2**20), to_integer(sine, np.full_like(w, 2**22), 0)]
+    elif isinstance(wave, FourierSeries):
+        parts = [harmonics(u, pairs) for pairs in np.array(wave.series, f32).reshape(wave.parts, -1, 2)]
+    else:
+        raise AssertionError(wave)
+    return parts[: wave.parts]
+
+
+def harmonics(u, pairs):
+    total = np.zeros_like(u)
+    for h, (a, b) in enumerate(pairs, start=1):
+        w = fma(np.full_like(u, h), u, -nearest(f32(h) * u))
+        s, c = (x * f32(2**-10) for x in halves(w))
+        cosine, sine = fma(-s, s, np.full_like(s, 1)), s * c
+        total = fma(np.full_like(u, a), cosine, fma(np.full_like(u, b), sine, total))
+    return (total + f32(12582912)).astype(np.int64) - 12582912
+
+
+def centred(operator, X):
+    return (X - operator.origin.astype(X.dtype)).astype(f32)
+
+
+def chain(x, w):
+    """t[i, j] = sum over k of x[i, k] w[k, j], one fused multiply-add after the other."""
+    t = np.zeros((len(x), w.shape[1]), f32)
+    for k in range(x.shape[1]):
+        t = fma(x[:, k, None], w[k], t)
+    return t
+
+
+def hadamard(y):
+    h = 1
+    while h < y.shape[1]:
+        pairs = y.reshape(len(y), -1, 2, h)
+        y = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], axis=2).reshape(y.shape)
+        h *= 2
+    return y
+
+
+def phases(operator, X):
+    x = centred(operator, X)
+    if not operator.structured:
+        t = chain(x, operator._dense)
+    else:
+        s = operator._structured
+        padded = np.zeros((len(x), s.size), f32)
+        padded[:, : x.shape[1]] = x
+        blocks = []
+        for (d3, d2, d1), d0 in zip(s.signs, s.radii, strict=True):
+            blocks.append(hadamard(hadamard(hadamard(padded * d3) * d2) * d1) * d0)
+        t = np.concatenate(blocks, axis=1)[:, : operator.n_frequencies]
+    return t + operator._dither
+
+
+def groups(operator, X):
+    """Group of frequencies of each row, by the documented hash."""
+    result = []
+    for row in centred(operator, X):
+        h = operator._key
+        for word in (row + f32(0)).view(np.uint32).tolist():
+            h = (h ^ word) * 0x9E3779B97F4A7C15 % 2**64
+            h ^= h >> 32
+        result.append((h % 2**32) * operator.n_groups >> 32)
+    return np.array(result)
+
+
+def record_integers(operator, X):
+    """The integers of each row."""
+    X = np.asarray(X)
+    if isinstance(operator, skl.Concatenated):
+        return np.concatenate([record_integers(part, X) for part in operator.parts], axis=1)
+    if isinstance(operator, skl.SecondMoments):
+        y = (X.astype(f64) - operator.origin) / np.array(operator.bound)
+        j, k = np.tril_indices(operator.n_features)
+        return np.rint(np.concatenate([2.0**30 * y, (y[:, j] * 2.0**30) * y[:, k]], axis=1)).astype(np.int64)
+    if isinstance(operator, skl.QuadraticFeatures):
+        t = chain(centred(operator, X), operator._directions)
+        return to_integer(t * f32(2**20), t, 0)
+    parts = wave_integers(operator.wave, phases(operator, X))
+    if operator.subsample:
+        group = np.arange(operator.n_frequencies) // operator.subsample
+        parts = [np.where(groups(operator, X)[:, None] == group, p, 0) for p in parts]
+    return np.concatenate(parts, axis=1)
+
+
+def exponential_error_bound(d):
+    """The promised error of a phase, in units of sum |x_k w_k|."""
+    return (d + 1) * math.ldexp(1, -24)
