@@ -40,16 +40,21 @@ def operators(d: int, m: int = 60) -> dict[str, skl.Operator]:
         "quadratic": skl.QuadraticFeatures(d, m, bound=60.0 * d**0.5, center=[0.5] * d, seed=10),
         "moments": skl.SecondMoments(d, bound=[60.0 + k for k in range(d)], center=[0.25] * d),
     }
-    size = max(32, 1 << (d - 1).bit_length())
-    structured = {
-        "structured": skl.FourierFeatures(d, m, law=Gaussian(1.0), structured=True, seed=7),
-        "structured-square": skl.FourierFeatures(d, m, law=Gaussian(1.0), wave="square", structured=True, seed=8),
-        "structured-subsample": skl.FourierFeatures(
-            d, 2 * size, law=Gaussian(1.0), structured=True, subsample=size, seed=9
-        ),
-    }
     both = skl.concatenate([others["moments"], others["quadratic"], fourier["wave-square"]])
-    return {**fourier, **laws, **others, **(structured if d >= 8 else {}), "concatenated": both}
+    return {**fourier, **laws, **others, **(structured(d, m) if d >= 8 else {}), "concatenated": both}
+
+
+def structured(d: int, m: int) -> dict[str, skl.Operator]:
+    size = max(32, 1 << (d - 1).bit_length())
+    options = {
+        "structured": {"seed": 7},
+        "structured-square": {"wave": "square", "seed": 8},
+        "structured-subsample": {"subsample": size, "seed": 9},
+    }
+    return {
+        name: skl.FourierFeatures(d, 2 * size if "subsample" in o else m, law=Gaussian(1.0), structured=True, **o)
+        for name, o in options.items()
+    }
 
 
 NAMES = list(operators(9))

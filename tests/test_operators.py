@@ -161,7 +161,9 @@ def test_the_kernel_can_be_forced():
     program = "import sketchlearn.kernel as k; print(k.active)"
     for name in kernel.available():
         environment = {**os.environ, "SKETCHLEARN_KERNEL": name}
-        run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+        run = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+        )
         assert run.stdout.strip() == name
     run = subprocess.run(
         [sys.executable, "-c", program], env={**os.environ, "SKETCHLEARN_KERNEL": "mmx"}, capture_output=True, text=True
