@@ -32,7 +32,7 @@ def test_weighted_features_are_weighted():
 
 
 def test_asymmetric_features_average_to_the_kernel():
-    """f(t + xi) against exp: the mean over frequencies and dithers is F_1 times the kernel (thesis, proposition 3.4)."""
+    """f(t + xi) against exp: the mean over frequencies and dithers is F_1 times the kernel."""
     x, y = np.array([[0.3, -0.2]]), np.array([[0.9, 0.4]])
     kernel_value = np.exp(-np.sum((x - y) ** 2) / 2)
     for wave in (skl.waves.Square(), skl.waves.Sawtooth(), skl.waves.Triangle(), skl.waves.Cosine()):
@@ -158,14 +158,11 @@ def test_progress_goes_to_standard_error(capfd):
 
 
 def test_the_kernel_can_be_forced():
-    program = "import sketchlearn.kernel as k; print(k.active)"
-    for name in kernel.available():
+    def choose(name):
+        command = [sys.executable, "-c", "import sketchlearn.kernel as k; print(k.active)"]
         environment = {**os.environ, "SKETCHLEARN_KERNEL": name}
-        run = subprocess.run(
-            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-        )
-        assert run.stdout.strip() == name
-    run = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, "SKETCHLEARN_KERNEL": "mmx"}, capture_output=True, text=True
-    )
-    assert "SKETCHLEARN_KERNEL=mmx: this machine has the kernels" in run.stderr
+        return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+    for name in kernel.available():
+        assert choose(name).stdout.strip() == name
+    assert "SKETCHLEARN_KERNEL=mmx: this machine has the kernels" in choose("mmx").stderr

@@ -1,4 +1,4 @@
-"""Writes the golden file of every operator that has none yet. Files that exist are never rewritten: that is their point."""
+"""Writes the golden file of every operator that has none yet; files that exist are never rewritten."""
 
 import sys
 from pathlib import Path

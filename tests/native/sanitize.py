@@ -1,0 +1,62 @@
+"""Builds the kernels with AddressSanitizer and UndefinedBehaviorSanitizer and runs the tests that reach them."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TESTS = ["test_arithmetic.py", "test_bad_input.py", "test_operators.py", "test_sketch.py"]
+
+
+def output(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def main() -> int:
+    compiler = os.environ.get("CXX", "g++")
+    build = ROOT / "build" / "sanitize"
+    tools = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if any(importlib.util.find_spec(name) is None for name in ("nanobind", "cmake", "ninja")):
+        subprocess.run([*tools, "nanobind>=2.4", "cmake>=3.20", "ninja"], check=True)
+    cmake = [sys.executable, "-m", "cmake"]
+    options = [
+        f"-DPython_EXECUTABLE={sys.executable}",
+        "-DSKETCHLEARN_SANITIZE=ON",
+        "-DSKETCHLEARN_WARNINGS_ARE_ERRORS=ON",
+        f"-DCMAKE_CXX_COMPILER={compiler}",
+    ]
+    subprocess.run([*cmake, "-S", str(ROOT), "-B", str(build), *options], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*cmake, "--build", str(build), "-j2"], check=True, stdout=subprocess.DEVNULL)
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder) / "sketchlearn"
+        package.mkdir()
+        for item in (ROOT / "src" / "sketchlearn").iterdir():
+            if item.name != "_native":
+                (package / item.name).symlink_to(item)
+        library = f"_native{sysconfig.get_config_var('EXT_SUFFIX')}"
+        (package / library).symlink_to(build / library)
+        environment = {
+            **os.environ,
+            "LD_PRELOAD": output(compiler, "-print-file-name=libasan.so"),
+            "ASAN_OPTIONS": "detect_leaks=0",  # the interpreter's own
+            "UBSAN_OPTIONS": "print_stacktrace=1",
+        }
+        # The editable install's import hook would find the ordinary build first.
+        program = f"""
+import sys
+sys.meta_path[:] = [finder for finder in sys.meta_path if "Redirecting" not in type(finder).__name__]
+sys.path.insert(0, {folder!r})
+import pytest, sketchlearn._native as native
+assert native.__file__.startswith({folder!r}), native.__file__
+sys.exit(pytest.main(["-q", *sys.argv[1:]]))
+"""
+        tests = [str(ROOT / "tests" / name) for name in TESTS]
+        return subprocess.run([sys.executable, "-c", program, *tests], env=environment, cwd=ROOT).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
