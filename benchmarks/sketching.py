@@ -29,7 +29,7 @@ console = Console(width=150)
 missed: list[str] = []
 
 
-def best(functions: dict[str, Callable[[], object]], rounds: int = 5) -> dict[str, float]:
+def best(functions: dict[str, Callable[[], object]], rounds: int = 9) -> dict[str, float]:
     """Best time of each function, the functions taking turns so that all see the same noise."""
     times = dict.fromkeys(functions, float("inf"))
     for _ in range(rounds):

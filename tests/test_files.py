@@ -99,14 +99,10 @@ def test_forged_operators_are_refused(sketch, field):
 
 def test_a_deeply_nested_description_is_refused(sketch):
     law = sketch.operator.law.to_json()
-    for _ in range(5000):
+    for _ in range(400):
         law = {"type": "Mixture", "laws": [law], "shares": [1.0]}
     form = {**sketch.operator.to_json(), "law": law}
-    sys.setrecursionlimit(40_000)
-    try:
-        data = forged(sketch, operator=form)
-    finally:
-        sys.setrecursionlimit(1000)
+    data = forged(sketch, operator=form)
     with pytest.raises(skl.FormatError):
         from_bytes(data)
 

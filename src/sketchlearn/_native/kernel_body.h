@@ -3,6 +3,11 @@
 constexpr int kColumns = kTileVectors * kLanes;
 static_assert(kBlockRows % kTileRows == 0 && kBlockRows <= 1024, "blocks of whole tiles, and sums that 32 bits hold");
 static_assert(kTileVectors % kChains == 0 && kPack <= kSmallestTransform, "whole packs");
+#if defined(SKETCHLEARN_NEON)
+constexpr bool kFirstByProduct = true;  // sums start as products: setting them to zero takes a vector unit's time
+#else
+constexpr bool kFirstByProduct = false;
+#endif
 constexpr int64_t kDepth = 192;  // features per pass over a panel, so that its part stays in the first cache
 
 // sum[r][v] (+)= x[r] * panel[v] for one column of tile rows, in the order that suits the machine's registers.
@@ -38,16 +43,15 @@ inline void multiply_column(const float* x, const float* panel, Vector (*sum)[kT
 template <bool First>
 __attribute__((noinline)) void multiply(const float* rows, const float* panel, int64_t depth, float* tile) {
   constexpr auto every_row = std::make_integer_sequence<int, kTileRows>{};
+  if (depth < 1) __builtin_unreachable();  // or the compiler saves all sums around an empty loop
   Vector sum[kTileRows][kTileVectors];
-  if (First)
-    multiply_column<true>(rows, panel, sum, every_row);
-  else
 #pragma GCC unroll 16
-    for (int r = 0; r < kTileRows; r++)
+  for (int r = 0; r < kTileRows; r++)
 #pragma GCC unroll 8
-      for (int v = 0; v < kTileVectors; v++) sum[r][v] = load(tile + r * kColumns + v * kLanes);
-  for (int64_t k = First; k < depth; k++)
-    multiply_column<false>(rows + k * kTileRows, panel + k * kColumns, sum, every_row);
+    for (int v = 0; v < kTileVectors; v++) sum[r][v] = First ? Vector{} : load(tile + r * kColumns + v * kLanes);
+  int64_t k = 0;
+  if (First && kFirstByProduct) multiply_column<true>(rows, panel, sum, every_row), k = 1;
+  for (; k < depth; k++) multiply_column<false>(rows + k * kTileRows, panel + k * kColumns, sum, every_row);
 #pragma GCC unroll 16
   for (int r = 0; r < kTileRows; r++)
 #pragma GCC unroll 8

@@ -27,12 +27,14 @@ inline void store(int32_t* p, BitVector v) { __builtin_memcpy(p, &v, sizeof v); 
 inline Vector all(float x) { return x - Vector{}; }
 
 // fma: a b + c in one rounding. subtract_product: c - a b in one rounding. nearest: to the nearest integer, ties to even.
+// from_nearest: t - nearest(t), which is exact.
 // quadrant: a number whose two low bits are floor(t) mod 4, for every finite t.
 #if defined(SKETCHLEARN_AVX512)
 // The masked forms, all lanes on: the plain ones make GCC 12 warn of its own undefined source operand.
 inline Vector fma(Vector a, Vector b, Vector c) { return (Vector)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
 inline Vector subtract_product(Vector a, Vector b, Vector c) { return (Vector)_mm512_fnmadd_ps((__m512)a, (__m512)b, (__m512)c); }
 inline Vector nearest(Vector t) { return (Vector)_mm512_maskz_roundscale_ps(0xffff, (__m512)t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+inline Vector from_nearest(Vector t) { return (Vector)_mm512_maskz_reduce_ps(0xffff, (__m512)t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 inline BitVector quadrant(Vector t) { return (BitVector)_mm512_maskz_cvt_roundps_epi32(0xffff, (__m512)t, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 inline BitVector choose_of_four(BitVector q, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   const __m512i table = _mm512_set4_epi32((int)d, (int)c, (int)b, (int)a);
@@ -73,6 +75,10 @@ inline BitVector quadrant(Vector t) {
   }
   return r;
 }
+#endif
+
+#if !defined(SKETCHLEARN_AVX512)
+inline Vector from_nearest(Vector t) { return t - nearest(t); }
 #endif
 
 // The vector whose lane i is lane i ^ H of v: the partner of a Hadamard butterfly inside one vector.
@@ -138,6 +144,7 @@ inline Floats subtract_product(Floats x, Floats y, Floats z) {
   return each([](Vector a, Vector b, Vector c) { return subtract_product(a, b, c); }, x, y, z);
 }
 inline Floats nearest(Floats t) { return each([](Vector a) { return nearest(a); }, t); }
+inline Floats from_nearest(Floats t) { return each([](Vector a) { return from_nearest(a); }, t); }
 inline Floats absolute(Floats t) { return each([](Vector a) { return (Vector)((BitVector)a & 0x7fffffffu); }, t); }
 inline Floats with_sign_of(Floats size, Floats sign) {
   return each([](Vector a, Vector b) { return (Vector)((BitVector)a | ((BitVector)b & 0x80000000u)); }, size, sign);

@@ -64,7 +64,7 @@ struct Exponential {
   static inline Floats shifted(Floats t, Floats dither) { return Parts == 1 ? t + dither : t; }
   static constexpr uint32_t bias = kRoundBits;
   static inline void eval(Floats t, const Addends& k, const Series&, Bits& re, Bits& im) {
-    const Floats u = t - nearest(t), v = u * u;
+    const Floats u = from_nearest(t), v = u * u;
     const Floats s = half_sine(u, v, k);
     re = bits(subtract_product(s, s, k[kOne]));  // cos = 1 - 2 sin^2 of half the angle
     if (Parts == 2) im = bits(fma(s, half_cosine(v, k), k[kZero]));
@@ -93,7 +93,7 @@ struct Sawtooth {
   static inline Floats shifted(Floats t, Floats dither) { return t + dither; }
   static constexpr uint32_t bias = kRoundBits;
   static inline void eval(Floats t, const Addends& k, const Series&, Bits& re, Bits& im) {
-    const Floats near = t - nearest(t), u = near + choose_if_below(near, 0.5f, 0.0f, -1.0f);
+    const Floats near = from_nearest(t), u = near + choose_if_below(near, 0.5f, 0.0f, -1.0f);
     re = bits(fma(u, pack(2.0f * kUnit), k[kZero]));
     const Floats later = u + choose_if_below(u, -0.25f, 0.75f, -0.25f);
     if (Parts == 2) im = bits(fma(later, pack(2.0f * kUnit), k[kZero]));
@@ -108,7 +108,7 @@ struct Triangle {
   static inline Floats shifted(Floats t, Floats dither) { return t + dither; }
   static constexpr uint32_t bias = kRoundBits;
   static inline void eval(Floats t, const Addends& k, const Series&, Bits& re, Bits& im) {
-    const Floats u = t - nearest(t), w = absolute(u), quarter = pack(0.25f);
+    const Floats u = from_nearest(t), w = absolute(u), quarter = pack(0.25f);
     re = bits(subtract_product(w, pack(4.0f * kUnit), k[kOne]));
     const Floats sine = with_sign_of(quarter - absolute(w - quarter), u);
     if (Parts == 2) im = bits(fma(sine, pack(4.0f * kUnit), k[kZero]));
@@ -124,7 +124,7 @@ struct Harmonics {
   static inline Floats shifted(Floats t, Floats dither) { return t + dither; }
   static constexpr uint32_t bias = kRoundBits;
   static inline void eval(Floats t, const Addends& k, const Series& series, Bits& re, Bits& im) {
-    const Floats u = t - nearest(t);
+    const Floats u = from_nearest(t);
     Floats first = pack(0.0f), second = pack(0.0f);
     for (int64_t h = 0; h < series.length; h++) {
       const Floats order = pack((float)(h + 1));
