@@ -10,7 +10,7 @@ demo: .venv/installed
 	$(BIN)/sketchlearn demo
 
 test: .venv/installed-test
-	$(BIN)/python -m pytest src tests
+	$(BIN)/python -m pytest
 
 lint: .venv/installed-lint
 	$(BIN)/ruff check .
@@ -19,14 +19,14 @@ lint: .venv/installed-lint
 	$(BIN)/lint-imports
 
 # The kernels' tests under AddressSanitizer and UndefinedBehaviorSanitizer.
-sanitize: .venv/installed-test
+sanitize: .venv/installed-test .venv/installed-sanitize
 	$(BIN)/python tests/native/sanitize.py
 
-# Every float32 phase of a turn, through every wave: minutes.
+# Every float32 phase from 2^-28 turns on, through every wave: minutes.
 exhaustive: .venv/installed-test
 	$(BIN)/python tests/native/exhaustive.py
 
-# A stream of 1e8 rows: minutes.
+# A stream of 1e8 rows: half a minute.
 memory: .venv/installed
 	$(BIN)/python benchmarks/memory.py
 

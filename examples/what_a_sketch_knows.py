@@ -1,7 +1,7 @@
 """Draws rows, and what their sketch alone knows of them: python examples/what_a_sketch_knows.py [picture.png]
 
-The correlation of the sketch with the feature vector of a point, Re <Phi(c), z> / m, is a smoothed density of the data. It
-is computed from 600 numbers; the rows are gone. Needs matplotlib: pip install 'sketchlearn[plot]'.
+The correlation of the sketch with the feature vector of a point, Re <Phi(c), z> / m, is a smoothed density of the data.
+It is computed from 600 numbers; the rows are gone. Needs matplotlib: .venv/bin/pip install '.[plot]' in a clone.
 """
 
 import sys
@@ -36,9 +36,9 @@ def main() -> None:
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.6), sharex=True, sharey=True, layout="constrained")
     left.scatter(*X[:: len(X) // 20_000].T, s=0.5, color="0.2", alpha=0.4)
-    left.set_title(f"{len(X):,} rows ({X.nbytes / 2**20:.0f} MB), one in fifty drawn")
+    left.set_title(f"{len(X):,} rows ({X.nbytes / 1e6:.0f} MB), one in fifty drawn")
     right.imshow(landscape.reshape(300, 300), origin="lower", extent=(-5.5, 5.5, -5.5, 5.5), cmap="magma", vmin=0)
-    right.set_title(f"what the sketch knows ({sketch.sums.nbytes / 2**10:.1f} kB)")
+    right.set_title(f"what the sketch knows ({sketch.sums.nbytes / 1000:.1f} kB)")
     for axes in (left, right):
         axes.set_aspect("equal")
         axes.set_xticks([])

@@ -1,4 +1,4 @@
-"""The tables of laws, waves and operators that tests and benchmarks share."""
+"""The tables of laws, waves and operators that all tests go through."""
 
 import sketchlearn as skl
 from sketchlearn.frequencies import AdaptedRadius, Cauchy, FoldedGaussian, Gaussian, Mixture, Weighted
@@ -25,6 +25,7 @@ WAVES = {
     "triangle-real": Triangle(complex=False),
     "series": FourierSeries((0.2 + 0.1j, 0.0, -0.1j, 0.05), complex=True),
     "series-real": FourierSeries((0.2 + 0.1j, 0.0, -0.1j, 0.05)),
+    "series-long": FourierSeries(tuple(1j**k / 33 for k in range(16)), complex=True),
 }
 
 

@@ -40,8 +40,9 @@ def mean(path):
     """The mean feature vector of a sketch of Fourier features with the exponential wave: a list of complex numbers."""
     description, sums = read(path)
     operator = description["operator"]
-    if operator["type"] != "FourierFeatures" or operator["wave"]["type"] != "Exponential":
-        raise ValueError("this reader knows only the exponential wave")
+    kinds = (operator["type"], operator["wave"]["type"], operator["law"]["type"] == "Weighted")
+    if kinds != ("FourierFeatures", "Exponential", False):
+        raise ValueError("this reader knows only the exponential wave, without weights")
     total = int(description["count"]) * 2**20
     m = operator["n_frequencies"]
     groups = m // operator["subsample"] if operator["subsample"] else 1

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import sketchlearn as skl
 from sketchlearn.frequencies import Gaussian, Mixture, Weighted
@@ -21,10 +22,13 @@ ROWS = [
     (np.array([[1, "b"]], object), TypeError, "rows must be numbers, not object"),
     ([[1j, 2.0]], TypeError, "rows must be numbers, not complex128"),
     (np.array([["2020-01-01", "2020-01-01"]], "M8[D]"), TypeError, "rows must be numbers"),
-    ([[1.0, 2.0], [3.0]], ValueError, "the rows do not all have the same length"),
+    ([[1.0, 2.0], [3.0]], ValueError, "the data are not rows of equal length"),
     (np.ma.ones((2, 2)), TypeError, "masked arrays are not supported"),
-    ("rows.csv", TypeError, "rows must be numbers"),
+    ("rows.csv", TypeError, "paths are not read"),
+    (scipy.sparse.csr_array(np.eye(2)), TypeError, "sparse matrices are not supported"),
     (5.0, ValueError, "two-dimensional"),
+    (np.array(5.0), ValueError, "two-dimensional"),
+    ([np.ones((2, 2)), np.ones(2)], ValueError, "nor arrays of rows"),
 ]
 
 
@@ -55,9 +59,10 @@ def test_the_first_bad_row_is_named_whatever_the_threads_and_blocks():
     [
         (OPERATOR, [0.0, 1e30], r"row 0, column 1 is 1e\+30, too far from the center"),
         (OPERATOR, [1e300, 0.0], r"row 0, column 0 is 1e\+300, too far from the center"),
-        (QUADRATIC, [4.0, 4.0], r"5.65685 from the center, beyond the bound 5"),
-        (MOMENTS, [0.0, 5.1], "row 0, column 1 is 5.1, beyond the bound 5: declare a larger bound"),
-        (skl.concatenate([OPERATOR, MOMENTS]), [0.0, 5.1], "row 0, column 1 is 5.1, beyond the bound 5"),
+        (QUADRATIC, [4.0, 4.0], r"5.656854\d+ from the center, beyond the bound 5.0"),
+        (MOMENTS, [5.0000001, 0.0], "column 0 is 5.0000001, beyond the bound 5.0"),
+        (MOMENTS, [0.0, 5.1], "row 0, column 1 is 5.1, beyond the bound 5.0: declare a larger bound"),
+        (skl.concatenate([OPERATOR, MOMENTS]), [0.0, 5.1], "row 0, column 1 is 5.1, beyond the bound 5.0"),
     ],
 )
 def test_rows_outside_the_domain(operator, row, message):
@@ -97,6 +102,9 @@ def test_weights_of_a_stream():
         (lambda: skl.frequencies.AdaptedRadius(1.0, "k"), "variant must be"),
         (lambda: Weighted(1.0, n_components=1), "n_components must be a whole number from 2"),
         (lambda: Mixture(()), "at least one law"),
+        (lambda: Mixture(Gaussian(1.0)), "at least one law"),
+        (lambda: Mixture((Gaussian(1.0), Gaussian(2.0)), shares=(1e308, 1e308)), "the sum of all shares"),
+        (lambda: skl.frequencies.AdaptedRadius(1.0, variant=[]), "variant must be"),
         (lambda: Mixture((Gaussian(1.0),), shares=(1.0, 2.0)), "1 laws but 2 shares"),
         (lambda: Mixture((Weighted(1.0),)), "cannot be part of a mixture"),
         (lambda: skl.FourierFeatures(0, 4, law=Gaussian(1.0)), "n_features must be a whole number from 1"),
@@ -105,6 +113,9 @@ def test_weights_of_a_stream():
         (lambda: skl.FourierFeatures(2, 4, law=Gaussian(1.0), wave="sine"), "wave must be one of exponential"),
         (lambda: skl.FourierFeatures(2, 4, law=Gaussian(1.0), center=[1.0]), "center must be 2 finite numbers"),
         (lambda: skl.FourierFeatures(2, 4, law=Gaussian(1.0), center=[1e39, 0]), "center must be 2 finite numbers"),
+        (lambda: skl.FourierFeatures(2, 4, law=Gaussian(1.0), center=["1", "2"]), "center must be 2 finite numbers"),
+        (lambda: skl.FourierFeatures(2, 4, law=Gaussian(1.0), center="mean"), "center must be 2 finite numbers"),
+        (lambda: skl.FourierFeatures(np.array(2.5), 4, law=Gaussian(1.0)), "n_features must be a whole number"),
         (lambda: skl.FourierFeatures(2, 4, law=Gaussian(1.0), seed=-1), "seed must be a whole number from 0"),
         (lambda: skl.FourierFeatures(2, 4, law=Gaussian(1.0), subsample=3), "3 does not divide 4"),
         (lambda: skl.FourierFeatures(9, 4, law=Gaussian(1.0), structured=True, subsample=2), "block size 32"),
@@ -115,10 +126,16 @@ def test_weights_of_a_stream():
         (lambda: skl.QuadraticFeatures(2, 4, bound=1e30).digest, "beyond what float32 projections hold"),
         (lambda: skl.SecondMoments(2, bound=[1.0]), "one for each of the 2 columns"),
         (lambda: skl.SecondMoments(2, bound="a"), "bound"),
+        (lambda: skl.SecondMoments(4, bound=[[1, 2], [3, 4]]), "bound must be a positive number"),
+        (lambda: skl.SecondMoments(2, bound=[1, True]), "bound must be a positive number, not True"),
+        (lambda: skl.SecondMoments(2, bound=1e200), "too large for products"),
+        (lambda: skl.SecondMoments(2, bound=10**400), "bound must be a positive number"),
         (lambda: skl.concatenate([]), "at least one operator"),
+        (lambda: skl.concatenate(OPERATOR), "takes a list of at least one operator"),
+        (lambda: skl.waves.Square(complex=2), "complex must be True or False"),
         (lambda: skl.concatenate([MOMENTS, skl.SecondMoments(3, bound=1.0)]), r"numbers of columns \(2 and 3\)"),
         (lambda: FourierSeries((0.6,)), "could exceed 1: divide the coefficients by 1.2"),
-        (lambda: FourierSeries(()), "1 to 64 finite numbers"),
+        (lambda: FourierSeries(()), "1 to 16 finite numbers"),
         (lambda: FourierSeries(("a",)), "complex numbers"),
         (lambda: OPERATOR.sketch([[1.0, 2.0]], n_jobs=0), "n_jobs must be None or a whole number other than 0"),
     ],
@@ -126,3 +143,29 @@ def test_weights_of_a_stream():
 def test_parameters(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_numpy_scalars_are_numbers():
+    operator = skl.FourierFeatures(np.int64(9), np.uint8(4), law=Gaussian(np.float32(2)), structured=np.True_)
+    assert operator == skl.FourierFeatures(9, 4, law=Gaussian(2.0), structured=True)
+    assert skl.Operator.from_json(operator.to_json()) == operator
+    assert skl.SecondMoments(2, bound=np.float32(5)) == MOMENTS == skl.SecondMoments(2, bound=np.array([5, 5]))
+    assert skl.waves.Square(complex=np.True_) == skl.waves.Square()
+
+
+def test_masked_weights_are_refused():
+    with pytest.raises(TypeError, match="masked sample weights"):
+        OPERATOR.sketch(np.ones((2, 2)), sample_weight=np.ma.ones(2))
+
+
+def test_rows_whose_phases_are_noise_get_a_warning():
+    with pytest.warns(
+        UserWarning, match=r"the rows lie about 2\.4\d?e\+09 from the center.*set center near their mean"
+    ):
+        OPERATOR.sketch(np.full((10, 2), 1.7e9))
+    OPERATOR.sketch(np.full((10, 2), 1e5))
+
+
+def test_names_of_values_are_not_taken_twice():
+    with pytest.raises(TypeError, match="there is a Gaussian already"):
+        type("Gaussian", (skl.frequencies.Law,), {"__module__": "elsewhere"})

@@ -8,6 +8,7 @@ from cases import LAWS
 from scipy import integrate, special, stats
 
 from sketchlearn.frequencies import AdaptedRadius, Cauchy, FoldedGaussian, Gaussian, Law, Mixture, Weighted
+from sketchlearn.frequencies.adapted_radius import MEAN_SQUARES
 from sketchlearn.randomness import Stream, logarithm, normal_quantile
 
 # SHA-256 of 4 x 100 frequencies of seed 1, in float64: what every machine and version must draw.
@@ -16,9 +17,9 @@ DIGESTS = {
     "folded": "6fc287f05e1de2c8",
     "adapted-mixture": "5fe28c75a118a341",
     "adapted-kmeans": "773328a66895b32f",
-    "cauchy": "5254a4460558a60e",
-    "weighted": "725d460cb56157f9",
-    "mixture": "9666c1e9b2cd3bec",
+    "cauchy": "dcd7ca113e80dfab",
+    "weighted": "f71819889f378fd4",
+    "mixture": "5ccb04bcd241cdf3",
 }
 
 
@@ -43,7 +44,7 @@ def radius_density(name, d):
         return lambda r: np.exp(-(r**2) / (2 * d))
     if name == "adapted-kmeans":
         return lambda r: r * np.exp(-(r**2) / d)
-    c = np.sqrt(2.3039157775834984 / d)
+    c = np.sqrt(MEAN_SQUARES["mixture"] / d)
     return lambda r: np.sqrt((c * r) ** 2 + (c * r) ** 4 / 4) * np.exp(-((c * r) ** 2) / 2)
 
 
@@ -67,7 +68,7 @@ def test_lengths_follow_their_density(name, law, d):
 def test_the_mean_square_of_the_adapted_radius():
     p = lambda r: np.sqrt(r**2 + r**4 / 4) * np.exp(-(r**2) / 2)  # noqa: E731
     expected = integrate.quad(lambda r: r**2 * p(r), 0, 40)[0] / integrate.quad(p, 0, 40)[0]
-    assert expected == pytest.approx(2.3039157775834984, rel=1e-10)
+    assert MEAN_SQUARES["mixture"] == pytest.approx(expected, rel=1e-10)
 
 
 def test_the_weighted_law_follows_its_density():
@@ -106,6 +107,31 @@ def test_normal_numbers():
     p = np.concatenate([Stream(8, "test").uniform(100_000), [2.0**-53, 1e-300, 0.5, 0.075, 0.925, 1 - 2.0**-53]])
     assert np.allclose(normal_quantile(p), special.ndtri(p), rtol=1e-14, atol=1e-15)
     assert stats.kstest(Stream(9, "test").normal(100_000), "norm").pvalue > 1e-4
+
+
+def philox(key, blocks):
+    """Philox 4x64 with 10 rounds, as published: counters 1, 2, ... (NumPy counts before it draws)."""
+    mask, result = 2**64 - 1, []
+    for counter in range(1, blocks + 1):
+        c, k = [counter, 0, 0, 0], list(key)
+        for _ in range(10):
+            high0, low0 = divmod(0xD2E7470EE14C6C93 * c[0], 2**64)
+            high1, low1 = divmod(0xCA5A826395121157 * c[2], 2**64)
+            c = [high1 ^ c[1] ^ k[0], low1, high0 ^ c[3] ^ k[1], low0]
+            k = [(k[0] + 0x9E3779B97F4A7C15) & mask, (k[1] + 0xBB67AE8584CAA73B) & mask]
+        result += c
+    return result
+
+
+def test_bits_are_those_of_the_published_generator():
+    name = int.from_bytes(hashlib.sha256(b"frequencies").digest()[:8], "little")
+    for seed in (0, 7, 2**64 - 1):
+        assert Stream(seed, "frequencies").integers(40).tolist() == philox((seed, name), 10)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 7, 1000])
+def test_chi_numbers(degrees):
+    assert stats.kstest(Stream(10, "test").chi(degrees, 20_000), stats.chi(degrees).cdf).pvalue > 1e-4
 
 
 def test_logarithm():

@@ -25,8 +25,8 @@ def test_fourier_features_are_exponentials():
 def test_weighted_features_are_weighted():
     operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Weighted(1.0, n_components=5))
     X = RNG.standard_normal((50, 3))
-    exact = operator.weights * np.exp(1j * X @ operator.frequencies)
-    assert operator.weights.max() < 1
+    exact = operator.feature_weights * np.exp(1j * X @ operator.frequencies)
+    assert operator.feature_weights.max() < 1
     assert np.abs(operator.sketch(X).mean - exact.mean(axis=0)).max() < 1e-6
     assert np.abs(operator.features(X) - exact).max() < 1e-5
 
@@ -99,6 +99,7 @@ def test_concatenated_parts_are_the_parts():
     for part, where in zip(parts, both.slices(), strict=True):
         assert np.array_equal(both.sketch(X).sums[where], part.sketch(X).sums)
     assert both.sketch(X).mean.shape == (10,)
+    assert both.split(both.sketch(X)) == [part.sketch(X) for part in parts]
 
 
 def test_centers_are_float32_so_that_the_type_of_rows_does_not_matter():
@@ -155,6 +156,32 @@ def test_progress_goes_to_standard_error(capfd):
     out, err = capfd.readouterr()
     assert out == ""
     assert "100 rows" in err
+
+
+def test_structured_frequencies_are_not_multiplied_out():
+    operator = skl.FourierFeatures(100, 256, law=Gaussian(1.0), structured=True)
+    operator.sketch(np.ones((2, 100))).mean  # noqa: B018
+    assert "frequencies" not in vars(operator)
+
+
+def test_numbers_of_threads():
+    cores = kernel.n_threads(None)
+    assert kernel.n_threads(-1) == cores
+    assert kernel.n_threads(-2) == max(1, cores - 1)
+    assert kernel.n_threads(-1000) == 1
+    X = np.ones((5, 3))
+    operator = skl.FourierFeatures(3, 10, law=Gaussian(1.0))
+    assert operator.sketch(X, n_jobs=-1) == operator.sketch(X, n_jobs=2**40) == operator.sketch(X, n_jobs=1)
+
+
+def test_native_arrays_are_never_copied_behind_the_back():
+    """A strided weight or sum would be converted into a temporary: the result would be lost, or read after its end."""
+    operator = skl.FourierFeatures(2, 4, law=Gaussian(1.0))
+    X = np.zeros((10, 2))
+    with pytest.raises(TypeError):
+        operator.add_rows(X, np.ones(20, np.int64)[::2], 1, np.zeros(8, np.int64))
+    with pytest.raises(TypeError):
+        operator.add_rows(X, None, 1, np.zeros(16, np.int64)[::2])
 
 
 def test_the_kernel_can_be_forced():

@@ -19,9 +19,9 @@ def make(**changes):
     [
         ({"seed": 8}, r"cannot add sketches: their seeds differ \(7 and 8\)"),
         ({"law": Gaussian(2.0)}, r"their scales differ \(1.0 and 2.0\)"),
-        ({"law": AdaptedRadius(1.0)}, r"their kinds differ \(Gaussian and AdaptedRadius\)"),
+        ({"law": AdaptedRadius(1.0)}, r"their laws differ \(Gaussian and AdaptedRadius\)"),
         ({"n_frequencies": 5}, r"their numbers of frequencies differ \(4 and 5\)"),
-        ({"wave": "square"}, r"their kinds differ \(Exponential and Square\)"),
+        ({"wave": "square"}, r"their waves differ \(Exponential and Square\)"),
         ({"center": [1.0, 0.0]}, r"their centers differ \(None and \(1.0, 0.0\)\)"),
     ],
 )
@@ -68,8 +68,30 @@ def test_overflow_is_an_error_before_it_happens():
     assert operator.sketch([[0.0, 0.0]], sample_weight=[most]).sums[0] == 2**20 * most
     with pytest.raises(OverflowError):
         operator.sketch([[0.0, 0.0]], sample_weight=[2**63])
-    with pytest.raises(OverflowError):
+    with pytest.raises(OverflowError, match=f"at most {most >> 1:,} records while weights are fractional"):
         full + operator.sketch([[0.0, 0.0]], sample_weight=[0.5])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.full(8, 2**20), 0), "larger than 0 records"),
+        ((np.full(8, -(2**63)), 1), "larger than 1 records"),
+        ((np.zeros(8), 1), "sums must be 8 integers"),
+        ((np.zeros(7, int), 1), "sums must be 8 integers"),
+        ((None, 1.5), "units must be a whole number"),
+        ((None, -1), "units must be a whole number"),
+        ((None, 1, 17), "bits must be a whole number from 0 to 16"),
+    ],
+)
+def test_impossible_sketches_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        skl.Sketch(make(), *arguments)
+
+
+def test_any_integer_type_will_do():
+    sketch = make().sketch(np.ones((3, 2)))
+    assert skl.Sketch(sketch.operator, sketch.sums.astype(np.int32), np.int64(3), np.int8(0)) == sketch
 
 
 def test_fractional_weights_are_on_the_grid():
@@ -94,6 +116,8 @@ def test_sums_cannot_be_written_to():
     sketch = make().sketch([[1.0, 2.0]])
     with pytest.raises(ValueError, match="read-only"):
         sketch.sums[0] = 1
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        sketch.sums.flags.writeable = True
 
 
 def test_distance_is_the_maximum_mean_discrepancy():
@@ -111,8 +135,8 @@ def test_representations():
     assert repr(sketch).startswith("<Sketch of 1,234 records: 8 sums by FourierFeatures(n_features=2, n_frequencies=4")
     wide = skl.FourierFeatures(2000, 4, law=LAW, center=np.ones(2000)).sketch(np.ones((1, 2000)))
     assert len(repr(wide)) < 300
-    assert "<td>1,234</td>" in sketch._repr_html_()
-    assert "<Sketch" not in wide._repr_html_()
+    assert "<td>1,234 records</td>" in sketch._repr_html_()
+    assert repr(wide).startswith("<Sketch of 1 record:")
 
 
 def test_combining_with_other_things():
@@ -125,3 +149,13 @@ def test_combining_with_other_things():
     assert sketch != 1
     with pytest.raises(TypeError):
         hash(sketch)
+    with pytest.raises(TypeError, match=r"rows go through update\(rows\)"):
+        sketch += np.ones((1, 2))
+    with pytest.raises(TypeError, match="expected a Sketch, not int"):
+        sketch.distance(5)
+
+
+def test_equal_sketches_have_equal_bytes():
+    a, b = (make(center=[zero, 1.0]).sketch([[1.0, 2.0]]) for zero in (0.0, -0.0))
+    assert a == b
+    assert a.to_bytes() == b.to_bytes()

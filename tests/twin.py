@@ -66,7 +66,7 @@ def wave_integers(wave, t):
         sine = np.copysign(f32(0.25) - np.abs(w - f32(0.25)), u)
         parts = [to_integer(-w, np.full_like(w, 2**22), 2**20), to_integer(sine, np.full_like(w, 2**22), 0)]
     elif isinstance(wave, FourierSeries):
-        parts = [harmonics(u, pairs) for pairs in np.array(wave.series, f32).reshape(wave.parts, -1, 2)]
+        parts = [harmonics(u, pairs) for pairs in np.array(wave.kernel_coefficients, f32).reshape(wave.parts, -1, 2)]
     else:
         raise AssertionError(wave)
     return parts[: wave.parts]
@@ -149,6 +149,6 @@ def record_integers(operator, X):
     return np.concatenate(parts, axis=1)
 
 
-def exponential_error_bound(d):
+def phase_error_bound(d):
     """The promised error of a phase, in units of sum |x_k w_k|."""
     return (d + 1) * math.ldexp(1, -24)

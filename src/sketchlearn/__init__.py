@@ -6,7 +6,7 @@ subtract and travel; models are learned from the sketch alone.
 
 from sketchlearn import frequencies, waves
 from sketchlearn.container import FormatError
-from sketchlearn.files import load, merge
+from sketchlearn.files import from_bytes, load, merge
 from sketchlearn.operators import (
     Concatenated,
     FourierFeatures,
@@ -29,6 +29,7 @@ __all__ = [
     "__version__",
     "concatenate",
     "frequencies",
+    "from_bytes",
     "load",
     "merge",
     "waves",

@@ -9,7 +9,8 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
+import re
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -40,38 +41,49 @@ def unpack(data: bytes) -> tuple[NDArray[np.int64], dict[str, Any]]:
     try:
         tensors = load_tensors(data)
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        description = json.loads(header["__metadata__"][ENTRY])
+        description = json.loads(header["__metadata__"][ENTRY], object_pairs_hook=_without_repetition)
         number, digest = description["format"], description["digest"]
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError):
         raise FormatError("not a sketchlearn file, or a damaged one") from None
-    if isinstance(number, int) and number > FORMAT:
-        raise FormatError(
-            f"format {number} is newer than this version of sketchlearn reads ({FORMAT}): upgrade sketchlearn"
-        )
-    if not isinstance(digest, str) or len(digest) != 64:
+    if type(number) is not int or number < 1:
+        raise FormatError("not a sketchlearn file of a format that exists")
+    if number > FORMAT:
+        raise FormatError(f"its format is newer than this version of sketchlearn reads ({FORMAT}): upgrade sketchlearn")
+    if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
         raise FormatError("damaged: it has no digest")
     if hashlib.sha256(data.replace(digest.encode(), _BLANK.encode(), 1)).hexdigest() != digest:
         raise FormatError("damaged: the digest does not match")
     sums = tensors.get("sums")
-    if number != FORMAT or len(tensors) != 1 or sums is None or sums.dtype != np.int64 or sums.ndim != 1:
-        raise FormatError("not a sketchlearn file of a format that exists")
+    if len(tensors) != 1 or sums is None or sums.dtype != np.int64 or sums.ndim != 1:
+        raise FormatError("it does not hold one vector of 64-bit integers")
     return sums, description
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is repeated")
+    return found
 
 
 def write(path: str | os.PathLike[str], data: bytes) -> None:
     """Writes a file so that, whatever happens, either all of it is there or what was there before."""
-    target = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    target = Path(os.path.realpath(path))  # a link stays one
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot save {os.fspath(path)}: there is no folder {target.parent}")
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    mode = target.stat().st_mode & 0o777 if target.exists() else 0o666
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-            os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, target)
+        if target.exists():
+            os.chmod(part, mode)
+        os.replace(part, target)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(name)
+            os.unlink(part)
         raise
     if os.name == "posix":
         folder = os.open(target.parent, os.O_RDONLY)
@@ -79,9 +91,3 @@ def write(path: str | os.PathLike[str], data: bytes) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from sketchlearn.container import FormatError, unpack
 from sketchlearn.operators import Operator
-from sketchlearn.sketch import Sketch, check_room, possible
+from sketchlearn.sketch import Sketch
+
+#: files whose operator would draw more random numbers than this are refused: a small file could ask for any number
+LARGEST_OPERATOR = 2**28
 
 
 def from_bytes(data: bytes) -> Sketch:
-    """The sketch whose `to_bytes` these are."""
-    sums, description = unpack(data)
+    """The sketch whose `to_bytes` these are; a `FormatError` says in a sentence why others are refused."""
+    sums, description = unpack(bytes(data))
     try:
-        operator = Operator.unverified(description["operator"])
-        # The shapes agree before anything is drawn: a small file cannot make a large operator.
-        sketch = Sketch(operator, sums, int(description["count"]), int(description["bits"]))
-        check_room(operator, sketch.units)
-        if not possible(operator, sketch.sums, sketch.units):
-            raise ValueError(f"its sums are larger than {sketch.count:,} records can add up to")
-        operator.verify()
-    except (KeyError, TypeError, RecursionError):
-        raise FormatError("not a sketch: its description is incomplete") from None
-    except (ValueError, OverflowError) as error:
+        form, count = description["operator"], description["count"]
+        if not isinstance(count, str) or not re.fullmatch("[0-9]{1,30}", count):
+            raise ValueError("its count is not a decimal number")
+        operator = Operator.unverified(form)
+        sketch = Sketch(operator, sums, int(count), description["bits"])
+        if operator.n_drawn > LARGEST_OPERATOR:
+            raise ValueError(
+                f"its operator draws {operator.n_drawn:,} random numbers; if you trust the file, raise "
+                "sketchlearn.files.LARGEST_OPERATOR"
+            )
+        operator.verify(form)
+    except KeyError as error:
+        raise FormatError(f"not a sketch: its description has no {error}") from None
+    except RecursionError:
+        raise FormatError("not a sketch: its description is nested too deeply") from None
+    except (TypeError, ValueError, OverflowError, MemoryError) as error:
         raise FormatError(f"not a sketch that this version can use: {error}") from error
     return sketch
 
@@ -48,11 +58,16 @@ def load(path: str | os.PathLike[str]) -> Sketch:
 
 
 def merge(items: Iterable[Sketch | str | os.PathLike[str]]) -> Sketch:
-    """The sum of sketches, given as such or as paths; files are read one at a time."""
+    """The sum of a list of sketches, given as such or as paths; files are read one at a time."""
+    if isinstance(items, str | os.PathLike | Sketch):
+        raise TypeError("merge takes a list of sketches or paths")
     total: Sketch | None = None
     for item in items:
         sketch = item if isinstance(item, Sketch) else load(item)
-        total = sketch.copy() if total is None else total.__iadd__(sketch)
+        try:
+            total = sketch.copy() if total is None else total.__iadd__(sketch)
+        except ValueError as error:
+            raise error if isinstance(item, Sketch) else ValueError(f"{os.fspath(item)}: {error}") from None
     if total is None:
         raise ValueError("nothing to merge: give at least one sketch")
     return total

@@ -24,6 +24,7 @@ class Stream:
     """
 
     def __init__(self, seed: int, purpose: str) -> None:
+        _require_default_rounding()
         name = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:8], "little")
         self._bits = np.random.Philox(key=np.array([seed, name], dtype=np.uint64))
 
@@ -45,7 +46,32 @@ class Stream:
 
     def chi(self, degrees: int, size: int) -> Floats:
         """Lengths of standard normal vectors of `degrees` coordinates."""
-        return lengths(self.normal(degrees * size).reshape(degrees, size))
+        if degrees <= 2:
+            return lengths(self.normal(degrees * size).reshape(degrees, size))
+        return np.sqrt(2.0 * self._gamma(0.5 * degrees, size))
+
+    def _gamma(self, shape: float, size: int) -> Floats:
+        """Gamma numbers by the rejection method of Marsaglia and Tsang (2000), for a shape of at least 1."""
+        d = shape - 1.0 / 3.0
+        c = 1.0 / np.sqrt(9.0 * d)
+        kept = np.empty(0)
+        while len(kept) < size:
+            x, u = self.normal(size), self.uniform(size)
+            root = np.maximum(1.0 + c * x, 1e-300)
+            v = root * root * root
+            accepted = logarithm(u) < 0.5 * (x * x) + d - d * v + d * logarithm(v)
+            kept = np.concatenate([kept, (d * v)[accepted & (root > 1e-300)]])
+        return kept[:size]
+
+
+def _require_default_rounding() -> None:
+    """Refuses to draw in a process whose floating-point arithmetic would give other numbers."""
+    one, little, tiny = (np.array([x]) for x in (1.0, 2.0**-60, 2.0**-1070))
+    if (one + little)[0] != 1.0 or (-one - little)[0] != -1.0 or (tiny * one)[0] == 0.0:
+        raise RuntimeError(
+            "this process does not round to nearest, or flushes denormal numbers, so a seed would give other numbers: "
+            "restore the default floating-point environment first"
+        )
 
 
 def lengths(vectors: Floats) -> Floats:

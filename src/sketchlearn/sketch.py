@@ -11,22 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn import container
-from sketchlearn.values import difference
+from sketchlearn.sources import WEIGHT_BITS
+from sketchlearn.values import difference, shortened, whole
 from sketchlearn.version import __version__
 
 LARGEST = 2**63 - 1
 
 
-class Describes(Protocol):
-    """What a sketch needs of its operator."""
+class SketchOperator(Protocol):
+    """What a sketch needs of its operator, which is a value that compares with ==."""
 
-    @property
-    def n_features(self) -> int: ...
     @property
     def n_sums(self) -> int: ...
     @property
     def ceiling(self) -> int: ...
-    def sketch(self, data: Any, *, sample_weight: Any = None, n_jobs: int | None = None) -> Sketch: ...
+    def sketch(
+        self, data: Any, *, sample_weight: Any = None, n_jobs: int | None = None, progress: bool = False
+    ) -> Sketch: ...
     def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]: ...
     def to_json(self) -> dict[str, Any]: ...
 
@@ -41,8 +42,8 @@ class Sketch:
     ----------
     operator : the operator that made it.
     sums : int64 array, default zeros.
-    count : number of records, in steps of 2^-bits.
-    bits : fractional bits of the weights.
+    units : number of records, in steps of 2^-bits.
+    bits : fractional bits of the weights, at most 16.
 
     Examples
     --------
@@ -56,22 +57,24 @@ class Sketch:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(
-        self, operator: Describes, sums: NDArray[np.int64] | None = None, count: int = 0, bits: int = 0
+        self, operator: SketchOperator, sums: NDArray[np.int64] | None = None, units: int = 0, bits: int = 0
     ) -> None:
-        integers = np.zeros(operator.n_sums, np.int64) if sums is None else np.array(sums, np.int64)
-        if integers.shape != (operator.n_sums,):
-            raise ValueError(f"the operator gives {operator.n_sums} sums, not {integers.shape}")
-        if count < 0 or bits < 0:
-            raise ValueError("a sketch cannot have a negative number of records")
+        integers = np.zeros(operator.n_sums, np.int64) if sums is None else np.array(sums)
+        if integers.dtype.kind not in "iu" or integers.shape != (operator.n_sums,):
+            raise ValueError(f"sums must be {operator.n_sums} integers, as many as the operator gives")
+        units, bits = whole("units", units, 0, 2**80), whole("bits", bits, 0, WEIGHT_BITS)
+        check_room(operator, units, bits)
+        if not possible(operator, integers, units):
+            raise ValueError(f"the sums are larger than {units:,} records (or weight steps) can add up to")
+        integers = integers.astype(np.int64)
         self.operator = operator
-        self._sums, self._units, self._bits = _canonical(integers, count, bits)
+        self._sums, self._units, self._bits = _canonical(integers, units, bits)
+        self._sums.flags.writeable = False
 
     @property
     def sums(self) -> NDArray[np.int64]:
-        """The integers, as a view that cannot be written to."""
-        view = self._sums.view()
-        view.flags.writeable = False
-        return view
+        """The integers; they cannot be written to."""
+        return self._sums.view()
 
     @property
     def count(self) -> int | float:
@@ -97,19 +100,25 @@ class Sketch:
 
     def distance(self, other: Sketch) -> float:
         """Root mean square difference of the two means: an estimate of the maximum mean discrepancy."""
-        self._require_same_operator(other, "compare")
+        self._require_same_operator(_a_sketch(other, "operator.sketch"), "compare")
         return float(np.sqrt(np.mean(np.abs(self.mean - other.mean) ** 2)))
 
     def copy(self) -> Sketch:
         """An independent copy."""
         return Sketch(self.operator, self._sums, self._units, self._bits)
 
-    def update(self, data: Any, *, sample_weight: Any = None, n_jobs: int | None = None) -> Sketch:
-        """Adds records; the sketch is unchanged if any of them is refused."""
-        return self.__iadd__(self.operator.sketch(data, sample_weight=sample_weight, n_jobs=n_jobs))
+    def update(
+        self, data: Any, *, sample_weight: Any = None, n_jobs: int | None = None, progress: bool = False
+    ) -> Sketch:
+        """Adds records (see `Operator.sketch`); the sketch is unchanged if any of them is refused."""
+        part = self.operator.sketch(data, sample_weight=sample_weight, n_jobs=n_jobs, progress=progress)
+        return self.__iadd__(part)
 
     def forget(self, data: Any, *, sample_weight: Any = None, n_jobs: int | None = None) -> Sketch:
-        """Takes records out again, as if they had never been added."""
+        """Takes records out again, as if they had never been added.
+
+        Rows that were never added cannot always be told from those that were: only an impossible result is refused.
+        """
         return self.__isub__(self.operator.sketch(data, sample_weight=sample_weight, n_jobs=n_jobs))
 
     def __add__(self, other: Any) -> Sketch:
@@ -122,10 +131,10 @@ class Sketch:
         return self._combine(other, -1) if isinstance(other, Sketch) else NotImplemented
 
     def __iadd__(self, other: Any) -> Sketch:
-        return self._become(self._combine(other, 1)) if isinstance(other, Sketch) else NotImplemented
+        return self._become(self._combine(_a_sketch(other, "update"), 1))
 
     def __isub__(self, other: Any) -> Sketch:
-        return self._become(self._combine(other, -1)) if isinstance(other, Sketch) else NotImplemented
+        return self._become(self._combine(_a_sketch(other, "forget"), -1))
 
     def _become(self, other: Sketch) -> Sketch:
         self._sums, self._units, self._bits = other._sums, other._units, other._bits
@@ -137,7 +146,7 @@ class Sketch:
         own, others = (s._units << (bits - s._bits) for s in (self, other))
         if sign < 0 and others > own:
             raise ValueError(f"cannot subtract {other.count:,} records from {self.count:,}")
-        check_room(self.operator, max(own, others) if sign < 0 else own + others)
+        check_room(self.operator, max(own, others) if sign < 0 else own + others, bits)
         a, b = (s._sums << (bits - s._bits) for s in (self, other))
         count, sums = own + sign * others, a + sign * b
         if sign < 0 and not possible(self.operator, sums, count):
@@ -145,7 +154,7 @@ class Sketch:
         return Sketch(self.operator, sums, count, bits)
 
     def _require_same_operator(self, other: Sketch, verb: str) -> None:
-        reason = difference(self.operator, other.operator)  # type: ignore[arg-type]
+        reason = difference(self.operator, other.operator)
         if reason:
             raise ValueError(f"cannot {verb} sketches: {reason}")
 
@@ -170,13 +179,16 @@ class Sketch:
         container.write(path, self.to_bytes())
 
     def __repr__(self) -> str:
-        return f"<Sketch of {self.count:,} records: {len(self._sums):,} sums by {_short(self.operator)}>"
+        return f"<Sketch of {self._records()}: {len(self._sums):,} sums by {shortened(self.operator, 200)}>"
+
+    def _records(self) -> str:
+        return "1 record" if self.count == 1 else f"{self.count:,} records"
 
     def _repr_html_(self) -> str:
         rows = {
-            "records": f"{self.count:,}",
+            "holds": self._records(),
             "sums": f"{len(self._sums):,} exact 64-bit integers ({self._sums.nbytes:,} bytes)",
-            "operator": _short(self.operator, 400),
+            "operator": shortened(self.operator, 400),
         }
         cells = "".join(
             f"<tr><th style='text-align:left'>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items()
@@ -184,17 +196,24 @@ class Sketch:
         return f"<table><caption>Sketch</caption>{cells}</table>"
 
 
-def check_room(operator: Describes, units: int) -> None:
+def check_room(operator: SketchOperator, units: int, bits: int) -> None:
     """Refuses a number of records whose sums might not fit into 64 bits."""
     if units * operator.ceiling > LARGEST:
-        most = LARGEST // operator.ceiling
-        raise OverflowError(f"a sum could overflow: this operator holds at most {most:,} records (or weight steps)")
+        most = LARGEST // operator.ceiling >> bits
+        finer = " while weights are fractional" if bits else ""
+        raise OverflowError(f"a sum could overflow: this operator holds at most {most:,} records{finer}")
 
 
-def possible(operator: Describes, sums: NDArray[np.int64], units: int) -> bool:
+def possible(operator: SketchOperator, sums: NDArray[np.int64], units: int) -> bool:
     """Whether that many records can add up to these sums."""
     most = operator.ceiling * units
     return bool(np.all((sums <= most) & (sums >= -most)))
+
+
+def _a_sketch(other: Any, method: str) -> Sketch:
+    if not isinstance(other, Sketch):
+        raise TypeError(f"expected a Sketch, not {type(other).__name__}: rows go through {method}(rows)")
+    return other
 
 
 def _canonical(sums: NDArray[np.int64], units: int, bits: int) -> tuple[NDArray[np.int64], int, int]:
@@ -204,8 +223,3 @@ def _canonical(sums: NDArray[np.int64], units: int, bits: int) -> tuple[NDArray[
         spare = min(bits, (ones & -ones).bit_length() - 1) if ones else bits
         sums, units, bits = sums >> spare, units >> spare, bits - spare
     return sums, units, bits
-
-
-def _short(operator: Any, length: int = 200) -> str:
-    text = repr(operator)
-    return text if len(text) <= length else f"{text[: length - 3]}..."

@@ -6,8 +6,12 @@ builds the class from a list of known ones and runs its checks, nothing else.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import inspect
 import math
+import numbers
+import operator
 from typing import Any, ClassVar, Self
 
 
@@ -18,7 +22,14 @@ class Value:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        Value._classes[cls.__name__] = cls
+        known = Value._classes.setdefault(cls.__name__, cls)
+        if known.__module__ != cls.__module__:
+            raise TypeError(f"there is a {cls.__name__} already, in {known.__module__}: JSON forms name classes")
+
+    def _set(self, **fields: Any) -> None:
+        """Replaces fields of the frozen value by their checked forms, while it is made."""
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
 
     def to_json(self) -> dict[str, Any]:
         """The value as a JSON object."""
@@ -28,10 +39,12 @@ class Value:
     def from_json(cls, form: Any) -> Self:
         """The value that `to_json` described; a `ValueError` says what is wrong with any other form."""
         if not isinstance(form, dict) or not isinstance(form.get("type"), str):
-            raise ValueError(f"expected the JSON form of a {cls.__name__}, a JSON object with a type")
+            raise ValueError(
+                f"expected the JSON form of an operator, law or wave ({cls.__name__}): an object with a type"
+            )
         kind = Value._classes.get(form["type"])
-        if kind is None or not issubclass(kind, cls):
-            raise ValueError(f"{form['type']!r} is not a {cls.__name__} that this version knows")
+        if kind is None or not issubclass(kind, cls) or inspect.isabstract(kind):
+            raise ValueError(f"{shortened(form['type'])} is not the type of any {cls.__name__} that this version knows")
         return kind._build({name: _value(item) for name, item in form.items() if name != "type"})
 
     @classmethod
@@ -62,7 +75,7 @@ def _value(item: Any) -> Any:
     return tuple(_value(part) for part in item) if isinstance(item, list) else item
 
 
-def difference(a: Value, b: Value) -> str | None:
+def difference(a: Any, b: Any) -> str | None:
     """The first difference of two values in words, or None.
 
     >>> from sketchlearn.frequencies import Gaussian
@@ -73,9 +86,12 @@ def difference(a: Value, b: Value) -> str | None:
         return f"their kinds differ ({type(a).__name__} and {type(b).__name__})"
     for (name, x), (_, y) in zip(_fields(a), _fields(b), strict=True):
         if x != y:
-            if isinstance(x, Value) and isinstance(y, Value):
+            if isinstance(x, Value) and type(x) is type(y):
                 return difference(x, y)
-            return f"their {_plural(name)} differ ({_short(x)} and {_short(y)})"
+            if isinstance(x, Value) and isinstance(y, Value):
+                x, y = type(x).__name__, type(y).__name__
+                return f"their {_plural(name)} differ ({x} and {y})"
+            return f"their {_plural(name)} differ ({shortened(x)} and {shortened(y)})"
     return None
 
 
@@ -85,20 +101,29 @@ def _plural(name: str) -> str:
     return name if name.endswith("s") or name == "structured" else f"{name}s"
 
 
-def _short(item: Any) -> str:
+def shortened(item: Any, length: int = 60) -> str:
+    """How a thing shows itself, in at most `length` characters."""
     text = repr(item)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
 def positive(name: str, x: Any) -> float:
     """`x` as a float, if it is a positive finite number."""
-    if isinstance(x, bool) or not isinstance(x, int | float) or not 0 < x < math.inf:
-        raise ValueError(f"{name} must be a positive number, not {_short(x)}")
-    return float(x)
+    number = math.nan
+    if isinstance(x, numbers.Real) and not isinstance(x, bool):
+        with contextlib.suppress(OverflowError):
+            number = float(x)
+    if not 0 < number < math.inf:
+        raise ValueError(f"{name} must be a positive number, not {shortened(x)}")
+    return number
 
 
 def whole(name: str, x: Any, least: int = 1, most: int = 2**63 - 1) -> int:
     """`x` as an int, if it is a whole number from `least` to `most`."""
-    if isinstance(x, bool) or not hasattr(x, "__index__") or not least <= int(x) <= most:
-        raise ValueError(f"{name} must be a whole number from {least} to {most}, not {_short(x)}")
-    return int(x)
+    try:
+        number = least - 1 if isinstance(x, bool) else operator.index(x)
+    except TypeError:
+        number = least - 1
+    if not least <= number <= most:
+        raise ValueError(f"{name} must be a whole number from {least} to {most}, not {shortened(x)}")
+    return number

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.values import Value
+from sketchlearn.values import Value, shortened
 
 FIXED_POINT = 2**20
 Number = complex  # the fields named complex hide the type
@@ -26,17 +26,24 @@ class Wave(Value, ABC):
     """A periodic function with values of modulus at most 1 in each part."""
 
     complex: bool
-    #: number of the wave's complex form in the kernel; the real form, where there is one, comes next
-    kernel_number: ClassVar[int]
+    #: the kernel's name of the complex form
+    name: ClassVar[str]
     dithered: ClassVar[bool] = True
     #: one unit of the wave in the integers of a sketch
     unit: ClassVar[int] = FIXED_POINT
     #: the largest size of one part of one record's feature, in those integers
     ceiling: ClassVar[int] = FIXED_POINT
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.complex, bool | np.bool_):
+            raise ValueError(f"complex must be True or False, not {shortened(self.complex)}")
+        if "complex" in self.__dict__:
+            self._set(complex=bool(self.complex))
+
     @property
-    def kernel_id(self) -> int:
-        return self.kernel_number + (not self.complex)
+    def feature(self) -> str:
+        """What the kernels call the wave."""
+        return self.name if self.complex else f"{self.name}_real"
 
     @property
     def parts(self) -> int:
@@ -44,8 +51,8 @@ class Wave(Value, ABC):
         return 1 + self.complex
 
     @property
-    def series(self) -> list[float]:
-        """What the kernel needs of a wave that is given by coefficients."""
+    def kernel_coefficients(self) -> list[float]:
+        """What the kernels need of a wave that is given by coefficients."""
         return []
 
     @abstractmethod
@@ -58,7 +65,11 @@ class Wave(Value, ABC):
 
     def __call__(self, t: NDArray[np.float64]) -> NDArray[Any]:
         """The wave at phases t, in turns."""
-        return self.real_part(t) + 1j * self.real_part(t - 0.25) if self.complex else self.real_part(t)
+        return self.real_part(t) + 1j * self.quarter_later(t) if self.complex else self.real_part(t)
+
+    def quarter_later(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+        """f(t - 1/4), the imaginary part of the complex form."""
+        return self.real_part(t - 0.25)
 
     def coefficient(self, k: int = 1) -> Number:
         """Fourier coefficient F_k: f(t) = sum over k of F_k exp(2 pi i k t).
@@ -78,7 +89,7 @@ class Exponential(Wave):
     """exp(2 pi i t): random Fourier features, the default."""
 
     complex: ClassVar[bool] = True  # type: ignore[misc]
-    kernel_number = 0
+    name = "exponential"
     dithered = False
 
     def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -94,6 +105,7 @@ class Cosine(Exponential):
 
     complex: ClassVar[bool] = False  # type: ignore[misc]
     dithered = True
+    feature = "cosine"
 
 
 @dataclass(frozen=True)
@@ -101,12 +113,15 @@ class Square(Wave):
     """The sign of the cosine: one bit per part (universal quantisation)."""
 
     complex: bool = True
-    kernel_number = 2
+    name = "square"
     unit = 1
     ceiling = 1
 
     def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.where(np.isin(np.floor(4 * np.asarray(t)) % 4, (0, 3)), 1.0, -1.0)
+
+    def quarter_later(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.where(np.floor(4 * np.asarray(t)) % 4 < 2, 1.0, -1.0)  # t - 1/4 could round
 
     def _coefficient(self, k: int) -> Number:
         return 2 / (k * math.pi) * (-1) ** ((k - 1) // 2) if k % 2 else 0.0
@@ -117,7 +132,7 @@ class Sawtooth(Wave):
     """2 (t - nearest integer), -1 at the jump: the modulo sketch."""
 
     complex: bool = True
-    kernel_number = 4
+    name = "sawtooth"
 
     def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(2 * (t - np.floor(t + 0.5)))
@@ -131,7 +146,7 @@ class Triangle(Wave):
     """1 - 4 |t - nearest integer|: the piecewise linear cosine."""
 
     complex: bool = True
-    kernel_number = 6
+    name = "triangle"
 
     def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
         return 1 - 4 * np.abs(_nearest(t))
@@ -150,20 +165,21 @@ class FourierSeries(Wave):
 
     coefficients: tuple[tuple[float, float], ...]
     complex: bool = False
-    kernel_number = 8
-    ceiling = FIXED_POINT + 1
+    name = "series"
+    ceiling = FIXED_POINT + 4  # 16 harmonics, two roundings of at most 1/16 each
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         try:
             numbers = [_complex(c) for c in self.coefficients]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ValueError("coefficients must be complex numbers") from None
         size = sum(2 * abs(c) for c in numbers)
-        if not 1 <= len(numbers) <= 64 or not all(map(cmath.isfinite, numbers)) or size == 0:
-            raise ValueError("coefficients must be 1 to 64 finite numbers, not all zero")
+        if not 1 <= len(numbers) <= 16 or not all(map(cmath.isfinite, numbers)) or not 0 < size < math.inf:
+            raise ValueError("coefficients must be 1 to 16 finite numbers, not all zero")
         if size > 1 + 1e-12:
             raise ValueError(f"the wave could exceed 1: divide the coefficients by {size:.6g}")
-        object.__setattr__(self, "coefficients", tuple((c.real, c.imag) for c in numbers))
+        self._set(coefficients=tuple((c.real + 0.0, c.imag + 0.0) for c in numbers))
 
     def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
         u = _nearest(t)
@@ -178,7 +194,7 @@ class FourierSeries(Wave):
         return Number(a, b if k > 0 else -b)
 
     @property
-    def series(self) -> list[float]:
+    def kernel_coefficients(self) -> list[float]:
         first: list[float] = []
         second: list[float] = []
         for k, (re, im) in enumerate(self.coefficients, start=1):
@@ -190,6 +206,8 @@ class FourierSeries(Wave):
 
 
 def _complex(c: Any) -> Number:
+    if isinstance(c, str):
+        raise TypeError("text is not a number")
     return Number(*c) if isinstance(c, tuple) else Number(c)
 
 
@@ -208,4 +226,4 @@ def wave_from(wave: str | Wave) -> Wave:
         return wave
     if isinstance(wave, str) and wave in NAMED:
         return NAMED[wave]
-    raise ValueError(f"wave must be one of {', '.join(NAMED)}, or a wave of sketchlearn.waves, not {wave!r}")
+    raise ValueError(f"wave must be one of {', '.join(NAMED)}, or a wave of sketchlearn.waves, not {shortened(wave)}")

@@ -5,15 +5,27 @@
 
 namespace sketchlearn {
 
-enum class Wave : int {
-  exponential, cosine, square, square_real, sawtooth, sawtooth_real, triangle, triangle_real,
-  harmonics, harmonics_real, quadratic, phase,
+// What a phase becomes. The names are those that Python uses.
+enum class Feature : int {
+  exponential, cosine, square, square_real, sawtooth, sawtooth_real, triangle, triangle_real, series, series_real, quadratic,
+};
+constexpr const char* kFeatureNames[] = {
+    "exponential",   "cosine",      "square",        "square_real", "sawtooth",  "sawtooth_real",
+    "triangle",      "triangle_real", "series",      "series_real", "quadratic",
 };
 
+// Integers per feature: 2 for the complex waves.
+constexpr int parts_of(Feature feature) {
+  return feature == Feature::exponential || feature == Feature::square || feature == Feature::sawtooth ||
+                 feature == Feature::triangle || feature == Feature::series
+             ? 2
+             : 1;
+}
+
 // Fourier coefficients of a wave given by them: (a_1, b_1, a_2, b_2, ...) of each part, times 2^20.
-struct Series {
-  const float* coefficients = nullptr;
-  int64_t length = 0;
+struct Coefficients {
+  const float* values = nullptr;
+  int64_t harmonics = 0;
 };
 
 // Where the integers of a block go: added up into `sums`, added up with `weights`, or written row by row to `rows`.
@@ -32,34 +44,33 @@ struct Block {
   int64_t n_features;
 };
 
-struct DenseWeights {
+struct DenseFrequencies {
   const float* panels;  // [panel][feature][tile_columns], in turns, zero beyond n_columns
   const float* dither;  // one per column, zero padded like the panels
   int64_t n_columns;
 };
 
-struct StructuredWeights {
-  const float* signs;    // [block][3][size]
-  const float* radii;    // [block][size], in turns; includes the transforms' normalisation
-  const float* dither;   // [block][size]
+struct StructuredFrequencies {
+  const float* signs;   // [block][3][size]
+  const float* radii;   // [block][size], in turns, over the length that the transforms give
+  const float* dither;  // [block][size]
   int64_t size, n_columns;
 };
 
-constexpr int kBlockRows = 192;          // a multiple of every tile's rows
+constexpr int kBlockRows = 192;             // a multiple of every tile's rows
+constexpr int kStructuredRows = 8;          // rows that a structured block takes through its transforms at a time
 constexpr int64_t kSmallestTransform = 32;  // a structured block has at least this size
 
 struct Kernel {
   const char* name;
   int tile_rows, tile_columns;
-  int (*parts)(Wave);
-  void (*dense)(const Block&, const DenseWeights&, Wave, const Series&, const Sink&, float* scratch);
+  // scratch: kBlockRows * tile_columns floats
+  void (*dense)(const Block&, const DenseFrequencies&, Feature, const Coefficients&, const Sink&, float* scratch);
   // scratch: kStructuredRows * size floats
-  void (*structured)(const Block&, const StructuredWeights&, Wave, const Series&, const Sink&, float* scratch);
+  void (*structured)(const Block&, const StructuredFrequencies&, Feature, const Coefficients&, const Sink&, float* scratch);
   // rows: y in [-1, 1] row by row; sums: d first moments, then the lower triangle of the second ones, times 2^30
   void (*moments)(const double* rows, int64_t count, int64_t d, const int64_t* weights, int64_t* sums);
 };
-
-constexpr int kStructuredRows = 8;
 
 const Kernel* portable_kernel();
 const Kernel* neon_kernel();

@@ -12,16 +12,19 @@ constexpr int64_t kDepth = 192;  // features per pass over a panel, so that its 
 
 // sum[r][v] (+)= x[r] * panel[v] for one column of tile rows, in the order that suits the machine's registers.
 #if defined(SKETCHLEARN_NEON)
+template <bool First, int Lane>  // fmla takes its scalar from a lane, whose number must be a constant
+inline void multiply_lane(float32x4_t w, float32x4_t lanes, Vector& sum) {
+  sum = First ? (Vector)vmulq_laneq_f32(w, lanes, Lane) : (Vector)vfmaq_laneq_f32((float32x4_t)sum, w, lanes, Lane);
+}
 template <bool First, int... R>
 inline void multiply_column(const float* x, const float* panel, Vector (*sum)[kTileVectors],
                             std::integer_sequence<int, R...>) {
-  static_assert(kTileRows == kLanes, "one vector of rows: fmla takes its scalar from a lane");
+  static_assert(kTileRows == kLanes, "one vector of rows");
   const float32x4_t lanes = vld1q_f32(x);
 #pragma GCC unroll 8
   for (int v = 0; v < kTileVectors; v++) {
     const float32x4_t w = (float32x4_t)load(panel + v * kLanes);
-    ((sum[R][v] = First ? (Vector)vmulq_laneq_f32(w, lanes, R)
-                        : (Vector)vfmaq_laneq_f32((float32x4_t)sum[R][v], w, lanes, R)), ...);
+    (multiply_lane<First, R>(w, lanes, sum[R][v]), ...);
   }
 }
 #else
@@ -59,27 +62,27 @@ __attribute__((noinline)) void multiply(const float* rows, const float* panel, i
 }
 
 // Sums one pack of columns over `count` rows of phases: a function of its own, for the registers' sake.
-template <class Wave>
+template <class W>
 __attribute__((noinline)) void total(const float* phases, int64_t stride, int count, const float* dither,
-                                     const Series& series, int32_t (*part)[kPack]) {
-  Total<Wave> sum;
+                                     const Coefficients& given, int32_t (*part)[kPack]) {
+  Total<W> sum;
   float shift[kPack];
-  for (int i = 0; i < kPack; i++) shift[i] = dither[i] * Wave::unit;
+  for (int i = 0; i < kPack; i++) shift[i] = dither[i] * W::unit;
   for (int r = 0; r < count; r++, phases += stride)
-    sum.add(Wave::shifted(load_pack(phases), load_pack(forget(shift))), series);
+    sum.add(W::shifted(load_pack(phases), load_pack(forget(shift))), given);
   sum.finish(count, part);
 }
 
 // The integers of each row of one pack, written out or added up with its weight.
-template <class Wave>
-void visit(const float* phases, int64_t stride, int count, const float* dither, const Series& series, int64_t column,
+template <class W>
+void visit(const float* phases, int64_t stride, int count, const float* dither, const Coefficients& given, int64_t column,
            int64_t live, const Sink& sink) {
   int32_t part[kPack];
   for (int r = 0; r < count; r++, phases += stride) {
     Bits values[2]{};
-    Wave::eval(Wave::shifted(load_pack(phases), load_pack(dither) * Wave::unit), Addends(), series, values[0], values[1]);
-    for (int q = 0; q < Wave::parts; q++) {
-      store(part, values[q] - Wave::bias);
+    W::eval(W::shifted(load_pack(phases), load_pack(dither) * W::unit), Addends(), given, values[0], values[1]);
+    for (int q = 0; q < W::parts; q++) {
+      store(part, values[q] - W::bias);
       const int64_t at = q * sink.part_stride + column;
       if (sink.rows)
         for (int64_t i = 0; i < live; i++) sink.rows[r * sink.row_stride + at + i] = part[i];
@@ -91,35 +94,35 @@ void visit(const float* phases, int64_t stride, int count, const float* dither, 
 
 // Applies the wave to `count` rows of phases and hands the integers of `width` columns, from `column` on, to the sink.
 // Phases and dither are readable up to the next whole pack.
-template <class Wave>
+template <class W>
 inline void consume(const float* phases, int64_t stride, int count, int64_t column, int64_t width, const float* dither,
-                    const Series& series, const Sink& sink) {
+                    const Coefficients& given, const Sink& sink) {
   for (int64_t c = 0; c < width; c += kPack) {
     const int64_t live = width - c < kPack ? width - c : kPack;
     if (sink.rows || sink.weights) {
-      visit<Wave>(phases + c, stride, count, dither + c, series, column + c, live, sink);
+      visit<W>(phases + c, stride, count, dither + c, given, column + c, live, sink);
       continue;
     }
-    int32_t part[Wave::parts][kPack];
-    total<Wave>(phases + c, stride, count, dither + c, series, part);
-    for (int q = 0; q < Wave::parts; q++)
+    int32_t part[W::parts][kPack];
+    total<W>(phases + c, stride, count, dither + c, given, part);
+    for (int q = 0; q < W::parts; q++)
       for (int64_t i = 0; i < live; i++) sink.sums[q * sink.part_stride + column + c + i] += part[q][i];
   }
 }
 
-template <class Wave>
-void dense_block(const Block& block, const DenseWeights& weights, const Series& series, const Sink& sink, float* tile) {
+template <class W>
+void dense_block(const Block& block, const DenseFrequencies& frequencies, const Coefficients& given, const Sink& sink, float* tile) {
   const int64_t d = block.n_features;
-  for (int64_t column = 0; column < weights.n_columns; column += kColumns) {
-    const float* panel = weights.panels + column * d;
+  for (int64_t column = 0; column < frequencies.n_columns; column += kColumns) {
+    const float* panel = frequencies.panels + column * d;
     for (int64_t k = 0; k < d; k += kDepth) {
       const int64_t depth = d - k < kDepth ? d - k : kDepth;
       for (int r = 0; r < block.count; r += kTileRows)
         (k ? multiply<false> : multiply<true>)(block.rows + r * d + k * kTileRows, panel + k * kColumns, depth,
                                                tile + r * kColumns);
     }
-    const int64_t width = weights.n_columns - column < kColumns ? weights.n_columns - column : kColumns;
-    consume<Wave>(tile, kColumns, block.count, column, width, weights.dither + column, series, sink);
+    const int64_t width = frequencies.n_columns - column < kColumns ? frequencies.n_columns - column : kColumns;
+    consume<W>(tile, kColumns, block.count, column, width, frequencies.dither + column, given, sink);
   }
 }
 
@@ -148,17 +151,17 @@ inline void hadamard(float* y, int64_t size) {
       }
 }
 
-template <class Wave>
-void structured_block(const Block& block, const StructuredWeights& weights, const Series& series, const Sink& sink,
+template <class W>
+void structured_block(const Block& block, const StructuredFrequencies& frequencies, const Coefficients& given, const Sink& sink,
                       float* phases) {
-  const int64_t size = weights.size, d = block.n_features;
+  const int64_t size = frequencies.size, d = block.n_features;
   for (int from = 0; from < block.count; from += kStructuredRows) {
     const int count = block.count - from < kStructuredRows ? block.count - from : kStructuredRows;
     Sink part = sink;
     if (part.weights) part.weights += from;
     if (part.rows) part.rows += from * part.row_stride;
-    for (int64_t column = 0; column < weights.n_columns; column += size) {
-      const float* signs = weights.signs + 3 * column;
+    for (int64_t column = 0; column < frequencies.n_columns; column += size) {
+      const float* signs = frequencies.signs + 3 * column;
       for (int r = 0; r < count; r++) {
         float* y = phases + r * size;
         const float* x = block.rows + (from + r) * d;
@@ -169,10 +172,10 @@ void structured_block(const Block& block, const StructuredWeights& weights, cons
         hadamard(y, size);
         for (int64_t i = 0; i < size; i++) y[i] *= signs[2 * size + i];
         hadamard(y, size);
-        for (int64_t i = 0; i < size; i++) y[i] *= weights.radii[column + i];
+        for (int64_t i = 0; i < size; i++) y[i] *= frequencies.radii[column + i];
       }
-      const int64_t width = weights.n_columns - column < size ? weights.n_columns - column : size;
-      consume<Wave>(phases, size, count, column, width, weights.dither + column, series, part);
+      const int64_t width = frequencies.n_columns - column < size ? frequencies.n_columns - column : size;
+      consume<W>(phases, size, count, column, width, frequencies.dither + column, given, part);
     }
   }
 }
@@ -200,54 +203,33 @@ inline void moments(const double* rows, int64_t count, int64_t d, const int64_t*
   }
 }
 
-template <template <class> class Run, class... Args>
-inline void with_wave(Wave wave, Args&... args) {
-  switch (wave) {
-    case Wave::exponential: return Run<Exponential<2>>::run(args...);
-    case Wave::cosine: return Run<Exponential<1>>::run(args...);
-    case Wave::square: return Run<Square<2>>::run(args...);
-    case Wave::square_real: return Run<Square<1>>::run(args...);
-    case Wave::sawtooth: return Run<Sawtooth<2>>::run(args...);
-    case Wave::sawtooth_real: return Run<Sawtooth<1>>::run(args...);
-    case Wave::triangle: return Run<Triangle<2>>::run(args...);
-    case Wave::triangle_real: return Run<Triangle<1>>::run(args...);
-    case Wave::harmonics: return Run<Harmonics<2>>::run(args...);
-    case Wave::harmonics_real: return Run<Harmonics<1>>::run(args...);
-    case Wave::quadratic: return Run<Quadratic>::run(args...);
-    case Wave::phase: return Run<Phase>::run(args...);
+// Calls run with a value of the type that computes the feature.
+template <class Run>
+inline void with_feature(Feature feature, const Run& run) {
+  switch (feature) {
+    case Feature::exponential: return run(Exponential<2>{});
+    case Feature::cosine: return run(Exponential<1>{});
+    case Feature::square: return run(Square<2>{});
+    case Feature::square_real: return run(Square<1>{});
+    case Feature::sawtooth: return run(Sawtooth<2>{});
+    case Feature::sawtooth_real: return run(Sawtooth<1>{});
+    case Feature::triangle: return run(Triangle<2>{});
+    case Feature::triangle_real: return run(Triangle<1>{});
+    case Feature::series: return run(Series<2>{});
+    case Feature::series_real: return run(Series<1>{});
+    case Feature::quadratic: return run(Quadratic{});
   }
 }
 
-template <class W>
-struct RunDense {
-  static void run(const Block& b, const DenseWeights& w, const Series& s, const Sink& k, float*& scratch) {
-    dense_block<W>(b, w, s, k, scratch);
-  }
-};
-template <class W>
-struct RunStructured {
-  static void run(const Block& b, const StructuredWeights& w, const Series& s, const Sink& k, float*& scratch) {
-    structured_block<W>(b, w, s, k, scratch);
-  }
-};
-template <class W>
-struct CountParts {
-  static void run(int& parts) { parts = W::parts; }
-};
-
-void run_dense(const Block& b, const DenseWeights& w, Wave wave, const Series& s, const Sink& k, float* scratch) {
-  with_wave<RunDense>(wave, b, w, s, k, scratch);
+void run_dense(const Block& block, const DenseFrequencies& frequencies, Feature feature, const Coefficients& given,
+               const Sink& sink, float* scratch) {
+  with_feature(feature, [&](auto w) { dense_block<decltype(w)>(block, frequencies, given, sink, scratch); });
 }
-void run_structured(const Block& b, const StructuredWeights& w, Wave wave, const Series& s, const Sink& k,
-                    float* scratch) {
-  with_wave<RunStructured>(wave, b, w, s, k, scratch);
-}
-int count_parts(Wave wave) {
-  int parts = 0;
-  with_wave<CountParts>(wave, parts);
-  return parts;
+void run_structured(const Block& block, const StructuredFrequencies& frequencies, Feature feature,
+                    const Coefficients& given, const Sink& sink, float* scratch) {
+  with_feature(feature, [&](auto w) { structured_block<decltype(w)>(block, frequencies, given, sink, scratch); });
 }
 
 constexpr Kernel make_kernel(const char* name) {
-  return {name, kTileRows, kColumns, count_parts, run_dense, run_structured, moments};
+  return {name, kTileRows, kColumns, run_dense, run_structured, moments};
 }

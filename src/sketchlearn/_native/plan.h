@@ -1,7 +1,6 @@
 // A sketching plan: frequencies packed for one kernel, ready for any number of rows.
 #pragma once
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <vector>
 
@@ -25,21 +24,25 @@ class AlignedFloats {
 
 class Plan {
  public:
-  const Kernel* kernel;
-  Wave wave;
-  int64_t n_features, n_columns;
-  std::vector<float> center;
-  double limit = 0x1p60, radius = std::numeric_limits<double>::infinity();
-  std::vector<float> series;  // see Series
-  uint64_t key = 0;           // of the hash that assigns rows to groups of frequencies
-  int64_t n_groups = 1;
-
-  // frequencies: [n_features][n_columns], in turns
-  void set_dense(const float* frequencies, const float* dither);
+  // What does not depend on how the frequencies are given.
+  struct Common {
+    const Kernel* kernel;
+    Feature feature;
+    std::vector<float> center;
+    double radius;                    // rows further from the center are refused; infinity: any
+    std::vector<float> coefficients;  // see Coefficients
+    uint64_t key;                     // of the hash that assigns rows to groups of frequencies
+    int64_t n_groups;
+    std::vector<float> dither;  // one per frequency
+  };
+  // frequencies: [feature][column], in turns
+  Plan(Common common, const float* frequencies);
   // signs: [block][3][size], radii: [block][size]
-  void set_structured(const float* signs, const float* radii, const float* dither, int64_t size);
+  Plan(Common common, const float* signs, const float* radii, int64_t size);
 
-  int parts() const { return kernel->parts(wave); }
+  int64_t n_features() const { return static_cast<int64_t>(common_.center.size()); }
+  int64_t n_columns() const { return static_cast<int64_t>(common_.dither.size()); }
+  int parts() const { return parts_of(common_.feature); }
   // Adds the integers of all rows (times their weights, if any) to sums[part][column]. Returns the first row outside
   // the domain, or -1; sums then mean nothing.
   int64_t add(const Rows& rows, const int64_t* weights, int n_threads, int64_t* sums) const;
@@ -47,18 +50,24 @@ class Plan {
   int64_t write(const Rows& rows, int n_threads, int32_t* out) const;
 
  private:
+  Common common_;
+  int64_t size_;  // of a structured block; 0 for dense frequencies
   AlignedFloats panels_, dither_;
   std::vector<float> signs_, radii_;
-  int64_t size_ = 0;  // of a structured block; 0 for dense frequencies
 
-  int64_t group_columns() const { return n_columns / n_groups; }
+  int64_t group_columns() const { return n_columns() / common_.n_groups; }
   int64_t padded_columns() const;  // of one group
-  int64_t run(const Rows& rows, const int64_t* weights, int n_threads, int64_t* sums, int32_t* out) const;
+  int64_t unit_rows() const;
   class Worker;
 };
 
-// First and second moments of y = (x - center) / bound; see Kernel::moments. Returns the first row outside, or -1.
-int64_t add_moments(const Kernel* kernel, const Rows& rows, const double* center, const double* bound,
-                    const int64_t* weights, int n_threads, int64_t* sums);
+// First and second moments of y = (x - center) / bound; see Kernel::moments. Adds them up (times their weights, if any), or
+// writes each row's to out[row]. Returns the first row outside the bounds, or -1.
+struct Moments {
+  const Kernel* kernel;
+  const double *center, *bound;
+  int64_t add(const Rows& rows, const int64_t* weights, int n_threads, int64_t* sums) const;
+  int64_t write(const Rows& rows, int n_threads, int64_t* out) const;
+};
 
 }  // namespace sketchlearn

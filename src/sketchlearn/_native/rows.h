@@ -1,10 +1,13 @@
-// Rows as they lie in memory, and how one becomes centred float32 values.
+// Rows as they lie in memory, and how one becomes numbers that a kernel takes.
 #pragma once
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
 namespace sketchlearn {
+
+// Values further from the center than this are refused: with frequencies up to 2^50, no phase can overflow.
+constexpr double kLimit = 0x1p60, kFrequencyLimit = 0x1p50;
 
 // A two-dimensional array of float32 or float64; strides in elements.
 struct Rows {
@@ -13,21 +16,20 @@ struct Rows {
   bool is_double;
 };
 
-// What a row may be: each |x - center| at most `limit`, and the Euclidean length at most `radius` (infinity: any).
+// What a row may be: at most `radius` from the center (infinity: anywhere within the limit).
 struct Domain {
   const float* center;
-  double limit, radius;
+  double radius;
 };
 
 template <class T>
-inline bool centre_row(const Rows& rows, int64_t i, const Domain& domain, float* out) {
+inline bool centre_as(const Rows& rows, int64_t i, const Domain& domain, float* out) {
   const T* x = static_cast<const T*>(rows.data) + i * rows.row_stride;
   bool inside = true;
   for (int64_t k = 0; k < rows.n_features; k++) {
     const T v = x[k * rows.column_stride] - static_cast<T>(domain.center[k]);
-    const bool near = std::fabs(v) <= static_cast<T>(domain.limit);  // false for NaN
-    inside &= near;
-    out[k] = near ? static_cast<float>(v) : 0.0f;
+    out[k] = std::fabs(v) < static_cast<T>(2 * kLimit) ? static_cast<float>(v) : INFINITY;  // and so for NaN
+    inside &= std::fabs(out[k]) <= static_cast<float>(kLimit);
   }
   if (std::isinf(domain.radius)) return inside;
   double square = 0.0;
@@ -37,11 +39,30 @@ inline bool centre_row(const Rows& rows, int64_t i, const Domain& domain, float*
 
 // Writes row i, centred, to out[0 .. n_features); false if the row is outside the domain.
 inline bool centre(const Rows& rows, int64_t i, const Domain& domain, float* out) {
-  return rows.is_double ? centre_row<double>(rows, i, domain, out) : centre_row<float>(rows, i, domain, out);
+  return rows.is_double ? centre_as<double>(rows, i, domain, out) : centre_as<float>(rows, i, domain, out);
+}
+
+template <class T>
+inline bool scale_as(const Rows& rows, int64_t i, const double* center, const double* bound, double* out) {
+  const T* x = static_cast<const T*>(rows.data) + i * rows.row_stride;
+  bool inside = true;
+  for (int64_t k = 0; k < rows.n_features; k++) {
+    const double v = static_cast<double>(x[k * rows.column_stride]) - center[k];
+    const bool near = std::fabs(v) <= bound[k];
+    inside &= near;
+    out[k] = near ? v / bound[k] : 0.0;
+  }
+  return inside;
+}
+
+// Writes (row i - center) / bound to out[0 .. n_features); false if a value is outside its bound.
+inline bool scale(const Rows& rows, int64_t i, const double* center, const double* bound, double* out) {
+  return rows.is_double ? scale_as<double>(rows, i, center, bound, out) : scale_as<float>(rows, i, center, bound, out);
 }
 
 // The group of frequencies that a centred row contributes to: a hash of its values (with -0 as +0).
 inline int64_t group_of(const float* row, int64_t n_features, uint64_t key, int64_t n_groups) {
+  if (n_groups == 1) return 0;
   uint64_t hash = key;
   for (int64_t k = 0; k < n_features; k++) {
     const float value = row[k] + 0.0f;

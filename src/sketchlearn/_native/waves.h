@@ -11,7 +11,7 @@ constexpr float kUnit = 1048576.0f;  // 2^20, the fixed point of one feature
 // The numbers that products are added to, in memory: on NEON a fused multiply-add overwrites its addend, and loading it
 // anew costs less than copying a register. Filled at compile time: code run at load could meet a machine too old for it.
 // The coefficients are minimax in v = u^2 for sin(pi u) / u and cos(pi u), |u| <= 1/2, both times 2^10.5, so that
-// their products are in fixed point already. A whole feature is within 2^-20 of the truth (tests/test_arithmetic.py).
+// their products are in fixed point already. A whole feature is within 2^-19 of the truth (tests/native/exhaustive.py).
 enum Addend { kSine0, kSine1, kSine2, kSine3, kCosine0, kCosine1, kCosine2, kCosine3, kZero, kOne, kAddends };
 constexpr float kSine4 = 112.68334f, kCosine4 = 318.44711f;
 struct AddendTable {
@@ -27,7 +27,7 @@ constexpr AddendTable make_addend_table() {
 }
 constexpr AddendTable kAddendTable = make_addend_table();
 
-// A pointer of which the compiler knows nothing, so that it loads anew: 1.62 -> 1.34 ns a feature on a Neoverse N1.
+// A pointer of which the compiler knows nothing, so that it loads anew: 1.97 -> 1.75 ns a feature on a Neoverse N1.
 template <class T>
 inline const T* forget(const T* pointer) {
 #if defined(SKETCHLEARN_NEON)
@@ -57,13 +57,19 @@ inline Floats half_cosine(Floats v, const Addends& k) {
   return fma(p, v, k[kCosine0]);
 }
 
+// What most waves share: a dither, a fixed point by kRound, one or two parts.
 template <int Parts>
-struct Exponential {
+struct Dithered {
   static constexpr int parts = Parts;
   static constexpr float unit = 1.0f;
-  static inline Floats shifted(Floats t, Floats dither) { return Parts == 1 ? t + dither : t; }
   static constexpr uint32_t bias = kRoundBits;
-  static inline void eval(Floats t, const Addends& k, const Series&, Bits& re, Bits& im) {
+  static inline Floats shifted(Floats t, Floats dither) { return t + dither; }
+};
+
+template <int Parts>
+struct Exponential : Dithered<Parts> {
+  static inline Floats shifted(Floats t, Floats dither) { return Parts == 1 ? t + dither : t; }
+  static inline void eval(Floats t, const Addends& k, const Coefficients&, Bits& re, Bits& im) {
     const Floats u = from_nearest(t), v = u * u;
     const Floats s = half_sine(u, v, k);
     re = bits(subtract_product(s, s, k[kOne]));  // cos = 1 - 2 sin^2 of half the angle
@@ -73,12 +79,11 @@ struct Exponential {
 
 // Sign of cos (and of sin): +1 where floor(4 t) mod 4 is 0 or 3 (0 or 1), else -1. Half-open, so exactly periodic.
 template <int Parts>
-struct Square {
-  static constexpr int parts = Parts;
+struct Square : Dithered<Parts> {
   static constexpr float unit = 4.0f;
-  static inline Floats shifted(Floats t, Floats dither) { return fma(t, pack(4.0f), dither); }  // 4 (t + dither)
   static constexpr uint32_t bias = 0;
-  static inline void eval(Floats quarters, const Addends&, const Series&, Bits& re, Bits& im) {
+  static inline Floats shifted(Floats t, Floats dither) { return fma(t, pack(4.0f), dither); }  // 4 (t + dither)
+  static inline void eval(Floats quarters, const Addends&, const Coefficients&, Bits& re, Bits& im) {
     const Bits q = quadrant(quarters);
     re = 1u - ((q + 1u) & 2u);
     im = 1u - (q & 2u);
@@ -87,12 +92,8 @@ struct Square {
 
 // 2u, and the same a quarter turn later, u being t's distance from the nearest integer: -1 at the jump, so exactly periodic.
 template <int Parts>
-struct Sawtooth {
-  static constexpr int parts = Parts;
-  static constexpr float unit = 1.0f;
-  static inline Floats shifted(Floats t, Floats dither) { return t + dither; }
-  static constexpr uint32_t bias = kRoundBits;
-  static inline void eval(Floats t, const Addends& k, const Series&, Bits& re, Bits& im) {
+struct Sawtooth : Dithered<Parts> {
+  static inline void eval(Floats t, const Addends& k, const Coefficients&, Bits& re, Bits& im) {
     const Floats near = from_nearest(t), u = near + choose_if_below(near, 0.5f, 0.0f, -1.0f);
     re = bits(fma(u, pack(2.0f * kUnit), k[kZero]));
     const Floats later = u + choose_if_below(u, -0.25f, 0.75f, -0.25f);
@@ -102,12 +103,8 @@ struct Sawtooth {
 
 // 1 - 4|u|, and the same a quarter turn later: the piecewise linear cosine and sine.
 template <int Parts>
-struct Triangle {
-  static constexpr int parts = Parts;
-  static constexpr float unit = 1.0f;
-  static inline Floats shifted(Floats t, Floats dither) { return t + dither; }
-  static constexpr uint32_t bias = kRoundBits;
-  static inline void eval(Floats t, const Addends& k, const Series&, Bits& re, Bits& im) {
+struct Triangle : Dithered<Parts> {
+  static inline void eval(Floats t, const Addends& k, const Coefficients&, Bits& re, Bits& im) {
     const Floats u = from_nearest(t), w = absolute(u), quarter = pack(0.25f);
     re = bits(subtract_product(w, pack(4.0f * kUnit), k[kOne]));
     const Floats sine = with_sign_of(quarter - absolute(w - quarter), u);
@@ -118,23 +115,19 @@ struct Triangle {
 // sum_h a_h cos(2 pi h t) + b_h sin(2 pi h t), and the same a quarter turn later. The coefficients come times 2^20, with
 // those of the second part after those of the first. h u is reduced exactly before its sine is taken.
 template <int Parts>
-struct Harmonics {
-  static constexpr int parts = Parts;
-  static constexpr float unit = 1.0f;
-  static inline Floats shifted(Floats t, Floats dither) { return t + dither; }
-  static constexpr uint32_t bias = kRoundBits;
-  static inline void eval(Floats t, const Addends& k, const Series& series, Bits& re, Bits& im) {
+struct Series : Dithered<Parts> {
+  static inline void eval(Floats t, const Addends& k, const Coefficients& given, Bits& re, Bits& im) {
     const Floats u = from_nearest(t);
     Floats first = pack(0.0f), second = pack(0.0f);
-    for (int64_t h = 0; h < series.length; h++) {
+    for (int64_t h = 0; h < given.harmonics; h++) {
       const Floats order = pack((float)(h + 1));
       const Floats w = fma(order, u, -nearest(order * u)), v = w * w;
       const Floats s = half_sine(w, v, k) * 0x1p-10f, c = half_cosine(v, k) * 0x1p-10f;  // times sqrt(2)
       const Floats cosine = subtract_product(s, s, pack(1.0f)), sine = s * c;
-      const float* a = series.coefficients + 2 * h;
+      const float* a = given.values + 2 * h;
       first = fma(pack(a[0]), cosine, fma(pack(a[1]), sine, first));
       if (Parts == 2) {
-        const float* b = a + 2 * series.length;
+        const float* b = a + 2 * given.harmonics;
         second = fma(pack(b[0]), cosine, fma(pack(b[1]), sine, second));
       }
     }
@@ -144,38 +137,26 @@ struct Harmonics {
 };
 
 // t^2, for |t| <= 1: not periodic, but the same projection and the same fixed point.
-struct Quadratic {
-  static constexpr int parts = 1;
-  static constexpr float unit = 1.0f;
+struct Quadratic : Dithered<1> {
   static inline Floats shifted(Floats t, Floats) { return t; }
-  static constexpr uint32_t bias = kRoundBits;
-  static inline void eval(Floats t, const Addends& k, const Series&, Bits& re, Bits&) {
+  static inline void eval(Floats t, const Addends& k, const Coefficients&, Bits& re, Bits&) {
     re = bits(fma(t * kUnit, t, k[kZero]));
   }
 };
 
-// The phase itself, as float bits.
-struct Phase {
-  static constexpr int parts = 1;
-  static constexpr float unit = 1.0f;
-  static inline Floats shifted(Floats t, Floats dither) { return t + dither; }
-  static constexpr uint32_t bias = 0;
-  static inline void eval(Floats t, const Addends&, const Series&, Bits& re, Bits&) { re = bits(t); }
-};
-
 // Sums one pack of columns over the rows of a tile (at most 1024, so that 32 bits hold it).
-template <class Wave>
+template <class W>
 struct Total {
   Bits re{}, im{};
-  inline void add(Floats t, const Series& series) {
+  inline void add(Floats t, const Coefficients& given) {
     Bits a, b{};
-    Wave::eval(t, Addends(), series, a, b);
+    W::eval(t, Addends(), given, a, b);
     re = re + a;
-    if (Wave::parts == 2) im = im + b;
+    if (W::parts == 2) im = im + b;
   }
   inline void finish(int rows, int32_t (*part)[kPack]) const {
-    store(part[0], re - (uint32_t)rows * Wave::bias);
-    if (Wave::parts == 2) store(part[Wave::parts - 1], im - (uint32_t)rows * Wave::bias);
+    store(part[0], re - (uint32_t)rows * W::bias);
+    if (W::parts == 2) store(part[W::parts - 1], im - (uint32_t)rows * W::bias);
   }
 };
 
@@ -184,7 +165,7 @@ struct Total {
 template <int Parts>
 struct Total<Square<Parts>> {
   Bits count{};
-  inline void add(Floats quarters, const Series&) {
+  inline void add(Floats quarters, const Coefficients&) {
     count = count + each([](BitVector q) { return choose_of_four(q, 0u, 1u, 0x10001u, 0x10000u); }, quadrant(quarters));
   }
   inline void finish(int rows, int32_t (*part)[kPack]) const {
@@ -197,7 +178,7 @@ struct Total<Square<Parts>> {
 template <int Parts>
 struct Total<Square<Parts>> {
   Bits re{}, im{};
-  inline void add(Floats quarters, const Series&) {
+  inline void add(Floats quarters, const Coefficients&) {
     const Bits q = quadrant(quarters) << 30;
     re = re + spread_sign(q + 0x40000000u);
     if (Parts == 2) im = im + spread_sign(q);

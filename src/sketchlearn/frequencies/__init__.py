@@ -1,7 +1,8 @@
 """Laws of the random frequencies: how long they are; their directions are uniform.
 
-Every law takes a `scale`, in the units of the data, that means the same in all of them: the mean square length of a
-frequency is n_features / scale^2 (for Cauchy, which has no mean, the median).
+Every law (a mixture: its parts) takes a `scale`, in the units of the data, that means the same in all of them: the
+mean square length of a frequency is n_features / scale^2 (for Cauchy, which has no mean, the median, if there are many
+columns).
 """
 
 from sketchlearn.frequencies.adapted_radius import AdaptedRadius

@@ -9,8 +9,9 @@ import numpy as np
 
 from sketchlearn.frequencies.law import ScaledLaw
 from sketchlearn.randomness import Floats, Stream
+from sketchlearn.values import shortened
 
-_MEAN_SQUARES = {"mixture": 2.3039157775834984, "kmeans": 2.0}  # of R below; test_laws.py integrates them
+MEAN_SQUARES = {"mixture": 2.3039157775834984, "kmeans": 2.0}  # of R below; test_frequencies.py integrates them
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,12 @@ class AdaptedRadius(ScaledLaw):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.variant not in _MEAN_SQUARES:
-            raise ValueError(f"variant must be 'mixture' or 'kmeans', not {self.variant!r}")
+        if self.variant not in tuple(MEAN_SQUARES):
+            raise ValueError(f"variant must be 'mixture' or 'kmeans', not {shortened(self.variant)}")
 
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
         r = stream.chi(2, n_frequencies) if self.variant == "kmeans" else _mixture_radii(n_frequencies, stream)
-        return r * (math.sqrt(n_features / _MEAN_SQUARES[self.variant]) / self.scale)
+        return r * (math.sqrt(n_features / MEAN_SQUARES[self.variant]) / self.scale)
 
 
 def _mixture_radii(size: int, stream: Stream) -> Floats:

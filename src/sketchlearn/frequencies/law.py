@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-
-import numpy as np
+from typing import ClassVar
 
 from sketchlearn.randomness import Floats, Stream, lengths
 from sketchlearn.values import Value, positive
@@ -13,6 +12,9 @@ from sketchlearn.values import Value, positive
 
 class Law(Value, ABC):
     """A rotation-invariant law of frequencies, in radians per unit of the data."""
+
+    #: whether features have factors that depend on their frequency
+    weighted: ClassVar[bool] = False
 
     @abstractmethod
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
@@ -24,9 +26,8 @@ class Law(Value, ABC):
         return vectors * (self.radii(n_features, n_frequencies, stream) / lengths(vectors))
 
     def weights(self, n_features: int, radii: Floats) -> Floats:
-        """The factor of each feature, given the lengths of the frequencies: 1 except in the weighted law."""
-        del n_features
-        return np.ones_like(radii)
+        """The factor of each feature, given the lengths of the frequencies, for laws that are `weighted`."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -36,4 +37,4 @@ class ScaledLaw(Law):
     scale: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", positive("scale", self.scale))
+        self._set(scale=positive("scale", self.scale))

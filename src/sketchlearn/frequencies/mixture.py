@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from sketchlearn.frequencies.law import Law
-from sketchlearn.frequencies.weighted import Weighted
 from sketchlearn.randomness import Floats, Stream
 from sketchlearn.values import positive
 
@@ -25,16 +25,17 @@ class Mixture(Law):
     shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        laws = tuple(self.laws)
+        laws = tuple(self.laws) if isinstance(self.laws, Iterable) else ()
         if not laws or not all(isinstance(law, Law) for law in laws):
-            raise ValueError("laws must be at least one law of frequencies")
-        if any(isinstance(law, Weighted) for law in laws):
+            raise ValueError("laws must be a list of at least one law of frequencies")
+        if any(law.weighted for law in laws):
             raise ValueError("the weighted law cannot be part of a mixture: its features have other weights")
-        shares = tuple(positive("each share", share) for share in self.shares) or (1.0,) * len(laws)
+        given = tuple(self.shares) if isinstance(self.shares, Iterable) else (self.shares,)
+        shares = tuple(positive("each share", share) for share in given) or (1.0,) * len(laws)
         if len(shares) != len(laws):
             raise ValueError(f"there are {len(laws)} laws but {len(shares)} shares")
-        object.__setattr__(self, "laws", laws)
-        object.__setattr__(self, "shares", shares)
+        positive("the sum of all shares", sum(shares))
+        self._set(laws=laws, shares=shares)
 
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
         point = stream.uniform(n_frequencies) * sum(self.shares)

@@ -24,11 +24,12 @@ class Weighted(ScaledLaw):
     (2,)
     """
 
+    weighted = True
     n_components: int = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "n_components", whole("n_components", self.n_components, 2))
+        self._set(n_components=whole("n_components", self.n_components, 2))
 
     def _parameters(self, n_features: int) -> tuple[float, float, float]:
         """Share of the plain Gaussian part, length unit, and e, from the mean square length n_features / scale^2."""

@@ -18,31 +18,10 @@ from sketchlearn.values import Value, whole
 MOST_FEATURES = 2**16
 
 
-def check_features(n_features: Any) -> int:
-    """The number of columns, if it is one that the kernels take."""
-    return whole("n_features", n_features, most=MOST_FEATURES)
-
-
-def check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] | None:
-    """A center as n_features finite numbers of this precision, or None for the origin."""
-    values = np.zeros(n_features) if center is None else np.asarray(center, np.float64)
-    with np.errstate(over="ignore"):
-        values = values.astype(dtype).astype(np.float64)
-    if values.shape != (n_features,) or not np.all(np.isfinite(values)):
-        raise ValueError(f"center must be {n_features} finite numbers")
-    return tuple(values.tolist()) if np.any(values) else None
-
-
 class Operator(Value, ABC):
     """A map from one record to a vector of integers, and what those mean."""
 
     n_features: int
-    center: tuple[float, ...] | None
-
-    @property
-    def origin(self) -> NDArray[np.float64]:
-        """What is subtracted from each row."""
-        return np.zeros(self.n_features) if self.center is None else np.array(self.center)
 
     @property
     @abstractmethod
@@ -61,8 +40,8 @@ class Operator(Value, ABC):
         """Adds the integers of rows to sums; returns the first row outside the operator's domain, or -1."""
 
     @abstractmethod
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[Any], int]:
-        """The features of each row, and the first row outside the operator's domain, or -1."""
+    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+        """The integers of each row, and the first row outside the operator's domain, or -1."""
 
     @abstractmethod
     def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
@@ -71,6 +50,14 @@ class Operator(Value, ABC):
     @abstractmethod
     def explain_refusal(self, row: NDArray[np.float64]) -> str:
         """Why a finite row is outside the operator's domain, starting with the column."""
+
+    def warn_of_noise(self, rows: NDArray[Any]) -> None:
+        """Warns where the features of such rows would tell nothing."""
+
+    @property
+    def n_drawn(self) -> int:
+        """About how many random numbers must be drawn."""
+        return 0
 
     def random_parts(self) -> list[NDArray[Any]]:
         """All that was drawn from the seed, for the digest."""
@@ -84,8 +71,8 @@ class Operator(Value, ABC):
         Parameters
         ----------
         data : rows of n_features numbers. Memory use does not grow with their number.
-        sample_weight : one weight per row, for arrays. Integers count as repetitions, exactly; fractions are
-            rounded to multiples of 2^-16.
+        sample_weight : one weight per row, for arrays. Integers count as repetitions, exactly; if any is a fraction,
+            all are rounded to multiples of 2^-16.
         n_jobs : threads; None means all cores. The result does not depend on it.
         progress : show a progress bar on standard error.
         """
@@ -101,36 +88,34 @@ class Operator(Value, ABC):
             for block in blocks(data, self.n_features):
                 part = None if weights is None else weights[block.start : block.start + len(block.rows)]
                 units += len(block.rows) if part is None else int(part.sum())
-                check_room(self, units)
-                bad = self.add_rows(block.rows, part, threads, sums)
-                if bad >= 0:
-                    raise ValueError(self._complaint(block.rows[bad], block.start + bad))
+                check_room(self, units, bits)
+                self._accept(block.rows, block.start, self.add_rows(block.rows, part, threads, sums))
+                if block.start == 0:
+                    self.warn_of_noise(block.rows[:100])
                 advance(len(block.rows))
         return Sketch(self, sums, units, bits)
 
     def features(self, data: Any, *, n_jobs: int | None = None) -> NDArray[Any]:
         """Phi(x) of each row; the mean over rows is the mean of their sketch."""
         threads = kernel.n_threads(n_jobs)
-        parts = []
+        parts = [self.write_rows(np.empty((0, self.n_features)), 1)[0]]
         for block in blocks(data, self.n_features):
-            values, bad = self.write_rows(block.rows, threads)
-            if bad >= 0:
-                raise ValueError(self._complaint(block.rows[bad], block.start + bad))
-            parts.append(values)
-        return np.concatenate(parts) if parts else self.write_rows(np.empty((0, self.n_features)), 1)[0]
+            integers, bad = self.write_rows(block.rows, threads)
+            self._accept(block.rows, block.start, bad)
+            parts.append(integers)
+        return self.mean_of(np.concatenate(parts).astype(np.float64))
 
-    def _complaint(self, row: NDArray[Any], number: int) -> str:
-        values = row.astype(np.float64)
-        odd = np.flatnonzero(~np.isfinite(values))
+    def _accept(self, rows: NDArray[Any], start: int, bad: int) -> None:
+        """Complains about row `bad` of rows that start at row `start` of the data, unless it is -1."""
+        if bad < 0:
+            return
+        row = rows[bad].astype(np.float64)
+        odd = np.flatnonzero(~np.isfinite(row))
         if len(odd):
-            return f"row {number}, column {odd[0]} is {values[odd[0]]}: fill or drop missing and infinite values first"
-        return f"row {number}, {self.explain_refusal(values)}"
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in self.__dataclass_fields__ if name in self.__dict__}  # type: ignore[attr-defined]
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+            reason = f"column {odd[0]} is {row[odd[0]]}: fill or drop missing and infinite values first"
+        else:
+            reason = self.explain_refusal(row)
+        raise ValueError(f"row {start + bad}, {reason}")
 
     @property
     def digest(self) -> str:
@@ -146,7 +131,7 @@ class Operator(Value, ABC):
     @classmethod
     def from_json(cls, form: Any) -> Self:
         operator = cls.unverified(form)
-        operator.verify()
+        operator.verify(form)
         return operator
 
     @classmethod
@@ -156,15 +141,51 @@ class Operator(Value, ABC):
 
     @classmethod
     def _build(cls, fields: dict[str, Any]) -> Self:
-        claimed = fields.pop("digest", None)
-        operator = super()._build(fields)
-        object.__setattr__(operator, "_claimed_digest", claimed)
-        return operator
+        return super()._build({name: value for name, value in fields.items() if name != "digest"})
 
-    def verify(self) -> None:
-        """Refuses an operator read from JSON whose random numbers are not those it was made with."""
-        if self.__dict__.get("_claimed_digest") != self.digest:
+    def verify(self, form: dict[str, Any]) -> None:
+        """Refuses a JSON form whose random numbers are not those that are drawn here."""
+        if form.get("digest") != self.digest:
             raise ValueError(
-                f"{type(self).__name__}: the random numbers drawn here are not those that the digest was made of, so "
-                "results would not fit; use the version of sketchlearn that wrote it"
+                f"{type(self).__name__}: the random numbers drawn here are not those that its digest was made of; "
+                "use the version of sketchlearn that wrote it"
             )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: what is cached is made anew where the pickle is read."""
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__ if name in self.__dict__}  # type: ignore[attr-defined]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+
+class Centred(Operator):
+    """An operator that first subtracts a center from each row."""
+
+    center: tuple[float, ...] | None
+
+    @property
+    def origin(self) -> NDArray[np.float64]:
+        """What is subtracted from each row."""
+        return np.zeros(self.n_features) if self.center is None else np.array(self.center)
+
+
+def check_features(n_features: Any) -> int:
+    """The number of columns, if it is one that the kernels take."""
+    return whole("n_features", n_features, most=MOST_FEATURES)
+
+
+def check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] | None:
+    """A center as n_features finite numbers of this precision, or None for the origin."""
+    message = f"center must be {n_features} finite numbers"
+    try:
+        values = np.zeros(n_features) if center is None else np.asarray(center)
+    except (TypeError, ValueError):
+        raise ValueError(message) from None
+    if values.dtype.kind not in "fiu" or values.shape != (n_features,):
+        raise ValueError(message)
+    with np.errstate(over="ignore"):
+        values = values.astype(dtype).astype(np.float64) + 0.0  # no negative zeros: equal centers have equal bytes
+    if not np.all(np.isfinite(values)):
+        raise ValueError(message)
+    return tuple(values.tolist()) if np.any(values) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.operators.base import Operator
+from sketchlearn.sketch import Sketch
 
 
 @dataclass(frozen=True)
@@ -20,13 +21,13 @@ class Concatenated(Operator):
     parts: tuple[Operator, ...]
 
     def __post_init__(self) -> None:
-        parts = tuple(self.parts)
+        parts = tuple(self.parts) if isinstance(self.parts, Iterable) else ()
         if not parts or not all(isinstance(part, Operator) for part in parts):
-            raise ValueError("parts must be at least one operator")
+            raise ValueError("concatenate takes a list of at least one operator")
         widths = sorted({part.n_features for part in parts})
         if len(widths) > 1:
             raise ValueError(f"the operators need different numbers of columns ({widths[0]} and {widths[1]})")
-        object.__setattr__(self, "parts", parts)
+        self._set(parts=parts)
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
@@ -45,6 +46,13 @@ class Concatenated(Operator):
         ends = np.cumsum([0, *(part.n_sums for part in self.parts)]).tolist()
         return [slice(a, b) for a, b in pairwise(ends)]
 
+    def split(self, sketch: Sketch) -> list[Sketch]:
+        """The sketch of each part, from a sketch of all."""
+        if sketch.operator != self:
+            raise ValueError("the sketch was made by another operator")
+        pairs = zip(self.parts, self.slices(), strict=True)
+        return [Sketch(part, sketch.sums[where], sketch.units, sketch.bits) for part, where in pairs]
+
     def add_rows(
         self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
     ) -> int:
@@ -54,7 +62,7 @@ class Concatenated(Operator):
         ]
         return min((bad for bad in outcomes if bad >= 0), default=-1)
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[Any], int]:
+    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         values, outcomes = zip(*(part.write_rows(rows, threads) for part in self.parts), strict=True)
         return np.concatenate(values, axis=1), min((bad for bad in outcomes if bad >= 0), default=-1)
 
@@ -68,6 +76,19 @@ class Concatenated(Operator):
                 return part.explain_refusal(row)
         raise AssertionError("a refused row is refused by some part")
 
+    def verify(self, form: dict[str, Any]) -> None:
+        super().verify(form)
+        for part, described in zip(self.parts, form["parts"], strict=True):
+            part.verify(described)
+
+    def warn_of_noise(self, rows: NDArray[Any]) -> None:
+        for part in self.parts:
+            part.warn_of_noise(rows)
+
+    @property
+    def n_drawn(self) -> int:
+        return sum(part.n_drawn for part in self.parts)
+
     def random_parts(self) -> list[NDArray[Any]]:
         return [drawn for part in self.parts for drawn in part.random_parts()]
 
@@ -79,5 +100,7 @@ def concatenate(operators: Sequence[Operator]) -> Concatenated:
     >>> both = skl.concatenate([skl.SecondMoments(2, bound=9.0), skl.QuadraticFeatures(2, 5, bound=9.0)])
     >>> both.sketch([[1.0, 2.0]]).sums.shape
     (10,)
+    >>> [part.sums.shape for part in both.split(both.sketch([[1.0, 2.0]]))]
+    [(5,), (5,)]
     """
-    return Concatenated(tuple(operators))
+    return Concatenated(operators)  # type: ignore[arg-type]

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, field, replace
+import warnings
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn import kernel
+from sketchlearn._native import Plan, dense_plan, structured_plan
 from sketchlearn.frequencies import Law
-from sketchlearn.operators.base import Operator, check_center, check_features
+from sketchlearn.operators.base import check_center, check_features
+from sketchlearn.operators.projected import Projected, in_turns
 from sketchlearn.operators.structured import FEWEST_FEATURES, Structured
 from sketchlearn.randomness import Stream, lengths
-from sketchlearn.values import whole
-from sketchlearn.waves import Wave, wave_from
-
-if TYPE_CHECKING:
-    from sketchlearn._native import Plan
+from sketchlearn.values import shortened, whole
+from sketchlearn.waves import Exponential, Wave, wave_from
 
 Single = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class FourierFeatures(Operator):
+class FourierFeatures(Projected):
     """Phi_j(x) = f(omega_j . (x - center) + xi_j), f periodic, omega_j random.
 
     Parameters
@@ -55,7 +55,7 @@ class FourierFeatures(Operator):
     n_frequencies: int
     _: KW_ONLY
     law: Law
-    wave: Wave = field(default="exponential")  # type: ignore[assignment]
+    wave: Wave = Exponential()  # noqa: RUF009
     center: tuple[float, ...] | None = None
     seed: int = 0
     structured: bool = False
@@ -66,22 +66,21 @@ class FourierFeatures(Operator):
         n_frequencies = whole("n_frequencies", self.n_frequencies, most=2**31)
         if not isinstance(self.law, Law):
             raise ValueError(
-                f"law must be a law of sketchlearn.frequencies, such as Gaussian(scale=1.0), not {self.law!r}"
+                f"law must be a law of sketchlearn.frequencies, such as Gaussian(1.0), not {shortened(self.law)}"
             )
-        if not isinstance(self.structured, bool):
-            raise ValueError(f"structured must be True or False, not {self.structured!r}")
+        if not isinstance(self.structured, bool | np.bool_):
+            raise ValueError(f"structured must be True or False, not {shortened(self.structured)}")
         if self.structured and n_features < FEWEST_FEATURES:
             raise ValueError(f"structured frequencies need at least {FEWEST_FEATURES} columns: use dense ones")
-        checked = {
-            "n_features": n_features,
-            "n_frequencies": n_frequencies,
-            "wave": wave_from(self.wave),
-            "center": check_center(self.center, n_features, np.float32),
-            "seed": whole("seed", self.seed, 0, 2**64 - 1),
-            "subsample": self._check_subsample(n_features, n_frequencies),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        self._set(
+            n_features=n_features,
+            n_frequencies=n_frequencies,
+            wave=wave_from(self.wave),
+            center=check_center(self.center, n_features, np.float32),
+            seed=whole("seed", self.seed, 0, 2**64 - 1),
+            structured=bool(self.structured),
+            subsample=self._check_subsample(n_features, n_frequencies),
+        )
 
     def _check_subsample(self, n_features: int, n_frequencies: int) -> int | None:
         if self.subsample is None:
@@ -110,12 +109,21 @@ class FourierFeatures(Operator):
     @cached_property
     def _dense(self) -> Single:
         """Frequencies in turns."""
-        omega = self.law.draw(self.n_features, self.n_frequencies, Stream(self.seed, "frequencies"))
-        return _in_turns(omega)
+        return in_turns(self.law.draw(self.n_features, self.n_frequencies, Stream(self.seed, "frequencies")))
 
     @cached_property
     def _structured(self) -> Structured:
         return Structured.draw(self.law, self.n_features, self.n_frequencies, self.seed)
+
+    @cached_property
+    def _dither(self) -> Single:
+        if not self.wave.dithered:
+            return np.zeros(self.n_frequencies, np.float32)
+        return Stream(self.seed, "dither").uniform(self.n_frequencies).astype(np.float32)
+
+    @cached_property
+    def _key(self) -> int:
+        return int(Stream(self.seed, "subsample").integers(1)[0])
 
     @cached_property
     def frequencies(self) -> NDArray[np.float64]:
@@ -129,88 +137,50 @@ class FourierFeatures(Operator):
         return self._dither.astype(np.float64) * (2 * math.pi)
 
     @cached_property
-    def weights(self) -> NDArray[np.float64]:
+    def feature_weights(self) -> NDArray[np.float64]:
         """The factor of each feature: 1 except with the weighted law."""
+        if not self.law.weighted:
+            return np.ones(self.n_frequencies)
         return self.law.weights(self.n_features, lengths(self.frequencies))
-
-    @cached_property
-    def _dither(self) -> Single:
-        if not self.wave.dithered:
-            return np.zeros(self.n_frequencies, np.float32)
-        return Stream(self.seed, "dither").uniform(self.n_frequencies).astype(np.float32)
-
-    @cached_property
-    def _key(self) -> int:
-        return int(Stream(self.seed, "subsample").integers(1)[0])
 
     def random_parts(self) -> list[NDArray[Any]]:
         drawn = [self._structured.signs, self._structured.radii] if self.structured else [self._dense]
         return [*drawn, self._dither, np.array([self._key], np.uint64)]
 
-    def _new_plan(self, wave: int) -> Plan:
-        plan = kernel.plan(
-            wave,
-            self.origin.astype(np.float32),
-            self.n_frequencies,
-            series=self.wave.series,
-            key=self._key,
-            n_groups=self.n_groups,
-        )
+    def _make_plan(self) -> Plan:
+        center = self.origin.astype(np.float32)
+        feature, coefficients = self.wave.feature, self.wave.kernel_coefficients
+        common = (kernel.active, feature, center, self._dither, math.inf, coefficients, self._key, self.n_groups)
         if self.structured:
-            plan.structured(self._structured.signs, self._structured.radii, self._dither, self._structured.size)
-        else:
-            plan.dense(self._dense, self._dither)
-        return plan
-
-    @cached_property
-    def _plan(self) -> Plan:
-        return self._new_plan(self.wave.kernel_id)
-
-    def add_rows(
-        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
-    ) -> int:
-        return self._plan.add(rows, weights, threads, sums)
-
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[Any], int]:
-        integers = np.zeros((len(rows), self.n_sums), np.int32)
-        bad = self._plan.write(rows, threads, integers)
-        return self._scaled(integers.astype(np.float32), np.complex64), bad
-
-    def phases(self, rows: NDArray[Any]) -> Single:
-        """The phases, in turns, as the kernel computes them (of all frequencies, whatever `subsample` says)."""
-        plan = self._phase_plan
-        out = np.zeros((len(rows), self.n_frequencies), np.int32)
-        plan.write(rows, 1, out)
-        return out.view(np.float32)
-
-    @cached_property
-    def _phase_plan(self) -> Plan:
-        return replace(self, subsample=None)._new_plan(kernel.PHASE)
+            return structured_plan(*common, self._structured.signs, self._structured.radii, self._structured.size)
+        return dense_plan(*common, self._dense)
 
     def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
-        return self._scaled(sums, np.complex128)
-
-    def _scaled(self, integers: NDArray[Any], kind: Any) -> NDArray[Any]:
-        values = integers * integers.dtype.type(self.n_groups / self.wave.unit)
+        values = sums * (self.n_groups / self.wave.unit)
         if self.wave.complex:
             real, imaginary = np.split(values, 2, axis=-1)
-            values = np.empty(real.shape, kind)
-            values.real, values.imag = real, imaginary
-        return values if self._plain else np.asarray(values * self.weights.astype(integers.dtype))
+            values = real + 1j * imaginary
+        return np.asarray(values * self.feature_weights) if self.law.weighted else values
+
+    def warn_of_noise(self, rows: NDArray[Any]) -> None:
+        # A float32 phase of t turns is known to about |t| 2^-24: beyond 2^20, to no better than a sixteenth of a turn.
+        away = float(np.median(np.linalg.norm(rows.astype(np.float64) - self.origin, axis=1)))
+        turns = float(np.median(self._some_lengths)) * away / math.sqrt(self.n_features)
+        if turns > 2**20:
+            warnings.warn(
+                f"the rows lie about {away:.3g} from the center, where float32 phases are noise at this scale: "
+                "set center near their mean",
+                stacklevel=4,
+            )
 
     @cached_property
-    def _plain(self) -> bool:
-        return bool(np.all(self.weights == 1))
+    def _some_lengths(self) -> NDArray[np.float64]:
+        """Lengths, in turns, of a few of the frequencies."""
+        if self.structured:
+            return np.asarray(self._structured.radii.ravel()[:64].astype(np.float64) * self._structured.size**1.5)
+        return lengths(self._dense[:, :64].astype(np.float64))
 
     def explain_refusal(self, row: NDArray[np.float64]) -> str:
         column = int(np.argmax(np.abs(row - self.origin)))
-        return (
-            f"column {column} is {row[column]:g}, too far from the center for a phase: rescale the data or set center"
-        )
-
-
-def _in_turns(omega: NDArray[np.float64]) -> Single:
-    turns = (omega / (2 * math.pi)).astype(np.float32)
-    if not np.all(np.abs(turns) <= kernel.FREQUENCY_LIMIT):
-        raise ValueError("the scale is too small for float32 frequencies: measure the data in smaller units")
-    return turns
+        value = float(row[column])
+        return f"column {column} is {value!r}, too far from the center for a phase: rescale the data or set center"

@@ -9,22 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn import kernel
-from sketchlearn.operators.base import Operator, check_center, check_features
+from sketchlearn._native import add_moments, write_moments
+from sketchlearn.operators.base import Centred, check_center, check_features
 from sketchlearn.values import positive
 
 FIXED_POINT = 2**30
+LARGEST_BOUND = 1e150
 
 
 @dataclass(frozen=True)
-class SecondMoments(Operator):
+class SecondMoments(Centred):
     """Phi(x) = (y, and y_j y_k for k <= j), y = x - center: exact sums for PCA and least squares.
 
     Parameters
     ----------
     n_features : number of columns of the data.
     bound : no value may be further than this from the center, so that the fixed point holds its products; one number,
-    or one
-        per column. Precision is relative to it: products are kept to 2^-31 of the product of bounds.
+        or one per column. Precision is relative to it: products are kept to 2^-31 of the product of bounds.
     center : subtracted from each row.
 
     Examples
@@ -43,15 +44,15 @@ class SecondMoments(Operator):
 
     def __post_init__(self) -> None:
         n_features = check_features(self.n_features)
-        if isinstance(self.bound, int | float):
-            bounds = (positive("bound", self.bound),) * n_features
-        else:
-            bounds = tuple(positive("each bound", b) for b in np.ravel(self.bound).tolist())
+        table = np.asarray(self.bound, object)
+        given = [table.item()] * n_features if table.ndim == 0 else table.tolist()
+        bounds = tuple(positive("bound", b) for b in given)
         if len(bounds) != n_features:
             raise ValueError(f"bound must be one positive number, or one for each of the {n_features} columns")
-        object.__setattr__(self, "n_features", n_features)
-        object.__setattr__(self, "bound", bounds)
-        object.__setattr__(self, "center", check_center(self.center, n_features, np.float64))
+        if max(bounds) > LARGEST_BOUND:
+            raise ValueError(f"bound {max(bounds)!r} is too large for products of values: rescale the data")
+        center = check_center(self.center, n_features, np.float64)
+        self._set(n_features=n_features, bound=bounds, center=center)
 
     @property
     def n_sums(self) -> int:
@@ -64,14 +65,11 @@ class SecondMoments(Operator):
     def add_rows(
         self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
     ) -> int:
-        return kernel.moments(rows, self.origin, np.array(self.bound), weights, threads, sums)
+        return add_moments(kernel.active, rows, self.origin, np.array(self.bound), weights, threads, sums)
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[Any], int]:
+    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         integers = np.zeros((len(rows), self.n_sums), np.int64)
-        for i, row in enumerate(rows):
-            if self.add_rows(row[None], None, threads, integers[i]) >= 0:
-                return integers, i
-        return self.mean_of(integers.astype(np.float64)), -1
+        return integers, write_moments(kernel.active, rows, self.origin, np.array(self.bound), threads, integers)
 
     def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
         b = np.array(self.bound)
@@ -87,4 +85,5 @@ class SecondMoments(Operator):
     def explain_refusal(self, row: NDArray[np.float64]) -> str:
         away = np.abs(row - self.origin) / np.array(self.bound)
         column = int(np.argmax(away))
-        return f"column {column} is {row[column]:g}, beyond the bound {self.bound[column]:g}: declare a larger bound"
+        value = float(row[column])
+        return f"column {column} is {value!r}, beyond the bound {self.bound[column]!r}: declare a larger bound"

@@ -5,23 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn import kernel
-from sketchlearn.operators.base import Operator, check_center, check_features
+from sketchlearn._native import Plan, dense_plan
+from sketchlearn.operators.base import check_center, check_features
+from sketchlearn.operators.projected import Projected
 from sketchlearn.randomness import Stream, lengths
 from sketchlearn.values import positive, whole
 from sketchlearn.waves import FIXED_POINT
 
-if TYPE_CHECKING:
-    from sketchlearn._native import Plan
-
 
 @dataclass(frozen=True)
-class QuadraticFeatures(Operator):
+class QuadraticFeatures(Projected):
     """Phi_j(x) = (omega_j . (x - center))^2, omega_j uniform on the sphere of radius sqrt(n_features).
 
     Parameters
@@ -49,15 +48,13 @@ class QuadraticFeatures(Operator):
 
     def __post_init__(self) -> None:
         n_features = check_features(self.n_features)
-        checked = {
-            "n_features": n_features,
-            "n_directions": whole("n_directions", self.n_directions, most=2**31),
-            "bound": positive("bound", self.bound),
-            "center": check_center(self.center, n_features, np.float32),
-            "seed": whole("seed", self.seed, 0, 2**64 - 1),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        self._set(
+            n_features=n_features,
+            n_directions=whole("n_directions", self.n_directions, most=2**31),
+            bound=positive("bound", self.bound),
+            center=check_center(self.center, n_features, np.float32),
+            seed=whole("seed", self.seed, 0, 2**64 - 1),
+        )
 
     @property
     def n_sums(self) -> int:
@@ -86,29 +83,17 @@ class QuadraticFeatures(Operator):
     def random_parts(self) -> list[NDArray[Any]]:
         return [self._directions]
 
-    @cached_property
-    def _plan(self) -> Plan:
-        center = self.origin.astype(np.float32)
-        plan = kernel.plan(kernel.QUADRATIC, center, self.n_directions, radius=self.bound)
-        plan.dense(self._directions, np.zeros(self.n_directions, np.float32))
-        return plan
-
-    def add_rows(
-        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
-    ) -> int:
-        return self._plan.add(rows, weights, threads, sums)
-
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[Any], int]:
-        integers = np.zeros((len(rows), self.n_sums), np.int32)
-        bad = self._plan.write(rows, threads, integers)
-        return self.mean_of(integers.astype(np.float64)), bad
+    def _make_plan(self) -> Plan:
+        center, no_dither = self.origin.astype(np.float32), np.zeros(self.n_directions, np.float32)
+        return dense_plan(kernel.active, "quadratic", center, no_dither, self.bound, [], 0, 1, self._directions)
 
     def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
         return sums * (self.bound**2 * self.n_features / FIXED_POINT)
 
     def explain_refusal(self, row: NDArray[np.float64]) -> str:
         away = row - self.origin
+        column, distance = int(np.argmax(np.abs(away))), float(np.linalg.norm(away))
         return (
-            f"column {int(np.argmax(np.abs(away)))} and the others put it {np.linalg.norm(away):g} from the center, "
-            f"beyond the bound {self.bound:g}: declare a larger bound"
+            f"column {column} and the others put it {distance!r} from the center, beyond the bound {self.bound!r}: "
+            "declare a larger bound"
         )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn.frequencies import Law
+from sketchlearn.operators.projected import in_turns
 from sketchlearn.randomness import Stream
 
 Single = NDArray[np.float32]
@@ -44,10 +45,10 @@ class Structured:
         blocks = -(-n_frequencies // size)
         signs = Stream(seed, "signs").signs(3 * blocks * size).reshape(blocks, 3, size)
         radii = law.radii(n_features, blocks * size, Stream(seed, "radii"))
-        if not np.all(radii <= kernel.FREQUENCY_LIMIT):
-            raise ValueError("the scale is too small for float32 frequencies: measure the data in smaller units")
+        in_turns(radii)  # refuses what dense frequencies would
         lengths = np.concatenate([_row_lengths(block, n_features) for block in signs])
-        turns = (radii / (2 * math.pi * np.maximum(lengths, 1.0))).astype(np.float32)  # a row of zeros stays one
+        # Among few columns a row of zeros can happen; its frequency is zero then.
+        turns = np.where(lengths > 0, radii / (2 * math.pi * np.maximum(lengths, 1.0)), 0.0).astype(np.float32)
         return cls(signs.astype(np.float32), turns.reshape(blocks, size), n_features, n_frequencies)
 
     def matrix(self) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -32,10 +33,14 @@ def _table(data: Any, n_features: int) -> NDArray[Any]:
     """The data as a two-dimensional array of numbers with n_features columns, not copied if it is one."""
     if isinstance(data, np.ma.MaskedArray):
         raise TypeError("masked arrays are not supported: fill or drop the masked values first")
+    if isinstance(data, str | os.PathLike):
+        raise TypeError("paths are not read: load the rows, or pass an iterable of arrays")
+    if hasattr(data, "toarray"):
+        raise TypeError("sparse matrices are not supported: pass blocks of rows through toarray()")
     try:
         table = np.asarray(data)
     except ValueError:
-        raise ValueError("the rows do not all have the same length") from None
+        raise ValueError("the data are not rows of equal length, nor arrays of rows") from None
     if table.dtype.kind not in "fiub":
         raise TypeError(f"rows must be numbers, not {table.dtype}: convert or drop those columns")
     if table.ndim != 2:
@@ -46,7 +51,7 @@ def _table(data: Any, n_features: int) -> NDArray[Any]:
     return table
 
 
-def as_rows(table: NDArray[Any]) -> NDArray[np.floating]:
+def _as_rows(table: NDArray[Any]) -> NDArray[np.floating]:
     """Rows as the kernel reads them: float32 or float64, native and aligned; a copy only where they are not."""
     kind = table.dtype
     if kind.kind == "f" and kind.itemsize in (4, 8):
@@ -62,7 +67,7 @@ def blocks(data: Any, n_features: int) -> Iterator[Block]:
         table = _table(part, n_features)
         step = max(1, BLOCK_BYTES // (8 * n_features))
         for first in range(0, len(table), step):
-            yield Block(as_rows(table[first : first + step]), start + first)
+            yield Block(_as_rows(table[first : first + step]), start + first)
         start += len(table)
 
 
@@ -70,4 +75,4 @@ def row_count(data: Any) -> int | None:
     """How many rows there are, if that is known without reading them."""
     if _is_stream(data):
         return sum(len(part) for part in data) if isinstance(data, list | tuple) else None
-    return len(data) if hasattr(data, "__len__") else None
+    return None if getattr(data, "shape", None) == () or not hasattr(data, "__len__") else len(data)

@@ -19,6 +19,8 @@ def weight_units(weights: Any, n_rows: int) -> tuple[NDArray[np.int64], int]:
     >>> weight_units([0.5, 2.0], 2)
     (array([ 32768, 131072]), 16)
     """
+    if isinstance(weights, np.ma.MaskedArray):
+        raise TypeError("masked sample weights are not supported: fill them first")
     array = np.asarray(weights)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"sample_weight must be numbers, not {array.dtype}")
