@@ -70,6 +70,8 @@ def _columns(signs: NDArray[np.float64], which: range) -> NDArray[np.float64]:
 def _row_lengths(signs: NDArray[np.float64], n_features: int) -> NDArray[np.float64]:
     """Lengths of the rows of the first n_features columns of H D1 H D2 H D3, a few columns at a time."""
     total = np.zeros(signs.shape[1])
+    if n_features == len(total):
+        return np.sqrt(total + float(n_features) ** 3)  # the transforms are orthogonal
     for first in range(0, n_features, 64):
         for column in _columns(signs, range(first, min(first + 64, n_features))).T:
             total += column * column
