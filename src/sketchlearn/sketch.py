@@ -74,7 +74,9 @@ class Sketch:
     @property
     def sums(self) -> NDArray[np.int64]:
         """The integers; they cannot be written to."""
-        return self._sums.view()
+        view = self._sums.view()
+        view.flags.writeable = False  # also after unpickling
+        return view
 
     @property
     def count(self) -> int | float:
