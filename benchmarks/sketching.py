@@ -64,14 +64,14 @@ def against_numpy() -> None:
         table.add_column(column, justify="right")
     for d, n in SHAPES.items():
         X, operator, W = data(d, n)
-        few = X[: n // 20]
+        few = X[: n // 4]
         times = best(
             {
                 "own": lambda X=X, operator=operator: operator.sketch(X, n_jobs=1),
                 "numpy": lambda X=X, W=W: numpy_sums(X, W),
             }
         )
-        # The slow peers see a twentieth of the rows.
+        # The slow peers see a quarter of the rows.
         slow = best({"own": lambda few=few, operator=operator: operator.sketch(few, n_jobs=1), **slow_peers(few, W)}, 3)
         unit, slow_unit = 1e9 / (n * M), 1e9 / (len(few) * M)
         ratio = times["numpy"] / times["own"]
