@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,7 @@ def forged(sketch, **changes):
         ({"count": "-1"}, "its count is not a decimal number"),
         ({"count": "3_0"}, "its count is not a decimal number"),
         ({"count": "\uff13"}, "its count is not a decimal number"),
+        ({"count": "020"}, "its count is not a decimal number"),
         ({"count": 20}, "its count is not a decimal number"),
         ({"bits": 17}, "bits must be a whole number from 0 to 16"),
         ({"bits": 1.0}, "bits must be a whole number from 0 to 16"),
@@ -108,6 +110,7 @@ def test_forged_files_are_refused_in_one_sentence(sketch, changes, message):
         ("seed", 2, "random numbers drawn here are not those"),
         ("digest", "f" * 64, "random numbers drawn here are not those"),
         ("extra", 1, "field 'extra' is unknown"),
+        ("e" * 100_000, 1, r"field 'e{50,60}\.\.\. is unknown"),
     ],
 )
 def test_forged_operators_are_refused(sketch, field, value, message):
@@ -137,6 +140,9 @@ def test_a_small_file_cannot_ask_for_a_large_operator(sketch):
     data = forged(sketch, operator=form, sums=np.zeros(16_384, np.int64), count="0")
     with pytest.raises(skl.FormatError, match="draws 1,073,741,824 random numbers; if you trust the file"):
         from_bytes(data)
+    form = {**sketch.operator.to_json(), "n_features": 32_769, "n_frequencies": 1, "structured": True}
+    with pytest.raises(skl.FormatError, match="draws 2,147,549,184 random numbers"):
+        from_bytes(forged(sketch, operator=form, sums=np.zeros(2, np.int64), count="0"))
 
 
 def test_a_deeply_nested_description_is_refused(sketch):
@@ -175,8 +181,26 @@ def test_saving_keeps_links_and_permissions(sketch, tmp_path):
     sketch.save(link)
     assert link.is_symlink()
     assert path.stat().st_mode & 0o777 == 0o600
+    for name, make in {"folder": os.mkdir, "pipe": os.mkfifo, "loop": lambda p: os.symlink(p, p)}.items():
+        make(tmp_path / name)
+        with pytest.raises(OSError, match="that is not a regular file"):
+            sketch.save(tmp_path / name)
+    sketch.save(tmp_path / ("a" * 250))
     with pytest.raises(FileNotFoundError, match=r"cannot save .*/no/a\.sketch: there is no folder"):
         sketch.save(tmp_path / "no" / "a.sketch")
+
+
+def test_concurrent_saves_keep_the_default_permissions(sketch, tmp_path):
+    old = os.umask(0o022)
+    try:
+        for i in range(20):
+            path = tmp_path / f"{i}.sketch"
+            with ThreadPoolExecutor(6) as pool:
+                list(pool.map(sketch.save, [path] * 6))
+            assert path.stat().st_mode & 0o777 == 0o644
+            assert skl.load(path) == sketch
+    finally:
+        os.umask(old)
 
 
 def test_bytes_round_trip(sketch):

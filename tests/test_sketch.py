@@ -1,5 +1,7 @@
 """Sketch: what it refuses, and how it shows itself."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -118,6 +120,8 @@ def test_sums_cannot_be_written_to():
         sketch.sums[0] = 1
     with pytest.raises(ValueError, match="WRITEABLE"):
         sketch.sums.flags.writeable = True
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        pickle.loads(pickle.dumps(sketch)).sums.flags.writeable = True
 
 
 def test_distance_is_the_maximum_mean_discrepancy():

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import secrets
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -71,21 +72,23 @@ def write(path: str | os.PathLike[str], data: bytes) -> None:
     target = Path(os.path.realpath(path))  # a link stays one
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot save {os.fspath(path)}: there is no folder {target.parent}")
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    mode = target.stat().st_mode & 0o777 if target.exists() else 0o666
+    before = os.lstat(target) if os.path.lexists(target) else None
+    if not os.path.basename(path) or (before and not stat.S_ISREG(before.st_mode)):
+        raise OSError(f"cannot save {os.fspath(path) or 'without a name'}: that is not a regular file")
+    part = target.with_name(f".{secrets.token_hex(8)}.part")
     try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        if target.exists():
-            os.chmod(part, mode)
+        if before:
+            os.chmod(part, stat.S_IMODE(before.st_mode))
         os.replace(part, target)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(part)
         raise
-    if os.name == "posix":
+    with contextlib.suppress(OSError):  # the file is there; a folder that cannot be read cannot be flushed
         folder = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

@@ -20,7 +20,7 @@ def from_bytes(data: bytes) -> Sketch:
     sums, description = unpack(bytes(data))
     try:
         form, count = description["operator"], description["count"]
-        if not isinstance(count, str) or not re.fullmatch("[0-9]{1,30}", count):
+        if not isinstance(count, str) or not re.fullmatch("0|[1-9][0-9]{0,29}", count):
             raise ValueError("its count is not a decimal number")
         operator = Operator.unverified(form)
         sketch = Sketch(operator, sums, int(count), description["bits"])

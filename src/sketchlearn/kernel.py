@@ -6,6 +6,7 @@ neon or portable) forces another. All of them give the same bits.
 
 from __future__ import annotations
 
+import operator
 import os
 
 import sketchlearn._native as native
@@ -41,6 +42,10 @@ def n_threads(n_jobs: int | None) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n_jobs is None:
         return cores
-    if isinstance(n_jobs, bool) or not hasattr(n_jobs, "__index__") or int(n_jobs) == 0:
+    try:
+        wanted = 0 if isinstance(n_jobs, bool) else operator.index(n_jobs)
+    except TypeError:
+        wanted = 0
+    if wanted == 0:
         raise ValueError(f"n_jobs must be None or a whole number other than 0, not {n_jobs!r}")
-    return min(int(n_jobs), 1024) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
+    return min(wanted, 1024) if wanted > 0 else max(1, cores + 1 + wanted)

@@ -74,9 +74,7 @@ class Sketch:
     @property
     def sums(self) -> NDArray[np.int64]:
         """The integers; they cannot be written to."""
-        view = self._sums.view()
-        view.flags.writeable = False  # also after unpickling
-        return view
+        return self._sums.view()
 
     @property
     def count(self) -> int | float:
@@ -179,6 +177,10 @@ class Sketch:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the sketch to a file, all of it or nothing."""
         container.write(path, self.to_bytes())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._sums.flags.writeable = False
 
     def __repr__(self) -> str:
         return f"<Sketch of {self._records()}: {len(self._sums):,} sums by {shortened(self.operator, 200)}>"

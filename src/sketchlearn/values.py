@@ -52,7 +52,7 @@ class Value:
         known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
         if fields.keys() != known:
             odd = sorted(fields.keys() ^ known)[0]
-            raise ValueError(f"{cls.__name__}: field {odd!r} is {'unknown' if odd in fields else 'missing'}")
+            raise ValueError(f"{cls.__name__}: field {shortened(odd)} is {'unknown' if odd in fields else 'missing'}")
         try:
             return cls(**fields)
         except TypeError as error:
@@ -103,7 +103,10 @@ def _plural(name: str) -> str:
 
 def shortened(item: Any, length: int = 60) -> str:
     """How a thing shows itself, in at most `length` characters."""
-    text = repr(item)
+    try:
+        text = repr(item)
+    except ValueError:  # an integer of thousands of digits
+        text = f"a very large {type(item).__name__}"
     return text if len(text) <= length else f"{text[: length - 3]}..."
 
 

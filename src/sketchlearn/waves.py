@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import cmath
 import math
+import numbers
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -171,15 +172,15 @@ class FourierSeries(Wave):
     def __post_init__(self) -> None:
         super().__post_init__()
         try:
-            numbers = [_complex(c) for c in self.coefficients]
+            values = [_complex(c) for c in self.coefficients]
         except (TypeError, ValueError, OverflowError):
             raise ValueError("coefficients must be complex numbers") from None
-        size = sum(2 * abs(c) for c in numbers)
-        if not 1 <= len(numbers) <= 16 or not all(map(cmath.isfinite, numbers)) or not 0 < size < math.inf:
+        size = sum(2 * abs(c) for c in values)
+        if not 1 <= len(values) <= 16 or not all(map(cmath.isfinite, values)) or not 0 < size < math.inf:
             raise ValueError("coefficients must be 1 to 16 finite numbers, not all zero")
         if size > 1 + 1e-12:
             raise ValueError(f"the wave could exceed 1: divide the coefficients by {size:.6g}")
-        self._set(coefficients=tuple((c.real + 0.0, c.imag + 0.0) for c in numbers))
+        self._set(coefficients=tuple((c.real + 0.0, c.imag + 0.0) for c in values))
 
     def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
         u = _nearest(t)
@@ -206,9 +207,10 @@ class FourierSeries(Wave):
 
 
 def _complex(c: Any) -> Number:
-    if isinstance(c, str):
-        raise TypeError("text is not a number")
-    return Number(*c) if isinstance(c, tuple) else Number(c)
+    parts = c if isinstance(c, tuple) and len(c) == 2 else (c,)
+    if not all(isinstance(part, numbers.Real if len(parts) == 2 else numbers.Complex) for part in parts):
+        raise TypeError("not a number, nor a pair of real numbers")
+    return Number(*parts)
 
 
 NAMED: dict[str, Wave] = {

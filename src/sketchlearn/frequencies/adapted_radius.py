@@ -28,7 +28,7 @@ class AdaptedRadius(ScaledLaw):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.variant not in tuple(MEAN_SQUARES):
+        if not isinstance(self.variant, str) or self.variant not in MEAN_SQUARES:
             raise ValueError(f"variant must be 'mixture' or 'kmeans', not {shortened(self.variant)}")
 
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:

@@ -11,6 +11,8 @@ from sketchlearn.frequencies.law import Law
 from sketchlearn.randomness import Floats, Stream
 from sketchlearn.values import positive
 
+MOST_LAWS = 1000
+
 
 @dataclass(frozen=True)
 class Mixture(Law):
@@ -26,8 +28,8 @@ class Mixture(Law):
 
     def __post_init__(self) -> None:
         laws = tuple(self.laws) if isinstance(self.laws, Iterable) else ()
-        if not laws or not all(isinstance(law, Law) for law in laws):
-            raise ValueError("laws must be a list of at least one law of frequencies")
+        if not 1 <= len(laws) <= MOST_LAWS or not all(isinstance(law, Law) for law in laws):
+            raise ValueError(f"laws must be a list of at least one law of frequencies and at most {MOST_LAWS}")
         if any(law.weighted for law in laws):
             raise ValueError("the weighted law cannot be part of a mixture: its features have other weights")
         given = tuple(self.shares) if isinstance(self.shares, Iterable) else (self.shares,)

@@ -114,7 +114,8 @@ class Operator(Value, ABC):
         if len(odd):
             reason = f"column {odd[0]} is {row[odd[0]]}: fill or drop missing and infinite values first"
         else:
-            reason = self.explain_refusal(row)
+            with np.errstate(all="ignore"):
+                reason = self.explain_refusal(row)
         raise ValueError(f"row {start + bad}, {reason}")
 
     @property
@@ -182,9 +183,9 @@ def check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] 
         values = np.zeros(n_features) if center is None else np.asarray(center)
     except (TypeError, ValueError):
         raise ValueError(message) from None
-    if values.dtype.kind not in "fiu" or values.shape != (n_features,):
+    if isinstance(center, np.ma.MaskedArray) or values.dtype.kind not in "fiu" or values.shape != (n_features,):
         raise ValueError(message)
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         values = values.astype(dtype).astype(np.float64) + 0.0  # no negative zeros: equal centers have equal bytes
     if not np.all(np.isfinite(values)):
         raise ValueError(message)

@@ -109,11 +109,13 @@ class FourierFeatures(Projected):
     @cached_property
     def _dense(self) -> Single:
         """Frequencies in turns."""
-        return in_turns(self.law.draw(self.n_features, self.n_frequencies, Stream(self.seed, "frequencies")))
+        with np.errstate(all="ignore"):
+            return in_turns(self.law.draw(self.n_features, self.n_frequencies, Stream(self.seed, "frequencies")))
 
     @cached_property
     def _structured(self) -> Structured:
-        return Structured.draw(self.law, self.n_features, self.n_frequencies, self.seed)
+        with np.errstate(all="ignore"):
+            return Structured.draw(self.law, self.n_features, self.n_frequencies, self.seed)
 
     @cached_property
     def _dither(self) -> Single:
@@ -142,6 +144,14 @@ class FourierFeatures(Projected):
         if not self.law.weighted:
             return np.ones(self.n_frequencies)
         return self.law.weights(self.n_features, lengths(self.frequencies))
+
+    @property
+    def n_drawn(self) -> int:
+        if not self.structured:
+            return super().n_drawn
+        # The lengths of the transforms' rows are found by multiplying them out.
+        size = Structured.block_size(self.n_features)
+        return self.n_features * size * -(-self.n_frequencies // size)
 
     def random_parts(self) -> list[NDArray[Any]]:
         drawn = [self._structured.signs, self._structured.radii] if self.structured else [self._dense]
@@ -177,7 +187,11 @@ class FourierFeatures(Projected):
     def _some_lengths(self) -> NDArray[np.float64]:
         """Lengths, in turns, of a few of the frequencies."""
         if self.structured:
-            return np.asarray(self._structured.radii.ravel()[:64].astype(np.float64) * self._structured.size**1.5)
+            return np.asarray(
+                self._structured.radii.ravel()[:64].astype(np.float64)
+                * self._structured.size
+                * math.sqrt(self.n_features)
+            )
         return lengths(self._dense[:, :64].astype(np.float64))
 
     def explain_refusal(self, row: NDArray[np.float64]) -> str:

@@ -70,7 +70,8 @@ class QuadraticFeatures(Projected):
         """Unit vectors over the bound, so that projections are at most 1."""
         vectors = Stream(self.seed, "directions").normal(self.n_features * self.n_directions)
         columns = vectors.reshape(self.n_features, self.n_directions)
-        scaled = (columns / (lengths(columns) * self.bound)).astype(np.float32)
+        with np.errstate(all="ignore"):
+            scaled = (columns / (lengths(columns) * self.bound)).astype(np.float32)
         if not np.all(np.isfinite(scaled)) or self.bound > kernel.LIMIT:
             raise ValueError(f"bound {self.bound:g} is beyond what float32 projections hold: rescale the data")
         return scaled

@@ -74,5 +74,5 @@ def blocks(data: Any, n_features: int) -> Iterator[Block]:
 def row_count(data: Any) -> int | None:
     """How many rows there are, if that is known without reading them."""
     if _is_stream(data):
-        return sum(len(part) for part in data) if isinstance(data, list | tuple) else None
+        return sum(part.shape[0] for part in data) if isinstance(data, list | tuple) else None
     return None if getattr(data, "shape", None) == () or not hasattr(data, "__len__") else len(data)

@@ -21,7 +21,10 @@ def weight_units(weights: Any, n_rows: int) -> tuple[NDArray[np.int64], int]:
     """
     if isinstance(weights, np.ma.MaskedArray):
         raise TypeError("masked sample weights are not supported: fill them first")
-    array = np.asarray(weights)
+    try:
+        array = np.asarray(weights)
+    except ValueError:
+        raise ValueError("sample_weight must be one number per row") from None
     if array.dtype.kind not in "fiub":
         raise TypeError(f"sample_weight must be numbers, not {array.dtype}")
     if array.shape != (n_rows,):
