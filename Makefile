@@ -22,7 +22,7 @@ lint: .venv/installed-lint
 sanitize: .venv/installed-test .venv/installed-sanitize
 	$(BIN)/python tests/native/sanitize.py
 
-# Every float32 phase from 2^-28 turns on, through every wave: minutes.
+# Every float32 phase from 2^-28 turns on, through every wave: twenty minutes.
 exhaustive: .venv/installed-test
 	$(BIN)/python tests/native/exhaustive.py
 
