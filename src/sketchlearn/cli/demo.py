@@ -18,7 +18,7 @@ import sketchlearn as skl
 
 Rows = NDArray[np.float32]
 T = TypeVar("T")
-BLOCK, D, K, M = 100_000, 10, 10, 500
+BLOCK, D, K, M = 100_000, 10, 10, 300
 GONE_BLOCK = 0
 
 
