@@ -14,6 +14,8 @@ import numbers
 import operator
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 
 class Value:
     """Base of frozen dataclasses that have a JSON form."""
@@ -108,6 +110,13 @@ def shortened(item: Any, length: int = 60) -> str:
     except ValueError:  # an integer of thousands of digits
         text = f"a very large {type(item).__name__}"
     return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
+def truth(name: str, x: Any) -> bool:
+    """`x` as a bool, if it is True or False (NumPy's included)."""
+    if not isinstance(x, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, not {shortened(x)}")
+    return bool(x)
 
 
 def positive(name: str, x: Any) -> float:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.values import Value, shortened
+from sketchlearn.values import Value, shortened, truth
 
 FIXED_POINT = 2**20
 Number = complex  # the fields named complex hide the type
@@ -36,10 +36,8 @@ class Wave(Value, ABC):
     ceiling: ClassVar[int] = FIXED_POINT
 
     def __post_init__(self) -> None:
-        if not isinstance(self.complex, bool | np.bool_):
-            raise ValueError(f"complex must be True or False, not {shortened(self.complex)}")
-        if "complex" in self.__dict__:
-            self._set(complex=bool(self.complex))
+        if "complex" in self.__dict__:  # a field, not fixed by the class
+            self._set(complex=truth("complex", self.complex))
 
     @property
     def feature(self) -> str:

@@ -111,7 +111,8 @@ inline void consume(const float* phases, int64_t stride, int count, int64_t colu
 }
 
 template <class W>
-void dense_block(const Block& block, const DenseFrequencies& frequencies, const Coefficients& given, const Sink& sink, float* tile) {
+void dense_block(const Block& block, const DenseFrequencies& frequencies, const Coefficients& given, const Sink& sink,
+                 float* tile) {
   const int64_t d = block.n_features;
   for (int64_t column = 0; column < frequencies.n_columns; column += kColumns) {
     const float* panel = frequencies.panels + column * d;
@@ -152,8 +153,8 @@ inline void hadamard(float* y, int64_t size) {
 }
 
 template <class W>
-void structured_block(const Block& block, const StructuredFrequencies& frequencies, const Coefficients& given, const Sink& sink,
-                      float* phases) {
+void structured_block(const Block& block, const StructuredFrequencies& frequencies, const Coefficients& given,
+                      const Sink& sink, float* phases) {
   const int64_t size = frequencies.size, d = block.n_features;
   for (int from = 0; from < block.count; from += kStructuredRows) {
     const int count = block.count - from < kStructuredRows ? block.count - from : kStructuredRows;

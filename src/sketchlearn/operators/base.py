@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -118,7 +119,7 @@ class Operator(Value, ABC):
                 reason = self.explain_refusal(row)
         raise ValueError(f"row {start + bad}, {reason}")
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of all that was drawn from the seed."""
         total = hashlib.sha256()

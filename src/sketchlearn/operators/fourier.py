@@ -18,7 +18,7 @@ from sketchlearn.operators.base import check_center, check_features
 from sketchlearn.operators.projected import Projected, in_turns
 from sketchlearn.operators.structured import FEWEST_FEATURES, Structured
 from sketchlearn.randomness import Stream, lengths
-from sketchlearn.values import shortened, whole
+from sketchlearn.values import shortened, truth, whole
 from sketchlearn.waves import Exponential, Wave, wave_from
 
 Single = NDArray[np.float32]
@@ -68,9 +68,8 @@ class FourierFeatures(Projected):
             raise ValueError(
                 f"law must be a law of sketchlearn.frequencies, such as Gaussian(1.0), not {shortened(self.law)}"
             )
-        if not isinstance(self.structured, bool | np.bool_):
-            raise ValueError(f"structured must be True or False, not {shortened(self.structured)}")
-        if self.structured and n_features < FEWEST_FEATURES:
+        structured = truth("structured", self.structured)
+        if structured and n_features < FEWEST_FEATURES:
             raise ValueError(f"structured frequencies need at least {FEWEST_FEATURES} columns: use dense ones")
         self._set(
             n_features=n_features,
@@ -78,7 +77,7 @@ class FourierFeatures(Projected):
             wave=wave_from(self.wave),
             center=check_center(self.center, n_features, np.float32),
             seed=whole("seed", self.seed, 0, 2**64 - 1),
-            structured=bool(self.structured),
+            structured=structured,
             subsample=self._check_subsample(n_features, n_frequencies),
         )
 

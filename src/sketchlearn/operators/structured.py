@@ -1,7 +1,7 @@
-"""Frequencies as products of Hadamard matrices and random diagonals, which are never multiplied out.
+"""Frequencies as products of Hadamard matrices and random diagonals, whose product is never stored.
 
-A block of `size` frequencies is D0 H D1 H D2 H D3: H the Walsh-Hadamard matrix, D1 to D3 random signs, D0 random
-lengths.
+A block of `size` frequencies is D0 H D1 H D2 H D3, cut to the columns of the data: H the Walsh-Hadamard matrix, D1 to
+D3 random signs. D0 gives each frequency exactly the length that the law drew.
 """
 
 from __future__ import annotations
