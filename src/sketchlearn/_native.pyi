@@ -39,6 +39,14 @@ def structured_plan(
     radii: NDArray[np.float32],
     size: int,
 ) -> Plan: ...
+def damped_waves(
+    kernel: str,
+    phases: NDArray[np.float32],
+    exponents: NDArray[np.float32] | None,
+    n_threads: int,
+    cosines: NDArray[np.float32],
+    sines: NDArray[np.float32],
+) -> None: ...
 def add_moments(
     kernel: str,
     rows: NDArray[Any],

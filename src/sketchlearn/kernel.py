@@ -9,6 +9,9 @@ from __future__ import annotations
 import operator
 import os
 
+import numpy as np
+from numpy.typing import NDArray
+
 import sketchlearn._native as native
 
 #: rows whose centred values exceed this are refused, and so are frequencies beyond the other: no phase can overflow
@@ -49,3 +52,13 @@ def n_threads(n_jobs: int | None) -> int:
     if wanted == 0:
         raise ValueError(f"n_jobs must be None or a whole number other than 0, not {n_jobs!r}")
     return min(wanted, 1024) if wanted > 0 else max(1, cores + 1 + wanted)
+
+
+def damped_waves(
+    phases: NDArray[np.float32],
+    exponents: NDArray[np.float32] | None,
+    cosines: NDArray[np.float32],
+    sines: NDArray[np.float32],
+) -> None:
+    """Writes exp(-exponent) cos and exp(-exponent) sin of phases in turns; one row of exponents may serve all rows."""
+    native.damped_waves(active, phases, exponents, n_threads(None), cosines, sines)

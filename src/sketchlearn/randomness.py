@@ -96,6 +96,16 @@ def logarithm(x: Floats) -> Floats:
     return np.asarray(2.0 * s * series + exponent * 0.6931471805599453)
 
 
+def exponential(x: Floats) -> Floats:
+    """exp(x), by its series after a power of two is taken out."""
+    n = np.rint(x / 0.6931471805599453)
+    r = x - n * 0.6931471805599453
+    series = np.ones_like(r)
+    for k in range(16, 0, -1):
+        series = 1.0 + series * r / k
+    return np.asarray(np.ldexp(series, n.astype(np.int64)))
+
+
 # Wichura's algorithm AS 241 (PPND16), accurate to about 1e-16: numerator and denominator, highest power first.
 _CENTRE = (
     (2509.0809287301226727, 33430.575583588128105, 67265.770927008700853, 45921.953931549871457,

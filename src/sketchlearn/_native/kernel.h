@@ -70,6 +70,8 @@ struct Kernel {
   void (*structured)(const Block&, const StructuredFrequencies&, Feature, const Coefficients&, const Sink&, float* scratch);
   // rows: y in [-1, 1] row by row; sums: d first moments, then the lower triangle of the second ones, times 2^30
   void (*moments)(const double* rows, int64_t count, int64_t d, const int64_t* weights, int64_t* sums);
+  // exp(-exponent) cos(2 pi phase) and exp(-exponent) sin(2 pi phase) of `count` phases; no exponents mean zeros
+  void (*waves)(const float* phases, const float* exponents, int64_t count, float* cosines, float* sines);
 };
 
 const Kernel* portable_kernel();

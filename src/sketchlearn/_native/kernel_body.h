@@ -204,6 +204,45 @@ inline void moments(const double* rows, int64_t count, int64_t d, const int64_t*
   }
 }
 
+// exp(-x) for x >= 0, zero beyond 87: 2^-n by its bits, times a polynomial in what is left, within 2^-22.
+inline Floats decay(Floats x) {
+  const Floats y = each([](Vector a) { return a < 87.0f ? a : all(87.0f); }, x) * -1.44269504f;
+  const Floats n = nearest(y), f = y - n;
+  Floats p = fma(pack(0.00132647401f), f, pack(0.00967151299f));
+  p = fma(p, f, pack(0.0555073358f));
+  p = fma(p, f, pack(0.240222424f));
+  p = fma(p, f, pack(0.693147004f));
+  p = fma(p, f, pack(1.0f));
+  const Bits power = bits(n + pack(kRound)) - (kRoundBits - 127u) << 23;
+  const Floats size = each([](BitVector b) { return (Vector)b; }, power) * p;
+  return each([](Vector a, Vector b) { return a < 87.0f ? b : Vector{}; }, x, size);
+}
+
+inline void wave_pack(const float* phases, const float* exponents, float* cosines, float* sines) {
+  const Addends k;
+  const Floats u = from_nearest(load_pack(phases)), v = u * u;
+  const Floats s = half_sine(u, v, k) * 0x1p-10f, c = half_cosine(v, k) * 0x1p-10f;  // times sqrt(2)
+  const Floats size = exponents ? decay(load_pack(exponents)) : pack(1.0f);
+  store(cosines, subtract_product(s, s, pack(1.0f)) * size);
+  store(sines, s * c * size);
+}
+
+void waves(const float* phases, const float* exponents, int64_t count, float* cosines, float* sines) {
+  const int64_t whole = count - count % kPack;
+  for (int64_t i = 0; i < whole; i += kPack) wave_pack(phases + i, exponents ? exponents + i : nullptr, cosines + i, sines + i);
+  if (whole == count) return;
+  float rest[4][kPack]{};
+  for (int64_t i = whole; i < count; i++) {
+    rest[0][i - whole] = phases[i];
+    if (exponents) rest[1][i - whole] = exponents[i];
+  }
+  wave_pack(rest[0], exponents ? rest[1] : nullptr, rest[2], rest[3]);
+  for (int64_t i = whole; i < count; i++) {
+    cosines[i] = rest[2][i - whole];
+    sines[i] = rest[3][i - whole];
+  }
+}
+
 // Calls run with a value of the type that computes the feature.
 template <class Run>
 inline void with_feature(Feature feature, const Run& run) {
@@ -232,5 +271,5 @@ void run_structured(const Block& block, const StructuredFrequencies& frequencies
 }
 
 constexpr Kernel make_kernel(const char* name) {
-  return {name, kTileRows, kColumns, run_dense, run_structured, moments};
+  return {name, kTileRows, kColumns, run_dense, run_structured, moments, waves};
 }

@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <iterator>
 #include <optional>
 #include <stdexcept>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "plan.h"
+#include "threads.h"
 
 namespace nb = nanobind;
 using namespace sketchlearn;
@@ -44,6 +46,8 @@ using Floats = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
 using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Integers = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Weights = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using PlainFloats = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using OutFloats = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using RowIntegers = nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using RowMoments = nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
@@ -69,6 +73,21 @@ const int64_t* weights_of(const std::optional<Weights>& weights, const Rows& row
   require((int64_t)weights->shape(0) == rows.count, "one weight per row is needed");
   return weights->data();
 }
+
+constexpr int64_t kWavesPerThread = 1 << 15;  // fewer cost less than starting a thread
+
+struct WaveWorker {
+  const Kernel* kernel;
+  const float *phases, *exponents;
+  float *cosines, *sines;
+  int64_t columns, exponent_step;
+  int64_t take(int64_t from, int64_t to, int64_t*) const {
+    for (int64_t r = from; r < to; r++)
+      kernel->waves(phases + r * columns, exponents ? exponents + r * exponent_step : nullptr, columns, cosines + r * columns,
+                    sines + r * columns);
+    return -1;
+  }
+};
 
 std::vector<float> copied(const Floats& array) { return {array.data(), array.data() + array.size()}; }
 
@@ -114,6 +133,22 @@ int64_t write_rows(const Plan& plan, const Array& x, int n_threads, RowIntegers 
   int32_t* to = out.data();
   nb::gil_scoped_release release;
   return plan.write(rows, n_threads, to);
+}
+
+void damped_waves(const std::string& kernel, const PlainFloats& phases, const std::optional<PlainFloats>& exponents,
+                  int n_threads, OutFloats cosines, OutFloats sines) {
+  const int64_t rows = (int64_t)phases.shape(0), columns = (int64_t)phases.shape(1);
+  const auto fits = [&](const auto& a, bool shared) {
+    return (int64_t)a.shape(1) == columns && ((int64_t)a.shape(0) == rows || (shared && a.shape(0) == 1));
+  };
+  require(fits(cosines, false) && fits(sines, false) && (!exponents || fits(*exponents, true)), "shapes do not fit");
+  const Kernel* found = find_kernel(kernel);
+  const float *from = phases.data(), *sizes = exponents ? exponents->data() : nullptr;
+  const int64_t step = exponents && exponents->shape(0) > 1 ? columns : 0;
+  float *cosine = cosines.data(), *sine = sines.data();
+  nb::gil_scoped_release release;
+  const int64_t unit = std::max<int64_t>(1, kWavesPerThread / std::max<int64_t>(1, columns));
+  for_rows(rows, unit, n_threads, 0, nullptr, [&] { return WaveWorker{found, from, sizes, cosine, sine, columns, step}; });
 }
 
 Moments moments(const std::string& kernel, const Doubles& center, const Doubles& bound) {
@@ -165,6 +200,9 @@ NB_MODULE(_native, m) {
   m.def("structured_plan", &structured_plan, nb::arg("kernel"), nb::arg("feature"), nb::arg("center"),
         nb::arg("dither"), nb::arg("radius"), nb::arg("coefficients"), nb::arg("key"), nb::arg("n_groups"),
         nb::arg("signs"), nb::arg("radii"), nb::arg("size"));
+  m.def("damped_waves", &damped_waves, nb::arg("kernel"), nb::arg("phases").noconvert(),
+        nb::arg("exponents").none().noconvert(), nb::arg("n_threads"), nb::arg("cosines").noconvert(),
+        nb::arg("sines").noconvert());
   m.def("add_moments", &add_moments, nb::arg("kernel"), nb::arg("rows"), nb::arg("center"), nb::arg("bound"),
         nb::arg("weights").none().noconvert(), nb::arg("n_threads"),
            nb::arg("sums").noconvert());

@@ -128,6 +128,9 @@ inline Floats pack(float x) {
 inline Floats load_pack(const float* p) {
   return each([&p](Vector) { p += kLanes; return load(p - kLanes); }, Floats{});
 }
+inline void store(float* p, Floats x) {
+  each([&p](Vector v) { store(p, v); p += kLanes; return 0; }, x);
+}
 inline void store(int32_t* p, Bits b) {
   each([&p](BitVector v) { store(p, v); p += kLanes; return 0; }, b);
 }

@@ -10,7 +10,9 @@ from sketchlearn.frequencies.cauchy import Cauchy
 from sketchlearn.frequencies.folded_gaussian import FoldedGaussian
 from sketchlearn.frequencies.gaussian import Gaussian
 from sketchlearn.frequencies.law import Law
+from sketchlearn.frequencies.log_uniform import LogUniform
 from sketchlearn.frequencies.mixture import Mixture
+from sketchlearn.frequencies.probed import Probed
 from sketchlearn.frequencies.weighted import Weighted
 
-__all__ = ["AdaptedRadius", "Cauchy", "FoldedGaussian", "Gaussian", "Law", "Mixture", "Weighted"]
+__all__ = ["AdaptedRadius", "Cauchy", "FoldedGaussian", "Gaussian", "Law", "LogUniform", "Mixture", "Probed", "Weighted"]

@@ -6,12 +6,17 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from sketchlearn.randomness import Floats, Stream, lengths
 from sketchlearn.values import Value, positive
 
 
 class Law(Value, ABC):
-    """A rotation-invariant law of frequencies, in radians per unit of the data."""
+    """A law of frequencies, in radians per unit of the data."""
+
+    #: whether all directions are equally likely
+    isotropic: ClassVar[bool] = True
 
     #: whether features have factors that depend on their frequency
     weighted: ClassVar[bool] = False
@@ -24,6 +29,10 @@ class Law(Value, ABC):
         """Random frequencies, one per column: shape (n_features, n_frequencies)."""
         vectors = stream.normal(n_features * n_frequencies).reshape(n_features, n_frequencies)
         return vectors * (self.radii(n_features, n_frequencies, stream) / lengths(vectors))
+
+    def widths(self, n_features: int) -> Floats | None:  # noqa: ARG002
+        """The scale in each column, or None where the law has no single scale."""
+        return None
 
     def weights(self, n_features: int, radii: Floats) -> Floats:
         """The factor of each feature, given the lengths of the frequencies, for laws that are `weighted`."""
@@ -38,3 +47,6 @@ class ScaledLaw(Law):
 
     def __post_init__(self) -> None:
         self._set(scale=positive("scale", self.scale))
+
+    def widths(self, n_features: int) -> Floats | None:
+        return np.full(n_features, self.scale)

@@ -69,6 +69,8 @@ class FourierFeatures(Projected):
                 f"law must be a law of sketchlearn.frequencies, such as Gaussian(1.0), not {shortened(self.law)}"
             )
         structured = truth("structured", self.structured)
+        if structured and not self.law.isotropic:
+            raise ValueError(f"structured frequencies need an isotropic law, not {type(self.law).__name__}")
         if structured and n_features < FEWEST_FEATURES:
             raise ValueError(f"structured frequencies need at least {FEWEST_FEATURES} columns: use dense ones")
         self._set(

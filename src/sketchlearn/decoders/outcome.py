@@ -1,0 +1,48 @@
+"""What a decoder returns: the mixture, how well it explains the sketch, and what to try if it does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from sketchlearn.models import Mixture
+
+
+class Status(Enum):
+    """How a decoder ended."""
+
+    EXPLAINED = "the mixture explains the sketch up to sampling noise"
+    REFINED = "the search ended; the sketch holds more detail than the mixture has"
+    STALLED = "no new component lowered the cost"
+
+
+ADVICE = {
+    Status.EXPLAINED: "",
+    Status.REFINED: "if the result is poor, try more components or more frequencies",
+    Status.STALLED: "try more frequencies, another scale (explain() tells which way), or another random_state",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A fitted mixture in the problem's units.
+
+    `misfit` is the mean squared residual in units of the noise that sampling leaves: near or below 1 is as good as the
+    sketch can tell.
+    """
+
+    mixture: Mixture
+    cost: float
+    misfit: float
+    iterations: int
+    status: Status
+
+    @property
+    def residual(self) -> float:
+        """Root mean square of what the mixture leaves of the sketch."""
+        return float(self.cost**0.5)
+
+    @property
+    def advice(self) -> str:
+        """What to try if the result is poor."""
+        return ADVICE[self.status]

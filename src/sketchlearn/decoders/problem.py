@@ -1,0 +1,107 @@
+"""A decoding problem: the target in good units, where components may lie, and how wide they are expected to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from sketchlearn.decoders.reading import read
+from sketchlearn.decoders.refinement import Box
+from sketchlearn.decoders.target import Target
+from sketchlearn.models import FrequencySet, Mixture, TiedDiagonalGaussian
+from sketchlearn.models.frequency_set import Double, Single
+
+REACH = 4.0  # of the box, in standard deviations: with 3, one draw in three of many-cluster problems lost a cluster
+WINDOW = 0.25  # exponent of the frequencies' weights
+BUDGET = 0.85  # parameters per complex number of the sketch
+MOST_ATOMS = 3
+STARTING_WIDTH = 0.5  # variance of components while they are searched, of that of a cluster
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What to fit, in units of the clusters' expected deviation, around the mean of all records."""
+
+    target: Target
+    n_components: int
+    spread: Double  # standard deviation of all records, coordinate by coordinate
+    shift: Double  # mean of all records, before it was subtracted
+
+    @classmethod
+    def of(cls, target: Target, n_components: int) -> Problem:
+        """Reads scale and location off the target, and weights its frequencies."""
+        reading = read(target, n_components)
+        unit = np.sqrt(reading.within)
+        mean, spread = reading.mean / unit, np.sqrt(reading.variances) / unit
+        target = _moved(target.measured_in(unit), mean)
+        u = target.frequencies.lengths.astype(np.float64)
+        return cls(target.weighted((u * np.exp(1 - u)) ** WINDOW), n_components, spread, mean)
+
+    @property
+    def n_atoms(self) -> int:
+        """How many components to fit: up to three per cluster, as far as the sketch determines them."""
+        return int(np.clip(self._most(2 * self.target.n_features + 1), self.n_components, MOST_ATOMS * self.n_components))
+
+    @property
+    def own_shapes(self) -> bool:
+        """Whether the sketch determines a shape for each component."""
+        return self._most(2 * self.target.n_features + 1) >= 0.75 * self.n_components
+
+    def _most(self, per_component: int) -> float:
+        return BUDGET * self.target.n_numbers / 2 / per_component
+
+    @cached_property
+    def box(self) -> Box:
+        return Box(-REACH * self.spread, REACH * self.spread, 0.0)
+
+    @cached_property
+    def start(self) -> Mixture:
+        """A mixture without components, whose one shape is that of the components to look for."""
+        d = self.target.n_features
+        width = STARTING_WIDTH * self.spread / np.mean(self.spread)
+        return Mixture(TiedDiagonalGaussian(), np.zeros(0), np.zeros((0, d)), width[None])
+
+    def n_parameters(self, mixture: Mixture) -> int:
+        """Free parameters of a mixture."""
+        return mixture.model.n_parameters(len(mixture), self.target.n_features)
+
+    def damping(self, mixture: Mixture) -> Single:
+        """How a typical component of the mixture damps the frequencies."""
+        shapes = np.median(mixture.shapes, axis=0, keepdims=True)
+        exponents = mixture.model.exponents(shapes, self.target.frequencies)
+        return np.ones(len(self.target), np.float32) if exponents is None else np.exp(-exponents[0])
+
+    @cached_property
+    def floor(self) -> float:
+        """The cost that sampling noise leaves even to the true mixture, if it is one of diagonal Gaussians.
+
+        A cluster's noise at frequency omega has parts of every order in omega, weighted as the Poisson law of
+        u = |omega|^2 s^2; weight, mean and variances take up those of order 0, 1 and, along the axes, 2.
+        """
+        u, d = self.target.frequencies.lengths.astype(np.float64), self.target.n_features
+        second = np.exp(-u) * u * u / 2
+        left = 1 - np.exp(-u) * (1 + u) - second + second * (d - 1) / (d + 2)
+        return float(self.target.noise * np.average(left, weights=self.target.weights))
+
+    def misfit(self, cost: float) -> float:
+        """The cost in units of sampling noise: far above 1, the mixture does not explain the sketch."""
+        return cost / self.floor
+
+    def in_data_units(self, mixture: Mixture) -> Mixture:
+        """The mixture in the units of the data."""
+        unit, d = self.target.unit, self.target.n_features
+        covariances = mixture.model.covariances(mixture.shapes, d) * np.outer(unit, unit)
+        locations = self.target.origin + unit * (mixture.locations + self.shift)
+        return replace(mixture, locations=locations, shapes=mixture.model.shapes_of(covariances))
+
+
+def _moved(target: Target, mean: Double) -> Target:
+    """The same target for y - mean."""
+    phase = (target.frequencies.omega.astype(np.float64) @ mean).astype(np.float64)
+    if target.imaginary:
+        return replace(target, values=target.values * np.exp(-1j * phase))
+    assert target.frequencies.shift is not None
+    frequencies = FrequencySet(target.frequencies.omega, target.frequencies.shift + phase)
+    return replace(target, frequencies=frequencies)

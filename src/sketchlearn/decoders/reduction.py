@@ -1,0 +1,136 @@
+"""From a fitted density to k points: Lloyd's algorithm on samples of the model. No data is needed."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.models import Mixture
+from sketchlearn.models.frequency_set import Double, Single
+
+SAMPLES, SAMPLES_PER_CLUSTER = 20_000, 200
+STARTS = 3
+START_SAMPLES, START_SAMPLES_PER_CLUSTER = 4_000, 80  # runs are compared on fewer samples
+ITERATIONS = 100
+
+
+def antithetic_sample(mixture: Mixture, n: int, rng: np.random.Generator) -> Double:
+    """About n rows of the mixture in random order, in pairs that mirror each other at their component's location."""
+    shares = np.maximum(mixture.weights, 0) / np.maximum(mixture.weights, 0).sum()
+    counts = np.floor(shares * n / 2 + rng.random(len(shares))).astype(int)
+    pieces = []
+    for component, count in enumerate(counts):
+        shape = mixture.shapes[0 if mixture.model.tied else component]
+        noise = mixture.model.draw(shape[None], (count, mixture.locations.shape[1]), rng)[0]
+        pieces += [mixture.locations[component] + noise, mixture.locations[component] - noise]
+    return rng.permutation(np.concatenate(pieces))
+
+
+def centroids(mixture: Mixture, k: int, rng: np.random.Generator) -> tuple[Double, Double]:
+    """k centroids of the mixture, and the share of each: the best of several runs of Lloyd's algorithm.
+
+    Starts are the mixture's own locations, brought to k by k-means, and k-means++ on samples.
+    """
+    middle = mixture.weights @ mixture.locations / mixture.weights.sum()
+    rows = (antithetic_sample(mixture, max(SAMPLES, SAMPLES_PER_CLUSTER * k), rng) - middle).astype(np.float32)
+    few = rows[: max(START_SAMPLES, START_SAMPLES_PER_CLUSTER * k)]
+    points = (mixture.locations - middle).astype(np.float32)
+    shares = mixture.weights.astype(np.float32)
+    own = [lloyd(points, plus_plus(points, shares, k, rng), shares) for _ in range(STARTS)] if len(points) > k else []
+    starts = [min(own, key=lambda run: run[1])[0]] if own else [points[:k]]
+    if len(starts[0]) < k:
+        starts[0] = np.concatenate([starts[0], few[: k - len(starts[0])]])
+    starts += [plus_plus(few, np.ones(len(few), np.float32), k, rng) for _ in range(STARTS)]
+    best, cost = min((lloyd(few, start) for start in starts), key=lambda run: run[1])
+    best, _ = lloyd(rows, breathe(few, best, cost))
+    counts = np.bincount(_nearest(rows, best)[0], minlength=k)
+    return best.astype(np.float64) + middle, counts / counts.sum()
+
+
+def plus_plus(rows: Single, weights: Single, k: int, rng: np.random.Generator) -> Single:
+    """k starting points by greedy k-means++: of a few candidates, far from the points before, the one that helps most."""
+    trials, lengths = 2 + int(np.log(k)), np.sum(rows * rows, axis=1)
+    chosen = np.empty((k, rows.shape[1]), np.float32)
+    left = np.full(len(rows), np.inf, np.float32)  # squared distance to the nearest chosen point
+    for i in range(k):
+        total = np.cumsum(weights * (left if i else 1.0), dtype=np.float64)
+        drawn = np.searchsorted(total, rng.random(trials if i else 1) * total[-1])
+        candidates = rows[np.minimum(drawn, len(rows) - 1)]
+        distance = (-2 * candidates) @ rows.T
+        distance += lengths + np.sum(candidates * candidates, axis=1)[:, None]
+        np.minimum(distance, left, out=distance)
+        best = int(np.argmin(distance @ weights))
+        chosen[i], left = candidates[best], np.maximum(distance[best], 0)
+    return chosen
+
+
+def lloyd(rows: Single, centers: Single, weights: Single | None = None) -> tuple[Single, float]:
+    """Lloyd's algorithm; the centers and the sum of squared distances (less a constant)."""
+    weights = np.ones(len(rows), np.float32) if weights is None else weights
+    k, before = len(centers), None
+    for _ in range(ITERATIONS):
+        labels, score = _nearest(rows, centers)
+        if before is not None and np.array_equal(labels, before):
+            break
+        before = labels
+        sizes = np.bincount(labels, weights, minlength=k)
+        sums = np.stack([np.bincount(labels, weights * column, minlength=k) for column in rows.T], axis=1)
+        means = (sums / np.maximum(sizes, 1e-12)[:, None]).astype(np.float32)
+        centers = np.where(sizes[:, None] > 0, means, centers)
+        if np.any(sizes == 0):  # an empty cluster moves to the row that is served worst
+            worst = np.argsort(-weights * (score + np.sum(rows * rows, axis=1)))
+            centers[sizes == 0] = rows[worst[: int(np.sum(sizes == 0))]]
+    return centers, float(weights @ _nearest(rows, centers)[1])
+
+
+def breathe(rows: Single, centers: Single, cost: float) -> Single:
+    """Centers after exchanges: some are added where clusters are costly, then those that are missed least are removed.
+
+    (Fritzke, "The breathing k-means algorithm", arXiv 2006.15666.)
+    """
+    k = len(centers)
+    breath = min(5, k // 2)
+    while breath > 0:
+        labels, score = _nearest(rows, centers)
+        errors = np.bincount(labels, np.maximum(score + np.sum(rows * rows, axis=1), 0), minlength=k)
+        costly = np.argsort(-errors)[:breath]
+        width = np.sqrt(errors[costly] / np.maximum(np.bincount(labels, minlength=k)[costly], 1) / rows.shape[1])
+        sides = np.where(np.arange(rows.shape[1]) % 2, -1.0, 1.0)
+        added = centers[costly] + (0.5 * width[:, None] * sides).astype(np.float32)
+        larger, _ = lloyd(rows, np.concatenate([centers, added]))
+        smaller, other = lloyd(rows, np.delete(larger, _least_missed(rows, larger, breath), axis=0))
+        if other < cost - 1e-6 * abs(cost):
+            centers, cost = smaller, other
+        else:
+            breath -= 1
+    return centers
+
+
+def _least_missed(rows: Single, centers: Single, n: int) -> list[int]:
+    """The n centers whose removal costs least, no two of them neighbours of each other if it can be avoided."""
+    score = rows @ (-2 * centers.T) + np.sum(centers * centers, axis=1)
+    labels = np.argmin(score, axis=1)
+    nearest = score[np.arange(len(rows)), labels].copy()
+    score[np.arange(len(rows)), labels] = np.inf
+    missed = np.bincount(labels, score.min(axis=1) - nearest, minlength=len(centers))
+    gaps = np.sum((centers[:, None] - centers) ** 2, axis=2)
+    np.fill_diagonal(gaps, np.inf)
+    chosen: list[int] = []
+    frozen: set[int] = set()
+    order = [int(i) for i in np.argsort(missed)]
+    for i in order:
+        if len(chosen) == n:
+            break
+        if i not in frozen and i not in chosen:
+            chosen.append(i)
+            if len(frozen) + n < len(centers):
+                frozen.add(int(np.argmin(gaps[i])))
+    return chosen
+
+
+def _nearest(rows: Single, centers: Single) -> tuple[NDArray[np.int64], Single]:
+    """The nearest center of each row, and the squared distance to it less the row's squared length."""
+    score = rows @ (-2 * centers.T)
+    score += np.sum(centers * centers, axis=1)
+    labels = np.argmin(score, axis=1)
+    return labels, score[np.arange(len(rows)), labels]

@@ -1,0 +1,103 @@
+"""Where a residual is largest: many starts climb the correlation of components with it, all at once."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import eigh
+
+from sketchlearn.decoders.problem import Problem
+from sketchlearn.decoders.refinement import Box
+from sketchlearn.decoders.target import Target
+from sketchlearn.models import Mixture
+from sketchlearn.models.frequency_set import Double, Single
+
+MOMENTUM = 0.5
+LONGEST_STEP = 0.7  # of the kernel's width
+STEPS = 15
+FEWEST_STARTS, RIDGES = 32, 20
+APART = 0.5  # squared distance of distinct modes, in squared kernel widths
+
+
+class Landscape:
+    """f(c) = sum_j D_j w_j Re(r_j exp(-i omega_j . c)): a density estimate made of the residual r.
+
+    D is the damping of a component of the width that is looked for, and w the target's weights.
+    """
+
+    def __init__(self, target: Target, residual: tuple[Single, Single], damping: Single) -> None:
+        self.frequencies = target.frequencies
+        w_re, w_im = target.part_weights
+        self.re, self.im = residual[0] * damping * w_re, residual[1] * damping * w_im
+        power = (damping * damping * (w_re + w_im)).astype(np.float64)
+        self.norm = float(np.sqrt(power.sum()))
+        #: squared width of the kernel, per coordinate
+        self.width = power.sum() / np.mean(power @ target.frequencies.squares)
+
+    def climb(self, starts: Double, box: Box, steps: int) -> tuple[Double, Double]:
+        """Mean-shift steps from each start; the ends and their heights."""
+        omega = self.frequencies.omega
+        c, low, high = starts.astype(np.float32), box.low.astype(np.float32), box.high.astype(np.float32)
+        velocity = np.zeros_like(c)
+        longest = LONGEST_STEP * np.sqrt(self.width * c.shape[1])
+        for _ in range(steps):
+            height, slope = self._evaluate(c, omega)
+            step = self.width * slope / np.maximum(height, 0.05 * np.abs(height.max()) + 1e-12)[:, None]
+            length = np.sqrt(np.sum(step * step, axis=1, keepdims=True))
+            step *= np.minimum(1, longest / np.maximum(length, 1e-12))
+            velocity = MOMENTUM * velocity + step
+            c = np.clip(c + velocity, low, high)
+        return c.astype(np.float64), self.heights(c)
+
+    def heights(self, c: np.ndarray) -> Double:
+        """f at each point, for components of norm one."""
+        cosines, sines = self.frequencies.waves(c)
+        return (cosines @ self.re + sines @ self.im).astype(np.float64) / self.norm
+
+    def _evaluate(self, c: Single, omega: Single) -> tuple[Single, Single]:
+        cosines, sines = self.frequencies.waves(c)
+        height = cosines @ self.re + sines @ self.im
+        cosines *= self.im
+        sines *= self.re
+        cosines -= sines
+        return height, cosines @ omega
+
+    def ridges(self, points: Double, directions: list[int]) -> Double:
+        """Starts to both sides of points, along the directions in which f curves upwards most there."""
+        cosines, sines = self.frequencies.waves(points)
+        inner = cosines * self.re + sines * self.im
+        omega, starts = self.frequencies.omega, []
+        for point, row, n in zip(points, inner, directions, strict=True):
+            curvature = -((omega * row[:, None]).T @ omega).astype(np.float64)
+            d = len(point)
+            _, vectors = eigh(curvature, subset_by_index=[d - min(d, n), d - 1])
+            away = vectors.T * np.sqrt(self.width)
+            starts += [point + away, point - away]
+        return np.concatenate(starts)
+
+
+def distinct(locations: Double, heights: Double, n: int, width: float) -> Double:
+    """The n highest of the locations that lie apart."""
+    kept: list[int] = []
+    for i in np.argsort(-heights):
+        if len(kept) >= n or heights[i] <= 0:
+            break
+        if not kept or np.min(np.sum((locations[kept] - locations[i]) ** 2, axis=1)) > APART * width:
+            kept.append(int(i))
+    return locations[kept]
+
+
+def find_modes(problem: Problem, mixture: Mixture, n: int, rng: np.random.Generator) -> Double:
+    """The n highest modes of what the mixture leaves of the target."""
+    target, box, d = problem.target, problem.box, problem.target.n_features
+    residual = target.residual(mixture) if len(mixture) else target.parts
+    landscape = Landscape(target, residual, problem.damping(mixture))
+    n_starts = max(FEWEST_STARTS, 2 * problem.n_components)
+    wide = np.where(np.arange(n_starts) % 2, 1.0, 1.5)[:, None]
+    starts = rng.standard_normal((n_starts, d)) * problem.spread * wide
+    heavy = mixture.locations[np.argsort(-mixture.weights)[:RIDGES]]
+    points = np.concatenate([np.zeros((1, d)), heavy])
+    ridges = landscape.ridges(points, [min(d, 8)] + [1] * len(heavy))
+    starts = box.clip(np.concatenate([starts, ridges]))
+    ends, heights = landscape.climb(starts, box, STEPS)
+    found = distinct(ends, heights, n, landscape.width)
+    return found if len(found) else starts[:1]

@@ -1,0 +1,127 @@
+"""What a decoder sees: the characteristic function of the records at the sketch's frequencies, with noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.models import FrequencySet, Mixture
+from sketchlearn.models.frequency_set import Double, Single
+from sketchlearn.operators import Concatenated, FourierFeatures
+from sketchlearn.sketch import Sketch
+
+
+@dataclass(frozen=True)
+class Target:
+    """Values z of the characteristic function of y = (x - origin) / unit, and how much each of them counts.
+
+    Under a real wave only the real parts of the shifted values are known: `imaginary` is 0 then, and 1 otherwise.
+    """
+
+    frequencies: FrequencySet
+    values: NDArray[np.complex128]
+    weights: Double
+    imaginary: float
+    noise: float  # about the mean square error of one value: 1 / count for the exponential
+    origin: Double
+    unit: Double
+    one_scale: bool  # the unit is the scale of the law
+    pure: bool  # the wave has no harmonics, which would disturb low frequencies
+
+    @classmethod
+    def of(cls, sketch: Sketch) -> Target:
+        """The target that a sketch of Fourier features gives, whatever its wave: F_1 and the dither are divided out."""
+        operator, mean = _fourier_part(sketch)
+        first, omega = operator.wave.coefficient(1), operator.frequencies.T
+        widths = operator.law.widths(operator.n_features)
+        unit = 1 / np.sqrt(np.mean(omega * omega, axis=0)) if widths is None else widths
+        if operator.wave.complex:
+            values, shift = mean / operator.feature_weights * np.exp(-1j * operator.dither) / first, None
+        else:  # f(t) = 2 Re F_1 exp(2 pi i t) + higher harmonics: one part of each value
+            values = mean / operator.feature_weights / (2 * abs(first)) + 0j
+            shift = operator.dither + np.angle(first)
+        power = 1.0 if not operator.wave.dithered else operator.wave.parts / abs(2 * first) ** 2 * 2
+        return cls(
+            frequencies=FrequencySet(omega * unit, shift),
+            values=values,
+            weights=operator.feature_weights**2,
+            imaginary=float(operator.wave.complex),
+            noise=power / float(sketch.count),
+            origin=operator.origin,
+            unit=unit,
+            one_scale=widths is not None,
+            pure=not any(abs(operator.wave.coefficient(k)) > 1e-9 for k in range(2, 17)),
+        )
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def n_features(self) -> int:
+        return self.frequencies.n_features
+
+    @property
+    def n_numbers(self) -> float:
+        """How many real numbers are known."""
+        return len(self) * (1 + self.imaginary)
+
+    def weighted(self, weights: Double) -> Target:
+        """The same, each value counting that many times as much; values that count for nothing are left out."""
+        total = self.weights * weights
+        return replace(self, weights=total).some(total > 1e-3 * total.max())
+
+    def some(self, which: NDArray[np.bool_] | slice) -> Target:
+        """Some of the values."""
+        shift = self.frequencies.shift
+        frequencies = FrequencySet(self.frequencies.omega[which], None if shift is None else shift[which])
+        return replace(self, frequencies=frequencies, values=self.values[which], weights=self.weights[which])
+
+    def measured_in(self, factor: float | Double) -> Target:
+        """The same in units `factor` times as large."""
+        frequencies = FrequencySet(self.frequencies.omega * np.asarray(factor, np.float32), self.frequencies.shift)
+        return replace(self, frequencies=frequencies, unit=self.unit * factor)
+
+    @cached_property
+    def parts(self) -> tuple[Single, Single]:
+        """Real and imaginary parts of the values."""
+        return self.values.real.astype(np.float32), self.values.imag.astype(np.float32)
+
+    @cached_property
+    def part_weights(self) -> tuple[Single, Single]:
+        """How much each part counts, one on average over the known numbers."""
+        share = (self.weights / self.weights.mean()).astype(np.float32)
+        return share, share * np.float32(self.imaginary)
+
+    def residual(self, mixture: Mixture) -> tuple[Single, Single]:
+        """What a mixture leaves of the two parts, not weighted."""
+        cosines, sines = self.frequencies.waves(
+            mixture.locations, mixture.model.exponents(mixture.shapes, self.frequencies)
+        )
+        weights = mixture.weights.astype(np.float32)
+        return self.parts[0] - weights @ cosines, self.parts[1] - weights @ sines
+
+    def cost(self, mixture: Mixture) -> float:
+        """Weighted mean square of what a mixture leaves."""
+        return sum(
+            float(r.astype(np.float64) @ (r * w)) / len(self)
+            for r, w in zip(self.residual(mixture), self.part_weights, strict=True)
+        )
+
+
+def _fourier_part(sketch: Sketch) -> tuple[FourierFeatures, NDArray[np.complex128]]:
+    operators = sketch.operator.parts if isinstance(sketch.operator, Concatenated) else (sketch.operator,)
+    sketches = sketch.operator.split(sketch) if isinstance(sketch.operator, Concatenated) else [sketch]
+    found = [s for o, s in zip(operators, sketches, strict=True) if isinstance(o, FourierFeatures)]
+    if len(found) != 1:
+        raise ValueError(
+            f"clusters and mixtures are learned from Fourier features, but the sketch is of "
+            f"{type(sketch.operator).__name__}: make the operator with design(sample, n_components=...)"
+        )
+    if found[0].count == 0:
+        raise ValueError("the sketch is empty: add records before learning from it")
+    operator = found[0].operator
+    assert isinstance(operator, FourierFeatures)
+    return operator, found[0].mean

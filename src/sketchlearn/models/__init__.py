@@ -1,0 +1,29 @@
+"""Parametric distributions and their sketches."""
+
+from sketchlearn.models.dirac import Dirac
+from sketchlearn.models.frequency_set import FrequencySet
+from sketchlearn.models.gaussian import (
+    DiagonalGaussian,
+    FullGaussian,
+    KnownGaussian,
+    SphericalGaussian,
+    TiedDiagonalGaussian,
+    TiedGaussian,
+)
+from sketchlearn.models.mixture import Mixture
+from sketchlearn.models.model import Model
+from sketchlearn.models.stable import SymmetricStable
+
+__all__ = [
+    "DiagonalGaussian",
+    "Dirac",
+    "FrequencySet",
+    "FullGaussian",
+    "KnownGaussian",
+    "Mixture",
+    "Model",
+    "SphericalGaussian",
+    "SymmetricStable",
+    "TiedDiagonalGaussian",
+    "TiedGaussian",
+]

@@ -1,0 +1,69 @@
+"""What every family of distributions offers: its characteristic function, with derivatives, for many components at once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.models.frequency_set import Double, FrequencySet, Single
+
+
+class Model(ABC):
+    """A family of distributions around a location c: characteristic function exp(i omega . c - psi(omega; shape)).
+
+    `shapes` has one row of parameters per component, or one row for all of them if the model is `tied`.
+    """
+
+    #: one shape for all components
+    tied: ClassVar[bool] = False
+
+    @abstractmethod
+    def n_shape(self, n_features: int) -> int:
+        """Length of one shape."""
+
+    @abstractmethod
+    def exponents(self, shapes: Double, frequencies: FrequencySet) -> Single | None:
+        """psi of each component (or of all) at each frequency; None where it is zero."""
+
+    @abstractmethod
+    def pull(self, shapes: Double, frequencies: FrequencySet, upstream: Single) -> Double:
+        """Gradient, with respect to `shapes`, of the sum of upstream * psi; upstream has a row per row of shapes."""
+
+    @abstractmethod
+    def shapes_of(self, covariances: Double) -> Double:
+        """Shapes with covariances near these, (components, d, d)."""
+
+    @abstractmethod
+    def covariances(self, shapes: Double, n_features: int) -> Double:
+        """Covariance of each row of shapes (for stable laws, of the Gaussian they would be at alpha = 2)."""
+
+    def lower(self, n_features: int, least_variance: float) -> Double:
+        """Lower bounds of one shape's parameters."""
+        return np.full(self.n_shape(n_features), -np.inf)
+
+    def upper(self, n_features: int) -> Double:
+        """Upper bounds of one shape's parameters."""
+        return np.full(self.n_shape(n_features), np.inf)
+
+    def steps(self, shapes: Double, frequencies: FrequencySet) -> NDArray[Any]:
+        """Derivatives of psi along the coordinates of `moved`, at zero: (rows of shapes, m, coordinates)."""
+        raise NotImplementedError(f"{type(self).__name__} has no Gauss-Newton steps")
+
+    def moved(self, shapes: Double, step: Double) -> Double:
+        """Shapes after a step in coordinates that suit them (a row per row of shapes)."""
+        raise NotImplementedError(f"{type(self).__name__} has no Gauss-Newton steps")
+
+    def n_parameters(self, n_components: int, n_features: int) -> int:
+        """Free parameters of a mixture, its weights included."""
+        rows = 1 if self.tied else n_components
+        return n_components * (n_features + 1) + rows * self.n_shape(n_features)
+
+    def draw(self, shapes: Double, size: tuple[int, int], rng: np.random.Generator) -> Double:
+        """Random vectors around zero of shape (rows of shapes, *size): independent copies of each component's noise."""
+        n, d = size
+        values, vectors = np.linalg.eigh(self.covariances(shapes, d))
+        factors = vectors * np.sqrt(np.maximum(values, 0))[:, None, :]
+        return np.asarray(rng.standard_normal((len(factors), n, d)) @ factors.transpose(0, 2, 1))

@@ -1,0 +1,63 @@
+"""Symmetric alpha-stable distributions: bell shapes with heavy tails."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sketchlearn.models.frequency_set import Double, FrequencySet, Single
+from sketchlearn.models.model import Model
+
+LEAST_ALPHA = 0.5
+
+
+class SymmetricStable(Model):
+    """The elliptical alpha-stable law around c: psi = q^(alpha / 2), q = sum over coordinates of v omega^2 / 2.
+
+    The shape is (v, alpha), 0.5 <= alpha <= 2; alpha = 2 is the Gaussian N(c, diag(v)), alpha = 1 the Cauchy law.
+    A draw is the square root of a one-sided stable number times a Gaussian vector (sub-Gaussian representation).
+    """
+
+    def n_shape(self, n_features: int) -> int:
+        return n_features + 1
+
+    def _quadratic(self, shapes: Double, frequencies: FrequencySet) -> Single:
+        q = (0.5 * shapes[:, :-1]).astype(np.float32) @ frequencies.squares.T
+        return np.asarray(np.maximum(q, np.float32(1e-30)))
+
+    def exponents(self, shapes: Double, frequencies: FrequencySet) -> Single | None:
+        return np.asarray(self._quadratic(shapes, frequencies) ** (0.5 * shapes[:, -1:]).astype(np.float32))
+
+    def pull(self, shapes: Double, frequencies: FrequencySet, upstream: Single) -> Double:
+        q, half = self._quadratic(shapes, frequencies), (0.5 * shapes[:, -1:]).astype(np.float32)
+        psi = upstream * q**half
+        by_scale = 0.5 * ((half * psi / q) @ frequencies.squares)
+        by_alpha = 0.5 * np.sum(psi * np.log(q), axis=1, keepdims=True)
+        return np.concatenate([by_scale, by_alpha], axis=1).astype(np.float64)
+
+    def shapes_of(self, covariances: Double) -> Double:
+        variances = np.diagonal(covariances, axis1=1, axis2=2)
+        return np.concatenate([variances, np.full((len(variances), 1), 1.8)], axis=1)
+
+    def covariances(self, shapes: Double, n_features: int) -> Double:
+        return shapes[:, :-1, None] * np.eye(n_features)
+
+    def lower(self, n_features: int, least_variance: float) -> Double:
+        return np.append(np.full(n_features, least_variance), LEAST_ALPHA)
+
+    def upper(self, n_features: int) -> Double:
+        return np.append(np.full(n_features, np.inf), 2.0)
+
+    def draw(self, shapes: Double, size: tuple[int, int], rng: np.random.Generator) -> Double:
+        normal = super().draw(shapes, size, rng)
+        stretch = np.stack([one_sided(row[-1], rng.random(size[0]), rng.random(size[0])) for row in shapes])
+        return np.asarray(normal * np.sqrt(stretch)[:, :, None])
+
+
+def one_sided(alpha: float, u: Double, v: Double) -> Double:
+    """Positive numbers A with Laplace transform E exp(-s A) = exp(-s^(alpha / 2)), from uniform ones (Kanter 1975)."""
+    a = alpha / 2
+    if a >= 1:
+        return np.ones_like(u)
+    theta, e = np.pi * np.clip(u, 1e-12, 1 - 1e-12), -np.log(np.clip(v, 1e-300, 1 - 1e-16))
+    shape = np.sin(a * theta) ** (a / (1 - a)) * np.sin((1 - a) * theta) / np.sin(theta) ** (1 / (1 - a))
+    return np.asarray((shape / e) ** ((1 - a) / a))
