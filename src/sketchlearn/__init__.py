@@ -4,8 +4,10 @@ A dataset of any size becomes a small sketch, the exact sum of a random feature 
 subtract and travel; models are learned from the sketch alone.
 """
 
-from sketchlearn import frequencies, waves
+from sketchlearn import decoders, frequencies, models, waves
 from sketchlearn.container import FormatError
+from sketchlearn.designing import design
+from sketchlearn.estimators import SketchKMeans, SketchKMedians
 from sketchlearn.files import from_bytes, load, merge
 from sketchlearn.operators import (
     Concatenated,
@@ -26,11 +28,16 @@ __all__ = [
     "QuadraticFeatures",
     "SecondMoments",
     "Sketch",
+    "SketchKMeans",
+    "SketchKMedians",
     "__version__",
     "concatenate",
+    "decoders",
+    "design",
     "frequencies",
     "from_bytes",
     "load",
     "merge",
+    "models",
     "waves",
 ]

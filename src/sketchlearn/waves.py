@@ -54,6 +54,16 @@ class Wave(Value, ABC):
         """What the kernels need of a wave that is given by coefficients."""
         return []
 
+    def harmonics(self, most: int = 16) -> tuple[tuple[int, float], ...]:
+        """Orders |k| from 2 on that the wave has, each with |F_k / F_1|^2 (the larger of k and -k, if complex).
+
+        >>> [(k, round(power, 4)) for k, power in Square().harmonics(most=5)]
+        [(3, 0.1111), (5, 0.04)]
+        """
+        first = abs(self.coefficient(1))
+        powers = ((k, max(abs(self.coefficient(k)), abs(self.coefficient(-k))) ** 2) for k in range(2, most + 1))
+        return tuple((k, power / first**2) for k, power in powers if power > 1e-12 * first**2)
+
     @abstractmethod
     def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
         """f(t), t in turns."""

@@ -1,8 +1,48 @@
+"""A density from a sketch: one decoder, or several runs of it whose results are pooled where the sketch is small."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
 import numpy as np
+
+from sketchlearn.decoders.loop import Decoder, Progress, decode
+from sketchlearn.decoders.outcome import Outcome, Status
+from sketchlearn.decoders.problem import Problem
 from sketchlearn.models import DiagonalGaussian, Mixture
-def pooled(mixtures):
-    full = []
-    for m in mixtures:
-        variances = np.diagonal(m.covariances(), axis1=1, axis2=2)
-        full.append((m.weights / m.weights.sum() / len(mixtures), m.locations, variances))
-    return Mixture(DiagonalGaussian(), *(np.concatenate(part) for part in zip(*full, strict=True)))
+
+RUNS = 4  # where the sketch does not determine even two components per cluster
+NEGLIGIBLE = 1e-6
+
+
+def fit_density(
+    problem: Problem, decoder: Decoder, rng: np.random.Generator, progress: Progress | None = None
+) -> tuple[Mixture, Outcome]:
+    """A mixture in the units of the data, and the best outcome.
+
+    A small sketch determines few components, and a search may end in one of many solutions of about the same cost:
+    their average is a better density than any of them.
+    """
+    runs = RUNS if problem.n_atoms < 1.5 * problem.n_components else 1
+    outcomes: list[Outcome] = []
+    for _ in range(runs):
+        outcomes.append(decode(decoder, problem, rng, progress=progress))
+        if outcomes[-1].status is Status.EXPLAINED:
+            outcomes = outcomes[-1:]
+            break
+    best = min(outcomes, key=lambda outcome: outcome.cost)
+    return pooled([problem.in_data_units(_heavy(outcome.mixture)) for outcome in outcomes]), best
+
+
+def pooled(mixtures: list[Mixture]) -> Mixture:
+    """The average of several mixtures of diagonal Gaussians."""
+    parts = []
+    for mixture in mixtures:
+        variances = np.diagonal(mixture.covariances(), axis1=1, axis2=2)
+        parts.append((mixture.weights / mixture.weights.sum() / len(mixtures), mixture.locations, variances))
+    return Mixture(DiagonalGaussian(), *(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def _heavy(mixture: Mixture) -> Mixture:
+    kept = mixture.some(mixture.weights > NEGLIGIBLE * mixture.weights.max())
+    return replace(kept, weights=kept.weights / kept.weights.sum())

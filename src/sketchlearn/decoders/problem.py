@@ -37,7 +37,10 @@ class Problem:
         mean, spread = reading.mean / unit, np.sqrt(reading.variances) / unit
         target = _moved(target.measured_in(unit), mean)
         u = target.frequencies.lengths.astype(np.float64)
-        return cls(target.weighted((u * np.exp(1 - u)) ** WINDOW), n_components, spread, mean)
+        disturbance = _disturbance(target, spread, n_components)
+        trust = np.sqrt(target.noise / (target.noise + disturbance))
+        target = target.weighted((u * np.exp(1 - u)) ** WINDOW * trust)
+        return cls(target, n_components, spread, mean)
 
     @property
     def n_atoms(self) -> int:
@@ -83,7 +86,8 @@ class Problem:
         u, d = self.target.frequencies.lengths.astype(np.float64), self.target.n_features
         second = np.exp(-u) * u * u / 2
         left = 1 - np.exp(-u) * (1 + u) - second + second * (d - 1) / (d + 2)
-        return float(self.target.noise * np.average(left, weights=self.target.weights))
+        disturbance = _disturbance(self.target, self.spread, self.n_components)
+        return float(np.average(self.target.noise * left + disturbance, weights=self.target.weights))
 
     def misfit(self, cost: float) -> float:
         """The cost in units of sampling noise: far above 1, the mixture does not explain the sketch."""
@@ -105,3 +109,18 @@ def _moved(target: Target, mean: Double) -> Target:
     assert target.frequencies.shift is not None
     frequencies = FrequencySet(target.frequencies.omega, target.frequencies.shift + phase)
     return replace(target, frequencies=frequencies)
+
+
+def _disturbance(target: Target, spread: Double, n_components: int) -> Double:
+    """The mean square error of each value that harmonics of the wave cause, and their own sampling noise.
+
+    A harmonic of order k adds |F_k / F_1| phi(k omega) with a random phase; |phi|^2 is about that of the clusters, far
+    from each other, plus that of one cloud of all records.
+    """
+    squares, lengths = target.frequencies.squares.astype(np.float64), target.frequencies.lengths.astype(np.float64)
+    cloud, share = squares @ spread**2, 1 / n_components
+    total = np.zeros(len(target))
+    for order, power in target.harmonics:
+        seen = (1 - share) * np.exp(-order * order * cloud) + share * np.exp(-order * order * lengths)
+        total += power * (seen + target.noise)
+    return total

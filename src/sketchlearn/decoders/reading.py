@@ -28,6 +28,7 @@ class Reading:
 def read(target: Target, n_components: int) -> Reading:
     """Reads location, spread and cluster width off the target."""
     mean, variances = _spread(target)
+    variances = np.maximum(variances, target.declared**2)
     if not target.one_scale:
         return Reading(mean, variances, _within(target, variances, n_components))
     # the design's rule, backwards: scale^2 = d s^2 sqrt(10 k d / m)
@@ -45,7 +46,7 @@ def _spread(target: Target) -> tuple[Double, Double]:
     for _ in range(ROUNDS):
         variances = mixture.shapes[0]
         # the lower the frequency, the less heavy tails disturb
-        slow = np.exp(-(8 if target.pure else 1) * (part.frequencies.squares @ variances).astype(np.float64))
+        slow = np.exp(-(1 if target.harmonics else 8) * (part.frequencies.squares @ variances).astype(np.float64))
         reach = 6 * np.sqrt(variances)
         box = Box(-reach, reach, NARROWEST * float(variances.min()))
         mixture, _, _ = refine(part.weighted(slow), replace(mixture, weights=np.ones(1)), box, iterations=50)

@@ -47,6 +47,25 @@ def centroids(mixture: Mixture, k: int, rng: np.random.Generator) -> tuple[Doubl
     return best.astype(np.float64) + middle, counts / counts.sum()
 
 
+def medians(mixture: Mixture, k: int, rng: np.random.Generator) -> tuple[Double, Double]:
+    """k points of the mixture with the least sum of distances, and the share of each: Weiszfeld's steps from centroids."""
+    points, _ = centroids(mixture, k, rng)
+    rows = antithetic_sample(mixture, max(SAMPLES, SAMPLES_PER_CLUSTER * k), rng)
+    least = 1e-6 * np.sqrt(np.mean(rows.var(axis=0))) + 1e-300
+    for _ in range(ITERATIONS):
+        labels, _ = _nearest(rows, points)
+        pull = 1 / np.maximum(np.linalg.norm(rows - points[labels], axis=1), least)
+        sizes = np.bincount(labels, pull, minlength=k)
+        sums = np.stack([np.bincount(labels, pull * column, minlength=k) for column in rows.T], axis=1)
+        moved = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1e-300)[:, None], points)
+        done = np.allclose(moved, points, rtol=0, atol=1e3 * least)
+        points = moved
+        if done:
+            break
+    counts = np.bincount(_nearest(rows, points)[0], minlength=k)
+    return points, counts / counts.sum()
+
+
 def plus_plus(rows: Single, weights: Single, k: int, rng: np.random.Generator) -> Single:
     """k starting points by greedy k-means++: of a few candidates, far from the points before, the one that helps most."""
     trials, lengths = 2 + int(np.log(k)), np.sum(rows * rows, axis=1)

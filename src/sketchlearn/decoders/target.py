@@ -25,11 +25,12 @@ class Target:
     values: NDArray[np.complex128]
     weights: Double
     imaginary: float
-    noise: float  # about the mean square error of one value: 1 / count for the exponential
+    noise: float  # about the mean square error that sampling leaves in a value
     origin: Double
     unit: Double
+    declared: Double  # least spread of each coordinate, in the unit, if the law declares one
     one_scale: bool  # the unit is the scale of the law
-    pure: bool  # the wave has no harmonics, which would disturb low frequencies
+    harmonics: tuple[tuple[int, float], ...]  # order, and power relative to the first, of those that disturb the values
 
     @classmethod
     def of(cls, sketch: Sketch) -> Target:
@@ -43,17 +44,17 @@ class Target:
         else:  # f(t) = 2 Re F_1 exp(2 pi i t) + higher harmonics: one part of each value
             values = mean / operator.feature_weights / (2 * abs(first)) + 0j
             shift = operator.dither + np.angle(first)
-        power = 1.0 if not operator.wave.dithered else operator.wave.parts / abs(2 * first) ** 2 * 2
         return cls(
             frequencies=FrequencySet(omega * unit, shift),
             values=values,
             weights=operator.feature_weights**2,
             imaginary=float(operator.wave.complex),
-            noise=power / float(sketch.count),
+            noise=1 / float(sketch.count),
             origin=operator.origin,
             unit=unit,
+            declared=operator.law.spreads(operator.n_features) / unit,
             one_scale=widths is not None,
-            pure=not any(abs(operator.wave.coefficient(k)) > 1e-9 for k in range(2, 17)),
+            harmonics=operator.wave.harmonics(),
         )
 
     def __len__(self) -> int:
@@ -82,7 +83,7 @@ class Target:
     def measured_in(self, factor: float | Double) -> Target:
         """The same in units `factor` times as large."""
         frequencies = FrequencySet(self.frequencies.omega * np.asarray(factor, np.float32), self.frequencies.shift)
-        return replace(self, frequencies=frequencies, unit=self.unit * factor)
+        return replace(self, frequencies=frequencies, unit=self.unit * factor, declared=self.declared / factor)
 
     @cached_property
     def parts(self) -> tuple[Single, Single]:

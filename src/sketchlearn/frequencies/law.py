@@ -34,6 +34,10 @@ class Law(Value, ABC):
         """The scale in each column, or None where the law has no single scale."""
         return None
 
+    def spreads(self, n_features: int) -> Floats:
+        """About the least standard deviation that each column is declared to have; zero where nothing is declared."""
+        return np.zeros(n_features)
+
     def weights(self, n_features: int, radii: Floats) -> Floats:
         """The factor of each feature, given the lengths of the frequencies, for laws that are `weighted`."""
         raise NotImplementedError

@@ -41,6 +41,14 @@ class Mixture(Law):
         positive("the sum of all shares", sum(shares))
         self._set(laws=laws, shares=shares)
 
+    def widths(self, n_features: int) -> Floats | None:
+        """Of several scales, the mean in the middle: geometric, by shares."""
+        own = [law.widths(n_features) for law in self.laws]
+        if any(width is None for width in own):
+            return None
+        logs = sum(share * np.log(width) for share, width in zip(self.shares, own, strict=True) if width is not None)
+        return np.asarray(np.exp(logs / sum(self.shares)))
+
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
         point = stream.uniform(n_frequencies) * sum(self.shares)
         result, reached = np.zeros(n_frequencies), 0.0

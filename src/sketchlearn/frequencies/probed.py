@@ -39,7 +39,7 @@ class Probed(Law):
     law: Law
     units: tuple[float, ...]
     spread: tuple[float, ...]
-    probes: tuple[float, ...] = (0.5, 1.0, 1.5)
+    probes: tuple[float, ...] = (0.3, 0.6, 1.2)
 
     def __post_init__(self) -> None:
         if not isinstance(self.law, Law) or not self.law.isotropic or self.law.weighted:
@@ -65,6 +65,9 @@ class Probed(Law):
     def widths(self, n_features: int) -> Floats | None:
         inner = self.law.widths(n_features)
         return None if inner is None else inner * np.array(self.units)
+
+    def spreads(self, n_features: int) -> Floats:  # noqa: ARG002
+        return np.array(self.spread)
 
 
 def _lengths(name: str, given: Any) -> tuple[float, ...]:

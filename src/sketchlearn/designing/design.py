@@ -1,0 +1,147 @@
+"""`design`: center, units, law, scale and size of an operator, for a task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.designing.sample import MOST_ROWS, Summary, summarize
+from sketchlearn.frequencies import AdaptedRadius, Gaussian, Law, LogUniform, Mixture, Probed
+from sketchlearn.operators import FourierFeatures
+from sketchlearn.values import shortened, whole
+from sketchlearn.waves import Wave, wave_from
+
+Double = NDArray[np.float64]
+
+TASKS = ("kmeans", "mixture", "mixture-full")
+PER_PARAMETER = 10  # frequencies per centroid coordinate, or per parameter of a mixture
+FEWEST_PER_PARAMETER = 2
+MOST_NUMBERS = 10_000_000  # of the matrix of frequencies, where fewer frequencies would do
+FINER = 1.34  # a mixture's frequencies are that much longer than its clusters' own scale suggests
+LOW_PROBES = (0.3, 0.6, 1.2)  # low ones are disturbed least by heavy tails, and most by harmonics of a wave
+HIGH_PROBES = (1.2, 1.6, 2.0)
+LOOSE = 2.0  # bounds may be that many times too wide
+BEYOND = 16.0  # the records of a stream may spread that many times as far as its first rows
+
+
+def design(
+    sample: Any = None,
+    *,
+    n_components: int,
+    task: str = "kmeans",
+    bounds: Any = None,
+    representative: bool = True,
+    n_frequencies: int | None = None,
+    wave: str | Wave = "exponential",
+    seed: int = 0,
+) -> FourierFeatures:
+    """An operator whose sketches tell clusters or mixtures of the data apart.
+
+    Parameters
+    ----------
+    sample : some rows (up to 5000 are used), best drawn from all over the data.
+    n_components : the number of clusters or mixture components.
+    task : "kmeans", "mixture" (Gaussians with spherical, tied or diagonal covariances) or "mixture-full".
+    bounds : instead of a sample: lowest and highest value of each column, as a pair of numbers or of lists. The
+        operator then has frequencies of many scales, and decoders read the right one off the sketch.
+    representative : False if the sample is not drawn from all over the data, such as the first rows of a stream: many
+        scales again, for records that may lie up to 16 times as far apart as those of the sample.
+    n_frequencies : size; by default 10 per centroid coordinate or mixture parameter (fewer for thousands of columns).
+    wave : the wave of the operator. One-bit and other waves with dither get 25 % more frequencies, real ones twice as many.
+    seed : seed of the operator.
+
+    Examples
+    --------
+    >>> import sketchlearn as skl
+    >>> X = np.random.default_rng(0).standard_normal((1000, 3))
+    >>> operator = skl.design(X, n_components=4)
+    >>> operator.n_frequencies, operator.law.law
+    (120, Gaussian(scale=1.1...))
+    >>> skl.design(bounds=([0, 0], [1, 100]), n_components=4).law.law
+    LogUniform(smallest=..., largest=...)
+    """
+    k = whole("n_components", n_components)
+    if task not in TASKS:
+        raise ValueError(f"task must be one of {', '.join(TASKS)}, not {shortened(task)}")
+    if (sample is None) == (bounds is None):
+        raise ValueError("design needs either a sample of rows or bounds")
+    wave = wave_from(wave)
+    if bounds is not None:
+        low, high = _checked_bounds(bounds)
+        center, d = (low + high) / 2, len(low)
+        m = _size(k, d, task, wave) if n_frequencies is None else n_frequencies
+        law: Law = _law_of_bounds((high - low) / 2, k)
+    else:
+        rows = _checked_sample(sample)
+        d = rows.shape[1]
+        m = _size(k, d, task, wave) if n_frequencies is None else n_frequencies
+        summary = summarize(rows, k, seed)
+        center = summary.mean
+        law = _law(summary, k, m, task, wave) if representative else _law_of_stream(summary)
+    return FourierFeatures(d, m, law=law, wave=wave, center=center, seed=seed)
+
+
+def _size(k: int, d: int, task: str, wave: Wave) -> int:
+    """Frequencies in proportion to the parameters, fewer where the matrix of frequencies would be huge."""
+    shape = {"kmeans": 0, "mixture": d, "mixture-full": d * (d + 1) // 2}[task]
+    parameters = k * d if task == "kmeans" else k * (1 + d + shape)
+    most = max(FEWEST_PER_PARAMETER * parameters, MOST_NUMBERS // d)
+    more = 1.0 if not wave.dithered else 1.25 if wave.complex else 2.0
+    return math.ceil(min(PER_PARAMETER * parameters, most) * more)
+
+
+def _law(summary: Summary, k: int, m: int, task: str, wave: Wave) -> Law:
+    d = len(summary.mean)
+    probes = LOW_PROBES if not wave.harmonics() else HIGH_PROBES
+    if task == "kmeans":
+        # a smaller sketch resolves less: coarser, it at least sees whole clusters
+        scale = math.sqrt(summary.cost * math.sqrt(max(1.0, PER_PARAMETER * k * d / m)))
+        return Probed(Gaussian(scale), units=summary.units, spread=summary.spread, probes=probes)
+    # in units of each column's deviation within clusters, one scale per cluster
+    units = summary.within / np.exp(np.mean(np.log(summary.within)))
+    factor = np.mean((summary.units / units) ** 2)
+    scales = np.sqrt(summary.cluster_costs * factor) / FINER
+    law = Mixture(tuple(AdaptedRadius(float(s)) for s in scales))
+    return Probed(law, units=units, spread=summary.spread, probes=probes)
+
+
+def _law_of_stream(summary: Summary) -> Law:
+    d = len(summary.mean)
+    probes = tuple(float(r) for r in np.geomspace(0.6 / BEYOND, 1.2, 6))
+    widest = math.sqrt(float(np.sum((summary.spread / summary.units) ** 2))) * BEYOND
+    law = LogUniform(0.8 * math.sqrt(summary.cost), max(widest, 2 * math.sqrt(summary.cost * d)))
+    return Probed(law, units=summary.units, spread=summary.spread, probes=probes)
+
+
+def _law_of_bounds(reach: Double, k: int) -> Law:
+    d = len(reach)
+    law = LogUniform(math.sqrt(d) / (16 * LOOSE * k ** (1 / d)), math.sqrt(d) / 4)
+    return Probed(law, units=reach, spread=reach / 16, probes=(0.03125, 0.0625, 0.125, 0.25, 0.5, 1.0))
+
+
+def _checked_sample(sample: Any) -> Double:
+    rows = np.asarray(sample, np.float64)
+    if rows.ndim != 2 or not len(rows) or not rows.shape[1]:
+        raise ValueError(f"the sample must be a table of rows with at least one row and column, not of shape {rows.shape}")
+    if not np.all(np.isfinite(rows)):
+        raise ValueError("the sample has missing or infinite values: fill or drop them first")
+    if len(rows) > MOST_ROWS:
+        rows = rows[np.linspace(0, len(rows) - 1, MOST_ROWS).astype(int)]
+    return rows
+
+
+def _checked_bounds(bounds: Any) -> tuple[Double, Double]:
+    message = "bounds must be the lowest and the highest value of each column, finite, the lowest below the highest"
+    if not isinstance(bounds, Sequence) or len(bounds) != 2:
+        raise ValueError(message)
+    try:
+        low, high = np.broadcast_arrays(*(np.atleast_1d(np.asarray(b, np.float64)) for b in bounds))
+    except (TypeError, ValueError):
+        raise ValueError(message) from None
+    if low.ndim != 1 or not np.all(np.isfinite(low) & np.isfinite(high) & (low < high)):
+        raise ValueError(message)
+    return low, high

@@ -1,0 +1,176 @@
+"""k-means and k-medians from a sketch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.utils.validation import validate_data
+
+from sketchlearn.decoders import Decoder, Outcome, Problem, Target, centroids, decoder_from, fit_density
+from sketchlearn.decoders.reduction import medians
+from sketchlearn.estimators.base import Double, SketchEstimator
+from sketchlearn.models import Mixture
+from sketchlearn.sketch import Sketch
+from sketchlearn.waves import Wave
+
+BLOCK = 1 << 18  # distances computed at a time
+
+
+@dataclass
+class Clusters:
+    """Centers, their shares, and the density they were taken from."""
+
+    centers: Double
+    weights: Double
+    density: Mixture
+    outcome: Outcome
+
+
+class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, SketchEstimator):  # type: ignore[misc]
+    """k-means from one pass over the rows, or from a sketch alone.
+
+    A mixture of Gaussians, with more components than clusters, is fitted to the sketch; its best k centroids are the
+    result.
+
+    Parameters
+    ----------
+    n_clusters : number of clusters.
+    decoder : "auto", the name of another decoder, or a `sketchlearn.decoders.Decoder`.
+    n_frequencies : size of the sketch; None means 10 frequencies per coordinate of a center.
+    wave : wave of the sketch's features, such as "square" for one bit per feature.
+    random_state : seed of the operator and of the search.
+    n_jobs : threads that sketch; None means all cores.
+    verbose : 1 shows progress on standard error.
+
+    Attributes
+    ----------
+    cluster_centers_ : array (n_clusters, columns).
+    weights_ : share of the rows that each cluster has, as the sketch tells it.
+    labels_ : the cluster of each row given to `fit`.
+    sketch_ : the sketch; it can be saved, merged, updated and given to `fit_sketch`.
+    outcome_ : how decoding went.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((2000, 2)) + 10 * rng.integers(0, 2, (2000, 1))
+    >>> skl.SketchKMeans(2, random_state=0).fit(X).cluster_centers_.round().astype(int).tolist()
+    [[10, 10], [0, 0]]
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        decoder: str | Decoder = "auto",
+        n_frequencies: int | None = None,
+        wave: str | Wave = "exponential",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.decoder = decoder
+        self.n_frequencies = n_frequencies
+        self.wave = wave
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    _reduce = staticmethod(centroids)
+
+    @property
+    def _n_components(self) -> int:
+        return self.n_clusters
+
+    @property
+    def cluster_centers_(self) -> Double:
+        centers: Double = self._fitted().centers
+        return centers
+
+    @property
+    def weights_(self) -> Double:
+        weights: Double = self._fitted().weights
+        return weights
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_clusters
+
+    def _learn(self, sketch: Sketch, rng: np.random.Generator) -> Clusters:
+        decoder = decoder_from(self.decoder)
+        problem = Problem.of(Target.of(sketch), self.n_clusters)
+        density, outcome = fit_density(problem, decoder, rng, self._say if self.verbose else None)
+        centers, weights = self._reduce(density, self.n_clusters, rng)
+        self._say(f"{outcome.status.value}. {outcome.advice}".strip())
+        return Clusters(centers, weights, density, outcome)
+
+    def _after_fit(self, rows: NDArray[Any]) -> None:
+        self.labels_ = self._nearest(rows)[0]
+
+    def predict(self, X: Any) -> NDArray[np.int32]:
+        """The nearest center of each row."""
+        self._fitted()
+        return self._nearest(self._checked(X))[0]
+
+    def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int32]:
+        """`fit`, then the cluster of each row."""
+        return self.fit(X, y).labels_
+
+    def transform(self, X: Any) -> Double:
+        """Distances of each row to each center."""
+        self._fitted()
+        return np.asarray(euclidean_distances(self._checked(X), self.cluster_centers_))
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
+        """Minus the sum of squared distances of rows to their centers."""
+        self._fitted()
+        return -self._nearest(self._checked(X))[1]
+
+    def _checked(self, X: Any) -> NDArray[Any]:
+        rows: NDArray[Any] = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return rows
+
+    def _nearest(self, rows: NDArray[Any]) -> tuple[NDArray[np.int32], float]:
+        """The nearest center of each row and the sum of squared distances, block by block, around the centers' mean."""
+        centers = self.cluster_centers_
+        middle = centers.mean(axis=0)
+        centers = (centers - middle).astype(rows.dtype)
+        squares = np.sum(centers * centers, axis=1)
+        labels, total = np.empty(len(rows), np.int32), 0.0
+        step = max(1, BLOCK // len(centers))
+        for first in range(0, len(rows), step):
+            block = rows[first : first + step] - middle.astype(rows.dtype)
+            score = squares - 2 * (block @ centers.T)
+            nearest = np.argmin(score, axis=1)
+            labels[first : first + step] = nearest
+            left = block - centers[nearest]
+            total += float(np.sum(left * left, dtype=np.float64))
+        return labels, total
+
+
+class SketchKMedians(SketchKMeans):
+    """k-medians from a sketch: centers with the least sum of distances, rather than of squared distances.
+
+    The density is fitted as for `SketchKMeans`; its best k points under the other loss are the result. Outliers move
+    them less.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> X = np.random.default_rng(0).standard_normal((2000, 2))
+    >>> skl.SketchKMedians(1, random_state=0).fit(X).cluster_centers_.shape
+    (1, 2)
+    """
+
+    _reduce = staticmethod(medians)
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
+        """Minus the sum of distances of rows to their centers."""
+        return -float(np.sum(self.transform(X).min(axis=1)))

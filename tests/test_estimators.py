@@ -1,0 +1,20 @@
+"""Every estimator passes scikit-learn's own checks, and behaves as its users expect."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import sketchlearn as skl
+
+ESTIMATORS = [
+    skl.SketchKMeans(3, random_state=0),
+    skl.SketchKMedians(3, random_state=0),
+]
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn(estimator, check):
+    check(estimator)

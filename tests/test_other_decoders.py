@@ -1,0 +1,78 @@
+"""Decoders other than CL-OMPR: each finds well separated clusters, in the same way each time."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+
+import sketchlearn as skl
+from sketchlearn.decoders.amp import ClAmp
+from sketchlearn.decoders.genetic import Genetic
+from sketchlearn.decoders.loop import decode
+from sketchlearn.decoders.problem import Problem
+from sketchlearn.decoders.reduction import centroids
+from sketchlearn.decoders.shift import SketchAndShift
+from sketchlearn.decoders.splitting import HierarchicalSplitting, split
+from sketchlearn.decoders.target import Target
+from sketchlearn.frequencies import Gaussian, Probed
+from sketchlearn.models import DiagonalGaussian, Mixture
+
+DECODERS = {
+    "splitting": HierarchicalSplitting(),
+    "shift": SketchAndShift(),
+    "amp": ClAmp(),
+    "genetic": Genetic(population=40, generations=60),
+}
+WAVES = ["exponential", "square", "cosine"]  # the last is real: only one part of each value is known
+K, D, N = 4, 3, 20_000
+MEANS = 6.0 * np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]]) + [3.0, -2.0, 10.0]
+NEAR = 0.2  # standard deviations of a cluster
+
+
+@cache
+def separated(wave, m=10 * K * D):
+    rng = np.random.default_rng(0)
+    X = MEANS[rng.integers(K, size=N)] + rng.standard_normal((N, D))
+    scale = np.sqrt(D * np.sqrt(10 * K * D / m))
+    law = Probed(Gaussian(scale), units=(1.0,) * D, spread=tuple(X.std(axis=0)))
+    sketch = skl.FourierFeatures(D, m, law=law, wave=wave, center=X.mean(axis=0), seed=1).sketch(X)
+    return Problem.of(Target.of(sketch), K)
+
+
+@pytest.mark.parametrize("wave", WAVES)
+@pytest.mark.parametrize("name", DECODERS)
+def test_finds_separated_clusters(name, wave):
+    problem = separated(wave, 10 * K * D if wave == "exponential" else 20 * K * D)
+    outcome = decode(DECODERS[name], problem, np.random.default_rng(0))
+    found, shares = centroids(problem.in_data_units(outcome.mixture), K, np.random.default_rng(0))
+    distances = cdist(MEANS, found)
+    assert distances[linear_sum_assignment(distances)].max() < NEAR
+    np.testing.assert_allclose(shares, 1 / K, atol=0.03)
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_same_seed_same_mixture(name):
+    problem = separated("exponential")
+    one, two = (decode(DECODERS[name], problem, np.random.default_rng(3)) for _ in range(2))
+    assert one.iterations == two.iterations
+    np.testing.assert_array_equal(one.mixture.weights, two.mixture.weights)
+    np.testing.assert_array_equal(one.mixture.locations, two.mixture.locations)
+    np.testing.assert_array_equal(one.mixture.shapes, two.mixture.shapes)
+
+
+def test_split_keeps_weight_and_mean():
+    rng = np.random.default_rng(0)
+    before = Mixture(DiagonalGaussian(), rng.random(5), rng.standard_normal((5, D)), rng.random((5, D)) + 0.1)
+    after = split(before, 2)
+    assert len(after) == 7
+    np.testing.assert_allclose(after.weights.sum(), before.weights.sum())
+    np.testing.assert_allclose(after.weights @ after.locations, before.weights @ before.locations)
+
+
+def test_genetic_without_refinement_keeps_the_cost_of_its_best_set():
+    problem = separated("exponential")
+    outcome = decode(Genetic(population=20, generations=5, refinement=0), problem, np.random.default_rng(0))
+    assert outcome.cost == pytest.approx(problem.target.cost(outcome.mixture))
+    assert outcome.iterations == 5
