@@ -15,7 +15,8 @@ from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Single
 
 REFINEMENT = 100  # iterations at the end of each attempt
-REDRAWN, KEPT = 8, 1.0
+REDRAWN = 8  # an attempt after the first redraws one of so many components, those that are missed least
+KEPT = 1.0  # variance at which the others start
 GOOD = 1.5  # a misfit that needs no further attempt
 SETTLED = 1e-3  # a change of the locations, in deviations of a cluster
 LEARNED_FROM = 5  # iterations before which weights and variance are left as they are
@@ -29,12 +30,12 @@ class ClAmp(Decoder):
 
     The messages are Gaussian, with one variance per component; the noise is as large as what the estimates leave of the
     sketch, which keeps wrong estimates from becoming certain. Weights and the shared variance are updated in between.
-    Each step is an attempt from random locations, refined. (Byrne, Chatalic, Gribonval and Schniter, arXiv 1712.02849;
-    here with damping, and with posteriors summed on a grid.)
+    Each step is an attempt, refined: the first starts at random locations, others redraw some. (Byrne, Chatalic,
+    Gribonval and Schniter, arXiv 1712.02849; here with damping, and with posteriors summed on a grid.)
 
     Parameters
     ----------
-    attempts : starts to try, as long as the misfit is large.
+    attempts : to make, as long as the misfit is large.
     iterations : of message passing, at most, per attempt.
     damping : part of the way that each update goes.
     """
@@ -51,7 +52,7 @@ class ClAmp(Decoder):
         return State(mixture, cost, attempts, attempts >= self.attempts or problem.misfit(cost) < GOOD)
 
     def passed(self, problem: Problem, before: Mixture, rng: np.random.Generator) -> Mixture:
-        """The mixture after message passing from random locations, and from those of an earlier one that are missed most."""
+        """The mixture after message passing from random locations, but for those kept of an earlier mixture."""
         target, k = problem.target, problem.n_components
         d, m = target.n_features, len(target)
         prior = float(np.mean(problem.spread**2))
@@ -59,7 +60,7 @@ class ClAmp(Decoder):
         A = target.frequencies.omega / length[:, None]
         locations = rng.standard_normal((k, d)) * problem.spread
         q = np.full((k, 1), prior, np.float32)  # variance of each component's location, per coordinate
-        if len(before):
+        if len(before) and k > 1:
             kept = prune(target, before, k - -(-k // REDRAWN)).locations
             locations[: len(kept)], q[: len(kept)] = kept, KEPT
         mixture = replace(problem.start, weights=np.full(k, 1 / k), locations=locations)
@@ -74,7 +75,8 @@ class ClAmp(Decoder):
             r_variance = d / m / precision
             gain = prior / (prior + r_variance)
             step = rate * (gain * (c + r_variance * (s @ A)) - c)
-            c, q = c + step, q + rate * (gain * r_variance - q)
+            c += step
+            q += rate * (gain * r_variance - q)
             mixture = replace(mixture, locations=problem.box.clip(c.astype(np.float64)))
             if i >= LEARNED_FROM:
                 mixture = self.learned(problem, mixture)
@@ -108,6 +110,7 @@ def phase_posteriors(problem: Problem, mixture: Mixture, phases: Single, deviati
     target, shift = problem.target, problem.target.frequencies.shift
     phases = phases if shift is None else phases + shift
     exponents = mixture.model.exponents(mixture.shapes, target.frequencies)
+    assert exponents is not None
     beta = mixture.weights.astype(np.float32)[:, None] * np.exp(-exponents)
     damping = np.exp(-0.5 * deviations * deviations)
     cosines, sines = _waves(phases)

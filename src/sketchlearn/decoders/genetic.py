@@ -22,8 +22,8 @@ class Genetic(Decoder):
     """Evolves sets of k locations by the cost that their best weights leave; the best set is refined at the end.
 
     A child has the components of one parent on one side of a random plane, and those of the other on the other side.
-    Some of them are moved by Gaussian noise or drawn anew from N(0, spread^2). The best sets live on. (Schellekens 2021,
-    section 6.3.)
+    Some of them are moved by Gaussian noise or drawn anew from N(0, spread^2). The best sets live on.
+    (Schellekens 2021, section 6.3.)
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Genetic(Decoder):
         parent = np.take_along_axis(parents, side, axis=1)
         component = np.where(side, order[:, 1], order[:, 0])
         moved = rng.random((n, k, 1)) < np.where(np.arange(n) % 2, MOVED, 1 / k)[:, None, None]
-        jitter = np.exp(rng.uniform(*np.log(JITTER), size=(n, 1, 1)))
+        jitter = np.exp(rng.uniform(np.log(JITTER[0]), np.log(JITTER[1]), size=(n, 1, 1)))
         children = living[parent, component] + moved * jitter * rng.standard_normal((n, k, d))
         chance = np.where(weights[parent, component] > 0, self.redrawn, 0.5)
         redrawn = (rng.random((n, k)) < chance)[..., None]

@@ -10,13 +10,14 @@ import numpy as np
 from sketchlearn.decoders.reading import read
 from sketchlearn.decoders.refinement import Box
 from sketchlearn.decoders.target import Target
-from sketchlearn.models import FrequencySet, Mixture, TiedDiagonalGaussian
+from sketchlearn.models import FrequencySet, Mixture, Model, TiedDiagonalGaussian
 from sketchlearn.models.frequency_set import Double, Single
 
 REACH = 4.0  # of the box, in standard deviations: with 3, one draw in three of many-cluster problems lost a cluster
 WINDOW = 0.25  # exponent of the frequencies' weights
 BUDGET = 0.85  # parameters per complex number of the sketch
 MOST_ATOMS = 3
+NARROWEST = 0.02  # variance of a component, of that of a cluster: the frequencies do not resolve less
 STARTING_WIDTH = 0.5  # variance of components while they are searched, of that of a cluster
 
 
@@ -24,7 +25,8 @@ STARTING_WIDTH = 0.5  # variance of components while they are searched, of that 
 class Problem:
     """What to fit, in units of the clusters' expected deviation, around the mean of all records."""
 
-    target: Target
+    target: Target  # its frequencies weighted
+    plain: Target  # all values, as they are
     n_components: int
     spread: Double  # standard deviation of all records, coordinate by coordinate
     shift: Double  # mean of all records, before it was subtracted
@@ -39,8 +41,7 @@ class Problem:
         u = target.frequencies.lengths.astype(np.float64)
         disturbance = _disturbance(target, spread, n_components)
         trust = np.sqrt(target.noise / (target.noise + disturbance))
-        target = target.weighted((u * np.exp(1 - u)) ** WINDOW * trust)
-        return cls(target, n_components, spread, mean)
+        return cls(target.weighted((u * np.exp(1 - u)) ** WINDOW * trust), target, n_components, spread, mean)
 
     @property
     def n_atoms(self) -> int:
@@ -57,7 +58,7 @@ class Problem:
 
     @cached_property
     def box(self) -> Box:
-        return Box(-REACH * self.spread, REACH * self.spread, 0.0)
+        return Box(-REACH * self.spread, REACH * self.spread, NARROWEST)
 
     @cached_property
     def start(self) -> Mixture:
@@ -99,6 +100,12 @@ class Problem:
         covariances = mixture.model.covariances(mixture.shapes, d) * np.outer(unit, unit)
         locations = self.target.origin + unit * (mixture.locations + self.shift)
         return replace(mixture, locations=locations, shapes=mixture.model.shapes_of(covariances))
+
+    def in_own_units(self, model: Model, weights: Double, means: Double, covariances: Double) -> Mixture:
+        """A mixture of this model, from means and covariances in the units of the data."""
+        unit = self.target.unit
+        locations = (means - self.target.origin) / unit - self.shift
+        return Mixture(model, weights, locations, model.shapes_of(covariances / np.outer(unit, unit)))
 
 
 def _moved(target: Target, mean: Double) -> Target:

@@ -1,0 +1,112 @@
+"""A mixture of k Gaussians from a sketch: a density with more components, merged, then refined to efficiency."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+from threadpoolctl import threadpool_limits
+
+from sketchlearn.decoders.auto import fit_density
+from sketchlearn.decoders.gauss_newton import Whitening, levenberg_marquardt
+from sketchlearn.decoders.loop import Decoder, Progress
+from sketchlearn.decoders.merging import merge_components
+from sketchlearn.decoders.outcome import Outcome
+from sketchlearn.decoders.problem import Problem
+from sketchlearn.decoders.reduction import antithetic_sample
+from sketchlearn.models import Mixture, Model
+
+PASSES = 1.5  # the fit test: squared residual per degree of freedom
+MOST_WHITENED = 1100  # frequencies whose whole covariance is used
+SAMPLES = 20_000
+NARROWEST = 1e-3  # variance of a component, as part of the density's narrowest
+
+
+@dataclass(frozen=True)
+class MixtureFit:
+    """A mixture in the units of the data, the fit test's figure (1 is perfect), and how the search went."""
+
+    mixture: Mixture
+    misfit: float
+    outcome: Outcome
+
+    @property
+    def passes(self) -> bool:
+        """Whether the sketch agrees with records drawn from the mixture."""
+        return self.misfit <= PASSES
+
+
+def fit_mixture(
+    problem: Problem,
+    model: Model,
+    covariance_type: str,
+    decoder: Decoder,
+    rng: np.random.Generator,
+    progress: Progress | None = None,
+) -> MixtureFit:
+    """The mixture of k components of `model` that the sketch tells of.
+
+    Where the fit test fails, no such mixture explains the sketch, and matching the sketch more closely would make the
+    mixture worse: the best likelihood under the fitted density is returned instead.
+    """
+    density, outcome = fit_density(problem, decoder, rng, progress)
+    k = problem.n_components
+    with threadpool_limits(1):
+        merged = merge_components(*_gaussians(density), k)
+        best, misfit = _refined(problem, problem.in_own_units(model, *merged))
+        if misfit > PASSES:
+            likely = _likely(density, k, covariance_type, rng)
+            other, other_misfit = _refined(problem, problem.in_own_units(model, *likely))
+            if other_misfit < misfit:
+                best, misfit = other, other_misfit
+            if misfit > PASSES:
+                best = problem.in_own_units(model, *likely)
+    best = replace(best, weights=best.weights / best.weights.sum())
+    return MixtureFit(problem.in_data_units(best), misfit, outcome)
+
+
+def _gaussians(density: Mixture) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    covariances = density.covariances()
+    d = covariances.shape[1]
+    typical = np.average(np.diagonal(covariances, axis1=1, axis2=2), axis=0, weights=density.weights)
+    floor = np.maximum(NARROWEST * typical, 1e-300)
+    covariances[:, np.arange(d), np.arange(d)] = np.maximum(covariances[:, np.arange(d), np.arange(d)], floor)
+    return density.weights, density.locations, covariances
+
+
+def _refined(problem: Problem, start: Mixture) -> tuple[Mixture, float]:
+    """Levenberg-Marquardt with independent errors, then with their covariance; and the fit test's figure."""
+    target = problem.plain
+    start = replace(start, weights=np.maximum(start.weights, 1e-3 / len(start)))
+    mixture, _ = levenberg_marquardt(target, start, Whitening.independent(target), iterations=40)
+    some = target.some(slice(0, MOST_WHITENED)) if len(target) > MOST_WHITENED else target
+    try:
+        whitening = Whitening.of(some, mixture)
+    except np.linalg.LinAlgError:
+        return mixture, np.inf
+    polished, cost = levenberg_marquardt(some, mixture, whitening, iterations=20)
+    freedom = some.n_numbers - problem.n_parameters(mixture)
+    misfit = cost / max(freedom, 1)
+    return (polished if some is target else mixture), misfit
+
+
+def _likely(
+    density: Mixture, k: int, covariance_type: str, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The mixture of greatest likelihood under the density: EM on samples of it."""
+    rows = antithetic_sample(density, SAMPLES, rng)
+    d = rows.shape[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        em = GaussianMixture(k, covariance_type=covariance_type, n_init=3, random_state=int(rng.integers(2**31))).fit(rows)
+    own = em.covariances_
+    covariances = {
+        "full": lambda: own,
+        "tied": lambda: np.broadcast_to(own, (k, d, d)),
+        "diag": lambda: own[:, :, None] * np.eye(d),
+        "spherical": lambda: own[:, None, None] * np.eye(d),
+    }[covariance_type]()
+    return em.weights_, em.means_, covariances
