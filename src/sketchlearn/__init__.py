@@ -7,7 +7,7 @@ subtract and travel; models are learned from the sketch alone.
 from sketchlearn import decoders, frequencies, models, waves
 from sketchlearn.container import FormatError
 from sketchlearn.designing import design
-from sketchlearn.estimators import SketchKMeans, SketchKMedians
+from sketchlearn.estimators import SketchGaussianMixture, SketchKMeans, SketchKMedians, SketchStableMixture
 from sketchlearn.files import from_bytes, load, merge
 from sketchlearn.operators import (
     Concatenated,
@@ -28,8 +28,10 @@ __all__ = [
     "QuadraticFeatures",
     "SecondMoments",
     "Sketch",
+    "SketchGaussianMixture",
     "SketchKMeans",
     "SketchKMedians",
+    "SketchStableMixture",
     "__version__",
     "concatenate",
     "decoders",

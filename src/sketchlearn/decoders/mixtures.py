@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from sketchlearn.decoders.auto import fit_density
+from sketchlearn.decoders.auto import fit_density, pooled
 from sketchlearn.decoders.gauss_newton import Whitening, levenberg_marquardt
 from sketchlearn.decoders.loop import Decoder, Progress
 from sketchlearn.decoders.merging import merge_components
@@ -22,6 +22,8 @@ from sketchlearn.models import Mixture, Model
 PASSES = 1.5  # the fit test: squared residual per degree of freedom
 MOST_WHITENED = 1100  # frequencies whose whole covariance is used
 SAMPLES = 20_000
+TAILS = 0.03
+MORE_RUNS = 2  # of the density, averaged, where the fit test fails
 NARROWEST = 1e-3  # variance of a component, as part of the density's narrowest
 
 
@@ -58,7 +60,8 @@ def fit_mixture(
         merged = merge_components(*_gaussians(density), k)
         best, misfit = _refined(problem, problem.in_own_units(model, *merged))
         if misfit > PASSES:
-            likely = _likely(density, k, covariance_type, rng)
+            more = [fit_density(problem, decoder, rng, progress)[0] for _ in range(MORE_RUNS)]
+            likely = _likely(pooled([density, *more]), k, covariance_type, rng)
             other, other_misfit = _refined(problem, problem.in_own_units(model, *likely))
             if other_misfit < misfit:
                 best, misfit = other, other_misfit
@@ -81,7 +84,8 @@ def _refined(problem: Problem, start: Mixture) -> tuple[Mixture, float]:
     """Levenberg-Marquardt with independent errors, then with their covariance; and the fit test's figure."""
     target = problem.plain
     start = replace(start, weights=np.maximum(start.weights, 1e-3 / len(start)))
-    mixture, _ = levenberg_marquardt(target, start, Whitening.independent(target), iterations=40)
+    few = target.some(slice(0, max(MOST_WHITENED, 2 * problem.n_parameters(start))))
+    mixture, _ = levenberg_marquardt(few, start, Whitening.independent(few), iterations=40)
     some = target.some(slice(0, MOST_WHITENED)) if len(target) > MOST_WHITENED else target
     try:
         whitening = Whitening.of(some, mixture)
@@ -99,14 +103,19 @@ def _likely(
     """The mixture of greatest likelihood under the density: EM on samples of it."""
     rows = antithetic_sample(density, SAMPLES, rng)
     d = rows.shape[1]
+    # a few rows from all over: the density knows little of its own tails
+    wide = rows.mean(axis=0) + rows.std(axis=0) * rng.standard_normal((int(TAILS * len(rows)), d))
+    rows = np.concatenate([rows, wide])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        em = GaussianMixture(k, covariance_type=covariance_type, n_init=3, random_state=int(rng.integers(2**31))).fit(rows)
+        kind = "tied" if covariance_type == "known" else covariance_type
+        em = GaussianMixture(k, covariance_type=kind, n_init=3, random_state=int(rng.integers(2**31)))
+        em.set_params(reg_covar=1e-6 * float(np.mean(rows.var(axis=0))) + 1e-300).fit(rows)
     own = em.covariances_
     covariances = {
         "full": lambda: own,
-        "tied": lambda: np.broadcast_to(own, (k, d, d)),
+        "tied": lambda: np.broadcast_to(own, (k, d, d)),  # and "known"
         "diag": lambda: own[:, :, None] * np.eye(d),
         "spherical": lambda: own[:, None, None] * np.eye(d),
-    }[covariance_type]()
+    }[kind]()
     return em.weights_, em.means_, covariances

@@ -17,7 +17,7 @@ REACH = 4.0  # of the box, in standard deviations: with 3, one draw in three of 
 WINDOW = 0.25  # exponent of the frequencies' weights
 BUDGET = 0.85  # parameters per complex number of the sketch
 MOST_ATOMS = 3
-NARROWEST = 0.02  # variance of a component, of that of a cluster: the frequencies do not resolve less
+NARROWEST = 0.05  # variance of a component, of that of a cluster: the frequencies do not resolve less
 STARTING_WIDTH = 0.5  # variance of components while they are searched, of that of a cluster
 
 
@@ -99,7 +99,8 @@ class Problem:
         unit, d = self.target.unit, self.target.n_features
         covariances = mixture.model.covariances(mixture.shapes, d) * np.outer(unit, unit)
         locations = self.target.origin + unit * (mixture.locations + self.shift)
-        return replace(mixture, locations=locations, shapes=mixture.model.shapes_of(covariances))
+        model = mixture.model.in_units(unit)
+        return replace(mixture, model=model, locations=locations, shapes=model.shapes_of(covariances))
 
     def in_own_units(self, model: Model, weights: Double, means: Double, covariances: Double) -> Mixture:
         """A mixture of this model, from means and covariances in the units of the data."""

@@ -17,7 +17,7 @@ from sketchlearn.waves import Wave, wave_from
 
 Double = NDArray[np.float64]
 
-TASKS = ("kmeans", "mixture", "mixture-full")
+TASKS = ("kmeans", "mixture", "mixture-full", "stable")
 PER_PARAMETER = 10  # frequencies per centroid coordinate, or per parameter of a mixture
 FEWEST_PER_PARAMETER = 2
 MOST_NUMBERS = 10_000_000  # of the matrix of frequencies, where fewer frequencies would do
@@ -45,7 +45,8 @@ def design(
     ----------
     sample : some rows (up to 5000 are used), best drawn from all over the data.
     n_components : the number of clusters or mixture components.
-    task : "kmeans", "mixture" (Gaussians with spherical, tied or diagonal covariances) or "mixture-full".
+    task : "kmeans", "mixture" (Gaussians with spherical, tied or diagonal covariances), "mixture-full" or
+        "stable" (components with heavy tails).
     bounds : instead of a sample: lowest and highest value of each column, as a pair of numbers or of lists. The
         operator then has frequencies of many scales, and decoders read the right one off the sketch.
     representative : False if the sample is not drawn from all over the data, such as the first rows of a stream: many
@@ -79,7 +80,7 @@ def design(
         rows = _checked_sample(sample)
         d = rows.shape[1]
         m = _size(k, d, task, wave) if n_frequencies is None else n_frequencies
-        summary = summarize(rows, k, seed)
+        summary = summarize(_without_tails(rows) if task == "stable" else rows, k, seed)
         center = summary.mean
         law = _law(summary, k, m, task, wave) if representative else _law_of_stream(summary)
     return FourierFeatures(d, m, law=law, wave=wave, center=center, seed=seed)
@@ -87,7 +88,7 @@ def design(
 
 def _size(k: int, d: int, task: str, wave: Wave) -> int:
     """Frequencies in proportion to the parameters, fewer where the matrix of frequencies would be huge."""
-    shape = {"kmeans": 0, "mixture": d, "mixture-full": d * (d + 1) // 2}[task]
+    shape = {"kmeans": 0, "mixture": d, "mixture-full": d * (d + 1) // 2, "stable": d + 1}[task]
     parameters = k * d if task == "kmeans" else k * (1 + d + shape)
     most = max(FEWEST_PER_PARAMETER * parameters, MOST_NUMBERS // d)
     more = 1.0 if not wave.dithered else 1.25 if wave.complex else 2.0
@@ -132,6 +133,12 @@ def _checked_sample(sample: Any) -> Double:
     if len(rows) > MOST_ROWS:
         rows = rows[np.linspace(0, len(rows) - 1, MOST_ROWS).astype(int)]
     return rows
+
+
+def _without_tails(rows: Double) -> Double:
+    """Rows pulled in to the range of nine tenths of them: stable laws have no variance."""
+    low, high = np.quantile(rows, [0.05, 0.95], axis=0)
+    return np.clip(rows, low, high)
 
 
 def _checked_bounds(bounds: Any) -> tuple[Double, Double]:

@@ -1,5 +1,7 @@
 """scikit-learn estimators that learn from sketches."""
 
 from sketchlearn.estimators.kmeans import SketchKMeans, SketchKMedians
+from sketchlearn.estimators.mixture import SketchGaussianMixture
+from sketchlearn.estimators.stable import SketchStableMixture
 
-__all__ = ["SketchKMeans", "SketchKMedians"]
+__all__ = ["SketchGaussianMixture", "SketchKMeans", "SketchKMedians", "SketchStableMixture"]

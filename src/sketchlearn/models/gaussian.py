@@ -135,6 +135,9 @@ class KnownGaussian(Dirac):
     def covariances(self, shapes: Double, n_features: int) -> Double:  # noqa: ARG002
         return self.covariance[None]
 
+    def in_units(self, unit: Double) -> KnownGaussian:
+        return KnownGaussian(self.covariance * np.outer(unit, unit))
+
 
 def _factors(shapes: Double, n_features: int) -> Double:
     return shapes.reshape(-1, n_features, n_features)

@@ -56,6 +56,10 @@ class Model(ABC):
         """Shapes after a step in coordinates that suit them (a row per row of shapes)."""
         raise NotImplementedError(f"{type(self).__name__} has no Gauss-Newton steps")
 
+    def in_units(self, unit: Double) -> Model:  # noqa: ARG002
+        """The model for rows that were multiplied by `unit`, column by column."""
+        return self
+
     def n_parameters(self, n_components: int, n_features: int) -> int:
         """Free parameters of a mixture, its weights included."""
         rows = 1 if self.tied else n_components

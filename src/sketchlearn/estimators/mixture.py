@@ -1,0 +1,208 @@
+"""Mixtures of Gaussians from a sketch."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
+from scipy.special import logsumexp
+from sklearn.base import DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sketchlearn.decoders import Decoder, Problem, Target, decoder_from
+from sketchlearn.decoders.mixtures import MixtureFit, fit_mixture
+from sketchlearn.estimators.base import Double, SketchEstimator
+from sketchlearn.models import (
+    DiagonalGaussian,
+    FullGaussian,
+    KnownGaussian,
+    Mixture,
+    Model,
+    SphericalGaussian,
+    TiedGaussian,
+)
+from sketchlearn.sketch import Sketch
+from sketchlearn.waves import Wave
+
+MODELS: dict[str, type[Model]] = {
+    "spherical": SphericalGaussian,
+    "tied": TiedGaussian,
+    "diag": DiagonalGaussian,
+    "full": FullGaussian,
+    "known": KnownGaussian,
+}
+
+
+class SketchGaussianMixture(DensityMixin, SketchEstimator):  # type: ignore[misc]
+    """A mixture of Gaussians from one pass over the rows, or from a sketch alone.
+
+    Parameters
+    ----------
+    n_components : number of Gaussians.
+    covariance_type : "full", "tied", "diag", "spherical", or "known".
+    covariance : the common covariance matrix, for "known".
+    decoder, n_frequencies, wave, random_state, n_jobs, verbose : as in `SketchKMeans`; by default the sketch has 10
+        frequencies per parameter of the mixture.
+
+    Attributes
+    ----------
+    weights_, means_ : arrays (n_components,) and (n_components, columns).
+    covariances_ : (n_components, columns, columns) for "full", (columns, columns) for "tied" and "known",
+        (n_components, columns) for "diag", (n_components,) for "spherical".
+    fit_test_ : squared residual per degree of freedom, about 1 if the rows come from such a mixture. Above 1.5 a
+        warning is given, and the mixture is the likeliest one under a finer density fitted to the sketch.
+    sketch_, outcome_ : the sketch, and how decoding went.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((5000, 2)) * [1, 3] + 10 * rng.integers(0, 2, (5000, 1))
+    >>> mixture = skl.SketchGaussianMixture(2, covariance_type="diag", random_state=0).fit(X)
+    >>> np.sqrt(mixture.covariances_).round().tolist()
+    [[1.0, 3.0], [1.0, 3.0]]
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        covariance_type: str = "full",
+        covariance: ArrayLike | None = None,
+        decoder: str | Decoder = "auto",
+        n_frequencies: int | None = None,
+        wave: str | Wave = "exponential",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.covariance = covariance
+        self.decoder = decoder
+        self.n_frequencies = n_frequencies
+        self.wave = wave
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @property
+    def _n_components(self) -> int:
+        return self.n_components
+
+    @property
+    def _task(self) -> str:
+        return "mixture-full" if self.covariance_type == "full" else "mixture"
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.covariance_type not in MODELS:
+            raise ValueError(f"covariance_type must be one of {', '.join(MODELS)}, not {self.covariance_type!r}")
+        if (self.covariance is None) == (self.covariance_type == "known"):
+            raise ValueError('a covariance matrix is needed for covariance_type="known", and for no other')
+
+    def _learn(self, sketch: Sketch, rng: np.random.Generator) -> MixtureFit:
+        decoder = decoder_from(self.decoder)
+        problem = Problem.of(Target.of(sketch), self.n_components)
+        model = self._gaussian(problem)
+        fit = fit_mixture(problem, model, self.covariance_type, decoder, rng, self._say if self.verbose else None)
+        if not fit.passes:
+            warnings.warn(
+                f"the sketch does not look like one of {self.n_components} Gaussians (fit test {fit.misfit:.3g}, about "
+                "1 if it did): the mixture is the likeliest one under a finer density; try more components or another "
+                "covariance_type",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return fit
+
+    def _gaussian(self, problem: Problem) -> Model:
+        if self.covariance_type != "known":
+            return MODELS[self.covariance_type]()
+        given, d = np.asarray(self.covariance, np.float64), problem.target.n_features
+        if given.shape != (d, d) or not np.allclose(given, given.T) or np.any(np.linalg.eigvalsh(given) <= 0):
+            raise ValueError(f"covariance must be a positive definite matrix of {d} rows and columns")
+        return KnownGaussian(given / np.outer(problem.target.unit, problem.target.unit))
+
+    @property
+    def _mixture(self) -> Mixture:
+        mixture: Mixture = self._fitted().mixture
+        return mixture
+
+    @property
+    def weights_(self) -> Double:
+        return self._mixture.weights
+
+    @property
+    def means_(self) -> Double:
+        return self._mixture.locations
+
+    @property
+    def covariances_(self) -> Double:
+        every = self._mixture.covariances()
+        return {
+            "full": lambda: every,
+            "tied": lambda: every[0],
+            "known": lambda: np.array(self.covariance, np.float64),
+            "diag": lambda: np.diagonal(every, axis1=1, axis2=2).copy(),
+            "spherical": lambda: every[:, 0, 0].copy(),
+        }[self.covariance_type]()
+
+    @property
+    def fit_test_(self) -> float:
+        misfit: float = self._fitted().misfit
+        return misfit
+
+    def _log_parts(self, X: Any) -> Double:
+        """log(weight times density) of each row and component."""
+        check_is_fitted(self, "sketch_")
+        rows = validate_data(self, X, reset=False, dtype=np.float64)
+        mixture, d = self._mixture, rows.shape[1]
+        result = np.empty((len(rows), len(mixture)))
+        for i, covariance in enumerate(mixture.covariances()):
+            factor = np.linalg.cholesky(covariance)
+            away = solve_triangular(factor, (rows - mixture.locations[i]).T, lower=True)
+            result[:, i] = -0.5 * np.sum(away * away, axis=0) - np.sum(np.log(np.diag(factor)))
+        return result - 0.5 * d * np.log(2 * np.pi) + np.log(np.maximum(mixture.weights, 1e-300))
+
+    def score_samples(self, X: Any) -> Double:
+        """Log-likelihood of each row."""
+        return np.asarray(logsumexp(self._log_parts(X), axis=1))
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
+        """Mean log-likelihood of the rows."""
+        return float(np.mean(self.score_samples(X)))
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """The likeliest component of each row."""
+        return np.argmax(self._log_parts(X), axis=1)
+
+    def predict_proba(self, X: Any) -> Double:
+        """The probability of each component, row by row."""
+        parts = self._log_parts(X)
+        return np.asarray(np.exp(parts - logsumexp(parts, axis=1, keepdims=True)))
+
+    def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int64]:
+        """`fit`, then the likeliest component of each row."""
+        return self.fit(X, y).predict(X)
+
+    def sample(self, n_samples: int = 1) -> tuple[Double, NDArray[np.int64]]:
+        """Random rows of the mixture and the component of each."""
+        return self._mixture.sample(n_samples, self._generator())
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion on rows, the lower the better. A sketch alone has no likelihood: give rows."""
+        rows = np.shape(X)[0]
+        return -2 * self.score(X) * rows + self._n_parameters() * float(np.log(rows))
+
+    def aic(self, X: Any) -> float:
+        """Akaike information criterion on rows, the lower the better. A sketch alone has no likelihood: give rows."""
+        return -2 * self.score(X) * np.shape(X)[0] + 2 * self._n_parameters()
+
+    def _n_parameters(self) -> int:
+        mixture = self._mixture
+        return mixture.model.n_parameters(len(mixture), mixture.locations.shape[1]) - 1
