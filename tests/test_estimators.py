@@ -1,10 +1,6 @@
 """Every estimator passes scikit-learn's own checks, and behaves as its users expect."""
 
-import pickle
-
-import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sketchlearn as skl

@@ -62,7 +62,7 @@ class Whitening:
         cross = 0.5 * (plus.imag - minus.imag) - np.outer(c, s)
         total = np.block([[cosines, cross], [cross.T, sines]]) * target.noise
         total[np.diag_indices_from(total)] += ridge * np.trace(total) / len(total)
-        return cls(factor=np.linalg.cholesky(total))
+        return cls(factor=np.asarray(np.linalg.cholesky(total), np.float64))
 
 
 def levenberg_marquardt(

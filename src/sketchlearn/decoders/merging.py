@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sketchlearn.models.frequency_set import Double
 
@@ -17,17 +18,17 @@ def merge_components(weights: Double, means: Double, covariances: Double, k: int
     logs = np.linalg.slogdet(covariances)[1]
     n = len(weights)
     costs = np.full((n, n), np.inf)
-    for i in range(n):
-        costs[i, :i] = _costs(weights, means, covariances, logs, i, np.arange(i))
+    for row in range(n):
+        costs[row, :row] = _costs(weights, means, covariances, logs, row, np.arange(row))
     alive = np.ones(n, bool)
     while alive.sum() > k:
-        i, j = np.unravel_index(int(np.argmin(costs)), costs.shape)
-        weights[i], means[i], covariances[i] = _merged(weights, means, covariances, int(i), int(j))
+        i, j = divmod(int(np.argmin(costs)), n)
+        weights[i], means[i], covariances[i] = _merged(weights, means, covariances, i, j)
         logs[i] = np.linalg.slogdet(covariances[i])[1]
         alive[j] = False
         costs[j, :] = costs[:, j] = np.inf
         others = np.flatnonzero(alive & (np.arange(n) != i))
-        new = _costs(weights, means, covariances, logs, int(i), others)
+        new = _costs(weights, means, covariances, logs, i, others)
         low = others < i
         costs[i, others[low]], costs[others[~low], i] = new[low], new[~low]
     return weights[alive], means[alive], covariances[alive]
@@ -40,7 +41,9 @@ def _merged(weights: Double, means: Double, covariances: Double, i: int, j: int)
     return total, a * means[i] + b * means[j], a * covariances[i] + b * covariances[j] + a * b * np.outer(away, away)
 
 
-def _costs(weights: Double, means: Double, covariances: Double, logs: Double, i: int, others: Double) -> Double:
+def _costs(
+    weights: Double, means: Double, covariances: Double, logs: Double, i: int, others: NDArray[np.integer]
+) -> Double:
     w, total = weights[others], weights[i] + weights[others]
     away = means[others] - means[i]
     a, b = (weights[i] / total)[:, None, None], (w / total)[:, None, None]

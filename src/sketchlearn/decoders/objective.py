@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 from dataclasses import replace
 
+import numpy as np
 from scipy.linalg import cho_factor, solve_triangular
 from scipy.optimize import nnls
 
@@ -33,7 +33,7 @@ def cost_and_gradient(target: Target, mixture: Mixture) -> tuple[float, Double, 
     cosines += sines
     if model.tied:
         upstream = (alpha * np.float32(-2 / m)) @ cosines
-        by_shape = model.pull(mixture.shapes, frequencies, upstream[None])
+        by_shape = model.pull(mixture.shapes, frequencies, upstream[None].astype(np.float32))
     else:
         cosines *= (alpha * np.float32(-2 / m))[:, None]
         by_shape = model.pull(mixture.shapes, frequencies, cosines)

@@ -40,10 +40,14 @@ class ClOmpr(Decoder):
             full = len(grown) >= min(2 * k, problem.n_atoms)
             return self.refined(problem, grown, state, LONG if full else SHORT, free=full)
         if mixture.model.tied and problem.own_shapes:
-            own = Mixture(DiagonalGaussian(), mixture.weights, mixture.locations, np.repeat(mixture.shapes, size, axis=0))
+            own = Mixture(
+                DiagonalGaussian(), mixture.weights, mixture.locations, np.repeat(mixture.shapes, size, axis=0)
+            )
             return self.refined(problem, own, state, LONG)
         batch = -(-k // ROUNDS)
-        grown = self.grown(problem, mixture, batch if size >= problem.n_atoms else min(2 * batch, problem.n_atoms - size), rng)
+        grown = self.grown(
+            problem, mixture, batch if size >= problem.n_atoms else min(2 * batch, problem.n_atoms - size), rng
+        )
         return self.refined(problem, prune(problem.target, grown, problem.n_atoms), state, LONG // 2)
 
     @staticmethod

@@ -46,7 +46,9 @@ class Problem:
     @property
     def n_atoms(self) -> int:
         """How many components to fit: up to three per cluster, as far as the sketch determines them."""
-        return int(np.clip(self._most(2 * self.target.n_features + 1), self.n_components, MOST_ATOMS * self.n_components))
+        return int(
+            np.clip(self._most(2 * self.target.n_features + 1), self.n_components, MOST_ATOMS * self.n_components)
+        )
 
     @property
     def own_shapes(self) -> bool:

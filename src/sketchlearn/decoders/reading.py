@@ -1,4 +1,4 @@
-"""What can be read off a sketch before anything is decoded: where the records lie, how far they spread, how wide clusters are."""
+"""What is read off a sketch before it is decoded: where records lie, how far they spread, how wide clusters are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NARROWEST = 0.05
 
 @dataclass(frozen=True)
 class Reading:
-    """In the target's unit: mean and variance of all records, coordinate by coordinate, and the variance of a cluster."""
+    """In the target's unit: mean and variance of all records, by coordinate, and the variance of a cluster."""
 
     mean: Double
     variances: Double

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,7 +50,7 @@ def centroids(mixture: Mixture, k: int, rng: np.random.Generator) -> tuple[Doubl
 
 
 def medians(mixture: Mixture, k: int, rng: np.random.Generator) -> tuple[Double, Double]:
-    """k points of the mixture with the least sum of distances, and the share of each: Weiszfeld's steps from centroids."""
+    """k points with the least sum of distances, and the share of each: Weiszfeld's steps from the centroids."""
     points, _ = centroids(mixture, k, rng)
     rows = antithetic_sample(mixture, max(SAMPLES, SAMPLES_PER_CLUSTER * k), rng)
     least = 1e-6 * np.sqrt(np.mean(rows.var(axis=0))) + 1e-300
@@ -67,7 +69,7 @@ def medians(mixture: Mixture, k: int, rng: np.random.Generator) -> tuple[Double,
 
 
 def plus_plus(rows: Single, weights: Single, k: int, rng: np.random.Generator) -> Single:
-    """k starting points by greedy k-means++: of a few candidates, far from the points before, the one that helps most."""
+    """k starting points by greedy k-means++: of a few candidates far from the points before, the most helpful."""
     trials, lengths = 2 + int(np.log(k)), np.sum(rows * rows, axis=1)
     chosen = np.empty((k, rows.shape[1]), np.float32)
     left = np.full(len(rows), np.inf, np.float32)  # squared distance to the nearest chosen point
@@ -147,7 +149,7 @@ def _least_missed(rows: Single, centers: Single, n: int) -> list[int]:
     return chosen
 
 
-def _nearest(rows: Single, centers: Single) -> tuple[NDArray[np.int64], Single]:
+def _nearest(rows: NDArray[Any], centers: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """The nearest center of each row, and the squared distance to it less the row's squared length."""
     score = rows @ (-2 * centers.T)
     score += np.sum(centers * centers, axis=1)

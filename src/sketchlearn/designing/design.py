@@ -52,7 +52,7 @@ def design(
     representative : False if the sample is not drawn from all over the data, such as the first rows of a stream: many
         scales again, for records that may lie up to 16 times as far apart as those of the sample.
     n_frequencies : size; by default 10 per centroid coordinate or mixture parameter (fewer for thousands of columns).
-    wave : the wave of the operator. One-bit and other waves with dither get 25 % more frequencies, real ones twice as many.
+    wave : the wave of the operator. Complex waves with dither get 25 % more frequencies, real ones twice as many.
     seed : seed of the operator.
 
     Examples
@@ -83,7 +83,7 @@ def design(
         summary = summarize(_without_tails(rows) if task == "stable" else rows, k, seed)
         center = summary.mean
         law = _law(summary, k, m, task, wave) if representative else _law_of_stream(summary)
-    return FourierFeatures(d, m, law=law, wave=wave, center=center, seed=seed)
+    return FourierFeatures(d, m, law=law, wave=wave, center=tuple(center.tolist()), seed=seed)
 
 
 def _size(k: int, d: int, task: str, wave: Wave) -> int:
@@ -101,13 +101,13 @@ def _law(summary: Summary, k: int, m: int, task: str, wave: Wave) -> Law:
     if task == "kmeans":
         # a smaller sketch resolves less: coarser, it at least sees whole clusters
         scale = math.sqrt(summary.cost * math.sqrt(max(1.0, PER_PARAMETER * k * d / m)))
-        return Probed(Gaussian(scale), units=summary.units, spread=summary.spread, probes=probes)
+        return Probed(Gaussian(scale), units=_plain(summary.units), spread=_plain(summary.spread), probes=probes)
     # in units of each column's deviation within clusters, one scale per cluster
     units = summary.within / np.exp(np.mean(np.log(summary.within)))
     factor = np.mean((summary.units / units) ** 2)
     scales = np.sqrt(summary.cluster_costs * factor) / FINER
     law = Mixture(tuple(AdaptedRadius(float(s)) for s in scales))
-    return Probed(law, units=units, spread=summary.spread, probes=probes)
+    return Probed(law, units=_plain(units), spread=_plain(summary.spread), probes=probes)
 
 
 def _law_of_stream(summary: Summary) -> Law:
@@ -115,19 +115,25 @@ def _law_of_stream(summary: Summary) -> Law:
     probes = tuple(float(r) for r in np.geomspace(0.6 / BEYOND, 1.2, 6))
     widest = math.sqrt(float(np.sum((summary.spread / summary.units) ** 2))) * BEYOND
     law = LogUniform(0.8 * math.sqrt(summary.cost), max(widest, 2 * math.sqrt(summary.cost * d)))
-    return Probed(law, units=summary.units, spread=summary.spread, probes=probes)
+    return Probed(law, units=_plain(summary.units), spread=_plain(summary.spread), probes=probes)
 
 
 def _law_of_bounds(reach: Double, k: int) -> Law:
     d = len(reach)
     law = LogUniform(math.sqrt(d) / (16 * LOOSE * k ** (1 / d)), math.sqrt(d) / 4)
-    return Probed(law, units=reach, spread=reach / 16, probes=(0.03125, 0.0625, 0.125, 0.25, 0.5, 1.0))
+    return Probed(law, units=_plain(reach), spread=_plain(reach / 16), probes=(0.03125, 0.0625, 0.125, 0.25, 0.5, 1.0))
+
+
+def _plain(values: Double) -> tuple[float, ...]:
+    return tuple(values.tolist())
 
 
 def _checked_sample(sample: Any) -> Double:
     rows = np.asarray(sample, np.float64)
     if rows.ndim != 2 or not len(rows) or not rows.shape[1]:
-        raise ValueError(f"the sample must be a table of rows with at least one row and column, not of shape {rows.shape}")
+        raise ValueError(
+            f"the sample must be a table of rows with at least one row and column, not of shape {rows.shape}"
+        )
     if not np.all(np.isfinite(rows)):
         raise ValueError("the sample has missing or infinite values: fill or drop them first")
     if len(rows) > MOST_ROWS:

@@ -34,7 +34,11 @@ def keriven_scale(sample: ArrayLike, *, n_frequencies: int = 500, rounds: int = 
         blocks = np.array_split(np.argsort(radius), BLOCKS)
         peaks = [block[np.argmax(modulus[block])] for block in blocks if len(block)]
         (variance,), _ = curve_fit(
-            lambda r, v: np.exp(-0.5 * r * r * v), radius[peaks], modulus[peaks], p0=[scale**2 / d], bounds=(1e-12, np.inf)
+            lambda r, v: np.exp(-0.5 * r * r * v),
+            radius[peaks],
+            modulus[peaks],
+            p0=[scale**2 / d],
+            bounds=(1e-12, np.inf),
         )
         scale = float(np.sqrt(d * variance))
     return scale

@@ -87,7 +87,12 @@ class Explanation:
 
 
 def explain(
-    fitted: Any, X: Any = None, *, n_components: int | None = None, decoder: str | Decoder = "auto", random_state: int = 0
+    fitted: Any,
+    X: Any = None,
+    *,
+    n_components: int | None = None,
+    decoder: str | Decoder = "auto",
+    random_state: int = 0,
 ) -> Explanation:
     """Says whether a poor fit is the fault of the sketch (size, scale), the decoder or the model, and what to change.
 
@@ -121,7 +126,7 @@ def explain(
     if rows is not None:
         findings.append(_reference(case, rows, rng))
     figures = {name: value for finding in findings for name, value in finding.items()}
-    verdict = _verdict(figures)
+    verdict = _verdict(figures, case.k)
     sentences = [*_notes(figures), _conclusion(verdict, figures, case)]
     return Explanation(verdict, sentences, figures, case.problem, case.outcome.mixture, case.centers)
 
@@ -130,6 +135,7 @@ def explain(
 class _Case:
     """What is explained: the problem, how it was solved, and the centers that came of it."""
 
+    target: Target
     problem: Problem
     decoder: Decoder
     outcome: Outcome
@@ -153,23 +159,27 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
     if isinstance(fitted, Sketch):
         if n_components is None:
             raise ValueError("a sketch does not know how many clusters to look for: give explain n_components")
-        problem = Problem.of(Target.of(fitted), whole("n_components", n_components))
+        target = Target.of(fitted)
+        problem = Problem.of(target, whole("n_components", n_components))
         chosen = decoder_from(decoder)
         outcome = decode(chosen, problem, rng)
         found = centroids(_positive(problem.in_data_units(outcome.mixture)), problem.n_components, rng)[0]
-        return _Case(problem, chosen, outcome, found, found)
+        return _Case(target, problem, chosen, outcome, found, found)
     if not isinstance(fitted, BaseEstimator):
         raise TypeError(f"explain needs a fitted estimator or a sketch with n_components, not {name}")
     if not hasattr(fitted, "sketch_") and hasattr(fitted, "fit_sketch"):
         raise NotFittedError(f"this {name} is not fitted yet: call fit(X) or fit_sketch(sketch) before explain")
     centers = getattr(fitted, "cluster_centers_", getattr(fitted, "means_", None))
     if not hasattr(fitted, "sketch_") or not hasattr(fitted, "outcome_") or centers is None:
-        raise TypeError(f"explain knows sketched clusters and mixtures, not {name}: give it a SketchKMeans, for example")
+        raise TypeError(
+            f"explain knows sketched clusters and mixtures, not {name}: give it a SketchKMeans, for example"
+        )
     k = len(centers)
     if n_components is not None and n_components != k:
         raise ValueError(f"this {name} was fitted with {k} components, not {n_components}: leave n_components out")
-    problem = Problem.of(Target.of(fitted.sketch_), k)
-    case = _Case(problem, decoder_from(getattr(fitted, "decoder", decoder)), fitted.outcome_, centers, centers)
+    target = Target.of(fitted.sketch_)
+    chosen = decoder_from(getattr(fitted, "decoder", decoder))
+    case = _Case(target, Problem.of(target, k), chosen, fitted.outcome_, centers, centers)
     if hasattr(fitted, "cluster_centers_"):
         return case
     return replace(case, centroids=case.best_centroids(case.outcome.mixture, rng))
@@ -190,5 +200,150 @@ def _size(case: _Case) -> dict[str, float]:
 
 def _scale(case: _Case, rows: Double | None, rng: np.random.Generator) -> dict[str, float]:
     """Where the values lie between noise and 1, and the law's scale against that of the rows, or else of the mixture."""
-    target = Target.of_values = None  # type: ignore[assignment]
-    return {}
+    target, k = case.target, case.k
+    power = np.abs(target.values) ** 2 * (2 - target.imaginary)
+    noise = target.noise * (1 + sum(share for _, share in target.harmonics))
+    # at a good scale, |omega|^2 s^2 is about 1: the power is exp(-1) / k on average, exponentially distributed
+    usual = 1 - math.exp(-4 * noise / (math.exp(-1) / k + noise))
+    figures = {
+        "noise": math.sqrt(noise),
+        "rms": float(np.sqrt(power.mean())),
+        "at_noise": float(np.mean(power < 4 * noise)),
+        "usually_at_noise": usual,
+    }
+    if target.one_scale:
+        if rows is None:
+            rows = antithetic_sample(_positive(case.problem.in_data_units(case.outcome.mixture)), MOST_ROWS, rng)
+        chosen = design(rows, n_components=k, n_frequencies=len(target)).law.widths(case.d)
+        figures["scale_ratio"] = float(np.exp(np.mean(np.log(target.unit / chosen))))
+    return figures
+
+
+def _search(case: _Case, rng: np.random.Generator) -> dict[str, float]:
+    """Further searches, some of them in a wider region: the least misfit, and what its centers would gain."""
+    misfit = case.outcome.misfit
+    if misfit <= EXPLAINED:
+        return {"misfit": misfit, "best_misfit": misfit, "gain": 1.0}
+    wider = [replace(case.problem, spread=case.problem.spread * factor) for factor in WIDER]
+    best = min((decode(case.decoder, problem, rng) for problem in wider), key=lambda outcome: outcome.cost)
+    rows = antithetic_sample(_positive(case.problem.in_data_units(best.mixture)), MOST_ROWS, rng)
+    gain = _risk(rows, case.centroids) / _risk(rows, case.best_centroids(best.mixture, rng))
+    return {"misfit": misfit, "best_misfit": case.problem.misfit(best.cost), "gain": gain}
+
+
+def _reference(case: _Case, rows: Double, rng: np.random.Generator) -> dict[str, float]:
+    """The learned centers against k-means on half of the rows; and the cost that refinement reaches from there."""
+    known, held = rows[::2], rows[1::2]
+    seed = int(rng.integers(2**31))
+    risk = _risk(held, KMeans(case.k, n_init=3, random_state=seed).fit(known).cluster_centers_)
+    # as many components as the learned mixture has: costs compare
+    size = min(len(case.outcome.mixture), len(rows) // ROWS_PER_CLUSTER)
+    labels = KMeans(size, n_init=1, random_state=seed).fit_predict(rows)
+    groups = [rows[labels == label] for label in np.unique(labels)]
+    means = np.array([group.mean(axis=0) for group in groups])
+    least = 1e-3 * rows.var(axis=0) + 1e-300
+    covariances = np.array([np.diag(np.maximum(group.var(axis=0), least)) for group in groups])
+    weights = np.array([len(group) / len(rows) for group in groups])
+    start = case.problem.in_own_units(DiagonalGaussian(), weights, means, covariances)
+    reach = np.maximum(np.abs(start.locations).max(axis=0), case.problem.box.high)
+    box = replace(case.problem.box, low=-reach, high=reach)
+    with threadpool_limits(1):
+        _, cost, _ = refine(case.problem.target, start, box, iterations=REFINEMENT)
+    return {
+        "risk_ratio": _risk(held, case.centroids) / max(risk, 1e-300),
+        "reference_cost_ratio": cost / max(case.outcome.cost, 1e-300),
+    }
+
+
+def _verdict(f: dict[str, float], k: int) -> Verdict:
+    risk, misfit, ratio = f.get("risk_ratio"), f["misfit"], f.get("scale_ratio", 1.0)
+    if risk is not None and risk <= CLEARLY_WORSE:
+        return Verdict.FINE
+    if f["numbers"] < f["parameters"]:
+        return Verdict.SKETCH_TOO_SMALL
+    if f["at_noise"] > max(QUIET, f["usually_at_noise"] + 0.2):
+        return Verdict.SCALE_TOO_SMALL
+    # a mixture that does not fit says little of the scale
+    if k > 1 and (f["rms"] > LOUD or (ratio > LARGE and (risk is not None or misfit <= POORLY))):
+        return Verdict.SCALE_TOO_LARGE
+    missed = f["best_misfit"] < CLEARLY_LOWER * misfit and f["gain"] > CLEARLY_WORSE
+    if misfit > EXPLAINED and (missed or f.get("reference_cost_ratio", 1.0) < CLEARLY_LOWER):
+        return Verdict.DECODER
+    if risk is None and misfit <= POORLY:
+        return Verdict.FINE
+    if risk is not None and ratio < SMALL:
+        return Verdict.SCALE_TOO_SMALL
+    enough = 2 if risk is None else 4
+    return Verdict.MODEL if misfit > POORLY and f["numbers"] >= enough * f["parameters"] else Verdict.SKETCH_TOO_SMALL
+
+
+def _notes(f: dict[str, float]) -> list[str]:
+    """The findings, one sentence each."""
+    notes = [
+        f"The sketch has {f['numbers']:.0f} real numbers for {f['parameters']:.0f} parameters.",
+        f"Its values have root mean square {f['rms']:.2g}; {f['at_noise']:.0%} of them are at the sampling noise "
+        f"{f['noise']:.2g}.",
+    ]
+    if "risk_ratio" in f:
+        notes.append(
+            f"On the given rows, the mean squared distance to the learned centers is {f['risk_ratio']:.3g} times that "
+            f"of k-means; refined from k-means, the cost is {f['reference_cost_ratio']:.3g} times the learned one."
+        )
+    return notes
+
+
+def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
+    """What is at fault, and what to change."""
+    fit = f"(misfit {f['misfit']:.2g})"
+    ratio = f.get("scale_ratio")
+    count, k = 1 / case.target.noise, case.k
+    match verdict:
+        case Verdict.SKETCH_TOO_SMALL:
+            m = math.ceil(10 * case.k * case.d * (2 - case.target.imaginary))
+            return (
+                f"The sketch is too small to tell {k} components apart, whatever the decoder: use about {m} frequencies "
+                f"(it has {len(case.target)}), which design(sample, n_components={k}) does."
+            )
+        case Verdict.SCALE_TOO_LARGE:
+            times = "" if ratio is None or ratio <= 1 else f", by a factor of {ratio:.2g} or more"
+            return (
+                f"The scale of the frequencies is too large{times}: they are so low that clusters blur into one "
+                f"cloud; use a smaller scale, or design(sample, n_components={k}), which chooses it."
+            )
+        case Verdict.SCALE_TOO_SMALL:
+            known = ratio if "risk_ratio" in f else None
+            # exp(-u) / k, the power that clusters leave at u = |omega|^2 s^2, is below the noise
+            times = 1 / known if known else math.sqrt(max(math.log(count / (4 * k)), 1.0))
+            return (
+                f"The scale of the frequencies is too small: they are so high that each cluster averages out; use a "
+                f"scale {'about' if known else 'at least'} {times:.2g} times as large, or "
+                f"design(sample, n_components={k}), which chooses it."
+            )
+        case Verdict.DECODER:
+            better = min(f["best_misfit"], f["misfit"] * f.get("reference_cost_ratio", 1.0))
+            return (
+                f"The decoder missed a better solution: the misfit is {f['misfit']:.3g}, but {better:.3g} can be reached; "
+                "try another random_state or decoder, or an operator of design(), which shows where the records lie."
+            )
+        case Verdict.MODEL:
+            return (
+                f"The clusters are unlike Gaussians along the axes: the misfit stays at {f['best_misfit']:.3g} in "
+                "further searches; the centers can still be good, and more components or more frequencies help."
+            )
+        case _:
+            if f["misfit"] <= EXPLAINED:
+                return f"Nothing is wrong: the mixture explains the sketch up to sampling noise {fit}."
+            if "risk_ratio" in f:
+                return f"Nothing is wrong: the centers are as good as those of k-means on the rows {fit}."
+            return f"Nothing is wrong: the mixture explains the sketch nearly up to sampling noise {fit}."
+
+
+def _risk(rows: Double, centers: Double) -> float:
+    """Mean squared distance from the nearest center."""
+    return float(np.mean(pairwise_distances_argmin_min(rows, centers)[1] ** 2))
+
+
+def _positive(mixture: Mixture) -> Mixture:
+    """The components that have weight, their weights made to sum to one."""
+    kept = mixture.some(mixture.weights > 1e-6 * mixture.weights.max())
+    return replace(kept, weights=kept.weights / kept.weights.sum())

@@ -66,7 +66,7 @@ class SketchEstimator(BaseEstimator):
                 stacklevel=2,
             )
         operator = self._design(some, rng, representative=True)
-        self._buffer = None
+        self._buffer: NDArray[Any] | None = None
         self.sketch_ = operator.sketch(rows, n_jobs=self.n_jobs, progress=bool(self.verbose))
         self._model = self._learned(rng)
         self._after_fit(rows)
@@ -137,7 +137,9 @@ class SketchEstimator(BaseEstimator):
 
     def _check_size(self, n_rows: int) -> None:
         if n_rows < self._n_components:
-            raise ValueError(f"n_samples={n_rows} rows cannot have {self._n_components} clusters: ask for fewer clusters")
+            raise ValueError(
+                f"n_samples={n_rows} rows cannot have {self._n_components} clusters: ask for fewer clusters"
+            )
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))

@@ -37,7 +37,7 @@ MODELS: dict[str, type[Model]] = {
 }
 
 
-class SketchGaussianMixture(DensityMixin, SketchEstimator):  # type: ignore[misc]
+class SketchGaussianMixture(DensityMixin, SketchEstimator):
     """A mixture of Gaussians from one pass over the rows, or from a sketch alone.
 
     Parameters

@@ -33,7 +33,7 @@ class StableFit:
     outcome: Outcome
 
 
-class SketchStableMixture(DensityMixin, SketchEstimator):  # type: ignore[misc]
+class SketchStableMixture(DensityMixin, SketchEstimator):
     """A mixture of symmetric alpha-stable laws: bell shapes whose tails may be so heavy that they have no variance.
 
     Their densities have no closed form, but their characteristic functions have, and a sketch is made of those.
@@ -126,7 +126,9 @@ class SketchStableMixture(DensityMixin, SketchEstimator):  # type: ignore[misc]
         check_is_fitted(self, "sketch_")
         rows = validate_data(self, X, reset=False, dtype=np.float64)
         parts = zip(self.weights_, self.means_, self.scales_, self.alphas_, strict=True)
-        return np.stack([np.log(max(w, 1e-300)) + _log_density((rows - c) / s, a) - np.sum(np.log(s)) for w, c, s, a in parts], 1)
+        return np.stack(
+            [np.log(max(w, 1e-300)) + _log_density((rows - c) / s, a) - np.sum(np.log(s)) for w, c, s, a in parts], 1
+        )
 
     def score_samples(self, X: Any) -> Double:
         """Log-density of each row, from a numerical average over the sub-Gaussian representation."""

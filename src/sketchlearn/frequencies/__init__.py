@@ -15,4 +15,14 @@ from sketchlearn.frequencies.mixture import Mixture
 from sketchlearn.frequencies.probed import Probed
 from sketchlearn.frequencies.weighted import Weighted
 
-__all__ = ["AdaptedRadius", "Cauchy", "FoldedGaussian", "Gaussian", "Law", "LogUniform", "Mixture", "Probed", "Weighted"]
+__all__ = [
+    "AdaptedRadius",
+    "Cauchy",
+    "FoldedGaussian",
+    "Gaussian",
+    "Law",
+    "LogUniform",
+    "Mixture",
+    "Probed",
+    "Weighted",
+]

@@ -49,7 +49,7 @@ class Probed(Law):
             raise ValueError(f"there are {len(units)} units but {len(spread)} spreads: one of each per column")
         self._set(units=units, spread=spread, probes=_lengths("probes", self.probes))
 
-    def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
+    def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:  # noqa: ARG002
         raise ValueError("a probed law has frequencies along axes: it cannot be part of another law")
 
     def draw(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
@@ -60,7 +60,7 @@ class Probed(Law):
         omega[:, :n] = 0.0
         column = np.arange(n) % n_features
         omega[column, np.arange(n)] = np.repeat(self.probes, n_features)[:n] / np.array(self.spread)[column]
-        return omega
+        return np.asarray(omega, np.float64)
 
     def widths(self, n_features: int) -> Floats | None:
         inner = self.law.widths(n_features)

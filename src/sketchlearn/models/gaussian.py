@@ -13,17 +13,17 @@ from sketchlearn.models.model import Model
 class SphericalGaussian(Model):
     """N(c, v I): psi = v |omega|^2 / 2. The shape is v."""
 
-    def n_shape(self, n_features: int) -> int:  # noqa: ARG002
+    def n_shape(self, n_features: int) -> int:
         return 1
 
     def exponents(self, shapes: Double, frequencies: FrequencySet) -> Single | None:
         return np.asarray((0.5 * shapes).astype(np.float32) * frequencies.lengths)
 
-    def pull(self, shapes: Double, frequencies: FrequencySet, upstream: Single) -> Double:  # noqa: ARG002
+    def pull(self, shapes: Double, frequencies: FrequencySet, upstream: Single) -> Double:
         return np.asarray(0.5 * (upstream @ frequencies.lengths)[:, None], np.float64)
 
     def shapes_of(self, covariances: Double) -> Double:
-        return np.trace(covariances, axis1=1, axis2=2)[:, None] / covariances.shape[1]
+        return np.asarray(np.trace(covariances, axis1=1, axis2=2)[:, None] / covariances.shape[1])
 
     def covariances(self, shapes: Double, n_features: int) -> Double:
         return shapes[:, :, None] * np.eye(n_features)
@@ -47,7 +47,7 @@ class DiagonalGaussian(SphericalGaussian):
     def exponents(self, shapes: Double, frequencies: FrequencySet) -> Single | None:
         return np.asarray((0.5 * shapes).astype(np.float32) @ frequencies.squares.T)
 
-    def pull(self, shapes: Double, frequencies: FrequencySet, upstream: Single) -> Double:  # noqa: ARG002
+    def pull(self, shapes: Double, frequencies: FrequencySet, upstream: Single) -> Double:
         return np.asarray(0.5 * (upstream @ frequencies.squares), np.float64)
 
     def shapes_of(self, covariances: Double) -> Double:
@@ -72,7 +72,7 @@ class FullGaussian(Model):
 
     def exponents(self, shapes: Double, frequencies: FrequencySet) -> Single | None:
         projected = frequencies.omega @ _factors(shapes, frequencies.n_features).astype(np.float32)
-        return 0.5 * np.einsum("kmd,kmd->km", projected, projected)
+        return np.asarray(0.5 * np.einsum("kmd,kmd->km", projected, projected))
 
     def pull(self, shapes: Double, frequencies: FrequencySet, upstream: Single) -> Double:
         omega = frequencies.omega
@@ -80,7 +80,7 @@ class FullGaussian(Model):
         return np.asarray((spread @ _factors(shapes, omega.shape[1])).reshape(shapes.shape))
 
     def shapes_of(self, covariances: Double) -> Double:
-        return np.linalg.cholesky(covariances).reshape(len(covariances), -1)
+        return np.asarray(np.linalg.cholesky(covariances), np.float64).reshape(len(covariances), -1)
 
     def covariances(self, shapes: Double, n_features: int) -> Double:
         factors = _factors(shapes, n_features)
@@ -94,7 +94,7 @@ class FullGaussian(Model):
         return np.asarray(projected[:, :, i] * projected[:, :, j] * np.where(i == j, 0.5, 1.0).astype(np.float32))
 
     def moved(self, shapes: Double, step: Double) -> Double:
-        d = int(round(shapes.shape[1] ** 0.5))
+        d = round(shapes.shape[1] ** 0.5)
         i, j = np.triu_indices(d)
         symmetric = np.zeros((len(shapes), d, d))
         symmetric[:, i, j] = step
@@ -128,11 +128,11 @@ class KnownGaussian(Dirac):
     def __init__(self, covariance: ArrayLike) -> None:
         self.covariance = np.asarray(covariance, np.float64)
 
-    def exponents(self, shapes: Double, frequencies: FrequencySet) -> Single | None:  # noqa: ARG002
+    def exponents(self, shapes: Double, frequencies: FrequencySet) -> Single | None:
         omega = frequencies.omega
         return np.asarray(0.5 * np.sum((omega @ self.covariance.astype(np.float32)) * omega, axis=1)[None])
 
-    def covariances(self, shapes: Double, n_features: int) -> Double:  # noqa: ARG002
+    def covariances(self, shapes: Double, n_features: int) -> Double:
         return self.covariance[None]
 
     def in_units(self, unit: Double) -> KnownGaussian:

@@ -1,4 +1,4 @@
-"""What every family of distributions offers: its characteristic function, with derivatives, for many components at once."""
+"""What every family of distributions offers: its characteristic function, with derivatives, for many at once."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Model(ABC):
         """Shapes after a step in coordinates that suit them (a row per row of shapes)."""
         raise NotImplementedError(f"{type(self).__name__} has no Gauss-Newton steps")
 
-    def in_units(self, unit: Double) -> Model:  # noqa: ARG002
+    def in_units(self, unit: Double) -> Model:
         """The model for rows that were multiplied by `unit`, column by column."""
         return self
 
