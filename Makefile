@@ -4,9 +4,9 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE := $(wildcard src/sketchlearn/_native/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint sanitize exhaustive memory benchmark clean
+.PHONY: demo test lint sanitize exhaustive memory benchmark benchmark-clustering clean
 
-demo: .venv/installed
+demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
 
 test: .venv/installed-test
@@ -32,6 +32,10 @@ memory: .venv/installed
 
 benchmark: .venv/installed-benchmark
 	$(BIN)/python benchmarks/sketching.py
+
+# Every figure about clusters and mixtures, with peers beside it: an hour. DATA is the folder of mnist_spectral10.npz.
+benchmark-clustering: .venv/installed-benchmark
+	$(BIN)/python benchmarks/clustering.py $(if $(DATA),--data $(DATA))
 
 clean:
 	rm -rf .venv build

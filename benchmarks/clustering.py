@@ -8,6 +8,7 @@ RSSE is the sum of squared distances to the nearest center, divided by that of K
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.metadata
 import json
 import os
@@ -515,9 +516,9 @@ def speed(settings: argparse.Namespace) -> Iterator[bool]:
     yield within(hundred.name, median(decodings(hundred, settings)), 2)
 
     try:
-        importlib.metadata.version("pycle")
-    except importlib.metadata.PackageNotFoundError:
-        console.print("pycle is not installed, so it is left out: pip install 'sketchlearn[benchmark]'")
+        importlib.import_module("pycle.compressive_learning")
+    except ImportError as error:
+        console.print(f"pycle is left out ({error}): pip install 'sketchlearn[benchmark]'", markup=False)
     else:
         yield from against_pycle(settings, own, against)
     console.print(table)
@@ -541,9 +542,9 @@ def against_pycle(
 # Many rows: each method in a process of its own, so that its memory can be told
 
 
-def many_rows(n: int, k: int = 10, d: int = 10) -> Rows:
+def many_rows(n: int, seed: int, k: int = 10, d: int = 10) -> Rows:
     """The first problem's rows in float32, made in place."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     centers = means(rng, k, d, 2.5).astype(np.float32)
     X = np.empty((n, d), np.float32)
     for first in range(0, n, BLOCK):
@@ -596,7 +597,7 @@ def peak() -> float:
 
 def worker(method: str, n: int, seed: int) -> None:
     """Runs one method on rows in memory and prints its figures."""
-    X, k = many_rows(n), 10
+    X, k = many_rows(n, seed), 10
     if method.startswith("faiss"):
         import faiss  # noqa: F401 - its libraries are no part of the fit
     before = peak()

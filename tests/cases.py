@@ -1,7 +1,7 @@
 """The tables of laws, waves and operators that all tests go through."""
 
 import sketchlearn as skl
-from sketchlearn.frequencies import AdaptedRadius, Cauchy, FoldedGaussian, Gaussian, Mixture, Weighted
+from sketchlearn.frequencies import AdaptedRadius, Cauchy, FoldedGaussian, Gaussian, LogUniform, Mixture, Weighted
 from sketchlearn.waves import Cosine, Exponential, FourierSeries, Sawtooth, Square, Triangle
 
 LAWS = {
@@ -10,6 +10,7 @@ LAWS = {
     "adapted-mixture": AdaptedRadius(2.0),
     "adapted-kmeans": AdaptedRadius(2.0, variant="kmeans"),
     "cauchy": Cauchy(2.0),
+    "log-uniform": LogUniform(1.0, 4.0),
     "weighted": Weighted(2.0, n_components=10),
     "mixture": Mixture((Gaussian(1.0), FoldedGaussian(5.0)), shares=(2.0, 1.0)),
 }

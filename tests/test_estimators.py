@@ -1,6 +1,11 @@
 """Every estimator passes scikit-learn's own checks, and behaves as its users expect."""
 
+import pickle
+
+import numpy as np
 import pytest
+from cases import WAVES
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sketchlearn as skl
@@ -18,3 +23,202 @@ ESTIMATORS = [
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn(estimator, check):
     check(estimator)
+
+
+K, D = 5, 3
+CENTERS = np.random.default_rng(0).normal(size=(K, D)) * 8
+
+
+def rows_of(n=8000, seed=1):
+    rng = np.random.default_rng(seed)
+    return CENTERS[rng.integers(0, K, n)] + rng.normal(size=(n, D))
+
+
+def away(found):
+    """How far each true center is from the nearest one that was found, at most."""
+    return np.linalg.norm(CENTERS[:, None] - found, axis=2).min(axis=1).max()
+
+
+FITTED = [
+    skl.SketchKMeans(K, random_state=0),
+    skl.SketchKMedians(K, random_state=0),
+    skl.SketchGaussianMixture(K, covariance_type="full", random_state=0),
+    skl.SketchGaussianMixture(K, covariance_type="tied", random_state=0),
+    skl.SketchGaussianMixture(K, covariance_type="diag", random_state=0),
+    skl.SketchGaussianMixture(K, covariance_type="spherical", random_state=0),
+    skl.SketchGaussianMixture(K, covariance_type="known", covariance=np.eye(D), random_state=0),
+    skl.SketchStableMixture(K, random_state=0),
+]
+every_estimator = pytest.mark.parametrize("estimator", FITTED, ids=str)
+
+
+def centers_of(estimator):
+    return estimator.cluster_centers_ if hasattr(estimator, "cluster_centers_") else estimator.means_
+
+
+@every_estimator
+def test_fit_finds_the_clusters(estimator):
+    fitted = clone(estimator).fit(rows_of())
+    assert away(centers_of(fitted)) < 0.15
+    np.testing.assert_allclose(fitted.weights_, 1 / K, atol=0.03)
+    assert fitted.outcome_.residual < 0.05
+
+
+@every_estimator
+def test_same_seed_same_model(estimator):
+    a, b = (clone(estimator).fit(rows_of()) for _ in range(2))
+    assert a.sketch_ == b.sketch_
+    assert np.array_equal(centers_of(a), centers_of(b))
+
+
+@every_estimator
+def test_learning_needs_nothing_but_the_sketch(estimator, tmp_path):
+    fitted = clone(estimator).fit(rows_of())
+    fitted.sketch_.save(tmp_path / "rows.sketch")
+    again = clone(estimator).fit_sketch(skl.load(tmp_path / "rows.sketch"))
+    assert away(centers_of(again)) < 0.15
+    assert again.n_features_in_ == D
+    again.predict(rows_of(100))
+
+
+@every_estimator
+def test_sorted_streams_do_not_mislead(estimator):
+    rows = rows_of(20_000)
+    nearest = np.argmin(np.linalg.norm(rows[:, None] - CENTERS, axis=2), axis=1)
+    stream = clone(estimator)
+    for batch in np.array_split(rows[np.argsort(nearest, kind="stable")], 40):
+        stream.partial_fit(batch)
+    assert stream.sketch_.count == len(rows)
+    assert away(centers_of(stream)) < 0.3
+
+
+def test_short_streams_are_learned_too():
+    stream = skl.SketchKMeans(2, random_state=0)
+    for value in (0.0, 10.0):
+        stream.partial_fit(np.full((3, 2), value))
+    assert np.allclose(np.sort(stream.cluster_centers_[:, 0]), [0, 10], atol=0.1)
+
+
+def test_sketches_of_two_places_merge():
+    operator = skl.design(rows_of()[:2000], n_components=K, seed=0)
+    both = operator.sketch(rows_of(seed=2)) + operator.sketch(rows_of(seed=3))
+    assert away(skl.SketchKMeans(K, random_state=0).fit_sketch(both).cluster_centers_) < 0.1
+
+
+@every_estimator
+@pytest.mark.parametrize("copy", [clone, lambda e: pickle.loads(pickle.dumps(e))], ids=["clone", "pickle"])
+def test_copies_are_whole(estimator, copy):
+    fitted = estimator.__class__(**estimator.get_params()).fit(rows_of())
+    other = copy(fitted)
+    assert str(other) == str(fitted)
+    if hasattr(other, "sketch_"):
+        assert np.array_equal(other.predict(rows_of(50)), fitted.predict(rows_of(50)))
+
+
+def test_names_of_columns_are_kept_and_checked():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(rows_of(), columns=["a", "b", "c"])
+    fitted = skl.SketchKMeans(K, random_state=0).set_output(transform="pandas").fit(table)
+    assert fitted.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert fitted.transform(table).columns.tolist() == [f"sketchkmeans{i}" for i in range(K)]
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.predict(table[["b", "a", "c"]])
+
+
+def test_scores_and_distances_agree():
+    rows = rows_of()
+    fitted = skl.SketchKMeans(K, random_state=0).fit(rows)
+    distances = fitted.transform(rows)
+    assert np.array_equal(np.argmin(distances, axis=1), fitted.labels_)
+    assert -fitted.score(rows) == pytest.approx(np.sum(distances.min(axis=1) ** 2))
+    assert np.array_equal(clone(fitted).fit_predict(rows), fitted.labels_)
+
+
+def test_mixture_is_a_density():
+    rows = rows_of()
+    fitted = skl.SketchGaussianMixture(K, random_state=0).fit(rows)
+    np.testing.assert_allclose(fitted.predict_proba(rows).sum(axis=1), 1)
+    assert np.array_equal(fitted.predict(rows), np.argmax(fitted.predict_proba(rows), axis=1))
+    samples, labels = fitted.sample(2000)
+    assert abs(fitted.score(samples) - fitted.score(rows)) < 0.2
+    assert labels.shape == (2000,)
+    assert fitted.fit_test_ < 1.5
+    fewer = skl.SketchGaussianMixture(2, covariance_type="spherical", random_state=0)
+    with pytest.warns(UserWarning, match="does not look like one of 2 Gaussians"):
+        fewer.fit(rows)
+    assert fitted.bic(rows) < fewer.bic(rows)
+    assert fitted.aic(rows) < fewer.aic(rows)
+
+
+def test_heavy_tails_are_told():
+    rows = np.random.default_rng(0).standard_cauchy((20_000, 1)) * 2 + 5
+    fitted = skl.SketchStableMixture(1, random_state=0).fit(rows)
+    assert abs(fitted.alphas_[0] - 1) < 0.05
+    assert abs(fitted.means_[0, 0] - 5) < 0.1
+    assert abs(fitted.scales_[0, 0] / (2 * np.sqrt(2)) - 1) < 0.05
+    at = np.array([[5.0], [7.0], [25.0]])
+    np.testing.assert_allclose(np.exp(fitted.score_samples(at)), [0.159, 0.0796, 0.00158], rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda: skl.SketchKMeans(0).fit(rows_of()), "positive whole number"),
+        (lambda: skl.SketchKMeans(2.5).fit(rows_of()), "positive whole number"),
+        (lambda: skl.SketchKMeans(3).fit(rows_of(2)), "n_samples=2 rows cannot have 3 clusters"),
+        (lambda: skl.SketchKMeans(3, decoder="magic").fit(rows_of()), "decoder must be one of"),
+        (lambda: skl.SketchKMeans(3).fit_sketch(skl.SecondMoments(D, bound=99.0).sketch(rows_of())),
+         "Fourier features"),
+        (lambda: skl.SketchKMeans(3).fit_sketch(skl.Sketch(skl.design(rows_of(), n_components=3))), "sketch is empty"),
+        (lambda: skl.SketchGaussianMixture(3, covariance_type="round").fit(rows_of()), "covariance_type must be one"),
+        (lambda: skl.SketchGaussianMixture(3, covariance_type="known").fit(rows_of()), "covariance matrix is needed"),
+        (lambda: skl.SketchGaussianMixture(3, covariance_type="known", covariance=-np.eye(D)).fit(rows_of()),
+         "positive definite"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(act, message):
+    with pytest.raises(ValueError, match=message):
+        act()
+
+
+def test_rows_are_no_sketch():
+    with pytest.raises(TypeError, match="rows go through fit"):
+        skl.SketchKMeans(2).fit_sketch(rows_of())
+
+
+@pytest.mark.parametrize(
+    ("rows", "k", "expected"),
+    [
+        (np.repeat([[0.0, 0.0], [1.0, 1.0], [5.0, 5.0]], 100, axis=0), 3, [[0, 0], [1, 1], [5, 5]]),
+        (np.full((50, 2), 3.0), 1, [[3, 3]]),
+        (np.full((1, 2), 3.0), 1, [[3, 3]]),
+        (np.column_stack([np.repeat([-4.0, 4.0], 200), np.full(400, 7.0)]), 2, [[-4, 7], [4, 7]]),
+        (np.repeat([[1.0], [9.0]], 100, axis=0), 2, [[1], [9]]),
+    ],
+)
+def test_odd_data_get_a_good_answer(rows, k, expected):
+    centers = skl.SketchKMeans(k, random_state=0).fit(rows).cluster_centers_
+    np.testing.assert_allclose(centers[np.argsort(centers[:, 0])], expected, atol=0.05)
+
+
+def test_more_clusters_than_distinct_rows_is_told():
+    rows = np.repeat([[0.0, 0.0], [1.0, 1.0]], 20, axis=0)
+    with pytest.warns(UserWarning, match="only 2 distinct rows for 4 clusters"):
+        centers = skl.SketchKMeans(4, random_state=0).fit(rows).cluster_centers_
+    assert centers.shape == (4, 2)
+
+
+@pytest.mark.parametrize("wave", ["square", "square-real", "cosine", "triangle", "sawtooth"])
+def test_asymmetric_sketches_serve_as_well(wave):
+    wave = WAVES[wave]
+    assert away(skl.SketchKMeans(K, wave=wave, random_state=0).fit(rows_of()).cluster_centers_) < 0.2
+
+
+@pytest.mark.parametrize("decoder", ["ompr", "splitting", "shift"])
+def test_decoders_by_name(decoder):
+    assert away(skl.SketchKMeans(K, decoder=decoder, random_state=0).fit(rows_of()).cluster_centers_) < 0.15
+
+
+def test_progress_goes_to_standard_error(capsys):
+    skl.SketchKMeans(K, random_state=0, verbose=1).fit(rows_of())
+    assert "components, misfit" in capsys.readouterr().err

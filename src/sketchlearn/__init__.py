@@ -7,6 +7,7 @@ subtract and travel; models are learned from the sketch alone.
 from sketchlearn import decoders, frequencies, models, waves
 from sketchlearn.container import FormatError
 from sketchlearn.designing import design
+from sketchlearn.diagnostics import Explanation, explain
 from sketchlearn.estimators import SketchGaussianMixture, SketchKMeans, SketchKMedians, SketchStableMixture
 from sketchlearn.files import from_bytes, load, merge
 from sketchlearn.operators import (
@@ -22,6 +23,7 @@ from sketchlearn.version import __version__
 
 __all__ = [
     "Concatenated",
+    "Explanation",
     "FormatError",
     "FourierFeatures",
     "Operator",
@@ -36,6 +38,7 @@ __all__ = [
     "concatenate",
     "decoders",
     "design",
+    "explain",
     "frequencies",
     "from_bytes",
     "load",

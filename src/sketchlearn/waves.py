@@ -54,15 +54,16 @@ class Wave(Value, ABC):
         """What the kernels need of a wave that is given by coefficients."""
         return []
 
-    def harmonics(self, most: int = 16) -> tuple[tuple[int, float], ...]:
-        """Orders |k| from 2 on that the wave has, each with |F_k / F_1|^2 (the larger of k and -k, if complex).
+    def harmonics(self, most: int = 9) -> tuple[tuple[int, Number], ...]:
+        """Orders k beyond the first harmonic, with F_k / F_1 (for a real wave, of k > 0 only, over |F_1|).
 
-        >>> [(k, round(power, 4)) for k, power in Square().harmonics(most=5)]
-        [(3, 0.1111), (5, 0.04)]
+        >>> [(k, round(abs(ratio), 4)) for k, ratio in Square().harmonics(most=5)]
+        [(-3, 0.3333), (5, 0.2)]
         """
-        first = abs(self.coefficient(1))
-        powers = ((k, max(abs(self.coefficient(k)), abs(self.coefficient(-k))) ** 2) for k in range(2, most + 1))
-        return tuple((k, power / first**2) for k, power in powers if power > 1e-12 * first**2)
+        first = self.coefficient(1) if self.complex else abs(self.coefficient(1))
+        orders = [k for k in range(-most if self.complex else 2, most + 1) if k not in (0, 1)]
+        ratios = ((k, Number(self.coefficient(k) / first)) for k in orders)
+        return tuple((k, ratio) for k, ratio in ratios if abs(ratio) > 1e-6)
 
     @abstractmethod
     def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:

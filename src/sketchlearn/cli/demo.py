@@ -1,4 +1,4 @@
-"""The demonstration: rows that are seen once, in any order and any cut, give the same bytes."""
+"""The demonstration: rows seen once, in any order and any cut, give the same bytes; clusters are learned from those."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
+from rich.table import Table
+from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 import sketchlearn as skl
 
 Rows = NDArray[np.float32]
 T = TypeVar("T")
-BLOCK, D, K, M = 100_000, 10, 10, 300
+BLOCK, D, K, M = 100_000, 10, 10, 400
+AFFORDABLE = 100_000  # rows for k-means
+PICTURE = "sketchlearn-demo.png"
 GONE_BLOCK = 0
 
 
@@ -59,9 +63,11 @@ def run(n_rows: int) -> None:
     console = Console(highlight=False, soft_wrap=True)
     say = console.print
     generator = Generator(n_rows)
-    operator = skl.FourierFeatures(D, M, law=skl.frequencies.Gaussian(scale=3.0), seed=7)
+    operator = skl.design(generator.block(0)[:5000], n_components=K, n_frequencies=M, seed=7)
     say(f"[bold]{n_rows:,} rows[/] of {D} columns, in blocks of {BLOCK:,}: never in memory at once.")
-    say(f"Each row becomes {M} random Fourier features; their exact sum is the sketch.\n")
+    say(
+        f"Each row becomes {M} random Fourier features, chosen by a look at 5000 rows; their exact sum is the sketch.\n"
+    )
 
     sketch, seconds = _timed(lambda: operator.sketch(generator.in_order(), n_jobs=1, progress=True))
     say(f"1. In order, one thread: {seconds:.1f} s, generating the rows included.")
@@ -81,6 +87,7 @@ def run(n_rows: int) -> None:
     exact = forgotten == operator.sketch(generator.in_order(without=len(gone)), progress=True)
     say(f"   The sketch [bold]{'equals' if exact else 'DIFFERS FROM'}[/] the one that never had them.\n")
     _throughput(say, operator, generator)
+    _clusters(console, sketch, generator)
     if not (identical and exact):
         raise SystemExit(1)
 
@@ -95,6 +102,56 @@ def _throughput(say: Callable[[str], None], operator: skl.FourierFeatures, gener
     say("4. Throughput on one thread, the same rows and frequencies:")
     say(f"   sketchlearn {len(rows) / own:12,.0f} rows/s, [bold]{numpy / own:.1f} times[/] as fast")
     say(f"   NumPy       {len(rows) / numpy:12,.0f} rows/s (float32 product, cos, sin, sum)")
+
+
+def _clusters(console: Console, sketch: skl.Sketch, generator: Generator) -> None:
+    say = console.print
+    size = sketch.sums.nbytes
+    say(f"\n5. The {K} clusters, learned from the {size:,} bytes of the sketch alone:")
+    learned, seconds = _timed(lambda: skl.SketchKMeans(K, random_state=0).fit_sketch(sketch))
+    some = generator.block(1)[:AFFORDABLE]
+    peer, peer_seconds = _timed(lambda: KMeans(K, n_init=10, random_state=0).fit(some))
+    fresh = generator.block(2)
+    own, other = -learned.score(fresh), -float(peer.score(fresh))
+    say(f"   sketchlearn, {sketch.count:,} rows through their sketch: {seconds:.2f} s")
+    say(f"   KMeans(n_init=10), {len(some):,} of the rows:        {peer_seconds:.2f} s")
+    say(f"   Squared error on other rows, relative to KMeans: [bold]{own / other:.4f}[/]")
+    table = Table("cluster", "share", "error", "KMeans: share", "error", box=None, pad_edge=False)
+    shares = np.bincount(peer.labels_, minlength=K) / len(some)
+    say("   Shares, and distances from the true centers:")
+    for i, center in enumerate(generator.centers):
+        cells = [str(i + 1)]
+        for centers, weights in ((learned.cluster_centers_, learned.weights_), (peer.cluster_centers_, shares)):
+            away = np.linalg.norm(centers - center, axis=1)
+            nearest = int(np.argmin(away))
+            cells += [f"{weights[nearest]:.4f}", f"{away[nearest]:.4f}"]
+        table.add_row(*cells)
+    console.print(table)
+    _picture(say, some, learned.cluster_centers_, peer.cluster_centers_)
+
+
+def _picture(say: Callable[[str], None], rows: Rows, learned: NDArray[np.float64], peer: NDArray[np.float64]) -> None:
+    try:
+        import matplotlib
+    except ImportError:
+        say("   (no picture: it needs matplotlib, pip install 'sketchlearn[plot]')")
+        return
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    middle = learned.mean(axis=0)
+    axes = np.linalg.svd(learned - middle, full_matrices=False)[2][:2].T
+    figure, ax = pyplot.subplots(figsize=(7, 6))
+    few, others, own = (((points - middle) @ axes).T for points in (rows[:20_000], peer, learned))
+    ax.scatter(few[0], few[1], s=1, color="0.7", label="some of the rows")
+    ax.scatter(others[0], others[1], s=160, facecolors="none", edgecolors="tab:orange", label="KMeans on 100,000 rows")
+    ax.scatter(own[0], own[1], s=40, marker="x", color="tab:blue", label="from the sketch of all rows")
+    ax.set(xlabel="first direction of the centers", ylabel="second direction", title="Ten clusters in ten dimensions")
+    ax.legend(loc="best", markerscale=1)
+    figure.tight_layout()
+    figure.savefig(PICTURE, dpi=120)
+    pyplot.close(figure)
+    say(f"   Picture: {PICTURE}")
 
 
 def _numpy_sums(rows: Rows, frequencies: Rows) -> NDArray[np.float64]:

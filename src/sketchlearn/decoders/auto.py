@@ -12,6 +12,7 @@ from sketchlearn.decoders.problem import Problem
 from sketchlearn.models import DiagonalGaussian, Mixture
 
 RUNS = 4  # where the sketch does not determine even two components per cluster
+CLEANINGS = 2  # times that a one-bit or modulo sketch is freed of its wave's harmonics, as far as they are known
 NEGLIGIBLE = 1e-6
 
 
@@ -21,8 +22,12 @@ def fit_density(
     """A mixture in the units of the data, and the best outcome.
 
     A small sketch determines few components, and a search may end in one of many solutions of about the same cost:
-    their average is a better density than any of them.
+    their average is a better density than any of them. Harmonics of the wave, other than the first, are subtracted as
+    a first fit predicts them.
     """
+    given = problem
+    for _ in range(CLEANINGS if problem.target.harmonics else 0):
+        problem = given.without_harmonics(decode(decoder, problem, rng, progress=progress).mixture)
     runs = RUNS if problem.n_atoms < 1.5 * problem.n_components else 1
     outcomes: list[Outcome] = []
     for _ in range(runs):

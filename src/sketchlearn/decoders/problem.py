@@ -15,6 +15,7 @@ from sketchlearn.models.frequency_set import Double, Single
 
 REACH = 4.0  # of the box, in standard deviations: with 3, one draw in three of many-cluster problems lost a cluster
 WINDOW = 0.25  # exponent of the frequencies' weights
+LEFT = 0.01  # of a harmonic's power, after it was subtracted
 BUDGET = 0.85  # parameters per complex number of the sketch
 MOST_ATOMS = 3
 NARROWEST = 0.05  # variance of a component, of that of a cluster: the frequencies do not resolve less
@@ -38,10 +39,12 @@ class Problem:
         unit = np.sqrt(reading.within)
         mean, spread = reading.mean / unit, np.sqrt(reading.variances) / unit
         target = _moved(target.measured_in(unit), mean)
-        u = target.frequencies.lengths.astype(np.float64)
-        disturbance = _disturbance(target, spread, n_components)
-        trust = np.sqrt(target.noise / (target.noise + disturbance))
-        return cls(target.weighted((u * np.exp(1 - u)) ** WINDOW * trust), target, n_components, spread, mean)
+        return cls(_weighted(target, spread, n_components), target, n_components, spread, mean)
+
+    def without_harmonics(self, mixture: Mixture) -> Problem:
+        """The same problem, less what the wave's harmonics of a fitted mixture add to the sketch."""
+        plain = self.plain.without_harmonics(mixture)
+        return replace(self, target=_weighted(plain, self.spread, self.n_components), plain=plain)
 
     @property
     def n_atoms(self) -> int:
@@ -60,7 +63,8 @@ class Problem:
 
     @cached_property
     def box(self) -> Box:
-        return Box(-REACH * self.spread, REACH * self.spread, NARROWEST)
+        reach = REACH * self.spread * (1 if np.all(self.target.declared > 0) else 2)  # a spread that was only guessed
+        return Box(-reach, reach, NARROWEST)
 
     @cached_property
     def start(self) -> Mixture:
@@ -115,10 +119,17 @@ def _moved(target: Target, mean: Double) -> Target:
     """The same target for y - mean."""
     phase = (target.frequencies.omega.astype(np.float64) @ mean).astype(np.float64)
     if target.imaginary:
-        return replace(target, values=target.values * np.exp(-1j * phase))
+        return replace(target, values=target.values * np.exp(-1j * phase), dither=target.dither + phase)
     assert target.frequencies.shift is not None
     frequencies = FrequencySet(target.frequencies.omega, target.frequencies.shift + phase)
-    return replace(target, frequencies=frequencies)
+    return replace(target, frequencies=frequencies, dither=target.dither + phase)
+
+
+def _weighted(target: Target, spread: Double, n_components: int) -> Target:
+    """Frequencies count where clusters are resolved, |omega|^2 s^2 near 1, and where harmonics disturb little."""
+    u = target.frequencies.lengths.astype(np.float64)
+    trust = np.sqrt(target.noise / (target.noise + _disturbance(target, spread, n_components)))
+    return target.weighted((u * np.exp(1 - u)) ** WINDOW * trust)
 
 
 def _disturbance(target: Target, spread: Double, n_components: int) -> Double:
@@ -130,7 +141,7 @@ def _disturbance(target: Target, spread: Double, n_components: int) -> Double:
     squares, lengths = target.frequencies.squares.astype(np.float64), target.frequencies.lengths.astype(np.float64)
     cloud, share = squares @ spread**2, 1 / n_components
     total = np.zeros(len(target))
-    for order, power in target.harmonics:
+    for order, ratio in target.harmonics:
         seen = (1 - share) * np.exp(-order * order * cloud) + share * np.exp(-order * order * lengths)
-        total += power * (seen + target.noise)
+        total += abs(ratio) ** 2 * (seen * (LEFT if target.cleaned else 1) + target.noise)
     return total

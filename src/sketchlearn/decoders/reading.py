@@ -27,7 +27,11 @@ class Reading:
 
 def read(target: Target, n_components: int) -> Reading:
     """Reads location, spread and cluster width off the target."""
-    mean, variances = _spread(target)
+    if target.one_scale and np.all(target.declared > 0) and (target.harmonics or not target.imaginary):
+        # half the numbers, or disturbed ones, tell less than the sample that the operator was designed on
+        mean, variances = np.zeros(target.n_features), target.declared**2
+    else:
+        mean, variances = _spread(target)
     variances = np.maximum(variances, target.declared**2)
     if not target.one_scale:
         return Reading(mean, variances, _within(target, variances, n_components))
@@ -59,16 +63,21 @@ def _decay(target: Target) -> Double:
     squares = target.frequencies.squares.astype(np.float64)
     guesses = np.geomspace(1e-3, 1e3, 80)
     variances = np.empty(target.n_features)
+    alone = np.count_nonzero(squares, axis=1) == 1
+    if not np.all(alone):
+        total = squares.sum(axis=1)
+        slow = np.argsort(total)[: max(4 * target.n_features, len(target) // 20)]
+        return np.full(target.n_features, _best_decay(total[slow], power[slow], guesses))
     for column in range(target.n_features):
         seen = squares[:, column] > 0
-        if target.n_features > 1 and np.any(np.count_nonzero(squares[seen], axis=1) > 1):
-            total = squares.sum(axis=1)
-            slow = np.argsort(total)[: max(4 * target.n_features, len(target) // 20)]
-            misfit = [np.sum((power[slow] - np.exp(-total[slow] * v)) ** 2) for v in guesses]
-            return np.full(target.n_features, guesses[int(np.argmin(misfit))])
-        misfit = [np.sum((power[seen] - np.exp(-squares[seen, column] * v)) ** 2) for v in guesses]
-        variances[column] = guesses[int(np.argmin(misfit))]
+        variances[column] = _best_decay(squares[seen, column], power[seen], guesses)
     return variances
+
+
+def _best_decay(squares: Double, power: Double, guesses: Double) -> float:
+    """The guess v for which exp(-squares v) is nearest to the powers."""
+    misfit = np.sum((power - np.exp(-np.outer(guesses, squares))) ** 2, axis=1)
+    return float(guesses[int(np.argmin(misfit))])
 
 
 def _within(target: Target, variances: Double, n_components: int) -> float:
@@ -81,7 +90,9 @@ def _within(target: Target, variances: Double, n_components: int) -> float:
     if n_components == 1 or not np.any(clear):
         return float(variances.mean())
     # a designed sketch has its frequencies where clusters are resolved: |omega|^2 s^2 near 1
-    low, high = np.quantile(lengths, [0.95, 0.05 if np.quantile(decay, 0.05) > 1 else np.mean(~clear) + 0.05])
+    low, high = np.quantile(
+        lengths, [0.95, 0.05 if np.quantile(decay, 0.05) > 1 else min(np.mean(~clear) + 0.05, 0.95)]
+    )
     guesses = np.geomspace(0.5 / low, min(1 / high, variances.mean()), 60)
     best = (np.inf, guesses[0])
     for s in guesses:

@@ -12,7 +12,7 @@ from sketchlearn.models.frequency_set import Double, Single
 
 SAMPLES, SAMPLES_PER_CLUSTER = 20_000, 200
 STARTS = 3
-START_SAMPLES, START_SAMPLES_PER_CLUSTER = 4_000, 80  # runs are compared on fewer samples
+START_SAMPLES, START_SAMPLES_PER_CLUSTER = 2_000, 80  # runs are compared on fewer samples
 ITERATIONS = 100
 
 
@@ -110,7 +110,7 @@ def breathe(rows: Single, centers: Single, cost: float) -> Single:
     (Fritzke, "The breathing k-means algorithm", arXiv 2006.15666.)
     """
     k = len(centers)
-    breath = min(5, k // 2)
+    breath = min(5, 1 + k // 20, k // 2)
     while breath > 0:
         labels, score = _nearest(rows, centers)
         errors = np.bincount(labels, np.maximum(score + np.sum(rows * rows, axis=1), 0), minlength=k)

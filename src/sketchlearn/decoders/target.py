@@ -30,7 +30,9 @@ class Target:
     unit: Double
     declared: Double  # least spread of each coordinate, in the unit, if the law declares one
     one_scale: bool  # the unit is the scale of the law
-    harmonics: tuple[tuple[int, float], ...]  # order, and power relative to the first, of those that disturb the values
+    dither: Double  # shifts of the phases, in radians
+    harmonics: tuple[tuple[int, complex], ...]  # order k and F_k / F_1 of those that disturb the values
+    cleaned: bool = False  # the harmonics of a fitted mixture are subtracted
 
     @classmethod
     def of(cls, sketch: Sketch) -> Target:
@@ -49,11 +51,12 @@ class Target:
             values=values,
             weights=operator.feature_weights**2,
             imaginary=float(operator.wave.complex),
-            noise=1 / float(sketch.count),
+            noise=operator.n_groups / float(sketch.count),
             origin=operator.origin,
             unit=unit,
             declared=operator.law.spreads(operator.n_features) / unit,
             one_scale=widths is not None,
+            dither=operator.dither,
             harmonics=operator.wave.harmonics(),
         )
 
@@ -78,12 +81,24 @@ class Target:
         """Some of the values."""
         shift = self.frequencies.shift
         frequencies = FrequencySet(self.frequencies.omega[which], None if shift is None else shift[which])
-        return replace(self, frequencies=frequencies, values=self.values[which], weights=self.weights[which])
+        values, weights, dither = self.values[which], self.weights[which], self.dither[which]
+        return replace(self, frequencies=frequencies, values=values, weights=weights, dither=dither)
 
     def measured_in(self, factor: float | Double) -> Target:
         """The same in units `factor` times as large."""
         frequencies = FrequencySet(self.frequencies.omega * np.asarray(factor, np.float32), self.frequencies.shift)
         return replace(self, frequencies=frequencies, unit=self.unit * factor, declared=self.declared / factor)
+
+    def without_harmonics(self, mixture: Mixture) -> Target:
+        """The values less what the wave's harmonics would add to them, were the records drawn from the mixture."""
+        values = self.values.copy()
+        for order, ratio in self.harmonics:
+            turned = mixture.characteristic(FrequencySet(order * self.frequencies.omega))
+            if self.imaginary:
+                values -= ratio * np.exp(1j * (order - 1) * self.dither) * turned
+            else:
+                values -= (ratio * np.exp(1j * order * self.dither) * turned).real
+        return replace(self, values=values, cleaned=True)
 
     @cached_property
     def parts(self) -> tuple[Single, Single]:

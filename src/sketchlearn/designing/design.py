@@ -74,12 +74,12 @@ def design(
     if bounds is not None:
         low, high = _checked_bounds(bounds)
         center, d = (low + high) / 2, len(low)
-        m = _size(k, d, task, wave) if n_frequencies is None else n_frequencies
+        m = _size(k, d, task, wave) if n_frequencies is None else whole("n_frequencies", n_frequencies)
         law: Law = _law_of_bounds((high - low) / 2, k)
     else:
         rows = _checked_sample(sample)
         d = rows.shape[1]
-        m = _size(k, d, task, wave) if n_frequencies is None else n_frequencies
+        m = _size(k, d, task, wave) if n_frequencies is None else whole("n_frequencies", n_frequencies)
         summary = summarize(_without_tails(rows) if task == "stable" else rows, k, seed)
         center = summary.mean
         law = _law(summary, k, m, task, wave) if representative else _law_of_stream(summary)

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 Double = NDArray[np.float64]
 
 MOST_ROWS = 5000
-NARROWEST = 1e-3  # a column's spread, as part of the typical one: constant columns have none of their own
+ROUNDING = 1e-12
 EVEN = 4.0  # columns whose spreads differ by less than this factor, up or down, are measured in one unit
 
 
@@ -33,7 +33,7 @@ def summarize(sample: Double, n_clusters: int, seed: int) -> Summary:
     """Runs k-means on the sample and measures its clusters, robustly."""
     mean = sample.mean(axis=0)
     rows = sample - mean
-    spread = _floored(rows.std(axis=0))
+    spread = _floored(rows.std(axis=0), mean)
     typical = np.exp(np.mean(np.log(spread)))
     units = spread / np.clip(spread / typical, 1 / EVEN, EVEN) / typical
     k = min(n_clusters, len(np.unique(rows, axis=0)))
@@ -47,7 +47,7 @@ def summarize(sample: Double, n_clusters: int, seed: int) -> Summary:
     least = everything / (1 + 25 * k ** (2 / d)) if everything > 0 else float(d)
     cost = max(_typical(squared, d), least)
     own = [max(_typical(squared[fit.labels_ == c], d), least) for c in range(k) if np.sum(fit.labels_ == c) >= 2 * d]
-    within = _floored(np.sqrt(np.mean(left**2, axis=0)))
+    within = _floored(np.sqrt(np.mean(left**2, axis=0)), mean)
     return Summary(mean, spread, units, cost, np.array(own or [cost]), within)
 
 
@@ -56,9 +56,9 @@ def _typical(squared: Double, d: int) -> float:
     return float(np.median(squared) / (1 - 2 / (9 * d)) ** 3)
 
 
-def _floored(spread: Double) -> Double:
-    """Spreads where columns that (nearly) never change get a typical one."""
-    alive = spread > NARROWEST * spread.max() * 1e-3
+def _floored(spread: Double, mean: Double) -> Double:
+    """Spreads where columns that never change, up to rounding, get a typical one."""
+    alive = spread > ROUNDING * np.abs(mean)
     if not np.any(alive):
         return np.ones_like(spread)
     return np.where(alive, spread, np.exp(np.mean(np.log(spread[alive]))))

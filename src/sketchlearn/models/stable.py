@@ -59,5 +59,6 @@ def one_sided(alpha: float, u: Double, v: Double) -> Double:
     if a >= 1:
         return np.ones_like(u)
     theta, e = np.pi * np.clip(u, 1e-12, 1 - 1e-12), -np.log(np.clip(v, 1e-300, 1 - 1e-16))
-    shape = np.sin(a * theta) ** (a / (1 - a)) * np.sin((1 - a) * theta) / np.sin(theta) ** (1 / (1 - a))
-    return np.asarray((shape / e) ** ((1 - a) / a))
+    # Kanter's product, to the power (1 - a) / a, in logarithms: near a = 1 its factors overflow
+    logs = np.log(np.sin(a * theta)) - np.log(np.sin(theta)) / a + (1 - a) / a * np.log(np.sin((1 - a) * theta) / e)
+    return np.asarray(np.exp(np.clip(logs, -600, 600)))

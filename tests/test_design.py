@@ -1,0 +1,135 @@
+"""Design: scale, units and size follow the data, whatever their units and offset; bounds alone will do."""
+
+import numpy as np
+import pytest
+
+import sketchlearn as skl
+from sketchlearn.designing import byrne_scale, keriven_scale
+from sketchlearn.frequencies import AdaptedRadius, Gaussian, LogUniform, Mixture, Probed
+from sketchlearn.operators import FourierFeatures
+
+
+def clusters(n=4000, k=5, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    centers = rng.normal(size=(k, d)) * 8
+    return centers[rng.integers(0, k, n)] + rng.normal(size=(n, d))
+
+
+def test_scale_is_that_of_clusters():
+    operator = skl.design(clusters(), n_components=5)
+    widths = operator.law.widths(4)
+    assert operator.n_frequencies == 10 * 5 * 4
+    np.testing.assert_allclose(widths, 2.0, rtol=0.15)  # sqrt(d) times the deviation of a cluster
+
+
+def test_units_of_the_data_do_not_matter():
+    rows = clusters()
+    for factor, offset in ((1e3, 0.0), (1e-3, 5.0)):
+        other = skl.design(rows * factor + offset, n_components=5)
+        own = skl.design(rows, n_components=5)
+        np.testing.assert_allclose(other.law.widths(4), own.law.widths(4) * factor, rtol=1e-6)
+        np.testing.assert_allclose(other.center, np.array(own.center) * factor + offset, rtol=1e-4, atol=1e-4 * factor)
+
+
+def test_columns_of_other_units_are_seen():
+    rows = clusters() * [1, 1, 1000, 1e-3]
+    omega = skl.design(rows, n_components=5).frequencies
+    phases = np.std((rows - rows.mean(axis=0)) * np.sqrt(np.mean(omega[:, 20:] ** 2, axis=1)), axis=0)
+    assert phases.max() / phases.min() < 50
+
+
+def test_smaller_sketches_are_coarser():
+    scales = [skl.design(clusters(), n_components=5, n_frequencies=m).law.widths(4)[0] for m in (400, 200, 40)]
+    assert scales[0] == scales[1] < scales[2]
+
+
+@pytest.mark.parametrize(("task", "size"), [("kmeans", 200), ("mixture", 450), ("mixture-full", 750), ("stable", 500)])
+def test_size_follows_the_parameters(task, size):
+    assert skl.design(clusters(), n_components=5, task=task).n_frequencies == size
+
+
+@pytest.mark.parametrize(("wave", "size"), [("square", 250), ("cosine", 400), ("exponential", 200)])
+def test_waves_with_dither_get_more_frequencies(wave, size):
+    assert skl.design(clusters(), n_components=5, wave=wave).n_frequencies == size
+
+
+def test_thousands_of_columns_get_fewer_frequencies():
+    operator = skl.design(np.random.default_rng(0).normal(size=(50, 3000)), n_components=2)
+    assert operator.n_frequencies == 2 * 2 * 3000
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"sample": clusters()}, {"sample": clusters(), "representative": False}, {"bounds": (-20.0, [20.0] * 4)},
+     {"sample": clusters(), "task": "mixture"}],
+)  # fmt: skip
+def test_operator_survives_json(options):
+    operator = skl.design(n_components=5, **options)
+    assert FourierFeatures.from_json(operator.to_json()) == operator
+
+
+def test_streams_and_bounds_get_many_scales():
+    assert isinstance(skl.design(clusters(), n_components=5, representative=False).law.law, LogUniform)
+    law = skl.design(bounds=([-1, -10], [1, 10]), n_components=5).law
+    assert law.widths(2) is None
+    assert law.units == (1.0, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "either a sample of rows or bounds"),
+        ({"sample": [[1.0]], "bounds": (0, 1)}, "either a sample of rows or bounds"),
+        ({"sample": [1.0, 2.0]}, "table of rows"),
+        ({"sample": np.zeros((0, 3))}, "at least one row"),
+        ({"sample": [[np.nan]]}, "missing or infinite"),
+        ({"bounds": (1, 0)}, "lowest below the highest"),
+        ({"bounds": ([0, 0], [1, 1, 1])}, "lowest and the highest"),
+        ({"sample": [[1.0]], "task": "trees"}, "task must be one of"),
+        ({"sample": [[1.0]], "wave": "round"}, "wave must be one of"),
+        ({"sample": [[1.0]], "n_frequencies": 0}, "n_frequencies"),
+    ],
+)
+def test_bad_input_is_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        skl.design(n_components=2, **options)
+
+
+def test_published_scales_are_of_the_right_size():
+    rows = clusters(d=10, k=10)
+    own = skl.design(rows, n_components=10).law.widths(10)[0]
+    for estimate in (keriven_scale(rows), byrne_scale(rows, 10)):
+        assert 0.2 < estimate / own < 10
+
+
+def test_probes_lie_along_the_axes():
+    law = Probed(Gaussian(1.0), units=(1.0, 2.0), spread=(3.0, 5.0), probes=(0.5, 1.0))
+    operator = FourierFeatures(2, 10, law=law, seed=0)
+    expected = np.array([[0.5 / 3, 0, 1 / 3, 0], [0, 0.1, 0, 0.2]])
+    np.testing.assert_allclose(operator.frequencies[:, :4], expected, rtol=1e-6)
+    assert np.all(operator.frequencies[:, 4:] != 0)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Probed(Gaussian(1.0), units=(1.0,), spread=(1.0, 2.0)), "1 units but 2 spreads"),
+        (lambda: Probed(Gaussian(1.0), units=(), spread=()), "units must be a list"),
+        (lambda: Probed(Gaussian(1.0), units=(-1.0,), spread=(1.0,)), "each of the units"),
+        (lambda: Probed("x", units=(1.0,), spread=(1.0,)), "isotropic law"),
+        (lambda: Mixture((Probed(Gaussian(1.0), units=(1.0,), spread=(1.0,)),)), "cannot be part of a mixture"),
+        (lambda: FourierFeatures(3, 9, law=Probed(Gaussian(1.0), units=(1.0,), spread=(1.0,))).frequencies,
+         "1 columns"),
+        (lambda: FourierFeatures(8, 9, law=Probed(Gaussian(1.0), units=(1.0,) * 8, spread=(1.0,) * 8), structured=True),
+         "isotropic"),
+        (lambda: LogUniform(2.0, 1.0), "smallest must be below"),
+    ],
+)  # fmt: skip
+def test_laws_refuse_by_name(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_widths_of_mixed_scales_are_in_the_middle():
+    law = Mixture((AdaptedRadius(1.0), AdaptedRadius(4.0)), shares=(1, 1))
+    np.testing.assert_allclose(law.widths(3), 2.0)

@@ -1,0 +1,137 @@
+"""Models: their sketch is that of their samples, gradients are derivatives, and the kernels agree on the waves."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import sketchlearn as skl
+from sketchlearn import kernel
+from sketchlearn._native import damped_waves
+from sketchlearn.decoders import Target
+from sketchlearn.decoders.objective import cost_and_gradient
+from sketchlearn.models import (
+    DiagonalGaussian,
+    Dirac,
+    FrequencySet,
+    FullGaussian,
+    KnownGaussian,
+    Mixture,
+    SphericalGaussian,
+    SymmetricStable,
+    TiedDiagonalGaussian,
+    TiedGaussian,
+)
+
+D, K = 3, 3
+COVARIANCE = np.array([[1.0, 0.3, 0.0], [0.3, 0.8, -0.2], [0.0, -0.2, 1.5]])
+MODELS = [
+    Dirac(),
+    SphericalGaussian(),
+    DiagonalGaussian(),
+    FullGaussian(),
+    TiedGaussian(),
+    TiedDiagonalGaussian(),
+    KnownGaussian(COVARIANCE),
+    SymmetricStable(),
+]
+every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+
+
+def mixture_of(model):
+    rng = np.random.default_rng(1)
+    covariances = np.stack([COVARIANCE * (1 + i) for i in range(K)])
+    return Mixture(model, np.array([0.5, 0.3, 0.2]), rng.normal(size=(K, D)), model.shapes_of(covariances))
+
+
+def operator_of(wave, scale=2.0, m=80):
+    return skl.FourierFeatures(D, m, law=skl.frequencies.Gaussian(scale), wave=wave, center=[0.5] * D, seed=1)
+
+
+@every_model
+@pytest.mark.parametrize("wave", ["exponential", "cosine"])
+def test_sketch_is_the_mean_sketch_of_samples(model, wave):
+    mixture, operator, n = mixture_of(model), operator_of(wave), 40_000
+    rows, labels = mixture.sample(n, np.random.default_rng(2))
+    assert np.all(np.bincount(labels, minlength=K) > 0)
+    away = np.abs(mixture.sketch(operator) - operator.sketch(rows).mean)
+    assert np.max(away) < 5 / np.sqrt(n)  # five deviations, for each of 80 values
+
+
+@pytest.mark.parametrize(("wave", "bound"), [("square", 0.05), ("triangle", 0.01), ("sawtooth", 0.12)])
+def test_first_harmonic_carries_the_sketch(wave, bound):
+    """Frequencies so high that harmonics vanish: a narrow mixture seen at a small scale would show them."""
+    mixture, operator = mixture_of(FullGaussian()), operator_of(wave, scale=0.9, m=400)
+    rows, _ = mixture.sample(100_000, np.random.default_rng(2))
+    away = np.abs(mixture.sketch(operator) - operator.sketch(rows).mean)
+    assert np.sqrt(np.mean(away**2)) < bound
+
+
+@every_model
+@pytest.mark.parametrize("wave", ["exponential", "cosine", "square"])
+def test_gradients_are_derivatives(model, wave):
+    mixture, operator = mixture_of(model), operator_of(wave)
+    rows = np.random.default_rng(3).normal(size=(500, D))
+    target = Target.of(operator.sketch(rows))
+    _, *gradients = cost_and_gradient(target, mixture)
+    for name, gradient in zip(("weights", "locations", "shapes"), gradients, strict=True):
+        values = getattr(mixture, name)
+        numeric = np.zeros(values.size)
+        for i in range(values.size):
+            costs = []
+            for step in (1e-2, -1e-2):
+                moved = values.copy().ravel()
+                moved[i] += step
+                costs.append(cost_and_gradient(target, replace(mixture, **{name: moved.reshape(values.shape)}))[0])
+            numeric[i] = (costs[0] - costs[1]) / 2e-2
+        np.testing.assert_allclose(np.ravel(gradient), numeric, atol=3e-5 + 3e-3 * np.max(np.abs(numeric), initial=0))
+
+
+@every_model
+def test_covariances_are_kept_by_shapes(model):
+    if isinstance(model, Dirac):
+        return
+    mixture = mixture_of(model)
+    again = model.covariances(model.shapes_of(mixture.covariances()), D)
+    np.testing.assert_allclose(np.broadcast_to(again, (K, D, D)), mixture.covariances(), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", kernel.available())
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (5, 64), (2, 1001)])
+def test_waves_equal_their_definition(name, shape):
+    rng = np.random.default_rng(4)
+    phases = rng.normal(scale=5, size=shape).astype(np.float32)
+    shared = rng.uniform(0, 100, (1, shape[1])).astype(np.float32)
+    for exponents in (None, shared, rng.uniform(0, 5, shape).astype(np.float32)):
+        cosines, sines = np.empty_like(phases), np.empty_like(phases)
+        damped_waves(name, phases, exponents, 2, cosines, sines)
+        size = 1.0 if exponents is None else np.exp(-exponents.astype(np.float64))
+        angle = 2 * np.pi * phases.astype(np.float64)
+        assert np.max(np.abs(cosines - size * np.cos(angle))) < 2**-20
+        assert np.max(np.abs(sines - size * np.sin(angle))) < 2**-20
+
+
+def test_waves_are_the_same_in_every_kernel_and_on_any_number_of_threads():
+    rng = np.random.default_rng(5)
+    phases, exponents = rng.normal(size=(40, 4000)).astype(np.float32), rng.uniform(0, 9, (40, 4000)).astype(np.float32)
+    results = []
+    for name in kernel.available():
+        for threads in (1, 2, 3):
+            parts = np.empty_like(phases), np.empty_like(phases)
+            damped_waves(name, phases, exponents, threads, *parts)
+            results.append(parts)
+    assert all(np.array_equal(parts, results[0]) for parts in results)
+
+
+@pytest.mark.parametrize("wrong", [(3, 6), (2, 7), (2, 5)])
+def test_waves_refuse_other_shapes(wrong):
+    phases, out = np.zeros((3, 7), np.float32), np.zeros((3, 7), np.float32)
+    with pytest.raises(ValueError, match="shapes do not fit"):
+        damped_waves(kernel.active, phases, np.zeros(wrong, np.float32), 1, out, out.copy())
+
+
+def test_shift_turns_the_phase():
+    frequencies = FrequencySet(np.zeros((1, 2)), shift=np.array([np.pi / 2]))
+    cosines, sines = frequencies.waves(np.zeros((1, 2)))
+    assert abs(cosines[0, 0]) < 1e-6
+    assert abs(sines[0, 0] - 1) < 1e-6
