@@ -65,9 +65,8 @@ def run(n_rows: int) -> None:
     generator = Generator(n_rows)
     operator = skl.design(generator.block(0)[:5000], n_components=K, n_frequencies=M, seed=7)
     say(f"[bold]{n_rows:,} rows[/] of {D} columns, in blocks of {BLOCK:,}: never in memory at once.")
-    say(
-        f"Each row becomes {M} random Fourier features, chosen by a look at 5000 rows; their exact sum is the sketch.\n"
-    )
+    say(f"Each row becomes {M} random Fourier features, designed on 5000 rows;")
+    say("their exact sum is the sketch.\n")
 
     sketch, seconds = _timed(lambda: operator.sketch(generator.in_order(), n_jobs=1, progress=True))
     say(f"1. In order, one thread: {seconds:.1f} s, generating the rows included.")
