@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 
 import sketchlearn as skl
 from sketchlearn.decoders.amp import ClAmp
-from sketchlearn.decoders.auto import fit_density
+from sketchlearn.decoders.auto import cleaned, fit_density
 from sketchlearn.decoders.genetic import Genetic
 from sketchlearn.decoders.loop import decode
 from sketchlearn.decoders.problem import Problem
@@ -46,6 +46,7 @@ def separated(wave, m=10 * K * D):
 @pytest.mark.parametrize("name", DECODERS)
 def test_finds_separated_clusters(name, wave):
     problem = separated(wave, 10 * K * D if wave == "exponential" else 20 * K * D)
+    problem = cleaned(problem, DECODERS[name], np.random.default_rng(0))
     density, _ = fit_density(problem, DECODERS[name], np.random.default_rng(0))
     found, shares = centroids(density, K, np.random.default_rng(0))
     distances = cdist(MEANS, found)

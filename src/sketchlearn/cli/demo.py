@@ -40,6 +40,11 @@ class Generator:
         noise: Rows = rng.standard_normal((n, D), dtype=np.float32)
         return noise + self.centers[rng.integers(0, K, n)]
 
+    def fresh(self) -> Rows:
+        """Rows of the same kind that are not part of the stream."""
+        rng = np.random.default_rng(3)
+        return rng.standard_normal((BLOCK, D), dtype=np.float32) + self.centers[rng.integers(0, K, BLOCK)]
+
     def in_order(self, without: int = 0) -> Iterator[Rows]:
         """All blocks, one of them without its first rows."""
         for i in range(self.n_blocks):
@@ -108,9 +113,9 @@ def _clusters(console: Console, sketch: skl.Sketch, generator: Generator) -> Non
     size = sketch.sums.nbytes
     say(f"\n5. The {K} clusters, learned from the {size:,} bytes of the sketch alone:")
     learned, seconds = _timed(lambda: skl.SketchKMeans(K, random_state=0).fit_sketch(sketch))
-    some = generator.block(1)[:AFFORDABLE]
+    some = generator.block(0)[:AFFORDABLE]
     peer, peer_seconds = _timed(lambda: KMeans(K, n_init=10, random_state=0).fit(some))
-    fresh = generator.block(2)
+    fresh = generator.fresh()
     own, other = -learned.score(fresh), -float(peer.score(fresh))
     say(f"   sketchlearn, {sketch.count:,} rows through their sketch: {seconds:.2f} s")
     say(f"   KMeans(n_init=10), {len(some):,} of the rows:        {peer_seconds:.2f} s")

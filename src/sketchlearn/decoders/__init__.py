@@ -1,7 +1,7 @@
 """From a sketch to parameters: one algorithm per file, one common loop."""
 
 from sketchlearn.decoders.amp import ClAmp
-from sketchlearn.decoders.auto import fit_density
+from sketchlearn.decoders.auto import cleaned, fit_density
 from sketchlearn.decoders.genetic import Genetic
 from sketchlearn.decoders.loop import Decoder, decode
 from sketchlearn.decoders.ompr import ClOmpr
@@ -46,6 +46,7 @@ __all__ = [
     "Status",
     "Target",
     "centroids",
+    "cleaned",
     "decode",
     "decoder_from",
     "fit_density",

@@ -11,9 +11,17 @@ from sketchlearn.decoders.outcome import Outcome, Status
 from sketchlearn.decoders.problem import Problem
 from sketchlearn.models import DiagonalGaussian, Mixture
 
-RUNS = 4  # where the sketch does not determine even two components per cluster
+RUNS, SMALL_RUNS = 3, 4  # the latter where the sketch does not determine even two components per cluster
 CLEANINGS = 2  # times that a one-bit or modulo sketch is freed of its wave's harmonics, as far as they are known
 NEGLIGIBLE = 1e-6
+
+
+def cleaned(problem: Problem, decoder: Decoder, rng: np.random.Generator, progress: Progress | None = None) -> Problem:
+    """The problem less the harmonics of a one-bit or modulo wave, as a first fit predicts them."""
+    given = problem
+    for _ in range(CLEANINGS if problem.target.harmonics else 0):
+        problem = given.without_harmonics(decode(decoder, problem, rng, progress=progress).mixture)
+    return problem
 
 
 def fit_density(
@@ -21,14 +29,10 @@ def fit_density(
 ) -> tuple[Mixture, Outcome]:
     """A mixture in the units of the data, and the best outcome.
 
-    A small sketch determines few components, and a search may end in one of many solutions of about the same cost:
-    their average is a better density than any of them. Harmonics of the wave, other than the first, are subtracted as
-    a first fit predicts them.
+    Where no mixture explains the sketch, or a small sketch determines few components, a search ends in one of many
+    solutions of about the same cost: their average is a better density than any of them.
     """
-    given = problem
-    for _ in range(CLEANINGS if problem.target.harmonics else 0):
-        problem = given.without_harmonics(decode(decoder, problem, rng, progress=progress).mixture)
-    runs = RUNS if problem.n_atoms < 1.5 * problem.n_components else 1
+    runs = SMALL_RUNS if problem.n_atoms < 1.5 * problem.n_components else RUNS
     outcomes: list[Outcome] = []
     for _ in range(runs):
         outcomes.append(decode(decoder, problem, rng, progress=progress))

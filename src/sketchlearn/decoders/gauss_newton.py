@@ -18,6 +18,8 @@ from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
 
 LONGEST = 1.0  # of a step: a component's width, or a factor e
+RIDGE = 1e-5  # of the covariance, relative to its mean eigenvalue
+TOLERANCE = 1e-6
 STIFF = 10.0  # weight of the sum of weights being one, per square root of a frequency
 
 
@@ -37,12 +39,13 @@ class Whitening:
 
     @classmethod
     def independent(cls, target: Target) -> Whitening:
-        """Each value by its own deviation, sqrt((1 - |z|^2) / n)."""
-        deviation = np.sqrt(target.noise * np.maximum(1 - np.abs(target.values) ** 2, 1e-3))
+        """Each part of a value by its own deviation, about sqrt((1 - |z|^2) / 2n)."""
+        noise = target.noise * (1 + sum(abs(ratio) ** 2 for _, ratio in target.harmonics)) / 2
+        deviation = np.sqrt(noise * np.maximum(1 - np.abs(target.values) ** 2, 1e-3))
         return cls(scales=np.tile(1 / deviation, 2))
 
     @classmethod
-    def of(cls, target: Target, mixture: Mixture, ridge: float = 1e-5) -> Whitening:
+    def of(cls, target: Target, mixture: Mixture) -> Whitening:
         """The whole covariance, from the mixture's characteristic function at sums and differences of frequencies."""
         omega = target.frequencies.omega.astype(np.float64)
         m = len(omega)
@@ -61,12 +64,12 @@ class Whitening:
         sines = 0.5 * (minus.real - plus.real) - np.outer(s, s)
         cross = 0.5 * (plus.imag - minus.imag) - np.outer(c, s)
         total = np.block([[cosines, cross], [cross.T, sines]]) * target.noise
-        total[np.diag_indices_from(total)] += ridge * np.trace(total) / len(total)
+        total[np.diag_indices_from(total)] += RIDGE * np.trace(total) / len(total)
         return cls(factor=np.asarray(np.linalg.cholesky(total), np.float64))
 
 
 def levenberg_marquardt(
-    target: Target, mixture: Mixture, whitening: Whitening, *, iterations: int, tolerance: float = 1e-6
+    target: Target, mixture: Mixture, whitening: Whitening, *, iterations: int
 ) -> tuple[Mixture, float]:
     """The mixture at a local minimum of the whitened squared residual, and that minimum."""
     stiff = STIFF * np.sqrt(len(target))
@@ -94,7 +97,7 @@ def levenberg_marquardt(
         expected = 2 * step @ slope - step @ normal @ step
         gained = (cost - other_cost) / max(expected, 1e-300)
         lam = max(lam * (0.2 if gained > 0.5 else 1 if gained > 0.1 else 2), 1e-8)
-        quiet = quiet + 1 if cost - other_cost < tolerance * cost else 0
+        quiet = quiet + 1 if cost - other_cost < TOLERANCE * cost else 0
         mixture, left, waves, cost = other, other_left, other_waves, other_cost
         if quiet >= 2:
             break

@@ -14,6 +14,7 @@ from sketchlearn.decoders.problem import Problem
 from sketchlearn.models import Mixture
 
 FEW = 20  # clusters
+MOST_STEPS = 100
 PATIENCE = 2  # steps at full size that do not help
 
 Progress = Callable[[str], None]
@@ -42,7 +43,7 @@ class Decoder(ABC):
 
 
 def decode(
-    decoder: Decoder, problem: Problem, rng: np.random.Generator, *, most: int = 100, progress: Progress | None = None
+    decoder: Decoder, problem: Problem, rng: np.random.Generator, *, progress: Progress | None = None
 ) -> Outcome:
     """Steps until the sketch is explained, the decoder has finished, or patience ends; the best state counts."""
     # two BLAS pools of several threads wait for each other: 11 ms instead of 1.6 for one refinement step
@@ -51,7 +52,7 @@ def decode(
         status, failures = Status.REFINED, 0
         # among many clusters, the misfit of the whole would not tell of two that were taken for one
         enough = problem.n_components * (1 if problem.n_components <= FEW else 2)
-        for _ in range(most):
+        for _ in range(MOST_STEPS):
             state = decoder.step(problem, state, rng)
             full = len(state.mixture) >= problem.n_atoms
             if len(state.mixture) > len(best.mixture) or state.cost < 0.999 * best.cost:

@@ -10,20 +10,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from sketchlearn.decoders.auto import fit_density, pooled
+from sketchlearn.decoders.auto import cleaned, fit_density
 from sketchlearn.decoders.gauss_newton import Whitening, levenberg_marquardt
 from sketchlearn.decoders.loop import Decoder, Progress
 from sketchlearn.decoders.merging import merge_components
 from sketchlearn.decoders.outcome import Outcome
 from sketchlearn.decoders.problem import Problem
 from sketchlearn.decoders.reduction import antithetic_sample
+from sketchlearn.decoders.splitting import split
 from sketchlearn.models import Mixture, Model
 
 PASSES = 1.5  # the fit test: squared residual per degree of freedom
 MOST_WHITENED = 1100  # frequencies whose whole covariance is used
 SAMPLES = 20_000
 TAILS = 0.03
-MORE_RUNS = 2  # of the density, averaged, where the fit test fails
 NARROWEST = 1e-3  # variance of a component, as part of the density's narrowest
 
 
@@ -54,14 +54,15 @@ def fit_mixture(
     Where the fit test fails, no such mixture explains the sketch, and matching the sketch more closely would make the
     mixture worse: the best likelihood under the fitted density is returned instead.
     """
+    problem = cleaned(problem, decoder, rng, progress)
     density, outcome = fit_density(problem, decoder, rng, progress)
     k = problem.n_components
+    density = with_components(density, k)
     with threadpool_limits(1):
         merged = merge_components(*_gaussians(density), k)
         best, misfit = _refined(problem, problem.in_own_units(model, *merged))
         if misfit > PASSES:
-            more = [fit_density(problem, decoder, rng, progress)[0] for _ in range(MORE_RUNS)]
-            likely = _likely(pooled([density, *more]), k, covariance_type, rng)
+            likely = _likely(density, k, covariance_type, rng)
             other, other_misfit = _refined(problem, problem.in_own_units(model, *likely))
             if other_misfit < misfit:
                 best, misfit = other, other_misfit
@@ -69,6 +70,13 @@ def fit_mixture(
                 best = problem.in_own_units(model, *likely)
     best = replace(best, weights=best.weights / best.weights.sum())
     return MixtureFit(problem.in_data_units(best), misfit, outcome)
+
+
+def with_components(density: Mixture, k: int) -> Mixture:
+    """The density with at least k components: its heaviest ones are split as often as needed."""
+    while len(density) < k:
+        density = split(density, min(len(density), k - len(density)))
+    return density
 
 
 def _gaussians(density: Mixture) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -85,16 +93,16 @@ def _refined(problem: Problem, start: Mixture) -> tuple[Mixture, float]:
     target = problem.plain
     start = replace(start, weights=np.maximum(start.weights, 1e-3 / len(start)))
     few = target.some(slice(0, max(MOST_WHITENED, 2 * problem.n_parameters(start))))
-    mixture, _ = levenberg_marquardt(few, start, Whitening.independent(few), iterations=40)
+    mixture, cost = levenberg_marquardt(few, start, Whitening.independent(few), iterations=40)
+    if not target.whole:
+        return mixture, cost / max(few.n_numbers - problem.n_parameters(mixture), 1)
     some = target.some(slice(0, MOST_WHITENED)) if len(target) > MOST_WHITENED else target
     try:
         whitening = Whitening.of(some, mixture)
     except np.linalg.LinAlgError:
         return mixture, np.inf
     polished, cost = levenberg_marquardt(some, mixture, whitening, iterations=20)
-    freedom = some.n_numbers - problem.n_parameters(mixture)
-    misfit = cost / max(freedom, 1)
-    return (polished if some is target else mixture), misfit
+    return (polished if some is target else mixture), cost / max(some.n_numbers - problem.n_parameters(mixture), 1)
 
 
 def _likely(

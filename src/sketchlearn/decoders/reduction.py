@@ -11,8 +11,8 @@ from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double, Single
 
 SAMPLES, SAMPLES_PER_CLUSTER = 20_000, 200
-STARTS = 3
-START_SAMPLES, START_SAMPLES_PER_CLUSTER = 2_000, 80  # runs are compared on fewer samples
+STARTS, DEEPEST_BREATH = 6, 5  # where the mixture has more components than clusters; 2 and 1 otherwise
+START_SAMPLES, START_SAMPLES_PER_CLUSTER = 4_000, 80  # runs are compared on fewer samples
 ITERATIONS = 100
 
 
@@ -33,18 +33,19 @@ def centroids(mixture: Mixture, k: int, rng: np.random.Generator) -> tuple[Doubl
 
     Starts are the mixture's own locations, brought to k by k-means, and k-means++ on samples.
     """
+    n_starts, deepest = (STARTS, DEEPEST_BREATH) if len(mixture) > k else (2, 1)
     middle = mixture.weights @ mixture.locations / mixture.weights.sum()
     rows = (antithetic_sample(mixture, max(SAMPLES, SAMPLES_PER_CLUSTER * k), rng) - middle).astype(np.float32)
     few = rows[: max(START_SAMPLES, START_SAMPLES_PER_CLUSTER * k)]
     points = (mixture.locations - middle).astype(np.float32)
     shares = mixture.weights.astype(np.float32)
-    own = [lloyd(points, plus_plus(points, shares, k, rng), shares) for _ in range(STARTS)] if len(points) > k else []
+    own = [lloyd(points, plus_plus(points, shares, k, rng), shares) for _ in range(n_starts)] if len(points) > k else []
     starts = [min(own, key=lambda run: run[1])[0]] if own else [points[:k]]
     if len(starts[0]) < k:
         starts[0] = np.concatenate([starts[0], few[: k - len(starts[0])]])
-    starts += [plus_plus(few, np.ones(len(few), np.float32), k, rng) for _ in range(STARTS)]
+    starts += [plus_plus(few, np.ones(len(few), np.float32), k, rng) for _ in range(n_starts)]
     best, cost = min((lloyd(few, start) for start in starts), key=lambda run: run[1])
-    best, _ = lloyd(rows, breathe(few, best, cost))
+    best, _ = lloyd(rows, breathe(few, best, cost, deepest))
     counts = np.bincount(_nearest(rows, best)[0], minlength=k)
     return best.astype(np.float64) + middle, counts / counts.sum()
 
@@ -104,13 +105,13 @@ def lloyd(rows: Single, centers: Single, weights: Single | None = None) -> tuple
     return centers, float(weights @ _nearest(rows, centers)[1])
 
 
-def breathe(rows: Single, centers: Single, cost: float) -> Single:
+def breathe(rows: Single, centers: Single, cost: float, deepest: int = DEEPEST_BREATH) -> Single:
     """Centers after exchanges: some are added where clusters are costly, then those that are missed least are removed.
 
     (Fritzke, "The breathing k-means algorithm", arXiv 2006.15666.)
     """
     k = len(centers)
-    breath = min(5, 1 + k // 20, k // 2)
+    breath = min(deepest, k // 2)
     while breath > 0:
         labels, score = _nearest(rows, centers)
         errors = np.bincount(labels, np.maximum(score + np.sum(rows * rows, axis=1), 0), minlength=k)

@@ -49,6 +49,7 @@ def refine(
         low = np.concatenate([low, np.tile(model.lower(d, box.least_variance), rows)])
         high = np.concatenate([high, np.tile(model.upper(d), rows)])
     start = np.clip(start, low, high)
+    space = np.empty((4, K, len(target)), np.float32)
     scale = 10 / target.noise  # the optimiser's tolerance is relative down to a cost of 1
 
     def unpacked(p: Double) -> Mixture:
@@ -57,7 +58,7 @@ def refine(
         return replace(mixture, weights=full[:K], locations=full[K : K * (d + 1)].reshape(K, d), shapes=shaped)
 
     def evaluate(p: Double) -> tuple[float, Double]:
-        cost, by_weight, by_location, by_shape = cost_and_gradient(target, unpacked(p))
+        cost, by_weight, by_location, by_shape = cost_and_gradient(target, unpacked(p), space)
         parts = [by_weight, by_location.ravel()] + ([by_shape.ravel()] if free else [])
         return cost * scale, np.concatenate(parts) * (step * scale)
 

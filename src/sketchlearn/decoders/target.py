@@ -29,6 +29,7 @@ class Target:
     origin: Double
     unit: Double
     declared: Double  # least spread of each coordinate, in the unit, if the law declares one
+    whole: bool  # each record adds exp(i omega . x) to each value, so that their covariance is known
     one_scale: bool  # the unit is the scale of the law
     dither: Double  # shifts of the phases, in radians
     harmonics: tuple[tuple[int, complex], ...]  # order k and F_k / F_1 of those that disturb the values
@@ -55,6 +56,7 @@ class Target:
             origin=operator.origin,
             unit=unit,
             declared=operator.law.spreads(operator.n_features) / unit,
+            whole=not operator.wave.dithered and operator.n_groups == 1,
             one_scale=widths is not None,
             dither=operator.dither,
             harmonics=operator.wave.harmonics(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ MOST_NUMBERS = 10_000_000  # of the matrix of frequencies, where fewer frequenci
 FINER = 1.34  # a mixture's frequencies are that much longer than its clusters' own scale suggests
 LOW_PROBES = (0.3, 0.6, 1.2)  # low ones are disturbed least by heavy tails, and most by harmonics of a wave
 HIGH_PROBES = (1.2, 1.6, 2.0)
+MOST_SCALES = 50
 LOOSE = 2.0  # bounds may be that many times too wide
 BEYOND = 16.0  # the records of a stream may spread that many times as far as its first rows
 
@@ -105,7 +105,7 @@ def _law(summary: Summary, k: int, m: int, task: str, wave: Wave) -> Law:
     # in units of each column's deviation within clusters, one scale per cluster
     units = summary.within / np.exp(np.mean(np.log(summary.within)))
     factor = np.mean((summary.units / units) ** 2)
-    scales = np.sqrt(summary.cluster_costs * factor) / FINER
+    scales = np.sqrt(np.quantile(summary.cluster_costs * factor, np.linspace(0, 1, min(k, MOST_SCALES)))) / FINER
     law = Mixture(tuple(AdaptedRadius(float(s)) for s in scales))
     return Probed(law, units=_plain(units), spread=_plain(summary.spread), probes=probes)
 
@@ -149,10 +149,9 @@ def _without_tails(rows: Double) -> Double:
 
 def _checked_bounds(bounds: Any) -> tuple[Double, Double]:
     message = "bounds must be the lowest and the highest value of each column, finite, the lowest below the highest"
-    if not isinstance(bounds, Sequence) or len(bounds) != 2:
-        raise ValueError(message)
     try:
-        low, high = np.broadcast_arrays(*(np.atleast_1d(np.asarray(b, np.float64)) for b in bounds))
+        lowest, highest = bounds
+        low, high = np.broadcast_arrays(*(np.atleast_1d(np.asarray(b, np.float64)) for b in (lowest, highest)))
     except (TypeError, ValueError):
         raise ValueError(message) from None
     if low.ndim != 1 or not np.all(np.isfinite(low) & np.isfinite(high) & (low < high)):

@@ -39,7 +39,7 @@ def summarize(sample: Double, n_clusters: int, seed: int) -> Summary:
     k = min(n_clusters, len(np.unique(rows, axis=0)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
-        fit = KMeans(k, n_init=3, random_state=seed).fit(rows)
+        fit = KMeans(k, n_init=3, random_state=seed % 2**32).fit(rows)
     left = rows - fit.cluster_centers_[fit.labels_]
     squared = np.sum((left / units) ** 2, axis=1)
     d, everything = rows.shape[1], float(np.sum((rows / units) ** 2) / len(rows))

@@ -11,7 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.validation import validate_data
 
-from sketchlearn.decoders import Decoder, Outcome, Problem, Target, centroids, decoder_from, fit_density
+from sketchlearn.decoders import Decoder, Outcome, Problem, Target, centroids, cleaned, decoder_from, fit_density
 from sketchlearn.decoders.reduction import medians
 from sketchlearn.estimators.base import Double, SketchEstimator
 from sketchlearn.models import Mixture
@@ -101,12 +101,13 @@ class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_clusters
+        return len(self.cluster_centers_)
 
     def _learn(self, sketch: Sketch, rng: np.random.Generator) -> Clusters:
         decoder = decoder_from(self.decoder)
         problem = Problem.of(Target.of(sketch), self.n_clusters)
-        density, outcome = fit_density(problem, decoder, rng, self._say if self.verbose else None)
+        progress = self._say if self.verbose else None
+        density, outcome = fit_density(cleaned(problem, decoder, rng, progress), decoder, rng, progress)
         centers, weights = self._reduce(density, self.n_clusters, rng)
         self._say(f"{outcome.status.value}. {outcome.advice}".strip())
         return Clusters(centers, weights, density, outcome)

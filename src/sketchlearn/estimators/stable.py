@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
-from sketchlearn.decoders import Decoder, Outcome, Problem, Target, decoder_from, fit_density
+from sketchlearn.decoders import Decoder, Outcome, Problem, Target, cleaned, decoder_from, fit_density
 from sketchlearn.decoders.merging import merge_components
+from sketchlearn.decoders.mixtures import with_components
 from sketchlearn.decoders.refinement import refine
 from sketchlearn.estimators.base import Double, SketchEstimator
 from sketchlearn.models import Mixture, SymmetricStable
@@ -89,13 +89,15 @@ class SketchStableMixture(DensityMixin, SketchEstimator):
     def _learn(self, sketch: Sketch, rng: np.random.Generator) -> StableFit:
         problem = Problem.of(Target.of(sketch), self.n_components)
         progress = self._say if self.verbose else None
-        density, outcome = fit_density(problem, decoder_from(self.decoder), rng, progress)
-        with threadpool_limits(1):
-            merged = merge_components(density.weights, density.locations, density.covariances(), self.n_components)
-            start = problem.in_own_units(SymmetricStable(), *merged)
-            # tails of a stable law are found as wide components: begin with what is narrow
-            start = replace(start, shapes=np.column_stack([np.minimum(start.shapes[:, :-1], 1.0), start.shapes[:, -1]]))
-            mixture, _, _ = refine(problem.plain, start, problem.box, iterations=ITERATIONS, tolerance=1e-9)
+        decoder = decoder_from(self.decoder)
+        problem = cleaned(problem, decoder, rng, progress)
+        density, outcome = fit_density(problem, decoder, rng, progress)
+        density = with_components(density, self.n_components)
+        merged = merge_components(density.weights, density.locations, density.covariances(), self.n_components)
+        start = problem.in_own_units(SymmetricStable(), *merged)
+        # tails of a stable law are found as wide components: begin with what is narrow
+        start = replace(start, shapes=np.column_stack([np.minimum(start.shapes[:, :-1], 1.0), start.shapes[:, -1]]))
+        mixture, _, _ = refine(problem.plain, start, problem.box, iterations=ITERATIONS, tolerance=1e-9)
         mixture = replace(mixture, weights=mixture.weights / mixture.weights.sum())
         alphas = mixture.shapes[:, -1]
         whole = problem.in_data_units(mixture)
@@ -164,7 +166,10 @@ def _log_density(standard: Double, alpha: float) -> Double:
         return np.asarray(-0.5 * radius**2 - 0.5 * d * np.log(2 * np.pi))
     grid = (np.arange(NODES) + 0.5) / NODES
     variance = one_sided(alpha, *(axis.ravel() for axis in np.meshgrid(grid, grid)))
-    at = np.concatenate([[0.0], np.geomspace(1e-3, max(1e3, 1.01 * float(radius.max(initial=0))), NODES)])
+    # beyond most of the variances there are too few nodes, but the density is a power law
+    far = float(np.sqrt(np.quantile(variance, 0.999)))
+    at = np.concatenate([[0.0], np.geomspace(1e-3 * far, far, NODES)])
     inside = -0.5 * at[:, None] ** 2 / variance - 0.5 * d * np.log(2 * np.pi * variance)
     table = logsumexp(inside, axis=1) - np.log(len(variance))
-    return np.interp(np.log1p(radius), np.log1p(at), table)
+    near = np.interp(np.log1p(radius), np.log1p(at), table)
+    return np.where(radius <= far, near, table[-1] - (d + alpha) * np.log(np.maximum(radius, far) / far))

@@ -40,11 +40,18 @@ class FrequencySet:
         total: Single = self.squares.sum(axis=1)
         return total
 
-    def waves(self, locations: NDArray[Any], exponents: Single | None = None) -> tuple[Single, Single]:
-        """exp(-exponent) times cos and sin of omega . location + shift: two arrays of shape (locations, m)."""
-        phases = np.asarray(locations, np.float32) @ self._turns
+    def waves(
+        self, locations: NDArray[Any], exponents: Single | None = None, space: Single | None = None
+    ) -> tuple[Single, Single]:
+        """exp(-exponent) times cos and sin of omega . location + shift: two arrays of shape (locations, m).
+
+        `space`, of shape (3, locations, m), is where phases, cosines and sines go; fresh memory otherwise.
+        """
+        if space is None:
+            space = np.empty((3, len(locations), len(self)), np.float32)
+        phases, cosines, sines = space
+        np.matmul(np.asarray(locations, np.float32), self._turns, out=phases)
         if self.shift is not None:
             phases += self.shift / np.float32(2 * np.pi)
-        cosines, sines = np.empty_like(phases), np.empty_like(phases)
         kernel.damped_waves(phases, exponents, cosines, sines)
         return cosines, sines
