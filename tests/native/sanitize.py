@@ -8,7 +8,14 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-TESTS = ["test_arithmetic.py", "test_exactness.py", "test_bad_input.py", "test_operators.py", "test_sketch.py"]
+TESTS = [
+    "test_arithmetic.py",
+    "test_exactness.py",
+    "test_bad_input.py",
+    "test_damped_waves.py",
+    "test_operators.py",
+    "test_sketch.py",
+]
 
 
 def output(*command: str) -> str:
