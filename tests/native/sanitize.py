@@ -44,7 +44,10 @@ def main() -> int:
         (package / library).symlink_to(build / library)
         environment = {
             **os.environ,
-            "LD_PRELOAD": output(compiler, "-print-file-name=libasan.so"),
+            # with the C++ library, or the sanitizer does not find what exceptions are thrown by
+            "LD_PRELOAD": " ".join(
+                output(compiler, f"-print-file-name={name}.so") for name in ("libasan", "libstdc++")
+            ),
             "ASAN_OPTIONS": "detect_leaks=0",  # the interpreter's own
             "UBSAN_OPTIONS": "print_stacktrace=1",
         }
