@@ -6,21 +6,18 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
-from scipy.special import logsumexp
-from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sketchlearn.decoders import Decoder, Problem, Target, decoder_from
 from sketchlearn.decoders.mixtures import MixtureFit, fit_mixture
-from sketchlearn.estimators.base import Double, SketchEstimator
+from sketchlearn.estimators.base import Double
+from sketchlearn.estimators.density import SketchMixture
 from sketchlearn.models import (
     DiagonalGaussian,
     FullGaussian,
     KnownGaussian,
-    Mixture,
     Model,
     SphericalGaussian,
     TiedGaussian,
@@ -37,7 +34,7 @@ MODELS: dict[str, type[Model]] = {
 }
 
 
-class SketchGaussianMixture(DensityMixin, SketchEstimator):
+class SketchGaussianMixture(SketchMixture):
     """A mixture of Gaussians from one pass over the rows, or from a sketch alone.
 
     Parameters
@@ -91,10 +88,6 @@ class SketchGaussianMixture(DensityMixin, SketchEstimator):
         self.verbose = verbose
 
     @property
-    def _n_components(self) -> int:
-        return self.n_components
-
-    @property
     def _task(self) -> str:
         return "mixture-full" if self.covariance_type == "full" else "mixture"
 
@@ -129,19 +122,6 @@ class SketchGaussianMixture(DensityMixin, SketchEstimator):
         return KnownGaussian(given / np.outer(problem.target.unit, problem.target.unit))
 
     @property
-    def _mixture(self) -> Mixture:
-        mixture: Mixture = self._fitted().mixture
-        return mixture
-
-    @property
-    def weights_(self) -> Double:
-        return self._mixture.weights
-
-    @property
-    def means_(self) -> Double:
-        return self._mixture.locations
-
-    @property
     def covariances_(self) -> Double:
         every = self._mixture.covariances()
         return {
@@ -157,42 +137,14 @@ class SketchGaussianMixture(DensityMixin, SketchEstimator):
         misfit: float = self._fitted().misfit
         return misfit
 
-    def _log_parts(self, X: Any) -> Double:
-        """log(weight times density) of each row and component."""
-        check_is_fitted(self, "sketch_")
-        rows = validate_data(self, X, reset=False, dtype=np.float64)
+    def _log_densities(self, rows: Double) -> Double:
         mixture, d = self._mixture, rows.shape[1]
         result = np.empty((len(rows), len(mixture)))
         for i, covariance in enumerate(mixture.covariances()):
             factor = np.linalg.cholesky(covariance)
             away = solve_triangular(factor, (rows - mixture.locations[i]).T, lower=True)
             result[:, i] = -0.5 * np.sum(away * away, axis=0) - np.sum(np.log(np.diag(factor)))
-        return result - 0.5 * d * np.log(2 * np.pi) + np.log(np.maximum(mixture.weights, 1e-300))
-
-    def score_samples(self, X: Any) -> Double:
-        """Log-likelihood of each row."""
-        return np.asarray(logsumexp(self._log_parts(X), axis=1))
-
-    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
-        """Mean log-likelihood of the rows."""
-        return float(np.mean(self.score_samples(X)))
-
-    def predict(self, X: Any) -> NDArray[np.int64]:
-        """The likeliest component of each row."""
-        return np.argmax(self._log_parts(X), axis=1)
-
-    def predict_proba(self, X: Any) -> Double:
-        """The probability of each component, row by row."""
-        parts = self._log_parts(X)
-        return np.asarray(np.exp(parts - logsumexp(parts, axis=1, keepdims=True)))
-
-    def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int64]:
-        """`fit`, then the likeliest component of each row."""
-        return self.fit(X, y).predict(X)
-
-    def sample(self, n_samples: int = 1) -> tuple[Double, NDArray[np.int64]]:
-        """Random rows of the mixture and the component of each."""
-        return self._mixture.sample(n_samples, self._generator())
+        return result - 0.5 * d * np.log(2 * np.pi)
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion on rows, the lower the better. A sketch alone has no likelihood: give rows."""

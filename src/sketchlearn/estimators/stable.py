@@ -6,16 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
-from sklearn.base import DensityMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sketchlearn.decoders import Decoder, Outcome, Problem, Target, cleaned, decoder_from, fit_density
 from sketchlearn.decoders.merging import merge_components
 from sketchlearn.decoders.mixtures import with_components
 from sketchlearn.decoders.refinement import refine
-from sketchlearn.estimators.base import Double, SketchEstimator
+from sketchlearn.estimators.base import Double
+from sketchlearn.estimators.density import SketchMixture
 from sketchlearn.models import Mixture, SymmetricStable
 from sketchlearn.models.stable import one_sided
 from sketchlearn.sketch import Sketch
@@ -33,7 +31,7 @@ class StableFit:
     outcome: Outcome
 
 
-class SketchStableMixture(DensityMixin, SketchEstimator):
+class SketchStableMixture(SketchMixture):
     """A mixture of symmetric alpha-stable laws: bell shapes whose tails may be so heavy that they have no variance.
 
     Their densities have no closed form, but their characteristic functions have, and a sketch is made of those.
@@ -79,10 +77,6 @@ class SketchStableMixture(DensityMixin, SketchEstimator):
         self.verbose = verbose
 
     @property
-    def _n_components(self) -> int:
-        return self.n_components
-
-    @property
     def _task(self) -> str:
         return "stable"
 
@@ -104,19 +98,6 @@ class SketchStableMixture(DensityMixin, SketchEstimator):
         return StableFit(replace(whole, shapes=np.column_stack([whole.shapes[:, :-1], alphas])), outcome)
 
     @property
-    def _mixture(self) -> Mixture:
-        mixture: Mixture = self._fitted().mixture
-        return mixture
-
-    @property
-    def weights_(self) -> Double:
-        return self._mixture.weights
-
-    @property
-    def means_(self) -> Double:
-        return self._mixture.locations
-
-    @property
     def scales_(self) -> Double:
         return np.asarray(np.sqrt(self._mixture.shapes[:, :-1]))
 
@@ -124,38 +105,9 @@ class SketchStableMixture(DensityMixin, SketchEstimator):
     def alphas_(self) -> Double:
         return self._mixture.shapes[:, -1]
 
-    def _log_parts(self, X: Any) -> Double:
-        check_is_fitted(self, "sketch_")
-        rows = validate_data(self, X, reset=False, dtype=np.float64)
-        parts = zip(self.weights_, self.means_, self.scales_, self.alphas_, strict=True)
-        return np.stack(
-            [np.log(max(w, 1e-300)) + _log_density((rows - c) / s, a) - np.sum(np.log(s)) for w, c, s, a in parts], 1
-        )
-
-    def score_samples(self, X: Any) -> Double:
-        """Log-density of each row, from a numerical average over the sub-Gaussian representation."""
-        return np.asarray(logsumexp(self._log_parts(X), axis=1))
-
-    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
-        """Mean log-density of the rows."""
-        return float(np.mean(self.score_samples(X)))
-
-    def predict(self, X: Any) -> NDArray[np.int64]:
-        """The likeliest component of each row."""
-        return np.argmax(self._log_parts(X), axis=1)
-
-    def predict_proba(self, X: Any) -> Double:
-        """The probability of each component, row by row."""
-        parts = self._log_parts(X)
-        return np.asarray(np.exp(parts - logsumexp(parts, axis=1, keepdims=True)))
-
-    def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int64]:
-        """`fit`, then the likeliest component of each row."""
-        return self.fit(X, y).predict(X)
-
-    def sample(self, n_samples: int = 1) -> tuple[Double, NDArray[np.int64]]:
-        """Random rows of the mixture and the component of each."""
-        return self._mixture.sample(n_samples, self._generator())
+    def _log_densities(self, rows: Double) -> Double:
+        parts = zip(self.means_, self.scales_, self.alphas_, strict=True)
+        return np.stack([_log_density((rows - c) / s, a) - np.sum(np.log(s)) for c, s, a in parts], axis=1)
 
 
 def _log_density(standard: Double, alpha: float) -> Double:
