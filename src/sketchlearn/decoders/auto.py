@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from sketchlearn.decoders.loop import Decoder, Progress, decode
@@ -13,7 +11,6 @@ from sketchlearn.models import DiagonalGaussian, Mixture
 
 RUNS, SMALL_RUNS = 3, 4  # the latter where the sketch does not determine even two components per cluster
 CLEANINGS = 2  # times that a one-bit or modulo sketch is freed of its wave's harmonics, as far as they are known
-NEGLIGIBLE = 1e-6
 
 
 def cleaned(problem: Problem, decoder: Decoder, rng: np.random.Generator, progress: Progress | None = None) -> Problem:
@@ -40,7 +37,7 @@ def fit_density(
             outcomes = outcomes[-1:]
             break
     best = min(outcomes, key=lambda outcome: outcome.cost)
-    return pooled([problem.in_data_units(_heavy(outcome.mixture)) for outcome in outcomes]), best
+    return pooled([problem.in_data_units(outcome.mixture.heavy()) for outcome in outcomes]), best
 
 
 def pooled(mixtures: list[Mixture]) -> Mixture:
@@ -50,8 +47,3 @@ def pooled(mixtures: list[Mixture]) -> Mixture:
         variances = np.diagonal(mixture.covariances(), axis1=1, axis2=2)
         parts.append((mixture.weights / mixture.weights.sum() / len(mixtures), mixture.locations, variances))
     return Mixture(DiagonalGaussian(), *(np.concatenate(part) for part in zip(*parts, strict=True)))
-
-
-def _heavy(mixture: Mixture) -> Mixture:
-    kept = mixture.some(mixture.weights > NEGLIGIBLE * mixture.weights.max())
-    return replace(kept, weights=kept.weights / kept.weights.sum())

@@ -19,13 +19,13 @@ from sketchlearn.decoders import Decoder, Outcome, Problem, Target, centroids, d
 from sketchlearn.decoders.reduction import antithetic_sample
 from sketchlearn.decoders.refinement import refine
 from sketchlearn.designing import design
+from sketchlearn.designing.sample import MOST_ROWS
 from sketchlearn.diagnostics.landscape import draw_decay, draw_landscape, new_axes
 from sketchlearn.models import DiagonalGaussian, Mixture
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import whole
 
-MOST_ROWS = 5000
 ROWS_PER_CLUSTER = 4  # of a held sample, at least
 WIDER = (1.0, 2.0, 3.0)  # region of each further search; a misread spread made searches stall in test_small_box
 REFINEMENT = 300  # iterations from the reference
@@ -158,7 +158,7 @@ class _Case:
         return self.problem.target.n_features
 
     def best_centroids(self, mixture: Mixture, rng: np.random.Generator) -> Double:
-        return centroids(_positive(self.problem.in_data_units(mixture)), self.k, rng)[0]
+        return centroids(self.problem.in_data_units(mixture).heavy(), self.k, rng)[0]
 
 
 def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np.random.Generator) -> _Case:
@@ -170,7 +170,7 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
         problem = Problem.of(target, whole("n_components", n_components))
         chosen = decoder_from(decoder)
         outcome = decode(chosen, problem, rng)
-        found = centroids(_positive(problem.in_data_units(outcome.mixture)), problem.n_components, rng)[0]
+        found = centroids(problem.in_data_units(outcome.mixture).heavy(), problem.n_components, rng)[0]
         return _Case(target, problem, chosen, outcome, found, found)
     if not isinstance(fitted, BaseEstimator):
         raise TypeError(f"explain needs a fitted estimator or a sketch with n_components, not {name}")
@@ -218,7 +218,7 @@ def _scale(case: _Case, rows: Double | None, rng: np.random.Generator) -> dict[s
     }
     if target.one_scale:
         if rows is None:
-            rows = antithetic_sample(_positive(case.problem.in_data_units(case.outcome.mixture)), MOST_ROWS, rng)
+            rows = antithetic_sample(case.problem.in_data_units(case.outcome.mixture).heavy(), MOST_ROWS, rng)
         chosen = design(rows, n_components=k, n_frequencies=len(target)).law.widths(case.d)
         assert chosen is not None  # a law of one scale
         figures["scale_ratio"] = float(np.exp(np.mean(np.log(target.unit / chosen))))
@@ -232,7 +232,7 @@ def _search(case: _Case, rng: np.random.Generator) -> dict[str, float]:
     own, wider = [(case.decoder, case.problem)], [replace(case.problem, spread=case.problem.spread * w) for w in WIDER]
     searches = own + [(decoder_from("auto"), problem) for problem in wider]
     best = min((decode(decoder, problem, rng) for decoder, problem in searches), key=lambda outcome: outcome.cost)
-    rows = antithetic_sample(_positive(case.problem.in_data_units(best.mixture)), MOST_ROWS, rng)
+    rows = antithetic_sample(case.problem.in_data_units(best.mixture).heavy(), MOST_ROWS, rng)
     gain = _risk(rows, case.centroids) / max(_risk(rows, case.best_centroids(best.mixture, rng)), 1e-300)
     return {"best_misfit": case.problem.misfit(best.cost), "gain": gain}
 
@@ -356,9 +356,3 @@ def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
 def _risk(rows: Double, centers: Double) -> float:
     """Mean squared distance from the nearest center."""
     return float(np.mean(pairwise_distances_argmin_min(rows, centers)[1] ** 2))
-
-
-def _positive(mixture: Mixture) -> Mixture:
-    """The components that have weight, their weights made to sum to one."""
-    kept = mixture.some(mixture.weights > 1e-6 * mixture.weights.max())
-    return replace(kept, weights=kept.weights / kept.weights.sum())

@@ -12,6 +12,8 @@ from sketchlearn.models.frequency_set import Double, FrequencySet
 from sketchlearn.models.model import Model
 from sketchlearn.operators import FourierFeatures
 
+NEGLIGIBLE = 1e-6
+
 
 @dataclass
 class Mixture:
@@ -56,6 +58,11 @@ class Mixture:
         """Some of the components, by index."""
         shapes = self.shapes if self.model.tied else self.shapes[which]
         return Mixture(self.model, self.weights[which], self.locations[which], shapes)
+
+    def heavy(self) -> Mixture:
+        """The components that have weight, their weights made to sum to one."""
+        kept = self.some(self.weights > NEGLIGIBLE * self.weights.max())
+        return Mixture(kept.model, kept.weights / kept.weights.sum(), kept.locations, kept.shapes)
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Double, NDArray[np.int64]]:
         """n random rows and the component of each, component by component."""
