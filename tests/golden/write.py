@@ -4,13 +4,14 @@ import sys
 from pathlib import Path
 
 folder = Path(__file__).parent
-sys.path.insert(0, str(folder.parent))
 
-from cases import operators  # noqa: E402
-from test_files import GOLDEN_ROWS  # noqa: E402
+if __name__ == "__main__":  # not when the tests are collected, or a missing file would never be noticed
+    sys.path.insert(0, str(folder.parent))
+    from cases import operators
+    from test_files import GOLDEN_ROWS
 
-for name, operator in operators(9, m=8).items():
-    path = folder / f"{name}.sketch"
-    if not path.exists():
-        operator.sketch(GOLDEN_ROWS).save(path)
-        print(f"wrote {path}")
+    for name, operator in operators(9, m=8).items():
+        path = folder / f"{name}.sketch"
+        if not path.exists():
+            operator.sketch(GOLDEN_ROWS).save(path)
+            print(f"wrote {path}")
