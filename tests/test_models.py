@@ -16,6 +16,7 @@ from sketchlearn.models import (
     KnownGaussian,
     Mixture,
     SphericalGaussian,
+    StretchedGaussian,
     SymmetricStable,
     TiedDiagonalGaussian,
     TiedGaussian,
@@ -32,6 +33,7 @@ MODELS = [
     TiedDiagonalGaussian(),
     KnownGaussian(COVARIANCE),
     SymmetricStable(),
+    StretchedGaussian(),
 ]
 every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 
@@ -39,7 +41,10 @@ every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: type(mo
 def mixture_of(model):
     rng = np.random.default_rng(1)
     covariances = np.stack([COVARIANCE * (1 + i) for i in range(K)])
-    return Mixture(model, np.array([0.5, 0.3, 0.2]), rng.normal(size=(K, D)), model.shapes_of(covariances))
+    shapes = model.shapes_of(covariances)
+    if isinstance(model, StretchedGaussian):
+        shapes[:, D:] = rng.normal(size=(K, D))
+    return Mixture(model, np.array([0.5, 0.3, 0.2]), rng.normal(size=(K, D)), shapes)
 
 
 def operator_of(wave, scale=2.0, m=80):
@@ -99,3 +104,9 @@ def test_shift_turns_the_phase():
     cosines, sines = frequencies.waves(np.zeros((1, 2)))
     assert abs(cosines[0, 0]) < 1e-6
     assert abs(sines[0, 0] - 1) < 1e-6
+
+
+def test_stretched_components_keep_their_covariance_in_other_units():
+    mixture, unit = mixture_of(StretchedGaussian()), np.array([0.1, 2.0, 30.0])
+    scaled = StretchedGaussian().covariances(StretchedGaussian().scaled(mixture.shapes, unit), D)
+    np.testing.assert_allclose(scaled, mixture.covariances() * np.outer(unit, unit), rtol=1e-12)

@@ -15,7 +15,7 @@ from sketchlearn.values import shortened
 
 #: decoders by name; docs/decoders.md says when to use which
 NAMED: dict[str, Decoder] = {
-    "auto": ClOmpr(),
+    "auto": ClOmpr(other=ClAmp()),
     "ompr": ClOmpr(),
     "splitting": HierarchicalSplitting(),
     "shift": SketchAndShift(),

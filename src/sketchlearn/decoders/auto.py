@@ -1,15 +1,21 @@
-"""A density from a sketch: one decoder, or several runs of it whose results are pooled where the sketch is small."""
+"""A density from a sketch: one decoder, or several runs whose results are pooled where none explains the sketch."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from sketchlearn.decoders.loop import Decoder, Progress, decode
+from sketchlearn.decoders.objective import best_weights
 from sketchlearn.decoders.outcome import Outcome, Status
-from sketchlearn.decoders.problem import Problem
-from sketchlearn.models import DiagonalGaussian, Mixture
+from sketchlearn.decoders.problem import MOST_ATOMS, Problem
+from sketchlearn.decoders.refinement import refine
+from sketchlearn.models import DiagonalGaussian, Mixture, Model, StretchedGaussian
 
 RUNS, SMALL_RUNS = 3, 4  # the latter where the sketch does not determine even two components per cluster
+STRETCHING, START_STRETCH = 150, 0.7  # iterations of refinement; first length, in deviations of a component
+COMPARABLE = 2.0  # costs of runs that are pooled, in units of the lowest
 CLEANINGS = 2  # times that a one-bit or modulo sketch is freed of its wave's harmonics, as far as they are known
 
 
@@ -29,21 +35,50 @@ def fit_density(
     Where no mixture explains the sketch, or a small sketch determines few components, a search ends in one of many
     solutions of about the same cost: their average is a better density than any of them.
     """
-    runs = SMALL_RUNS if problem.n_atoms < 1.5 * problem.n_components else RUNS
+    small = problem.n_atoms < MOST_ATOMS * problem.n_components
     outcomes: list[Outcome] = []
-    for _ in range(runs):
-        outcomes.append(decode(decoder, problem, rng, progress=progress))
-        if outcomes[-1].status is Status.EXPLAINED:
-            outcomes = outcomes[-1:]
+    for run in range(SMALL_RUNS if small else RUNS):
+        searcher = decoder.other if small and decoder.other and run == 1 else decoder
+        outcome = decode(searcher, problem, rng, progress=progress)
+        if outcome.status is not Status.EXPLAINED and small:
+            outcome = stretched(problem, outcome)
+        outcomes.append(outcome)
+        if outcome.status is Status.EXPLAINED:
             break
     best = min(outcomes, key=lambda outcome: outcome.cost)
-    return pooled([problem.in_data_units(outcome.mixture.heavy()) for outcome in outcomes]), best
+    alike = [outcome for outcome in outcomes if outcome.cost <= COMPARABLE * best.cost]
+    return pooled([problem.in_data_units(outcome.mixture.heavy()) for outcome in alike]), best
+
+
+def stretched(problem: Problem, outcome: Outcome) -> Outcome:
+    """The outcome refined with components that each stretch along a direction of their own.
+
+    Each direction starts where it lowers the cost fastest: psi changes by (f . omega)^2 / 2, the cost by f' H f.
+    """
+    target, mixture = problem.target, outcome.mixture
+    shapes = np.broadcast_to(mixture.shapes, (len(mixture), target.n_features))
+    cosines, sines = target.frequencies.waves(
+        mixture.locations, mixture.model.exponents(mixture.shapes, target.frequencies)
+    )
+    (r_re, r_im), (w_re, w_im) = target.residual(mixture), target.part_weights
+    omega, slopes = target.frequencies.omega, cosines * (r_re * w_re) + sines * (r_im * w_im)
+    curvatures = np.stack([(omega * slope[:, None]).T @ omega for slope in slopes]).astype(np.float64)
+    steepest = np.linalg.eigh(curvatures)[1][:, :, 0]
+    along = START_STRETCH * np.sqrt(shapes.mean(axis=1, keepdims=True)) * steepest
+    longer = replace(mixture, model=StretchedGaussian(), shapes=np.concatenate([shapes, along], axis=1))
+    longer = replace(longer, weights=best_weights(target, longer))
+    longer, cost, done = refine(target, longer, problem.box, iterations=STRETCHING)
+    misfit = problem.misfit(cost)
+    status = Status.EXPLAINED if misfit <= 1 else outcome.status
+    return Outcome(longer, cost, misfit, outcome.iterations + done, status)
 
 
 def pooled(mixtures: list[Mixture]) -> Mixture:
-    """The average of several mixtures of diagonal Gaussians."""
+    """The average of several mixtures of Gaussians that are diagonal or stretched."""
+    longer = any(isinstance(mixture.model, StretchedGaussian) for mixture in mixtures)
+    model: Model = StretchedGaussian() if longer else DiagonalGaussian()
     parts = []
     for mixture in mixtures:
-        variances = np.diagonal(mixture.covariances(), axis1=1, axis2=2)
-        parts.append((mixture.weights / mixture.weights.sum() / len(mixtures), mixture.locations, variances))
-    return Mixture(DiagonalGaussian(), *(np.concatenate(part) for part in zip(*parts, strict=True)))
+        own = mixture.shapes if type(mixture.model) is type(model) else model.shapes_of(mixture.covariances())
+        parts.append((mixture.weights / mixture.weights.sum() / len(mixtures), mixture.locations, own))
+    return Mixture(model, *(np.concatenate(part) for part in zip(*parts, strict=True)))

@@ -33,6 +33,9 @@ class State:
 class Decoder(ABC):
     """An algorithm from a sketch to a mixture: a state, and a step that takes it further."""
 
+    #: takes turns with this one, where a small sketch leaves one search unsure
+    other: Decoder | None = None
+
     def start(self, problem: Problem, rng: np.random.Generator) -> State:  # noqa: ARG002
         """The state before the first step."""
         return State(problem.start)

@@ -26,6 +26,8 @@ class ClOmpr(Decoder):
     Gaussian components from the start.)
     """
 
+    other: Decoder | None = None
+
     def step(self, problem: Problem, state: State, rng: np.random.Generator) -> State:
         mixture, k = state.mixture, problem.n_components
         size = len(mixture)

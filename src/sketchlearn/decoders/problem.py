@@ -16,7 +16,8 @@ from sketchlearn.models.frequency_set import Double, Single
 REACH = 4.0  # of the box, in standard deviations: with 3, one draw in three of many-cluster problems lost a cluster
 WINDOW = 0.25  # exponent of the frequencies' weights
 LEFT = 0.01  # of a harmonic's power, after it was subtracted
-BUDGET = 0.85  # parameters per complex number of the sketch
+BUDGET = 0.85  # parameters per complex number of the sketch; twice as many where noise is small
+PRECISE = 1000.0
 MOST_ATOMS = 3
 NARROWEST = 0.05  # variance of a component, of that of a cluster: the frequencies do not resolve less
 STARTING_WIDTH = 0.5  # variance of components while they are searched, of that of a cluster
@@ -49,9 +50,14 @@ class Problem:
     @property
     def n_atoms(self) -> int:
         """How many components to fit: up to three per cluster, as far as the sketch determines them."""
-        return int(
-            np.clip(self._most(2 * self.target.n_features + 1), self.n_components, MOST_ATOMS * self.n_components)
-        )
+        most = self._most(2 * self.target.n_features + 1) * (2 if self.precise else 1)
+        return int(np.clip(most, self.n_components, MOST_ATOMS * self.n_components))
+
+    @property
+    def precise(self) -> bool:
+        """Whether sampling noise is small against what half a cluster more or less changes in the sketch."""
+        k, d, m = self.n_components, self.target.n_features, self.target.n_numbers / 2
+        return bool(m / (k * k * (2 * d + 1)) >= PRECISE * self.target.noise)
 
     @property
     def own_shapes(self) -> bool:
@@ -102,11 +108,10 @@ class Problem:
 
     def in_data_units(self, mixture: Mixture) -> Mixture:
         """The mixture in the units of the data."""
-        unit, d = self.target.unit, self.target.n_features
-        covariances = mixture.model.covariances(mixture.shapes, d) * np.outer(unit, unit)
+        unit = self.target.unit
         locations = self.target.origin + unit * (mixture.locations + self.shift)
-        model = mixture.model.in_units(unit)
-        return replace(mixture, model=model, locations=locations, shapes=model.shapes_of(covariances))
+        shapes = mixture.model.scaled(mixture.shapes, unit)
+        return replace(mixture, model=mixture.model.in_units(unit), locations=locations, shapes=shapes)
 
     def in_own_units(self, model: Model, weights: Double, means: Double, covariances: Double) -> Mixture:
         """A mixture of this model, from means and covariances in the units of the data."""

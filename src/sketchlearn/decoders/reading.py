@@ -12,6 +12,10 @@ from sketchlearn.models import DiagonalGaussian, Mixture
 from sketchlearn.models.frequency_set import Double
 
 ROUNDS = 3
+PER_PARAMETER = 10  # frequencies per coordinate of a center, in a sketch as fine as the clusters
+COARSENING = 0.6
+BACKGROUND = 0.3  # of the power that clusters have where they are resolved
+WIDER = 1.2  # than read: components that are too wide cost less than too narrow ones
 #: a coordinate's variance is at least this part of the mean one: few low frequencies tell little of a narrow coordinate
 NARROWEST = 0.05
 
@@ -35,9 +39,16 @@ def read(target: Target, n_components: int) -> Reading:
     variances = np.maximum(variances, target.declared**2)
     if not target.one_scale:
         return Reading(mean, variances, _within(target, variances, n_components))
-    # the design's rule, backwards: scale^2 = d s^2 sqrt(10 k d / m)
     d = target.n_features
-    return Reading(mean, variances, min(1.0, np.sqrt(len(target) / (10 * n_components * d))) / d)
+    return Reading(mean, variances, 1 / coarseness(n_components, d, len(target)) / d)
+
+
+def coarseness(n_components: int, n_features: int, n_frequencies: int) -> float:
+    """The squared scale of a sketch, in units of a cluster's squared deviation: smaller sketches are coarser.
+
+    They resolve less, and so at least see whole clusters.
+    """
+    return float(max(1.0, PER_PARAMETER * n_components * n_features / n_frequencies) ** COARSENING)
 
 
 def _spread(target: Target) -> tuple[Double, Double]:
@@ -81,10 +92,14 @@ def _best_decay(squares: Double, power: Double, guesses: Double) -> float:
 
 
 def _within(target: Target, variances: Double, n_components: int) -> float:
-    """|z|^2 is, on average, (1 - 1/k) exp(-omega' V omega) + exp(-|omega|^2 s^2) / k: least squares for s^2."""
+    """|z|^2 is, on average, (1 - q) exp(-omega' V omega) + q exp(-|omega|^2 s^2), q about 1 / k: likelihood for s^2.
+
+    Far from each other, the centers' phases are random, and |z|^2 is exponentially distributed around that average.
+    The background keeps what the narrowest clusters leave at high frequencies from deciding; the widest matter most.
+    """
     decay = (target.frequencies.squares @ variances).astype(np.float64)
     lengths = target.frequencies.lengths.astype(np.float64)
-    power = np.abs(target.values) ** 2 * (1 if target.imaginary else 2) - target.noise
+    power = np.abs(target.values) ** 2 * (1 if target.imaginary else 2)
     share = 1 / n_components
     clear = decay > 1
     if n_components == 1 or not np.any(clear):
@@ -95,9 +110,11 @@ def _within(target: Target, variances: Double, n_components: int) -> float:
     )
     guesses = np.geomspace(0.5 / low, min(1 / high, variances.mean()), 60)
     best = (np.inf, guesses[0])
+    together = np.exp(-decay[clear])
     for s in guesses:
-        apart, together = np.exp(-lengths[clear] * s), np.exp(-decay[clear])
-        contrast = apart - together
-        q = np.clip((power[clear] - together) @ contrast / max(contrast @ contrast, 1e-300), share, 3 * share)
-        best = min(best, (float(np.sum((power[clear] - together - q * contrast) ** 2)), s))
-    return float(best[1])
+        contrast = np.exp(-lengths[clear] * s) - together
+        for q in (share, 1.5 * share, 2 * share, 3 * share):
+            background = BACKGROUND * q + target.noise
+            mean = np.maximum(together + min(q, 1.0) * contrast, 0) + background
+            best = min(best, (float(np.sum(np.log(mean) + (power[clear] + BACKGROUND * q) / mean)), s))
+    return WIDER**2 * float(best[1])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.decoders.reading import PER_PARAMETER, coarseness
 from sketchlearn.designing.sample import MOST_ROWS, Summary, summarize
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, Law, LogUniform, Mixture, Probed
 from sketchlearn.operators import FourierFeatures
@@ -17,7 +18,6 @@ from sketchlearn.waves import Wave, wave_from
 Double = NDArray[np.float64]
 
 TASKS = ("kmeans", "mixture", "mixture-full", "stable")
-PER_PARAMETER = 10  # frequencies per centroid coordinate, or per parameter of a mixture
 FEWEST_PER_PARAMETER = 2
 MOST_NUMBERS = 10_000_000  # of the matrix of frequencies, where fewer frequencies would do
 FINER = 1.34  # a mixture's frequencies are that much longer than its clusters' own scale suggests
@@ -99,8 +99,7 @@ def _law(summary: Summary, k: int, m: int, task: str, wave: Wave) -> Law:
     d = len(summary.mean)
     probes = LOW_PROBES if not wave.harmonics() else HIGH_PROBES
     if task == "kmeans":
-        # a smaller sketch resolves less: coarser, it at least sees whole clusters
-        scale = math.sqrt(summary.cost * math.sqrt(max(1.0, PER_PARAMETER * k * d / m)))
+        scale = math.sqrt(summary.cost * coarseness(k, d, m))
         return Probed(Gaussian(scale), units=_plain(summary.units), spread=_plain(summary.spread), probes=probes)
     # in units of each column's deviation within clusters, one scale per cluster
     units = summary.within / np.exp(np.mean(np.log(summary.within)))

@@ -13,6 +13,7 @@ from sketchlearn.models.gaussian import (
 from sketchlearn.models.mixture import Mixture
 from sketchlearn.models.model import Model
 from sketchlearn.models.stable import SymmetricStable
+from sketchlearn.models.stretched import StretchedGaussian
 
 __all__ = [
     "DiagonalGaussian",
@@ -23,6 +24,7 @@ __all__ = [
     "Mixture",
     "Model",
     "SphericalGaussian",
+    "StretchedGaussian",
     "SymmetricStable",
     "TiedDiagonalGaussian",
     "TiedGaussian",

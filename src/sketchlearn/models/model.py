@@ -60,6 +60,10 @@ class Model(ABC):
         """The model for rows that were multiplied by `unit`, column by column."""
         return self
 
+    def scaled(self, shapes: Double, unit: Double) -> Double:
+        """Shapes of `in_units(unit)` for rows that were multiplied by `unit`, column by column."""
+        return self.in_units(unit).shapes_of(self.covariances(shapes, len(unit)) * np.outer(unit, unit))
+
     def n_parameters(self, n_components: int, n_features: int) -> int:
         """Free parameters of a mixture, its weights included."""
         rows = 1 if self.tied else n_components
