@@ -210,8 +210,7 @@ def test_more_clusters_than_distinct_rows_is_told():
 
 @pytest.mark.parametrize("wave", ["square", "square-real", "cosine", "triangle", "sawtooth"])
 def test_asymmetric_sketches_serve_as_well(wave):
-    found = [skl.SketchKMeans(K, wave=WAVES[wave], random_state=seed).fit(rows_of()) for seed in range(3)]
-    assert np.median([away(model.cluster_centers_) for model in found]) < 0.3
+    assert away(skl.SketchKMeans(K, wave=WAVES[wave], random_state=0).fit(rows_of()).cluster_centers_) < 0.2
 
 
 @pytest.mark.parametrize("decoder", ["ompr", "splitting", "shift"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sketchlearn.decoders.loop import Decoder, Progress, decode
+from sketchlearn.decoders.loop import FEW, Decoder, Progress, decode
 from sketchlearn.decoders.objective import best_weights
 from sketchlearn.decoders.outcome import Outcome, Status
 from sketchlearn.decoders.problem import MOST_ATOMS, Problem
@@ -22,8 +22,10 @@ CLEANINGS = 2  # times that a one-bit or modulo sketch is freed of its wave's ha
 def cleaned(problem: Problem, decoder: Decoder, rng: np.random.Generator, progress: Progress | None = None) -> Problem:
     """The problem less the harmonics of a one-bit or modulo wave, as a first fit predicts them."""
     given = problem
+    searchers = _searchers(problem, decoder)
     for _ in range(CLEANINGS if problem.target.harmonics else 0):
-        problem = given.without_harmonics(decode(decoder, problem, rng, progress=progress).mixture)
+        outcomes = [decode(searcher, problem, rng, progress=progress) for searcher in searchers]
+        problem = given.without_harmonics(min(outcomes, key=lambda outcome: outcome.cost).mixture)
     return problem
 
 
@@ -36,10 +38,10 @@ def fit_density(
     solutions of about the same cost: their average is a better density than any of them.
     """
     small = problem.n_atoms < MOST_ATOMS * problem.n_components
+    searchers = _searchers(problem, decoder) if small else [decoder]
     outcomes: list[Outcome] = []
     for run in range(SMALL_RUNS if small else RUNS):
-        searcher = decoder.other if small and decoder.other and run == 1 else decoder
-        outcome = decode(searcher, problem, rng, progress=progress)
+        outcome = decode(searchers[run] if run < len(searchers) else decoder, problem, rng, progress=progress)
         if outcome.status is not Status.EXPLAINED and small:
             outcome = stretched(problem, outcome)
         outcomes.append(outcome)
@@ -48,6 +50,11 @@ def fit_density(
     best = min(outcomes, key=lambda outcome: outcome.cost)
     alike = [outcome for outcome in outcomes if outcome.cost <= COMPARABLE * best.cost]
     return pooled([problem.in_data_units(outcome.mixture.heavy()) for outcome in alike]), best
+
+
+def _searchers(problem: Problem, decoder: Decoder) -> list[Decoder]:
+    """The decoder, and the one that sees other starts, unless there are too many clusters for it."""
+    return [decoder, decoder.other] if decoder.other and problem.n_components <= FEW else [decoder]
 
 
 def stretched(problem: Problem, outcome: Outcome) -> Outcome:
