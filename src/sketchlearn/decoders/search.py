@@ -16,6 +16,7 @@ MOMENTUM = 0.5
 LONGEST_STEP = 0.7  # of the kernel's width
 STEPS = 15
 FEWEST_STARTS, RIDGES = 32, 20
+SCREENED = 6  # points per start
 APART = 0.5  # squared distance of distinct modes, in squared kernel widths
 
 
@@ -93,8 +94,11 @@ def find_modes(problem: Problem, mixture: Mixture, n: int, rng: np.random.Genera
     residual = target.residual(mixture) if len(mixture) else target.parts
     landscape = Landscape(target, residual, problem.damping(mixture))
     n_starts = max(FEWEST_STARTS, 2 * problem.n_components)
-    wide = np.where(np.arange(n_starts) % 2, 1.0, 1.5)[:, None]
-    starts = rng.standard_normal((n_starts, d)) * problem.spread * wide
+    wide = np.where(np.arange(SCREENED * n_starts) % 2, 1.0, 1.5)[:, None]
+    starts = box.clip(rng.standard_normal((SCREENED * n_starts, d)) * problem.spread * wide)
+    # half of the starts are the highest of many points, for clusters far from the others
+    highest = np.argsort(-landscape.heights(starts[n_starts // 2 :]))[: n_starts // 2]
+    starts = np.concatenate([starts[: n_starts // 2], starts[n_starts // 2 + highest]])
     heavy = mixture.locations[np.argsort(-mixture.weights)[:RIDGES]]
     points = np.concatenate([np.zeros((1, d)), heavy])
     ridges = landscape.ridges(points, [min(d, 8)] + [1] * len(heavy))
