@@ -88,21 +88,26 @@ def distinct(locations: Double, heights: Double, n: int, width: float) -> Double
     return locations[kept]
 
 
+def _scattered(problem: Problem, n: int, wide: list[float], rng: np.random.Generator) -> Double:
+    """n random points, spread as the records are and so many times as wide."""
+    points = rng.standard_normal((n, problem.target.n_features)) * problem.spread
+    return problem.box.clip(points * np.resize(wide, n)[:, None])
+
+
 def find_modes(problem: Problem, mixture: Mixture, n: int, rng: np.random.Generator) -> Double:
     """The n highest modes of what the mixture leaves of the target."""
     target, box, d = problem.target, problem.box, problem.target.n_features
     residual = target.residual(mixture) if len(mixture) else target.parts
     landscape = Landscape(target, residual, problem.damping(mixture))
     n_starts = max(FEWEST_STARTS, 2 * problem.n_components)
-    wide = np.where(np.arange(SCREENED * n_starts) % 2, 1.0, 1.5)[:, None]
-    starts = box.clip(rng.standard_normal((SCREENED * n_starts, d)) * problem.spread * wide)
-    # half of the starts are the highest of many points, for clusters far from the others
-    highest = np.argsort(-landscape.heights(starts[n_starts // 2 :]))[: n_starts // 2]
-    starts = np.concatenate([starts[: n_starts // 2], starts[n_starts // 2 + highest]])
+    starts = _scattered(problem, n_starts // 2, [1.0, 1.5], rng)
+    # clusters far from all others are reached from the highest of many points only
+    many = _scattered(problem, SCREENED * n_starts, [1.0, 1.5, 2.0], rng)
+    many = many[np.argsort(-landscape.heights(many))[: n_starts // 2]]
     heavy = mixture.locations[np.argsort(-mixture.weights)[:RIDGES]]
     points = np.concatenate([np.zeros((1, d)), heavy])
     ridges = landscape.ridges(points, [min(d, 8)] + [1] * len(heavy))
-    starts = box.clip(np.concatenate([starts, ridges]))
+    starts = np.concatenate([starts, many, box.clip(ridges)])
     ends, heights = landscape.climb(starts, box, STEPS)
     found = distinct(ends, heights, n, landscape.width)
     return found if len(found) else starts[:1]
