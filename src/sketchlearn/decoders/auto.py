@@ -10,6 +10,7 @@ from sketchlearn.decoders.problem import Problem
 from sketchlearn.models import DiagonalGaussian, Mixture
 
 RUNS, SMALL_RUNS = 3, 4  # the latter where the sketch does not determine even two components per cluster
+SIGNIFICANT = 3.0  # deviations
 CLEANINGS = 2  # times that a one-bit or modulo sketch is freed of its wave's harmonics, as far as they are known
 
 
@@ -37,7 +38,17 @@ def fit_density(
             outcomes = outcomes[-1:]
             break
     best = min(outcomes, key=lambda outcome: outcome.cost)
-    return pooled([problem.in_data_units(outcome.mixture.heavy()) for outcome in outcomes]), best
+    return pooled([problem.in_data_units(_significant(problem, outcome.mixture)) for outcome in outcomes]), best
+
+
+def _significant(problem: Problem, mixture: Mixture) -> Mixture:
+    """The components that weigh more than sampling noise lets a component weigh anywhere.
+
+    Those left out are light, but many, and far from all clusters: they drew centers to themselves (k = 100, d = 2).
+    """
+    noise = np.sqrt(problem.target.noise / len(problem.target))
+    heavy = mixture.weights > min(SIGNIFICANT * noise, 0.1 * mixture.weights.max())
+    return mixture.some(heavy).heavy()
 
 
 def pooled(mixtures: list[Mixture]) -> Mixture:

@@ -16,7 +16,7 @@ MOMENTUM = 0.5
 LONGEST_STEP = 0.7  # of the kernel's width
 STEPS = 15
 FEWEST_STARTS, RIDGES = 32, 20
-SCREENED = 6  # points per start
+SCREENED = 12  # points per start
 APART = 0.5  # squared distance of distinct modes, in squared kernel widths
 
 
