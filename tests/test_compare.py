@@ -39,9 +39,9 @@ def definition(arrays):
     r = z - (z if values is None else values[0] + 1j * values[1])
     f = w_re + 1j * w_im if values is None else w_re * r.real + 1j * (w_im * r.imag)
     parts = f.conj() * waves
-    by_size = parts.real if len(shapes) > 1 or len(weights) == 0 else (weights @ parts.real)[None]
-    cost = np.sum((r * f.conj()).real)
-    return np.concatenate([[cost], parts.real.sum(1), (-parts.imag @ turns.T).ravel(), (by_size @ quadratics.T).ravel()])
+    by_size = parts.real if len(shapes) > 1 else (weights @ parts.real)[None]
+    cost, by_weight, by_location = np.sum((r * f.conj()).real), parts.real.sum(axis=1), -parts.imag @ turns.T
+    return np.concatenate([[cost], by_weight, by_location.ravel(), (by_size @ quadratics.T).ravel()])
 
 
 CASES = [

@@ -71,8 +71,8 @@ def compare(
 ) -> NDArray[np.float64]:
     """Sums over all frequencies of what gives the cost of components against a target, and its gradients.
 
-    `frequencies` are turns, shifts and quadratics, `target` is its parts (or none) and how much they count, `components`
-    are weights, locations and shapes: _native/kernel.h says what is summed, tests/test_compare.py in NumPy.
+    `frequencies` are turns, shifts and quadratics, `target` its parts (or none) and how much they count, `components`
+    weights, locations and shapes: _native/kernel.h says what is summed, tests/test_compare.py in NumPy.
     """
     weights, locations, shapes = components
     sums = np.empty(1 + len(weights) + locations.size + shapes.size)

@@ -55,8 +55,8 @@ def centroids(mixture: Mixture, k: int, rng: np.random.Generator) -> tuple[Doubl
 def apart(mixture: Mixture, k: int) -> bool:
     """Whether the mixture's own k locations are as good as centers get.
 
-    Two centers for one Gaussian save 2 / pi of its widest variance; one center for two costs the moment between them. If
-    every pair costs more than any Gaussian saves, no exchange of centers pays.
+    Two centers for one Gaussian save 2 / pi of its widest variance; one center for two costs the moment between them.
+    If every pair costs more than any Gaussian saves, no exchange of centers pays.
     """
     if len(mixture) != k or k == 1:
         return len(mixture) == k
