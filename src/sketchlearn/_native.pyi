@@ -47,6 +47,19 @@ def damped_waves(
     cosines: NDArray[np.float32],
     sines: NDArray[np.float32],
 ) -> None: ...
+def compare(
+    kernel: str,
+    turns: NDArray[np.float32],
+    shifts: NDArray[np.float32] | None,
+    quadratics: NDArray[np.float32],
+    values: NDArray[np.float32] | None,
+    counts: NDArray[np.float32],
+    weights: NDArray[np.float32],
+    locations: NDArray[np.float32],
+    shapes: NDArray[np.float32],
+    n_threads: int,
+    sums: NDArray[np.float64],
+) -> None: ...
 def add_moments(
     kernel: str,
     rows: NDArray[Any],

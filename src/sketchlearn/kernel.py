@@ -62,3 +62,19 @@ def damped_waves(
 ) -> None:
     """Writes exp(-exponent) cos and exp(-exponent) sin of phases in turns; one row of exponents may serve all rows."""
     native.damped_waves(active, phases, exponents, n_threads(None), cosines, sines)
+
+
+def compare(
+    frequencies: tuple[NDArray[np.float32], NDArray[np.float32] | None, NDArray[np.float32]],
+    target: tuple[NDArray[np.float32] | None, NDArray[np.float32]],
+    components: tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]],
+) -> NDArray[np.float64]:
+    """Sums over all frequencies of what gives the cost of components against a target, and its gradients.
+
+    `frequencies` are turns, shifts and quadratics, `target` its parts (or none) and how much they count, `components`
+    weights, locations and shapes: _native/kernel.h says what is summed, tests/test_compare.py in NumPy.
+    """
+    weights, locations, shapes = components
+    sums = np.empty(1 + len(weights) + locations.size + shapes.size)
+    native.compare(active, *frequencies, *target, weights, locations, shapes, n_threads(None), sums)
+    return sums

@@ -12,6 +12,7 @@ TESTS = [
     "test_arithmetic.py",
     "test_exactness.py",
     "test_bad_input.py",
+    "test_compare.py",
     "test_damped_waves.py",
     "test_operators.py",
     "test_sketch.py",

@@ -57,6 +57,17 @@ struct StructuredFrequencies {
   int64_t size, n_columns;
 };
 
+// Components alpha exp(i omega . c - psi), psi = sum_k shape_k quadratic_k(omega), against a target at m frequencies.
+struct Comparison {
+  const float *turns, *shifts;           // [d][m] in turns; [m] in turns, or null
+  const float* quadratics;               // [q][m]
+  const float *values, *counts;          // [2][m]: the target's parts, and how much they count. No values: see `compare`
+  const float *weights, *locations, *shapes;  // [n], [n][d], [n or 1][q]
+  int64_t n_frequencies, n_features, n_shape, n_components;
+  bool tied;  // one shape for all components
+};
+constexpr int64_t kTile = 64;  // frequencies whose waves stay in the cache
+
 constexpr int kBlockRows = 192;             // a multiple of every tile's rows
 constexpr int kStructuredRows = 8;          // rows that a structured block takes through its transforms at a time
 constexpr int64_t kSmallestTransform = 32;  // a structured block has at least this size
@@ -72,6 +83,11 @@ struct Kernel {
   void (*moments)(const double* rows, int64_t count, int64_t d, const int64_t* weights, int64_t* sums);
   // exp(-exponent) cos(2 pi phase) and exp(-exponent) sin(2 pi phase) of `count` phases; no exponents mean zeros
   void (*waves)(const float* phases, const float* exponents, int64_t count, float* cosines, float* sines);
+  int64_t (*comparison_space)(const Comparison&);  // floats that `compare` needs
+  // Sums over frequencies [from, to), for r = model - value and f = count * r (f = count where there are no values):
+  // sum of r f; by component, sum of b = Re(conj(f) wave); by component and coordinate, sum of Im(f conj(wave)) turns; by
+  // shape's parameter, sum of b quadratic (b summed with weights alpha if tied). A wave is damped, its weight left out.
+  void (*compare)(const Comparison&, int64_t from, int64_t to, float* space, double* sums);
 };
 
 const Kernel* portable_kernel();

@@ -270,6 +270,8 @@ void run_structured(const Block& block, const StructuredFrequencies& frequencies
   with_feature(feature, [&](auto w) { structured_block<decltype(w)>(block, frequencies, given, sink, scratch); });
 }
 
+#include "compare_body.h"
+
 constexpr Kernel make_kernel(const char* name) {
-  return {name, kTileRows, kColumns, run_dense, run_structured, moments, waves};
+  return {name, kTileRows, kColumns, run_dense, run_structured, moments, waves, comparison_space, compare};
 }

@@ -48,6 +48,7 @@ using Integers = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu
 using Weights = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using PlainFloats = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using OutFloats = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using OutDoubles = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using RowIntegers = nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using RowMoments = nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
@@ -151,6 +152,57 @@ void damped_waves(const std::string& kernel, const PlainFloats& phases, const st
   for_rows(rows, unit, n_threads, 0, nullptr, [&] { return WaveWorker{found, from, sizes, cosine, sine, columns, step}; });
 }
 
+// Pieces of the frequencies are summed one by one, then in order: the same on any number of threads.
+constexpr int64_t kMostPieces = 16, kSmallestPiece = 4 * kTile;
+
+struct CompareWorker {
+  const Kernel* kernel;
+  const Comparison& given;
+  int64_t columns, length;
+  double* parts;
+  std::vector<float> space;
+  int64_t take(int64_t from, int64_t to, int64_t*) {
+    for (int64_t piece = from; piece < to; piece++)
+      kernel->compare(given, piece * columns, std::min((piece + 1) * columns, given.n_frequencies), space.data(),
+                      parts + piece * length);
+    return -1;
+  }
+};
+
+void compare(const std::string& kernel, const PlainFloats& turns, const std::optional<Floats>& shifts,
+             const PlainFloats& quadratics, const std::optional<PlainFloats>& values, const PlainFloats& counts,
+             const Floats& weights, const PlainFloats& locations, const PlainFloats& shapes, int n_threads,
+             OutDoubles sums) {
+  const int64_t d = (int64_t)turns.shape(0), m = (int64_t)turns.shape(1), n = (int64_t)weights.size();
+  const int64_t q = (int64_t)quadratics.shape(0), rows = (int64_t)shapes.shape(0), length = (int64_t)sums.size();
+  const auto fits = [](const PlainFloats& a, int64_t r, int64_t c) {
+    return (int64_t)a.shape(0) == r && (int64_t)a.shape(1) == c;
+  };
+  require(d >= 1 && m >= 1 && n >= 1 && fits(quadratics, q, m) && fits(counts, 2, m) && fits(locations, n, d) &&
+              (!values || fits(*values, 2, m)) && (!shifts || (int64_t)shifts->size() == m) &&
+              (fits(shapes, 1, q) || (fits(shapes, n, q) && q >= 1)) && length == 1 + n * (1 + d) + rows * q,
+          "shapes do not fit");
+  const Kernel* found = find_kernel(kernel);
+  const Comparison given{turns.data(), shifts ? shifts->data() : nullptr, quadratics.data(),
+                         values ? values->data() : nullptr, counts.data(), weights.data(), locations.data(),
+                         shapes.data(), m, d, q, n, rows == 1};
+  double* out = sums.data();
+  nb::gil_scoped_release release;
+  const int64_t tiles = (m + kTile - 1) / kTile;
+  const int64_t columns = std::max(kSmallestPiece, (tiles + kMostPieces - 1) / kMostPieces * kTile);
+  const int64_t pieces = (m + columns - 1) / columns;
+  const int threads = (int)std::clamp<int64_t>(n * m / kWavesPerThread, 1, n_threads);
+  const int64_t space = found->comparison_space(given);
+  std::vector<double> parts(pieces * length);
+  for_rows(pieces, 1, threads, 0, nullptr, [&] {
+    return CompareWorker{found, given, columns, length, parts.data(), std::vector<float>(space)};
+  });
+  for (int64_t i = 0; i < length; i++) {
+    out[i] = 0.0;
+    for (int64_t piece = 0; piece < pieces; piece++) out[i] += parts[piece * length + i];
+  }
+}
+
 Moments moments(const std::string& kernel, const Doubles& center, const Doubles& bound) {
   require(center.size() == bound.size(), "one bound per column is needed");
   return {find_kernel(kernel), center.data(), bound.data()};
@@ -203,6 +255,10 @@ NB_MODULE(_native, m) {
   m.def("damped_waves", &damped_waves, nb::arg("kernel"), nb::arg("phases").noconvert(),
         nb::arg("exponents").none().noconvert(), nb::arg("n_threads"), nb::arg("cosines").noconvert(),
         nb::arg("sines").noconvert());
+  m.def("compare", &compare, nb::arg("kernel"), nb::arg("turns").noconvert(), nb::arg("shifts").none().noconvert(),
+        nb::arg("quadratics").noconvert(), nb::arg("values").none().noconvert(), nb::arg("counts").noconvert(),
+        nb::arg("weights").noconvert(), nb::arg("locations").noconvert(), nb::arg("shapes").noconvert(),
+        nb::arg("n_threads"), nb::arg("sums").noconvert());
   m.def("add_moments", &add_moments, nb::arg("kernel"), nb::arg("rows"), nb::arg("center"), nb::arg("bound"),
         nb::arg("weights").none().noconvert(), nb::arg("n_threads"),
            nb::arg("sums").noconvert());

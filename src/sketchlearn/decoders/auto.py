@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sketchlearn.decoders.loop import FEW, Decoder, Progress, decode
+from sketchlearn.decoders.loop import EXPLAINED, FEW, Decoder, Progress, decode
 from sketchlearn.decoders.objective import best_weights
 from sketchlearn.decoders.outcome import Outcome, Status
 from sketchlearn.decoders.problem import MOST_ATOMS, Problem
@@ -16,6 +16,7 @@ from sketchlearn.models import DiagonalGaussian, Mixture, Model, StretchedGaussi
 RUNS, SMALL_RUNS = 3, 4  # the latter where the sketch determines fewer components than one would fit
 STRETCHING, START_STRETCH = 150, 0.7  # iterations of refinement; first length, in deviations of a component
 COMPARABLE = 2.0  # costs of runs that are pooled, in units of the lowest
+SIGNIFICANT = 3.0  # deviations
 CLEANINGS = 2  # times that a one-bit or modulo sketch is freed of its wave's harmonics, as far as they are known
 
 
@@ -49,7 +50,17 @@ def fit_density(
             break
     best = min(outcomes, key=lambda outcome: outcome.cost)
     alike = [outcome for outcome in outcomes if outcome.cost <= COMPARABLE * best.cost]
-    return pooled([problem.in_data_units(outcome.mixture.heavy()) for outcome in alike]), best
+    return pooled([problem.in_data_units(_significant(problem, outcome.mixture)) for outcome in alike]), best
+
+
+def _significant(problem: Problem, mixture: Mixture) -> Mixture:
+    """The components that weigh more than sampling noise lets a component weigh anywhere.
+
+    Those left out are light, but many, and far from all clusters: they drew centers to themselves (k = 100, d = 2).
+    """
+    noise = np.sqrt(problem.target.noise / len(problem.target))
+    heavy = mixture.weights > min(SIGNIFICANT * noise, 0.1 * mixture.weights.max())
+    return mixture.some(heavy).heavy()
 
 
 def _searchers(problem: Problem, decoder: Decoder) -> list[Decoder]:
@@ -76,7 +87,7 @@ def stretched(problem: Problem, outcome: Outcome) -> Outcome:
     longer = replace(longer, weights=best_weights(target, longer))
     longer, cost, done = refine(target, longer, problem.box, iterations=STRETCHING)
     misfit = problem.misfit(cost)
-    status = Status.EXPLAINED if misfit <= 1 else outcome.status
+    status = Status.EXPLAINED if misfit <= EXPLAINED else outcome.status
     return Outcome(longer, cost, misfit, outcome.iterations + done, status)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import cho_factor, solve_triangular
 from scipy.optimize import nnls
 
+from sketchlearn import kernel
 from sketchlearn.decoders.target import Target
 from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double, Single
@@ -18,8 +19,11 @@ def cost_and_gradient(
 ) -> tuple[float, Double, Double, Double]:
     """The cost and its gradients with respect to weights, locations and shapes.
 
-    `space`, of shape (4, components, m), is overwritten: the system's fresh memory costs a third of the time.
+    `space`, of shape (4, components, m), may be overwritten: the system's fresh memory costs a third of the time.
     """
+    quadratics = mixture.model.quadratics(target.frequencies)
+    if quadratics is not None:
+        return _compared(target, mixture, quadratics)
     space = np.empty((4, len(mixture), len(target)), np.float32) if space is None else space
     model, frequencies, m = mixture.model, target.frequencies, len(target)
     alpha = mixture.weights.astype(np.float32)
@@ -44,6 +48,23 @@ def cost_and_gradient(
         cosines *= (alpha * np.float32(-2 / m))[:, None]
         by_shape = model.pull(mixture.shapes, frequencies, cosines)
     return cost, by_weight.astype(np.float64), by_location.astype(np.float64), by_shape
+
+
+def _compared(target: Target, mixture: Mixture, quadratics: Single) -> tuple[float, Double, Double, Double]:
+    """The same by the native kernel, one pass over the frequencies, for models whose exponents are linear in shapes."""
+    frequencies, (K, d) = target.frequencies, mixture.locations.shape
+    single = [part.astype(np.float32) for part in (mixture.weights, mixture.locations, mixture.shapes)]
+    sums = kernel.compare(
+        (frequencies.turns, frequencies.shift_turns, quadratics),
+        (target.parts, target.part_weights),
+        (single[0], single[1], single[2]),
+    )
+    sums *= 1 / len(target)
+    alpha = 2 * mixture.weights[:, None]
+    by_weight, by_location, by_shape = 2 * sums[1 : 1 + K], sums[1 + K : 1 + K + K * d], sums[1 + K + K * d :]
+    by_location = by_location.reshape(K, d) * (2 * np.pi * alpha)
+    by_shape = by_shape.reshape(mixture.shapes.shape) * (-alpha if len(mixture.shapes) > 1 else -2)
+    return float(sums[0]), by_weight, by_location, by_shape
 
 
 def best_weights(target: Target, mixture: Mixture) -> Double:

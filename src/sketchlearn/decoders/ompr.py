@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sketchlearn.decoders.loop import Decoder, State
+from sketchlearn.decoders.loop import FEW, Decoder, State
 from sketchlearn.decoders.objective import best_weights, prune
 from sketchlearn.decoders.problem import Problem
 from sketchlearn.decoders.refinement import refine
@@ -31,14 +31,20 @@ class ClOmpr(Decoder):
     def step(self, problem: Problem, state: State, rng: np.random.Generator) -> State:
         mixture, k = state.mixture, problem.n_components
         size = len(mixture)
+        batch = -(-k // ROUNDS)
+        if size < k <= FEW and size + batch >= k:
+            # some more than k, and then the best of them: one draw in ten would lack a cluster otherwise
+            grown = self.grown(problem, mixture, k - size + batch, rng)
+            grown = self.refined(problem, grown, state, SHORT, free=False).mixture
+            return self.refined(problem, prune(problem.target, grown, k), state, LONG)
         if size < k:
-            grown = self.grown(problem, mixture, min(-(-k // ROUNDS), k - size), rng)
+            grown = self.grown(problem, mixture, min(batch, k - size), rng)
             full = len(grown) >= k
             return self.refined(problem, grown, state, LONG if full else SHORT, free=full)
         if mixture.model.tied and size < min(2 * k, problem.n_atoms):
             # k components did not suffice, and have become too wide: narrow again, until there are enough
             narrow = replace(mixture, shapes=problem.start.shapes)
-            grown = self.grown(problem, narrow, min(-(-k // ROUNDS), problem.n_atoms - size), rng)
+            grown = self.grown(problem, narrow, min(batch, problem.n_atoms - size), rng)
             full = len(grown) >= min(2 * k, problem.n_atoms)
             return self.refined(problem, grown, state, LONG if full else SHORT, free=full)
         if mixture.model.tied and problem.own_shapes:
@@ -46,7 +52,6 @@ class ClOmpr(Decoder):
                 DiagonalGaussian(), mixture.weights, mixture.locations, np.repeat(mixture.shapes, size, axis=0)
             )
             return self.refined(problem, own, state, LONG)
-        batch = -(-k // ROUNDS)
         grown = self.grown(
             problem, mixture, batch if size >= problem.n_atoms else min(2 * batch, problem.n_atoms - size), rng
         )

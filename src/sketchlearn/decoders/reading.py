@@ -64,7 +64,8 @@ def _spread(target: Target) -> tuple[Double, Double]:
         slow = np.exp(-(1 if target.harmonics else 8) * (part.frequencies.squares @ variances).astype(np.float64))
         reach = 6 * np.sqrt(variances)
         box = Box(-reach, reach, NARROWEST * float(variances.min()))
-        mixture, _, _ = refine(part.weighted(slow), replace(mixture, weights=np.ones(1)), box, iterations=50)
+        counted = part.weighted(slow)
+        mixture, _, _ = refine(counted, replace(mixture, weights=np.ones(1)), box, iterations=50, tolerance=1e-3)
     return mixture.locations[0], np.maximum(mixture.shapes[0], NARROWEST * mixture.shapes.mean())
 
 

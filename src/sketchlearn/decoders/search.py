@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import eigh
 
+from sketchlearn import kernel
 from sketchlearn.decoders.problem import Problem
 from sketchlearn.decoders.refinement import Box
 from sketchlearn.decoders.target import Target
@@ -15,6 +16,7 @@ MOMENTUM = 0.5
 LONGEST_STEP = 0.7  # of the kernel's width
 STEPS = 15
 FEWEST_STARTS, RIDGES = 32, 20
+SCREENED = 12  # points per start
 APART = 0.5  # squared distance of distinct modes, in squared kernel widths
 
 
@@ -24,10 +26,10 @@ class Landscape:
     D is the damping of a component of the width that is looked for, and w the target's weights.
     """
 
-    def __init__(self, target: Target, residual: tuple[Single, Single], damping: Single) -> None:
+    def __init__(self, target: Target, residual: Single, damping: Single) -> None:
         self.frequencies = target.frequencies
         w_re, w_im = target.part_weights
-        self.re, self.im = residual[0] * damping * w_re, residual[1] * damping * w_im
+        self.field = residual * damping * target.part_weights
         power = (damping * damping * (w_re + w_im)).astype(np.float64)
         self.norm = float(np.sqrt(power.sum()))
         #: squared width of the kernel, per coordinate
@@ -35,36 +37,36 @@ class Landscape:
 
     def climb(self, starts: Double, box: Box, steps: int) -> tuple[Double, Double]:
         """Mean-shift steps from each start; the ends and their heights."""
-        omega = self.frequencies.omega
-        c, low, high = starts.astype(np.float32), box.low.astype(np.float32), box.high.astype(np.float32)
+        c = starts
         velocity = np.zeros_like(c)
         longest = LONGEST_STEP * np.sqrt(self.width * c.shape[1])
         for _ in range(steps):
-            height, slope = self._evaluate(c, omega)
+            height, slope = self._evaluate(c.astype(np.float32))
             step = self.width * slope / np.maximum(height, 0.05 * np.abs(height.max()) + 1e-12)[:, None]
             length = np.sqrt(np.sum(step * step, axis=1, keepdims=True))
             step *= np.minimum(1, longest / np.maximum(length, 1e-12))
             velocity = MOMENTUM * velocity + step
-            c = np.clip(c + velocity, low, high)
-        return c.astype(np.float64), self.heights(c)
+            c = box.clip(c + velocity)
+        return c, self.heights(c)
 
     def heights(self, c: np.ndarray) -> Double:
         """f at each point, for components of norm one."""
-        cosines, sines = self.frequencies.waves(c)
-        return (cosines @ self.re + sines @ self.im).astype(np.float64) / self.norm
+        return self._evaluate(c.astype(np.float32))[0] / self.norm
 
-    def _evaluate(self, c: Single, omega: Single) -> tuple[Single, Single]:
-        cosines, sines = self.frequencies.waves(c)
-        height = cosines @ self.re + sines @ self.im
-        cosines *= self.im
-        sines *= self.re
-        cosines -= sines
-        return height, cosines @ omega
+    def _evaluate(self, c: Single) -> tuple[Double, Double]:
+        """f and its gradient at each point."""
+        sums = kernel.compare(
+            (self.frequencies.turns, self.frequencies.shift_turns, self.frequencies.half_squares[:0]),
+            (None, self.field),
+            (np.zeros(len(c), np.float32), c, np.zeros((1, 0), np.float32)),
+        )
+        return sums[1 : 1 + len(c)], 2 * np.pi * sums[1 + len(c) :].reshape(c.shape)
 
     def ridges(self, points: Double, directions: list[int]) -> Double:
         """Starts to both sides of points, along the directions in which f curves upwards most there."""
         cosines, sines = self.frequencies.waves(points)
-        inner = cosines * self.re + sines * self.im
+        re, im = self.field
+        inner = cosines * re + sines * im
         omega, starts = self.frequencies.omega, []
         for point, row, n in zip(points, inner, directions, strict=True):
             curvature = -((omega * row[:, None]).T @ omega).astype(np.float64)
@@ -86,18 +88,26 @@ def distinct(locations: Double, heights: Double, n: int, width: float) -> Double
     return locations[kept]
 
 
+def _scattered(problem: Problem, n: int, wide: list[float], rng: np.random.Generator) -> Double:
+    """n random points, spread as the records are and so many times as wide."""
+    points = rng.standard_normal((n, problem.target.n_features)) * problem.spread
+    return problem.box.clip(points * np.resize(wide, n)[:, None])
+
+
 def find_modes(problem: Problem, mixture: Mixture, n: int, rng: np.random.Generator) -> Double:
     """The n highest modes of what the mixture leaves of the target."""
     target, box, d = problem.target, problem.box, problem.target.n_features
     residual = target.residual(mixture) if len(mixture) else target.parts
     landscape = Landscape(target, residual, problem.damping(mixture))
     n_starts = max(FEWEST_STARTS, 2 * problem.n_components)
-    wide = np.where(np.arange(n_starts) % 2, 1.0, 1.5)[:, None]
-    starts = rng.standard_normal((n_starts, d)) * problem.spread * wide
+    starts = _scattered(problem, n_starts // 2, [1.0, 1.5], rng)
+    # clusters far from all others are reached from the highest of many points only
+    many = _scattered(problem, SCREENED * n_starts, [1.0, 1.5, 2.0], rng)
+    many = many[np.argsort(-landscape.heights(many))[: n_starts // 2]]
     heavy = mixture.locations[np.argsort(-mixture.weights)[:RIDGES]]
     points = np.concatenate([np.zeros((1, d)), heavy])
     ridges = landscape.ridges(points, [min(d, 8)] + [1] * len(heavy))
-    starts = box.clip(np.concatenate([starts, ridges]))
+    starts = np.concatenate([starts, many, box.clip(ridges)])
     ends, heights = landscape.climb(starts, box, STEPS)
     found = distinct(ends, heights, n, landscape.width)
     return found if len(found) else starts[:1]

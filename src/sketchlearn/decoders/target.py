@@ -103,23 +103,23 @@ class Target:
         return replace(self, values=values, cleaned=True)
 
     @cached_property
-    def parts(self) -> tuple[Single, Single]:
-        """Real and imaginary parts of the values."""
-        return self.values.real.astype(np.float32), self.values.imag.astype(np.float32)
+    def parts(self) -> Single:
+        """Real and imaginary parts of the values: shape (2, m)."""
+        return np.stack([self.values.real, self.values.imag]).astype(np.float32)
 
     @cached_property
-    def part_weights(self) -> tuple[Single, Single]:
-        """How much each part counts, one on average over the known numbers."""
-        share = (self.weights / self.weights.mean()).astype(np.float32)
-        return share, share * np.float32(self.imaginary)
+    def part_weights(self) -> Single:
+        """How much each part counts, one on average over the known numbers: shape (2, m)."""
+        share = self.weights / self.weights.mean()
+        return np.stack([share, share * self.imaginary]).astype(np.float32)
 
-    def residual(self, mixture: Mixture) -> tuple[Single, Single]:
+    def residual(self, mixture: Mixture) -> Single:
         """What a mixture leaves of the two parts, not weighted."""
         cosines, sines = self.frequencies.waves(
             mixture.locations, mixture.model.exponents(mixture.shapes, self.frequencies)
         )
         weights = mixture.weights.astype(np.float32)
-        return self.parts[0] - weights @ cosines, self.parts[1] - weights @ sines
+        return self.parts - np.stack([weights @ cosines, weights @ sines])
 
     def cost(self, mixture: Mixture) -> float:
         """Weighted mean square of what a mixture leaves."""

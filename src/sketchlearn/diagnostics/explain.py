@@ -16,6 +16,7 @@ from sklearn.utils import check_array
 from threadpoolctl import threadpool_limits
 
 from sketchlearn.decoders import Decoder, Outcome, Problem, Target, centroids, decode, decoder_from
+from sketchlearn.decoders.loop import EXPLAINED
 from sketchlearn.decoders.reduction import antithetic_sample
 from sketchlearn.decoders.refinement import refine
 from sketchlearn.designing import design
@@ -31,7 +32,7 @@ WIDER = (1.0, 2.0, 3.0)  # region of each further search; a misread spread made 
 REFINEMENT = 300  # iterations from the reference
 CLEARLY_LOWER = 0.7  # cost; heavy tails alone make it vary by 0.77 between seeds
 CLEARLY_WORSE = 1.05  # mean squared distance from the nearest center
-EXPLAINED, POORLY = 1.0, 3.0  # misfits
+POORLY = 3.0  # misfit
 LOUD = 0.9  # root mean square of |z|: nothing but the spread of all records is seen
 QUIET = 0.6  # share of the values that are not above the noise
 LARGE, SMALL = 3.0, 0.3  # of the scale that design would choose: centers are lost beyond
@@ -119,7 +120,7 @@ def explain(
     >>> explanation.verdict
     <Verdict.FINE: 'nothing is wrong'>
     >>> print(explanation.sentences[-1])
-    Nothing is wrong: the mixture explains the sketch up to sampling noise (misfit 0...).
+    Nothing is wrong: the mixture explains the sketch up to sampling noise (misfit ...).
     """
     rng = np.random.default_rng(random_state)
     case = _case(fitted, n_components, decoder, rng)

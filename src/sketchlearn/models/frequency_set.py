@@ -20,7 +20,8 @@ class FrequencySet:
     def __init__(self, omega: NDArray[Any], shift: NDArray[Any] | None = None) -> None:
         self.omega: Single = np.ascontiguousarray(omega, np.float32)
         self.shift: Single | None = None if shift is None else np.asarray(shift, np.float32)
-        self._turns: Single = np.ascontiguousarray((np.asarray(omega, np.float64) / (2 * np.pi)).T, np.float32)
+        #: omega in turns, shape (d, m)
+        self.turns: Single = np.ascontiguousarray((np.asarray(omega, np.float64) / (2 * np.pi)).T, np.float32)
 
     def __len__(self) -> int:
         return len(self.omega)
@@ -33,6 +34,21 @@ class FrequencySet:
     def squares(self) -> Single:
         """omega squared, coordinate by coordinate: shape (m, d)."""
         return self.omega * self.omega
+
+    @cached_property
+    def half_squares(self) -> Single:
+        """omega^2 / 2, coordinate by coordinate: shape (d, m)."""
+        return np.ascontiguousarray(0.5 * self.squares.T)
+
+    @cached_property
+    def half_lengths(self) -> Single:
+        """|omega|^2 / 2: shape (1, m)."""
+        return np.ascontiguousarray(0.5 * self.lengths[None])
+
+    @cached_property
+    def shift_turns(self) -> Single | None:
+        """The shifts in turns."""
+        return None if self.shift is None else self.shift / np.float32(2 * np.pi)
 
     @cached_property
     def lengths(self) -> Single:
@@ -50,8 +66,8 @@ class FrequencySet:
         if space is None:
             space = np.empty((3, len(locations), len(self)), np.float32)
         phases, cosines, sines = space
-        np.matmul(np.asarray(locations, np.float32), self._turns, out=phases)
-        if self.shift is not None:
-            phases += self.shift / np.float32(2 * np.pi)
+        np.matmul(np.asarray(locations, np.float32), self.turns, out=phases)
+        if self.shift_turns is not None:
+            phases += self.shift_turns
         kernel.damped_waves(phases, exponents, cosines, sines)
         return cosines, sines

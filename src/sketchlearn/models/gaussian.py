@@ -22,6 +22,9 @@ class SphericalGaussian(Model):
     def pull(self, shapes: Double, frequencies: FrequencySet, upstream: Single) -> Double:
         return np.asarray(0.5 * (upstream @ frequencies.lengths)[:, None], np.float64)
 
+    def quadratics(self, frequencies: FrequencySet) -> Single | None:
+        return frequencies.half_lengths
+
     def shapes_of(self, covariances: Double) -> Double:
         return np.asarray(np.trace(covariances, axis1=1, axis2=2)[:, None] / covariances.shape[1])
 
@@ -49,6 +52,9 @@ class DiagonalGaussian(SphericalGaussian):
 
     def pull(self, shapes: Double, frequencies: FrequencySet, upstream: Single) -> Double:
         return np.asarray(0.5 * (upstream @ frequencies.squares), np.float64)
+
+    def quadratics(self, frequencies: FrequencySet) -> Single | None:
+        return frequencies.half_squares
 
     def shapes_of(self, covariances: Double) -> Double:
         return np.diagonal(covariances, axis1=1, axis2=2).copy()

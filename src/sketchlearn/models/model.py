@@ -32,6 +32,10 @@ class Model(ABC):
     def pull(self, shapes: Double, frequencies: FrequencySet, upstream: Single) -> Double:
         """Gradient, with respect to `shapes`, of the sum of upstream * psi; upstream has a row per row of shapes."""
 
+    def quadratics(self, frequencies: FrequencySet) -> Single | None:
+        """The matrix Q, (length of a shape, m), if psi = shapes @ Q."""
+        return None
+
     @abstractmethod
     def shapes_of(self, covariances: Double) -> Double:
         """Shapes with covariances near these, (components, d, d)."""
