@@ -13,9 +13,9 @@ from sketchlearn.decoders.problem import MOST_ATOMS, Problem
 from sketchlearn.decoders.refinement import refine
 from sketchlearn.models import DiagonalGaussian, Mixture, Model, StretchedGaussian
 
-RUNS, SMALL_RUNS = 3, 4  # the latter where the sketch determines fewer components than one would fit
+RUNS, SMALL_RUNS = 3, 7  # the latter where the sketch determines fewer components than one would fit
 STRETCHING, START_STRETCH = 150, 0.7  # iterations of refinement; first length, in deviations of a component
-COMPARABLE = 2.0  # costs of runs that are pooled, in units of the lowest
+COMPARABLE = 1.4  # costs of runs that are pooled, in units of the lowest
 SIGNIFICANT = 3.0  # deviations
 CLEANINGS = 2  # times that a one-bit or modulo sketch is freed of its wave's harmonics, as far as they are known
 
