@@ -135,7 +135,9 @@ void compare(const Comparison& given, int64_t from, int64_t to, float* space, do
     const int64_t live = to - at < kTile ? to - at : kTile;
     const int panels = static_cast<int>((live + kPack - 1) / kPack);
     float shift[kTile], values[kPanels][2][kPack], counts[kPanels][2][kPack];
-    for (int64_t i = 0; i < kTile; i++) shift[i] = given.shifts && i < live ? given.shifts[at + i] : 0.0f;
+    for (int64_t i = 0; i < kTile; i++) shift[i] = 0.0f;
+    if (given.shifts)
+      for (int64_t i = 0; i < live; i++) shift[i] = given.shifts[at + i];
     pack_panels(given.turns + at, m, s.d, live, space + s.turns, turns_step);
     pack_panels(given.quadratics + at, m, s.q, live, space + s.quadratics + kPack, quadratics_step);
     pack_panels(given.counts + at, m, 2, live, counts[0][0], 2 * kPack);
