@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.designing.sample import MOST_ROWS, Summary, summarize
-from sketchlearn.frequencies import AdaptedRadius, Gaussian, Law, LogUniform, Mixture, Probed
+from sketchlearn.designing.shapes import cluster_shapes
+from sketchlearn.frequencies import AdaptedRadius, Gaussian, Law, LogUniform, Mixture, Probed, Shaped
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.values import shortened, whole
 from sketchlearn.waves import Wave, wave_from
@@ -24,6 +26,8 @@ FINER = 1.34  # a mixture's frequencies are that much longer than its clusters' 
 LOW_PROBES = (0.3, 0.6, 1.2)  # low ones are disturbed least by heavy tails, and most by harmonics of a wave
 HIGH_PROBES = (1.2, 1.6, 2.0)
 MOST_SCALES = 50
+LOCAL = 0.5  # share of a mixture's frequencies that are drawn in the metric of a cluster
+WIDER = (1.0, 1.7, 3.0)  # scales of those: rows are found from further away than a cluster's own deviation
 LOOSE = 2.0  # bounds may be that many times too wide
 BEYOND = 16.0  # the records of a stream may spread that many times as far as its first rows
 
@@ -83,6 +87,8 @@ def design(
         summary = summarize(_without_tails(rows) if task == "stable" else rows, k, seed)
         center = summary.mean
         law = _law(summary, k, m, task, wave) if representative else _law_of_stream(summary)
+        if representative and task.startswith("mixture"):
+            law = _shaped(law, rows, k, task, seed)
     return FourierFeatures(d, m, law=law, wave=wave, center=tuple(center.tolist()), seed=seed)
 
 
@@ -95,7 +101,7 @@ def _size(k: int, d: int, task: str, wave: Wave) -> int:
     return math.ceil(min(PER_PARAMETER * parameters, most) * more)
 
 
-def _law(summary: Summary, k: int, m: int, task: str, wave: Wave) -> Law:
+def _law(summary: Summary, k: int, m: int, task: str, wave: Wave) -> Probed:
     d = len(summary.mean)
     probes = LOW_PROBES if not wave.harmonics() else HIGH_PROBES
     if task == "kmeans":
@@ -108,6 +114,16 @@ def _law(summary: Summary, k: int, m: int, task: str, wave: Wave) -> Law:
     scales = np.sqrt(np.quantile(summary.cluster_costs * factor, np.linspace(0, 1, min(k, MOST_SCALES)))) / FINER
     law = Mixture(tuple(AdaptedRadius(float(s)) for s in scales))
     return Probed(law, units=_plain(units), spread=_plain(summary.spread), probes=probes)
+
+
+def _shaped(law: Probed, rows: Double, k: int, task: str, seed: int) -> Probed:
+    """The law with a share of frequencies in the metric of the sample's clusters, at several distances from them."""
+    shapes = cluster_shapes(rows / np.array(law.units), k, seed, full=task == "mixture-full")
+    if not shapes:
+        return law
+    scale = math.sqrt(rows.shape[1]) / FINER
+    local = Mixture(tuple(AdaptedRadius(scale * wider) for wider in WIDER))
+    return replace(law, law=Shaped(law.law, local, shapes, share=LOCAL))
 
 
 def _law_of_stream(summary: Summary) -> Law:
