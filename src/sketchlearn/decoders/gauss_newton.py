@@ -159,7 +159,7 @@ def _widths(mixture: Mixture) -> Double:
 
 
 def _away(mixture: Mixture, start: Double) -> tuple[Double, NDArray[np.bool_]]:
-    """How far the shapes are from those at the start, among zeros for the other parameters; and which ones are shapes."""
+    """How far shapes are from those at the start, among zeros for other parameters; and which ones are shapes."""
     K, d = mixture.locations.shape
     deviations = mixture.model.deviations(mixture.shapes, start)
     if mixture.model.tied:

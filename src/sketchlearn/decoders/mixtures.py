@@ -6,7 +6,6 @@ import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
@@ -18,6 +17,7 @@ from sketchlearn.decoders.merging import merge_components
 from sketchlearn.decoders.outcome import Outcome
 from sketchlearn.decoders.problem import Problem
 from sketchlearn.decoders.reduction import antithetic_sample
+from sketchlearn.decoders.sharpening import sharpened
 from sketchlearn.decoders.splitting import split
 from sketchlearn.models import DiagonalGaussian, Mixture, Model
 
@@ -25,10 +25,7 @@ PASSES = 1.5  # the fit test: squared residual per degree of freedom
 MOST_WHITENED = 1100  # frequencies whose whole covariance is used
 SAMPLES = 20_000
 TAILS = 0.03
-MOST_SHARPENED = 2200  # frequencies
-BLURS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.0)
-LIGHTEST = 1e-3
-TRUSTED = 1250  # a quarter of the rows that an operator is designed on: how well these know the logarithm of a variance
+HOPELESS = 30.0  # a squared residual for which the errors' covariance, dear to compute, would make no difference
 NARROWEST = 1e-3  # variance of a component, as part of the density's narrowest
 
 
@@ -57,7 +54,8 @@ def fit_mixture(
     """The mixture of k components of `model` that the sketch tells of.
 
     Where the fit test fails, no such mixture explains the sketch, and matching the sketch more closely would make the
-    mixture worse: the best likelihood under the fitted density is returned instead.
+    mixture worse: the best likelihood under the fitted density is returned instead, sharpened where the operator
+    knows of flatter clusters.
     """
     problem = cleaned(problem, decoder, rng, progress)
     density, outcome = fit_density(problem, decoder, rng, progress)
@@ -74,7 +72,8 @@ def fit_mixture(
             if misfit > PASSES:
                 best = problem.in_own_units(model, *likely)
                 if len(problem.plain.shapes) and covariance_type in ("diag", "full"):
-                    best = _sharpened(problem, best, problem.in_own_units(DiagonalGaussian(), *_gaussians(density)))
+                    own = problem.in_own_units(DiagonalGaussian(), *_gaussians(density))
+                    best = sharpened(problem, best, own, rng)
     best = replace(best, weights=best.weights / best.weights.sum())
     return MixtureFit(problem.in_data_units(best), misfit, outcome)
 
@@ -101,8 +100,9 @@ def _refined(problem: Problem, start: Mixture) -> tuple[Mixture, float]:
     start = replace(start, weights=np.maximum(start.weights, 1e-3 / len(start)))
     few = target.some(slice(0, max(MOST_WHITENED, 2 * problem.n_parameters(start))))
     mixture, cost = levenberg_marquardt(few, start, Whitening.independent(few), iterations=40)
-    if not target.whole:
-        return mixture, cost / max(few.n_numbers - problem.n_parameters(mixture), 1)
+    misfit = cost / max(few.n_numbers - problem.n_parameters(mixture), 1)
+    if not target.whole or misfit > HOPELESS:
+        return mixture, misfit
     some = target.some(slice(0, MOST_WHITENED)) if len(target) > MOST_WHITENED else target
     try:
         whitening = Whitening.of(some, mixture)
@@ -110,37 +110,6 @@ def _refined(problem: Problem, start: Mixture) -> tuple[Mixture, float]:
         return mixture, np.inf
     polished, cost = levenberg_marquardt(some, mixture, whitening, iterations=20)
     return (polished if some is target else mixture), cost / max(some.n_numbers - problem.n_parameters(mixture), 1)
-
-
-def _sharpened(problem: Problem, mixture: Mixture, density: Mixture) -> Mixture:
-    """The mixture with the shapes of clusters that the operator declares, as far as the sketch agrees with them.
-
-    The density is as wide as the frequencies in all directions are short, so clusters that are flatter come out too
-    wide in `mixture`. Each component takes the declared shape that is nearest, blurred as the density is; as the blur
-    is withdrawn, step by step, locations settle where ever longer frequencies put them. Were the shapes free from the
-    start, they would collapse onto whatever is concentrated most.
-    """
-    model, declared = mixture.model, problem.plain.shapes
-    blur = np.diag(np.average(density.shapes, axis=0, weights=density.weights))
-    target = problem.plain.some(slice(0, MOST_SHARPENED))
-    whitening = Whitening.independent(target)
-    shapes = declared[_nearest_shapes(mixture.covariances(), declared + blur)]
-    for part in BLURS:
-        mixture = replace(
-            mixture, weights=np.maximum(mixture.weights, LIGHTEST), shapes=model.shapes_of(shapes + part * blur)
-        )
-        mixture, cost = levenberg_marquardt(target, mixture, whitening, iterations=5, hold=np.inf)
-    misfit = cost / target.n_numbers
-    return levenberg_marquardt(target, mixture, whitening, iterations=5, hold=misfit * TRUSTED / len(mixture))[0]
-
-
-def _nearest_shapes(covariances: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Which of the others each covariance is nearest to in divergence, no two to the same if there are enough."""
-    ratios = np.linalg.solve(others[None], covariances[:, None])
-    divergence = 0.5 * (np.trace(ratios, axis1=2, axis2=3) - np.linalg.slogdet(ratios)[1])
-    if len(others) < len(covariances):
-        return np.argmin(divergence, axis=1)
-    return linear_sum_assignment(divergence)[1]
 
 
 def _likely(

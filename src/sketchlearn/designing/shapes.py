@@ -14,7 +14,7 @@ Double = NDArray[np.float64]
 MOST_SHAPES = 20  # so that the JSON form of an operator stays small
 ROWS_PER_COLUMN = 4  # of a cluster, or its covariance means nothing
 FLATTEST = 1e-6  # variance, of the mean one
-ITERATIONS = 50
+ITERATIONS, STARTS = 50, 5
 DIGITS = 4
 
 
@@ -29,7 +29,7 @@ def cluster_shapes(rows: Double, n_clusters: int, seed: int, *, full: bool) -> t
     if k == 0 or mean_variance == 0:
         return ()
     mixture = GaussianMixture(k, covariance_type="full" if full else "diag", max_iter=ITERATIONS)
-    mixture.set_params(reg_covar=FLATTEST * mean_variance, random_state=seed % 2**32)
+    mixture.set_params(n_init=STARTS, reg_covar=FLATTEST * mean_variance, random_state=seed % 2**32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # also: fewer distinct rows than clusters
         mixture.fit(rows)

@@ -1,4 +1,4 @@
-"""Frequencies in the metric of clusters whose shapes are known beforehand: long across a flat cluster, short along it."""
+"""Frequencies in the metric of clusters of known shapes: long across a flat cluster, short along it."""
 
 from __future__ import annotations
 
