@@ -19,7 +19,7 @@ MOST_FREQUENCIES = 2200
 BLURS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.0)
 UNBLURRING = 5  # steps at each blur
 LIGHTEST = 1e-3  # weight: a component that came to nothing may be needed at the next blur
-TRUSTED = 1250  # a quarter of the rows that operators are designed on: how well those know the logarithm of a variance
+TRUSTED = 5000  # rows that an operator is designed on, and know the shapes from
 SAMPLES = 2000
 ROUNDS, TRIES, PLACES = 40, 15, 4  # of the search for places; moves tried in full per round; new places per component
 GAIN = 1e-3  # nats per row that a move must gain
@@ -31,7 +31,8 @@ def sharpened(problem: Problem, mixture: Mixture, density: Mixture, rng: np.rand
     The density, of diagonal Gaussians, is as coarse as the frequencies in all directions are short, and so is
     `mixture`. The declared shapes, blurred as the density is, are put where they are likeliest under it. Then the blur
     is withdrawn step by step, and locations settle where ever longer frequencies put them. Were the shapes free
-    meanwhile, they would collapse onto whatever is concentrated most.
+    meanwhile, they would collapse onto whatever is concentrated most. A mixture that the sketch contradicts more than
+    the one at the start, because the records are not those that the operator was made for, is not returned.
     """
     model, declared = mixture.model, problem.plain.shapes
     blur = np.diag(np.average(density.shapes, axis=0, weights=density.weights))
@@ -40,6 +41,7 @@ def sharpened(problem: Problem, mixture: Mixture, density: Mixture, rng: np.rand
     weights, locations = _Places.of(rows, shapes + blur).search(mixture.weights, mixture.locations, density.locations)
     target = problem.plain.some(slice(0, MOST_FREQUENCIES))
     whitening = Whitening.independent(target)
+    start, coarse = mixture, levenberg_marquardt(target, mixture, whitening, iterations=0)[1]
     mixture = replace(mixture, weights=weights, locations=locations)
     for part in BLURS:
         own = model.shapes_of(shapes + part * blur)
@@ -47,7 +49,8 @@ def sharpened(problem: Problem, mixture: Mixture, density: Mixture, rng: np.rand
         mixture, cost = levenberg_marquardt(target, mixture, whitening, iterations=UNBLURRING, hold=np.inf)
     # misfits are errors of the model: they count as noise when the sketch is weighed against the declared shapes
     hold = cost / target.n_numbers * TRUSTED / len(mixture)
-    return levenberg_marquardt(target, mixture, whitening, iterations=UNBLURRING, hold=hold)[0]
+    mixture, cost = levenberg_marquardt(target, mixture, whitening, iterations=UNBLURRING, hold=hold)
+    return mixture if cost < coarse else start
 
 
 def _nearest(covariances: Double, others: Double) -> NDArray[np.int64]:
@@ -55,7 +58,7 @@ def _nearest(covariances: Double, others: Double) -> NDArray[np.int64]:
     ratios = np.linalg.solve(others[None], covariances[:, None])
     divergence = 0.5 * (np.trace(ratios, axis1=2, axis2=3) - np.linalg.slogdet(ratios)[1])
     if len(others) < len(covariances):
-        return np.argmin(divergence, axis=1)
+        return np.asarray(np.argmin(divergence, axis=1))
     return np.asarray(linear_sum_assignment(divergence)[1])
 
 

@@ -27,7 +27,7 @@ LOW_PROBES = (0.3, 0.6, 1.2)  # low ones are disturbed least by heavy tails, and
 HIGH_PROBES = (1.2, 1.6, 2.0)
 MOST_SCALES = 50
 LOCAL = 0.5  # share of a mixture's frequencies that are drawn in the metric of a cluster
-WIDER = (1.0, 1.7, 3.0)  # scales of those: rows are found from further away than a cluster's own deviation
+WIDER = (1.0, 1.7, 3.0)  # scales of those, in a cluster's own: tails, and how clusters lie to each other, show too
 LOOSE = 2.0  # bounds may be that many times too wide
 BEYOND = 16.0  # the records of a stream may spread that many times as far as its first rows
 
@@ -86,9 +86,12 @@ def design(
         m = _size(k, d, task, wave) if n_frequencies is None else whole("n_frequencies", n_frequencies)
         summary = summarize(_without_tails(rows) if task == "stable" else rows, k, seed)
         center = summary.mean
-        law = _law(summary, k, m, task, wave) if representative else _law_of_stream(summary)
-        if representative and task.startswith("mixture"):
-            law = _shaped(law, rows, k, task, seed)
+        if not representative:
+            law = _law_of_stream(summary)
+        elif task.startswith("mixture"):
+            law = _shaped(_law(summary, k, m, task, wave), rows, k, seed, full=task == "mixture-full")
+        else:
+            law = _law(summary, k, m, task, wave)
     return FourierFeatures(d, m, law=law, wave=wave, center=tuple(center.tolist()), seed=seed)
 
 
@@ -116,9 +119,9 @@ def _law(summary: Summary, k: int, m: int, task: str, wave: Wave) -> Probed:
     return Probed(law, units=_plain(units), spread=_plain(summary.spread), probes=probes)
 
 
-def _shaped(law: Probed, rows: Double, k: int, task: str, seed: int) -> Probed:
+def _shaped(law: Probed, rows: Double, k: int, seed: int, *, full: bool) -> Probed:
     """The law with a share of frequencies in the metric of the sample's clusters, at several distances from them."""
-    shapes = cluster_shapes(rows / np.array(law.units), k, seed, full=task == "mixture-full")
+    shapes = cluster_shapes(rows / np.array(law.units), k, seed, full=full)
     if not shapes:
         return law
     scale = math.sqrt(rows.shape[1]) / FINER
