@@ -99,3 +99,12 @@ def test_shift_turns_the_phase():
     cosines, sines = frequencies.waves(np.zeros((1, 2)))
     assert abs(cosines[0, 0]) < 1e-6
     assert abs(sines[0, 0] - 1) < 1e-6
+
+
+@pytest.mark.parametrize("model", [SphericalGaussian(), DiagonalGaussian(), FullGaussian()])
+def test_deviations_undo_moves(model):
+    rng = np.random.default_rng(0)
+    roots = rng.normal(size=(4, 3, 3))
+    shapes = model.shapes_of(roots @ roots.transpose(0, 2, 1))
+    step = 0.2 * rng.normal(size=model.deviations(shapes, shapes).shape)
+    np.testing.assert_allclose(model.deviations(model.moved(shapes, step), shapes), step, atol=1e-10)

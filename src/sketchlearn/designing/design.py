@@ -27,6 +27,7 @@ LOW_PROBES = (0.3, 0.6, 1.2)  # low ones are disturbed least by heavy tails, and
 HIGH_PROBES = (1.2, 1.6, 2.0)
 MOST_SCALES = 50
 LOCAL = 0.5  # share of a mixture's frequencies that are drawn in the metric of a cluster
+NARROWER = (0.7,)  # scales where a wave has harmonics, which disturb long frequencies least
 WIDER = (1.0, 1.7, 3.0)  # scales of those, in a cluster's own: tails, and how clusters lie to each other, show too
 LOOSE = 2.0  # bounds may be that many times too wide
 BEYOND = 16.0  # the records of a stream may spread that many times as far as its first rows
@@ -89,7 +90,7 @@ def design(
         if not representative:
             law = _law_of_stream(summary)
         elif task.startswith("mixture"):
-            law = _shaped(_law(summary, k, m, task, wave), rows, k, seed, full=task == "mixture-full")
+            law = _shaped(_law(summary, k, m, task, wave), rows, k, wave, seed, full=task == "mixture-full")
         else:
             law = _law(summary, k, m, task, wave)
     return FourierFeatures(d, m, law=law, wave=wave, center=tuple(center.tolist()), seed=seed)
@@ -119,13 +120,14 @@ def _law(summary: Summary, k: int, m: int, task: str, wave: Wave) -> Probed:
     return Probed(law, units=_plain(units), spread=_plain(summary.spread), probes=probes)
 
 
-def _shaped(law: Probed, rows: Double, k: int, seed: int, *, full: bool) -> Probed:
+def _shaped(law: Probed, rows: Double, k: int, wave: Wave, seed: int, *, full: bool) -> Probed:
     """The law with a share of frequencies in the metric of the sample's clusters, at several distances from them."""
     shapes = cluster_shapes(rows / np.array(law.units), k, seed, full=full)
     if not shapes:
         return law
     scale = math.sqrt(rows.shape[1]) / FINER
-    local = Mixture(tuple(AdaptedRadius(scale * wider) for wider in WIDER))
+    wider = WIDER if not wave.harmonics() else NARROWER
+    local = Mixture(tuple(AdaptedRadius(scale * factor) for factor in wider))
     return replace(law, law=Shaped(law.law, local, shapes, share=LOCAL))
 
 
