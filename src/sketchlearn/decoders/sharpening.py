@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from sketchlearn.decoders.gauss_newton import Whitening, levenberg_marquardt
 from sketchlearn.decoders.problem import Problem
 from sketchlearn.decoders.reduction import antithetic_sample
+from sketchlearn.decoders.target import Target
 from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
 
@@ -21,6 +22,7 @@ UNBLURRING = 5  # steps at each blur
 LIGHTEST = 1e-3  # weight: a component that came to nothing may be needed at the next blur
 TRUSTED = 5000  # rows that an operator is designed on, and know the shapes from
 SAMPLES = 2000
+STARTS = 4  # of the search for places: what is likeliest under a coarse density is not always what fits best
 ROUNDS, TRIES, PLACES = 40, 15, 4  # of the search for places; moves tried in full per round; new places per component
 GAIN = 1e-3  # nats per row that a move must gain
 
@@ -34,23 +36,37 @@ def sharpened(problem: Problem, mixture: Mixture, density: Mixture, rng: np.rand
     meanwhile, they would collapse onto whatever is concentrated most. A mixture that the sketch contradicts more than
     the one at the start, because the records are not those that the operator was made for, is not returned.
     """
-    model, declared = mixture.model, problem.plain.shapes
+    declared = problem.plain.shapes
     blur = np.diag(np.average(density.shapes, axis=0, weights=density.weights))
     shapes = declared[_nearest(mixture.covariances(), declared + blur)]
-    rows = antithetic_sample(density, SAMPLES, rng)
-    weights, locations = _Places.of(rows, shapes + blur).search(mixture.weights, mixture.locations, density.locations)
+    places = _Places.of(antithetic_sample(density, SAMPLES, rng), shapes + blur)
     target = problem.plain.some(slice(0, MOST_FREQUENCIES))
     whitening = Whitening.independent(target)
-    start, coarse = mixture, levenberg_marquardt(target, mixture, whitening, iterations=0)[1]
-    mixture = replace(mixture, weights=weights, locations=locations)
-    for part in BLURS:
-        own = model.shapes_of(shapes + part * blur)
-        mixture = replace(mixture, weights=np.maximum(mixture.weights, LIGHTEST), shapes=own)
-        mixture, cost = levenberg_marquardt(target, mixture, whitening, iterations=UNBLURRING, hold=np.inf)
+    best, cost = mixture, np.inf
+    for start in range(STARTS):
+        order = rng.permutation(len(mixture)) if start else np.arange(len(mixture))
+        weights, locations = places.search(mixture.weights[order], mixture.locations[order], density.locations)
+        placed = replace(mixture, weights=weights, locations=locations)
+        other, other_cost = _unblurred(target, placed, shapes, blur, whitening)
+        if other_cost < cost:
+            best, cost = other, other_cost
     # misfits are errors of the model: they count as noise when the sketch is weighed against the declared shapes
     hold = cost / target.n_numbers * TRUSTED / len(mixture)
-    mixture, cost = levenberg_marquardt(target, mixture, whitening, iterations=UNBLURRING, hold=hold)
-    return mixture if cost < coarse else start
+    best, cost = levenberg_marquardt(target, best, whitening, iterations=UNBLURRING, hold=hold)
+    coarse = levenberg_marquardt(target, mixture, whitening, iterations=0)[1]
+    return best if cost < coarse else mixture
+
+
+def _unblurred(
+    target: Target, mixture: Mixture, shapes: Double, blur: Double, whitening: Whitening
+) -> tuple[Mixture, float]:
+    """The mixture with these shapes, its weights and locations refined as the blur is withdrawn; and its cost."""
+    cost = np.inf
+    for part in BLURS:
+        own = mixture.model.shapes_of(shapes + part * blur)
+        mixture = replace(mixture, weights=np.maximum(mixture.weights, LIGHTEST), shapes=own)
+        mixture, cost = levenberg_marquardt(target, mixture, whitening, iterations=UNBLURRING, hold=np.inf)
+    return mixture, cost
 
 
 def _nearest(covariances: Double, others: Double) -> NDArray[np.int64]:
