@@ -25,6 +25,7 @@ PASSES = 1.5  # the fit test: squared residual per degree of freedom
 MOST_WHITENED = 1100  # frequencies whose whole covariance is used
 SAMPLES = 20_000
 TAILS = 0.03
+MOST_PER_SHAPE = 2
 HOPELESS = 30.0  # a squared residual for which the errors' covariance, dear to compute, would make no difference
 NARROWEST = 1e-3  # variance of a component, as part of the density's narrowest
 
@@ -71,7 +72,8 @@ def fit_mixture(
                 best, misfit = other, other_misfit
             if misfit > PASSES:
                 best = problem.in_own_units(model, *likely)
-                if len(problem.plain.shapes) and covariance_type in ("diag", "full"):
+                # a shape that serves many components tells little of any
+                if k <= MOST_PER_SHAPE * len(problem.plain.shapes) and covariance_type in ("diag", "full"):
                     own = problem.in_own_units(DiagonalGaussian(), *_gaussians(density))
                     best = sharpened(problem, best, own, rng)
     best = replace(best, weights=best.weights / best.weights.sum())

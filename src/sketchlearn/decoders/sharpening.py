@@ -22,8 +22,9 @@ UNBLURRING = 5  # steps at each blur
 LIGHTEST = 1e-3  # weight: a component that came to nothing may be needed at the next blur
 TRUSTED = 5000  # rows that an operator is designed on, and know the shapes from
 SAMPLES = 2000
-STARTS = 4  # of the search for places: what is likeliest under a coarse density is not always what fits best
+STARTS = 3  # of the search for places: what is likeliest under a coarse density is not always what fits best
 ROUNDS, TRIES, PLACES = 40, 15, 4  # of the search for places; moves tried in full per round; new places per component
+FAINTEST = 1e-12  # part of a row's density
 GAIN = 1e-3  # nats per row that a move must gain
 
 
@@ -133,12 +134,15 @@ class _Places:
     def _moves(self, weights: Double, locations: Double, others: Double) -> list[tuple[Double, Double]]:
         """Weights and locations after each move, the most promising first."""
         k, parts = len(weights), self.parts(weights, locations)
+        total = logsumexp(parts, axis=1)
+        shares, logs = np.exp(parts - total[:, None]), np.log(weights + 1e-12)
+        here = [self.logarithms(c, locations) - total[:, None] + logs for c in range(k)]
         found: list[tuple[float, Double, Double]] = []
         for c in range(k):
-            rest = _without(parts, [c])
+            rest = np.maximum(1 - shares[:, c], FAINTEST)
             raised = np.where(np.arange(k) == c, np.maximum(weights, 0.5 / k), weights)
-            there = self.logarithms(c, others) + np.log(raised[c])
-            gains = np.mean(np.logaddexp(rest[:, None], there), axis=0)
+            there = self.logarithms(c, others) - total[:, None] + np.log(raised[c])
+            gains = np.mean(np.log(rest[:, None] + np.exp(there)), axis=0)
             for j in np.argsort(-gains)[:PLACES]:
                 at = locations.copy()
                 at[c] = others[j]
@@ -146,14 +150,7 @@ class _Places:
             for other in range(c):
                 order = np.arange(k)
                 order[[c, other]] = other, c
-                swapped = [self.logarithms(a, locations[[b]])[:, 0] + np.log(weights[b] + 1e-12)
-                           for a, b in ((c, other), (other, c))]  # fmt: skip
-                both = np.stack([_without(parts, [c, other]), *swapped], axis=1)
-                found.append((float(np.mean(logsumexp(both, axis=1))), weights[order], locations[order]))
+                both = np.exp(here[c][:, other]) + np.exp(here[other][:, c])
+                gain = np.mean(np.log(np.maximum(rest - shares[:, other], FAINTEST) + both))
+                found.append((float(gain), weights[order], locations[order]))
         return [move[1:] for move in sorted(found, key=lambda move: -move[0])]
-
-
-def _without(parts: Double, components: list[int]) -> Double:
-    """Logarithm of the density of all other components."""
-    rest = np.delete(parts, components, axis=1)
-    return np.asarray(logsumexp(rest, axis=1)) if rest.shape[1] else np.full(len(parts), -1e300)
