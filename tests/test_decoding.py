@@ -106,6 +106,21 @@ def test_gauss_newton_finds_the_mixture_again(model):
     assert 0.5 < cost / freedom < 1.5  # the fit test
 
 
+@pytest.mark.parametrize("model", [DiagonalGaussian(), FullGaussian(), TiedGaussian()])
+def test_shapes_can_be_held(model):
+    rows, centers = rows_of()
+    problem = problem_of(rows, 6, task="mixture")
+    start = problem.in_own_units(model, np.full(6, 1 / 6), centers + 0.4, np.stack([np.eye(4) * 1.8] * 6))
+    whitening = Whitening.independent(problem.plain)
+    found = []
+    for hold in (0.0, 1e4, 1e9, np.inf):
+        mixture, _ = levenberg_marquardt(problem.plain, start, whitening, iterations=30, hold=hold)
+        np.testing.assert_allclose(problem.in_data_units(mixture).locations, centers, atol=0.15)
+        found.append(float(np.mean(np.linalg.eigvalsh(problem.in_data_units(mixture).covariances()))))
+    assert found == sorted(found)
+    np.testing.assert_allclose([found[0], *found[2:]], [1.0, 1.8, 1.8], rtol=0.05)
+
+
 def test_merging_keeps_the_moments():
     rng = np.random.default_rng(0)
     weights, means = rng.dirichlet(np.ones(7)), rng.normal(size=(7, 3)) * 4

@@ -133,3 +133,26 @@ def test_laws_refuse_by_name(make, message):
 def test_widths_of_mixed_scales_are_in_the_middle():
     law = Mixture((AdaptedRadius(1.0), AdaptedRadius(4.0)), shares=(1, 1))
     np.testing.assert_allclose(law.widths(3), 2.0)
+
+
+def test_mixtures_are_designed_for_the_shapes_of_clusters():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(4000, 3)) * [5.0, 1.0, 0.01]
+    rows = np.concatenate([rows[:2000], rows[2000:, ::-1] * 2 + 1])
+    full = skl.design(rows, n_components=2, task="mixture-full").law.covariances(3)
+    deviations = np.sort(np.sqrt(np.linalg.eigvalsh(full)), axis=0)
+    np.testing.assert_allclose(deviations, [[0.01, 1, 5], [0.02, 2, 10]], rtol=0.2)
+    diagonal = skl.design(rows, n_components=2, task="mixture").law.covariances(3)
+    np.testing.assert_allclose(np.sort(np.sqrt(diagonal[:, 0, 0])), [0.02, 5], rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    "options", [{"task": "kmeans"}, {"task": "stable"}, {"task": "mixture", "representative": False}]
+)
+def test_other_designs_declare_no_shapes(options):
+    assert not len(skl.design(clusters(), n_components=5, **options).law.covariances(4))
+
+
+def test_few_rows_tell_no_shapes():
+    assert not len(skl.design(clusters(10), n_components=5, task="mixture-full").law.covariances(4))
+    assert not len(skl.design(np.ones((100, 4)), n_components=5, task="mixture").law.covariances(4))

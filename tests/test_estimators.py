@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from cases import WAVES
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sketchlearn as skl
@@ -255,3 +257,31 @@ def test_mixtures_have_as_many_components_as_asked():
     with pytest.warns(UserWarning, match="only 2 distinct rows"):
         fitted = skl.SketchGaussianMixture(3, covariance_type="diag", random_state=0).fit(rows)
     assert fitted.predict_proba(rows).shape == (60, 3)
+
+
+def needles(n, rng):
+    """Flat clusters in random directions, with the tails of Student's law of 4 degrees: no mixture of Gaussians."""
+    shape = np.random.default_rng(0)
+    rotations = np.linalg.qr(shape.normal(size=(4, 5, 5)))[0]
+    centers, labels = 2 * shape.normal(size=(4, 5)), rng.integers(0, 4, n)
+    noise = rng.normal(size=(n, 5)) * [3.0, 1.0, 0.1, 0.03, 0.01] * np.sqrt(4 / rng.chisquare(4, (n, 1)))
+    return centers[labels] + np.einsum("nij,nj->ni", rotations[labels], noise)
+
+
+def test_flat_clusters_are_resolved_and_warned_of():
+    rng = np.random.default_rng(1)
+    rows, held_out = needles(30_000, rng), needles(10_000, rng)
+    reference = GaussianMixture(4, n_init=3, random_state=0).fit(rows).score(held_out)
+    with pytest.warns(ConvergenceWarning, match="does not look like"):
+        fitted = skl.SketchGaussianMixture(4, random_state=0).fit(rows)
+    assert fitted.score(held_out) > reference - 0.5
+
+
+def test_an_operator_for_other_rows_does_not_decide_the_shapes():
+    rng = np.random.default_rng(1)
+    rows, held_out = needles(30_000, rng), needles(10_000, rng)
+    operator = skl.design(needles(5000, rng)[:, ::-1], n_components=4, task="mixture-full")
+    with pytest.warns(ConvergenceWarning, match="does not look like"):
+        fitted = skl.SketchGaussianMixture(4, random_state=0).fit_sketch(operator.sketch(rows))
+    one = GaussianMixture(1).fit(rows)
+    assert fitted.score(held_out) > one.score(held_out)

@@ -7,7 +7,17 @@ import pytest
 from cases import LAWS
 from scipy import integrate, special, stats
 
-from sketchlearn.frequencies import AdaptedRadius, Cauchy, FoldedGaussian, Gaussian, Law, Mixture, Weighted
+from sketchlearn.frequencies import (
+    AdaptedRadius,
+    Cauchy,
+    FoldedGaussian,
+    Gaussian,
+    Law,
+    Mixture,
+    Probed,
+    Shaped,
+    Weighted,
+)
 from sketchlearn.frequencies.adapted_radius import MEAN_SQUARES
 from sketchlearn.randomness import Stream, logarithm, normal_quantile
 
@@ -150,3 +160,52 @@ def test_streams_are_independent():
 @pytest.mark.parametrize("name", LAWS)
 def test_laws_survive_json(name):
     assert Law.from_json(LAWS[name].to_json()) == LAWS[name]
+
+
+TILTED = Shaped(Gaussian(1.0), AdaptedRadius(2.0), shapes=((0.1, 3.0, 2.0), (1.0, -0.5, 0.01)), share=0.25)
+
+
+def test_shaped_frequencies_never_change():
+    drawn = TILTED.draw(2, 100, Stream(1, "frequencies"))
+    assert hashlib.sha256(drawn.astype("<f8").tobytes()).hexdigest()[:16] == "bfad42bcd36ef873"
+
+
+def test_local_frequencies_follow_their_law_in_the_metric_of_a_shape():
+    law = Shaped(Gaussian(1.0), AdaptedRadius(2.0), shapes=((0.1, 3.0, 2.0),), share=0.9999999)
+    local = law.factors(2)[0].T @ law.draw(2, 20_000, Stream(3, "test"))
+    expected = AdaptedRadius(2.0).radii(2, 20_000, Stream(4, "test"))
+    assert stats.ks_2samp(np.linalg.norm(local, axis=0), expected).pvalue > 1e-4
+    assert stats.kstest(np.arctan2(*local), stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-4
+
+
+def test_a_share_of_the_frequencies_is_local():
+    law = Shaped(Gaussian(1.0), Gaussian(1.0), shapes=((1e-6, 1e-6), (1e6, 1e6)), share=0.3)
+    lengths = np.linalg.norm(law.draw(2, 20_000, Stream(5, "test")), axis=0)
+    for part, share in ((lengths > 100, 0.15), (lengths < 1e-3, 0.15)):
+        assert abs(part.mean() - share) < 4 * np.sqrt(share / len(lengths))
+
+
+def test_shapes_are_declared_in_the_units_of_the_data():
+    probed = Probed(TILTED, units=(1.0, 10.0), spread=(1.0, 1.0))
+    np.testing.assert_allclose(probed.covariances(2)[0], [[0.01, 3.0], [3.0, 1300.0]])
+    assert Law.from_json(probed.to_json()) == probed
+    assert Gaussian(1.0).covariances(2).shape == (0, 2, 2)
+    np.testing.assert_allclose(probed.widths(2), [1.0, 10.0])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Shaped(Gaussian(1.0), TILTED, shapes=((1.0,),)), "local must be an isotropic law"),
+        (lambda: Shaped(Gaussian(1.0), Gaussian(1.0), shapes=()), "at least one shape"),
+        (lambda: Shaped(Gaussian(1.0), Gaussian(1.0), shapes=((1.0,), (1.0, 2.0))), "equally many"),
+        (lambda: Shaped(Gaussian(1.0), Gaussian(1.0), shapes=((np.inf,),)), "finite number"),
+        (lambda: Shaped(Gaussian(1.0), Gaussian(1.0), shapes=((1.0,),), share=1.5), "share must be below 1"),
+        (lambda: TILTED.draw(4, 5, Stream(0, "test")), "not for 4 columns"),
+        (lambda: Shaped(Gaussian(1.0), Gaussian(1.0), shapes=((-1.0,),)).factors(1), "must be positive"),
+        (lambda: TILTED.radii(2, 5, Stream(0, "test")), "prefers some directions"),
+    ],
+)
+def test_shaped_laws_refuse_by_name(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -110,3 +110,12 @@ def test_stretched_components_keep_their_covariance_in_other_units():
     mixture, unit = mixture_of(StretchedGaussian()), np.array([0.1, 2.0, 30.0])
     scaled = StretchedGaussian().covariances(StretchedGaussian().scaled(mixture.shapes, unit), D)
     np.testing.assert_allclose(scaled, mixture.covariances() * np.outer(unit, unit), rtol=1e-12)
+
+
+@pytest.mark.parametrize("model", [SphericalGaussian(), DiagonalGaussian(), FullGaussian()])
+def test_deviations_undo_moves(model):
+    rng = np.random.default_rng(0)
+    roots = rng.normal(size=(4, 3, 3))
+    shapes = model.shapes_of(roots @ roots.transpose(0, 2, 1))
+    step = 0.2 * rng.normal(size=model.deviations(shapes, shapes).shape)
+    np.testing.assert_allclose(model.deviations(model.moved(shapes, step), shapes), step, atol=1e-10)

@@ -119,15 +119,28 @@ def truth(name: str, x: Any) -> bool:
     return bool(x)
 
 
+def number(name: str, x: Any) -> float:
+    """`x` as a float, if it is a finite number."""
+    value = _float(x)
+    if not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, not {shortened(x)}")
+    return value
+
+
 def positive(name: str, x: Any) -> float:
     """`x` as a float, if it is a positive finite number."""
-    number = math.nan
+    value = _float(x)
+    if not 0 < value < math.inf:
+        raise ValueError(f"{name} must be a positive number, not {shortened(x)}")
+    return value
+
+
+def _float(x: Any) -> float:
+    """`x` as a float, or not a number."""
     if isinstance(x, numbers.Real) and not isinstance(x, bool):
         with contextlib.suppress(OverflowError):
-            number = float(x)
-    if not 0 < number < math.inf:
-        raise ValueError(f"{name} must be a positive number, not {shortened(x)}")
-    return number
+            return float(x)
+    return math.nan
 
 
 def whole(name: str, x: Any, least: int = 1, most: int = 2**63 - 1) -> int:

@@ -69,16 +69,24 @@ class Whitening:
 
 
 def levenberg_marquardt(
-    target: Target, mixture: Mixture, whitening: Whitening, *, iterations: int
+    target: Target, mixture: Mixture, whitening: Whitening, *, iterations: int, hold: float = 0.0
 ) -> tuple[Mixture, float]:
-    """The mixture at a local minimum of the whitened squared residual, and that minimum."""
-    stiff = STIFF * np.sqrt(len(target))
-    lam, quiet = 1e-2, 0
+    """The mixture at a local minimum of the whitened squared residual, and that minimum.
+
+    `hold` pulls shapes back to those at the start: it is the price of a squared deviation (a factor e of a variance);
+    with an infinite one they do not move at all.
+    """
+    stiff, free = STIFF * np.sqrt(len(target)), bool(np.isfinite(hold))
+    lam, quiet, start = 1e-2, 0, mixture.shapes
     left, waves = _residual(target, mixture, whitening, stiff)
     cost = float(left @ left)
     for _ in range(iterations):
-        jacobian = _jacobian(target, mixture, waves, whitening, stiff)
+        jacobian = _jacobian(target, mixture, waves, whitening, stiff, free=free)
         normal, slope = jacobian.T @ jacobian, jacobian.T @ left
+        if hold and free:
+            away, is_shape = _away(mixture, start)
+            normal[np.diag_indices_from(normal)] += hold * is_shape
+            slope -= hold * away
         size = np.diag(normal) + 1e-6 * np.diag(normal).max()
         while lam < 1e8:
             try:
@@ -86,9 +94,11 @@ def levenberg_marquardt(
             except LinAlgError:
                 lam *= 10
                 continue
-            other = _moved(mixture, step)
+            other = _moved(mixture, step, free=free)
             other_left, other_waves = _residual(target, other, whitening, stiff)
             other_cost = float(other_left @ other_left)
+            if hold and free:
+                other_cost += hold * float(np.sum(_away(other, start)[0] ** 2))
             if other_cost < cost:
                 break
             lam *= 5
@@ -120,18 +130,19 @@ def _residual(
 
 
 def _jacobian(
-    target: Target, mixture: Mixture, waves: NDArray[np.complex128], whitening: Whitening, stiff: float
+    target: Target, mixture: Mixture, waves: NDArray[np.complex128], whitening: Whitening, stiff: float, *, free: bool
 ) -> Double:
+    """Derivatives along weights, locations and, if they are free, shapes."""
     weighted = mixture.weights[:, None] * waves
     projected = target.frequencies.omega.astype(np.float64) @ _widths(mixture)
     own = [weighted[:, :, None], 1j * weighted[:, :, None] * projected]
-    shapes = mixture.model.steps(mixture.shapes, target.frequencies).astype(np.float64)
-    if not mixture.model.tied:
+    shapes = mixture.model.steps(mixture.shapes, target.frequencies).astype(np.float64) if free else np.empty(0)
+    if free and not mixture.model.tied:
         own.append(-weighted[:, :, None] * shapes)
     columns = np.concatenate(own, axis=2)
     per = columns.shape[2]
     columns = columns.transpose(1, 0, 2).reshape(len(target), -1)
-    if mixture.model.tied:
+    if free and mixture.model.tied:
         columns = np.concatenate([columns, -weighted.sum(axis=0)[:, None] * shapes[0]], axis=1)
     last = np.zeros(columns.shape[1])
     last[: len(mixture) * per : per] = stiff * mixture.weights
@@ -147,7 +158,18 @@ def _widths(mixture: Mixture) -> Double:
     return np.linalg.cholesky(covariances + least * np.eye(d))
 
 
-def _moved(mixture: Mixture, step: Double) -> Mixture:
+def _away(mixture: Mixture, start: Double) -> tuple[Double, NDArray[np.bool_]]:
+    """How far shapes are from those at the start, among zeros for other parameters; and which ones are shapes."""
+    K, d = mixture.locations.shape
+    deviations = mixture.model.deviations(mixture.shapes, start)
+    if mixture.model.tied:
+        away = np.concatenate([np.zeros(K * (1 + d)), deviations[0]])
+        return away, np.arange(len(away)) >= K * (1 + d)
+    away = np.concatenate([np.zeros((K, 1 + d)), deviations], axis=1)
+    return away.ravel(), np.broadcast_to(np.arange(away.shape[1]) > d, away.shape).ravel()
+
+
+def _moved(mixture: Mixture, step: Double, *, free: bool) -> Mixture:
     K, d = mixture.locations.shape
     per = 1 + d + (0 if mixture.model.tied else (len(step) // K) - 1 - d)
     own = step[: K * per].reshape(K, per)
@@ -158,5 +180,5 @@ def _moved(mixture: Mixture, step: Double) -> Mixture:
         mixture,
         weights=mixture.weights * np.exp(np.clip(own[:, 0], -1.5 * LONGEST, 1.5 * LONGEST)),
         locations=mixture.locations + np.einsum("kij,kj->ki", _widths(mixture), away),
-        shapes=mixture.model.moved(mixture.shapes, shape_step),
+        shapes=mixture.model.moved(mixture.shapes, shape_step) if free else mixture.shapes,
     )

@@ -17,13 +17,16 @@ from sketchlearn.decoders.merging import merge_components
 from sketchlearn.decoders.outcome import Outcome
 from sketchlearn.decoders.problem import Problem
 from sketchlearn.decoders.reduction import antithetic_sample
+from sketchlearn.decoders.sharpening import sharpened
 from sketchlearn.decoders.splitting import split
-from sketchlearn.models import Mixture, Model
+from sketchlearn.models import DiagonalGaussian, Mixture, Model
 
 PASSES = 1.5  # the fit test: squared residual per degree of freedom
 MOST_WHITENED = 1100  # frequencies whose whole covariance is used
 SAMPLES = 20_000
 TAILS = 0.03
+MOST_PER_SHAPE = 2
+HOPELESS = 30.0  # a squared residual for which the errors' covariance, dear to compute, would make no difference
 NARROWEST = 1e-3  # variance of a component, as part of the density's narrowest
 
 
@@ -52,7 +55,8 @@ def fit_mixture(
     """The mixture of k components of `model` that the sketch tells of.
 
     Where the fit test fails, no such mixture explains the sketch, and matching the sketch more closely would make the
-    mixture worse: the best likelihood under the fitted density is returned instead.
+    mixture worse: the best likelihood under the fitted density is returned instead, sharpened where the operator
+    knows of flatter clusters.
     """
     problem = cleaned(problem, decoder, rng, progress)
     density, outcome = fit_density(problem, decoder, rng, progress)
@@ -68,6 +72,10 @@ def fit_mixture(
                 best, misfit = other, other_misfit
             if misfit > PASSES:
                 best = problem.in_own_units(model, *likely)
+                # a shape that serves many components tells little of any
+                if k <= MOST_PER_SHAPE * len(problem.plain.shapes) and covariance_type in ("diag", "full"):
+                    own = problem.in_own_units(DiagonalGaussian(), *_gaussians(density))
+                    best = sharpened(problem, best, own, rng)
     best = replace(best, weights=best.weights / best.weights.sum())
     return MixtureFit(problem.in_data_units(best), misfit, outcome)
 
@@ -94,8 +102,9 @@ def _refined(problem: Problem, start: Mixture) -> tuple[Mixture, float]:
     start = replace(start, weights=np.maximum(start.weights, 1e-3 / len(start)))
     few = target.some(slice(0, max(MOST_WHITENED, 2 * problem.n_parameters(start))))
     mixture, cost = levenberg_marquardt(few, start, Whitening.independent(few), iterations=40)
-    if not target.whole:
-        return mixture, cost / max(few.n_numbers - problem.n_parameters(mixture), 1)
+    misfit = cost / max(few.n_numbers - problem.n_parameters(mixture), 1)
+    if not target.whole or misfit > HOPELESS:
+        return mixture, misfit
     some = target.some(slice(0, MOST_WHITENED)) if len(target) > MOST_WHITENED else target
     try:
         whitening = Whitening.of(some, mixture)

@@ -29,6 +29,7 @@ class Target:
     origin: Double
     unit: Double
     declared: Double  # least spread of each coordinate, in the unit, if the law declares one
+    shapes: Double  # covariances of clusters, in the unit, if the law declares any
     whole: bool  # each record adds exp(i omega . x) to each value, so that their covariance is known
     one_scale: bool  # the unit is the scale of the law
     dither: Double  # shifts of the phases, in radians
@@ -56,6 +57,7 @@ class Target:
             origin=operator.origin,
             unit=unit,
             declared=operator.law.spreads(operator.n_features) / unit,
+            shapes=operator.law.covariances(operator.n_features) / np.outer(unit, unit),
             whole=not operator.wave.dithered and operator.n_groups == 1,
             one_scale=widths is not None,
             dither=operator.dither,
@@ -89,7 +91,10 @@ class Target:
     def measured_in(self, factor: float | Double) -> Target:
         """The same in units `factor` times as large."""
         frequencies = FrequencySet(self.frequencies.omega * np.asarray(factor, np.float32), self.frequencies.shift)
-        return replace(self, frequencies=frequencies, unit=self.unit * factor, declared=self.declared / factor)
+        shapes = self.shapes / (np.outer(factor, factor) if np.ndim(factor) else np.square(factor))
+        return replace(
+            self, frequencies=frequencies, unit=self.unit * factor, declared=self.declared / factor, shapes=shapes
+        )
 
     def without_harmonics(self, mixture: Mixture) -> Target:
         """The values less what the wave's harmonics would add to them, were the records drawn from the mixture."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 
 from sketchlearn.decoders.reading import PER_PARAMETER, coarseness
 from sketchlearn.designing.sample import MOST_ROWS, Summary, summarize
-from sketchlearn.frequencies import AdaptedRadius, Gaussian, Law, LogUniform, Mixture, Probed
+from sketchlearn.designing.shapes import cluster_shapes
+from sketchlearn.frequencies import AdaptedRadius, Gaussian, Law, LogUniform, Mixture, Probed, Shaped
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.values import shortened, whole
 from sketchlearn.waves import Wave, wave_from
@@ -24,6 +26,9 @@ FINER = 1.34  # a mixture's frequencies are that much longer than its clusters' 
 LOW_PROBES = (0.3, 0.6, 1.2)  # low ones are disturbed least by heavy tails, and most by harmonics of a wave
 HIGH_PROBES = (1.2, 1.6, 2.0)
 MOST_SCALES = 50
+LOCAL = 0.5  # share of a mixture's frequencies that are drawn in the metric of a cluster
+NARROWER = (0.7,)  # scales where a wave has harmonics, which disturb long frequencies least
+WIDER = (1.0, 1.7, 3.0)  # scales of those, in a cluster's own: tails, and how clusters lie to each other, show too
 LOOSE = 2.0  # bounds may be that many times too wide
 BEYOND = 16.0  # the records of a stream may spread that many times as far as its first rows
 
@@ -82,7 +87,12 @@ def design(
         m = _size(k, d, task, wave) if n_frequencies is None else whole("n_frequencies", n_frequencies)
         summary = summarize(_without_tails(rows) if task == "stable" else rows, k, seed)
         center = summary.mean
-        law = _law(summary, k, m, task, wave) if representative else _law_of_stream(summary)
+        if not representative:
+            law = _law_of_stream(summary)
+        elif task.startswith("mixture"):
+            law = _shaped(_law(summary, k, m, task, wave), rows, k, wave, seed, full=task == "mixture-full")
+        else:
+            law = _law(summary, k, m, task, wave)
     return FourierFeatures(d, m, law=law, wave=wave, center=tuple(center.tolist()), seed=seed)
 
 
@@ -95,7 +105,7 @@ def _size(k: int, d: int, task: str, wave: Wave) -> int:
     return math.ceil(min(PER_PARAMETER * parameters, most) * more)
 
 
-def _law(summary: Summary, k: int, m: int, task: str, wave: Wave) -> Law:
+def _law(summary: Summary, k: int, m: int, task: str, wave: Wave) -> Probed:
     d = len(summary.mean)
     probes = LOW_PROBES if not wave.harmonics() else HIGH_PROBES
     if task == "kmeans":
@@ -107,6 +117,17 @@ def _law(summary: Summary, k: int, m: int, task: str, wave: Wave) -> Law:
     scales = np.sqrt(np.quantile(summary.cluster_costs * factor, np.linspace(0, 1, min(k, MOST_SCALES)))) / FINER
     law = Mixture(tuple(AdaptedRadius(float(s)) for s in scales))
     return Probed(law, units=_plain(units), spread=_plain(summary.spread), probes=probes)
+
+
+def _shaped(law: Probed, rows: Double, k: int, wave: Wave, seed: int, *, full: bool) -> Probed:
+    """The law with a share of frequencies in the metric of the sample's clusters, at several distances from them."""
+    shapes = cluster_shapes(rows / np.array(law.units), k, seed, full=full)
+    if not shapes:
+        return law
+    scale = math.sqrt(rows.shape[1]) / FINER
+    wider = WIDER if not wave.harmonics() else NARROWER
+    local = Mixture(tuple(AdaptedRadius(scale * factor) for factor in wider))
+    return replace(law, law=Shaped(law.law, local, shapes, share=LOCAL))
 
 
 def _law_of_stream(summary: Summary) -> Law:

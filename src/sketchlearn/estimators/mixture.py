@@ -51,7 +51,9 @@ class SketchGaussianMixture(SketchMixture):
     covariances_ : (n_components, columns, columns) for "full", (columns, columns) for "tied" and "known",
         (n_components, columns) for "diag", (n_components,) for "spherical".
     fit_test_ : squared residual per degree of freedom, about 1 if the rows come from such a mixture. Above 1.5 a
-        warning is given, and the mixture is the likeliest one under a finer density fitted to the sketch.
+        warning is given, and the mixture is the likeliest one under a finer density fitted to the sketch. Where the
+        operator declares shapes of clusters (`design` does, from its sample), "diag" and "full" covariances are
+        then held near those: most of what is known of flat clusters comes from the sample.
     sketch_, outcome_ : the sketch, and how decoding went.
 
     Examples

@@ -13,6 +13,7 @@ from sketchlearn.frequencies.law import Law
 from sketchlearn.frequencies.log_uniform import LogUniform
 from sketchlearn.frequencies.mixture import Mixture
 from sketchlearn.frequencies.probed import Probed
+from sketchlearn.frequencies.shaped import Shaped
 from sketchlearn.frequencies.weighted import Weighted
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "LogUniform",
     "Mixture",
     "Probed",
+    "Shaped",
     "Weighted",
 ]

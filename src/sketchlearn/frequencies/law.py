@@ -38,6 +38,10 @@ class Law(Value, ABC):
         """About the least standard deviation that each column is declared to have; zero where nothing is declared."""
         return np.zeros(n_features)
 
+    def covariances(self, n_features: int) -> Floats:
+        """Covariances of clusters that the law was made for, if it declares any: (clusters, n_features, n_features)."""
+        return np.zeros((0, n_features, n_features))
+
     def weights(self, n_features: int, radii: Floats) -> Floats:
         """The factor of each feature, given the lengths of the frequencies, for laws that are `weighted`."""
         raise NotImplementedError

@@ -31,7 +31,7 @@ class Mixture(Law):
         if not 1 <= len(laws) <= MOST_LAWS or not all(isinstance(law, Law) for law in laws):
             raise ValueError(f"laws must be a list of at least one law of frequencies and at most {MOST_LAWS}")
         if not all(law.isotropic for law in laws):
-            raise ValueError("a probed law cannot be part of a mixture: make it of the mixture instead")
+            raise ValueError("a law with probes or shapes cannot be part of a mixture: make it of the mixture instead")
         if any(law.weighted for law in laws):
             raise ValueError("the weighted law cannot be part of a mixture: its features have other weights")
         given = tuple(self.shares) if isinstance(self.shares, Iterable) else (self.shares,)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sketchlearn.frequencies.law import Law
+from sketchlearn.frequencies.shaped import Shaped
 from sketchlearn.randomness import Floats, Stream
 from sketchlearn.values import positive, shortened
 
@@ -42,8 +43,10 @@ class Probed(Law):
     probes: tuple[float, ...] = (0.3, 0.6, 1.2)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.law, Law) or not self.law.isotropic or self.law.weighted:
-            raise ValueError(f"law must be an isotropic law without weights, not {shortened(self.law)}")
+        if not isinstance(self.law, Law) or not (self.law.isotropic or isinstance(self.law, Shaped)):
+            raise ValueError(f"law must be an isotropic law or one with shapes, not {shortened(self.law)}")
+        if self.law.weighted:
+            raise ValueError(f"law must be one without weights, not {shortened(self.law)}")
         units, spread = _lengths("units", self.units), _lengths("spread", self.spread)
         if len(units) != len(spread):
             raise ValueError(f"there are {len(units)} units but {len(spread)} spreads: one of each per column")
@@ -65,6 +68,9 @@ class Probed(Law):
     def widths(self, n_features: int) -> Floats | None:
         inner = self.law.widths(n_features)
         return None if inner is None else inner * np.array(self.units)
+
+    def covariances(self, n_features: int) -> Floats:
+        return self.law.covariances(n_features) * np.outer(self.units, self.units)
 
     def spreads(self, n_features: int) -> Floats:  # noqa: ARG002
         return np.array(self.spread)

@@ -40,6 +40,9 @@ class SphericalGaussian(Model):
     def moved(self, shapes: Double, step: Double) -> Double:
         return np.asarray(shapes * np.exp(np.clip(step, -1.0, 1.0)))
 
+    def deviations(self, shapes: Double, others: Double) -> Double:
+        return np.asarray(np.log(shapes / others))
+
 
 class DiagonalGaussian(SphericalGaussian):
     """N(c, diag(v)): psi = sum over coordinates of v omega^2 / 2. The shape is v."""
@@ -108,6 +111,13 @@ class FullGaussian(Model):
         values, vectors = np.linalg.eigh(symmetric)
         root = (vectors * np.exp(0.5 * np.clip(values, -1.0, 1.0))[:, None, :]) @ vectors.transpose(0, 2, 1)
         return np.asarray((_factors(shapes, d) @ root).reshape(shapes.shape))
+
+    def deviations(self, shapes: Double, others: Double) -> Double:
+        d = round(shapes.shape[1] ** 0.5)
+        seen = np.linalg.solve(_factors(others, d), _factors(shapes, d))
+        values, vectors = np.linalg.eigh(seen @ seen.transpose(0, 2, 1))
+        logarithms = (vectors * np.log(np.maximum(values, 1e-300))[:, None, :]) @ vectors.transpose(0, 2, 1)
+        return np.asarray(logarithms[:, *np.triu_indices(d)])
 
 
 class TiedGaussian(FullGaussian):

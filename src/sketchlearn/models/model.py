@@ -60,6 +60,10 @@ class Model(ABC):
         """Shapes after a step in coordinates that suit them (a row per row of shapes)."""
         raise NotImplementedError(f"{type(self).__name__} has no Gauss-Newton steps")
 
+    def deviations(self, shapes: Double, others: Double) -> Double:
+        """How far shapes are from others, in the coordinates of `moved` (a row per row of shapes)."""
+        raise NotImplementedError(f"{type(self).__name__} has no Gauss-Newton steps")
+
     def in_units(self, unit: Double) -> Model:
         """The model for rows that were multiplied by `unit`, column by column."""
         return self
