@@ -1,0 +1,118 @@
+"""Sketching files beside sketching memory: python benchmarks/sources.py
+
+Writes a folder of Parquet files (10 float32 columns, 2 GB by default), sketches it with the command line (m = 1000) and
+prints rows per second beside the kernel's on rows in memory, in the same run; peak memory of the command; and how long
+DuckDB takes to scan the same files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+import sketchlearn as skl
+
+COLUMNS, FREQUENCIES, CLUSTERS = 10, 1000, 10
+FILE_ROWS, MEMORY_ROWS = 2_000_000, 2_000_000
+LEAST_SHARE, MOST_MEGABYTES = 0.6, 400
+NAMES = [f"x{i}" for i in range(COLUMNS)]
+
+
+def rows(rng: np.random.Generator, n: int) -> np.ndarray:
+    centers = 5 * np.random.default_rng(0).standard_normal((CLUSTERS, COLUMNS))
+    return (centers[rng.integers(0, CLUSTERS, n)] + rng.standard_normal((n, COLUMNS))).astype(np.float32)
+
+
+def write_folder(folder: Path, total_bytes: float) -> int:
+    """Parquet files that together have about so many bytes; how many rows they hold."""
+    rng, count, size = np.random.default_rng(1), 0, 0
+    while size < total_bytes:
+        path = folder / f"part-{count // FILE_ROWS:04d}.parquet"
+        X = rows(rng, FILE_ROWS)
+        pq.write_table(pa.table(dict(zip(NAMES, X.T, strict=True))), path, row_group_size=200_000)
+        count, size = count + FILE_ROWS, size + path.stat().st_size
+    return count
+
+
+def best_of(times: int, function) -> float:
+    seconds = []
+    for _ in range(times):
+        started = time.perf_counter()
+        function()
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)
+
+
+def run_command(arguments: list[str]) -> tuple[float, float]:
+    """Seconds and peak megabytes of a run of the command line."""
+    started = time.perf_counter()
+    process = subprocess.Popen([sys.executable, "-m", "sketchlearn", *arguments])
+    _, status, usage = os.wait4(process.pid, 0)
+    if os.waitstatus_to_exitcode(status):
+        sys.exit(f"sketchlearn {' '.join(arguments)} failed")
+    factor = 1 if platform.system() == "Darwin" else 1024
+    return time.perf_counter() - started, usage.ru_maxrss * factor / 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--gigabytes", type=float, default=2.0, help="size of the folder")
+    parser.add_argument("--folder", type=Path, help="where to write it (default: a temporary folder, removed again)")
+    settings = parser.parse_args()
+    console = Console(width=120, highlight=False)
+    folder = settings.folder or Path(tempfile.mkdtemp(prefix="sketchlearn-"))
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    try:
+        count = write_folder(folder / "data", settings.gigabytes * 1e9)
+        sample = rows(np.random.default_rng(2), 5000)
+        design = folder / "design.json"
+        np.save(folder / "sample.npy", sample)
+        choices = ["-k", str(CLUSTERS), "--n-frequencies", str(FREQUENCIES), "--seed", "0", "-o", str(design)]
+        run_command(["design", str(folder / "sample.npy"), *choices])
+        X = rows(np.random.default_rng(3), MEMORY_ROWS)
+        operator = skl.design(sample, n_components=CLUSTERS, n_frequencies=FREQUENCIES, seed=0)
+        operator.sketch(X[:1000])
+        memory = MEMORY_ROWS / best_of(3, lambda: operator.sketch(X))
+        output = folder / "all.sketch"
+        seconds, megabytes = run_command(["sketch", str(folder / "data"), "--design", str(design), "-o", str(output)])
+        memory = max(memory, MEMORY_ROWS / best_of(2, lambda: operator.sketch(X)))  # before and after: noisy machines
+        total = " + ".join(f"sum({name})" for name in NAMES)
+        scan = best_of(2, lambda: duckdb.sql(f"select {total} from '{folder}/data/*.parquet'").fetchall())
+        assert skl.load(output).count == count
+        size = sum(file.stat().st_size for file in (folder / "data").iterdir())
+        table = Table(title=f"{count:,} rows, {size / 1e9:.2f} GB of Parquet, d = {COLUMNS}, m = {FREQUENCIES}")
+        for column in ("", "rows per second", "seconds for all", "asked", "reached"):
+            table.add_column(column, justify="left" if not column else "right")
+        share = count / seconds / memory
+        table.add_row("kernel, rows in memory", f"{memory:,.0f}", f"{count / memory:.1f}", "", "")
+        asked = f">= {LEAST_SHARE:.0%} of the kernel"
+        reached = f"{share:.0%}: {'yes' if share >= LEAST_SHARE else 'NO'}"
+        table.add_row(
+            "sketchlearn sketch, start-up included", f"{count / seconds:,.0f}", f"{seconds:.1f}", asked, reached
+        )
+        fits = "yes" if megabytes < MOST_MEGABYTES else "NO"
+        table.add_row("its peak memory", "", "", f"< {MOST_MEGABYTES} MB", f"{megabytes:.0f} MB: {fits}")
+        table.add_row("DuckDB, sum of all columns", f"{count / scan:,.0f}", f"{scan:.1f}", "", "")
+        console.print(f"{platform.machine()}, {os.cpu_count()} threads, sketchlearn {skl.__version__}")
+        console.print(table)
+    finally:
+        if settings.folder is None:
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
