@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Self
 
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 from sketchlearn import kernel
 from sketchlearn.progress import row_bar
 from sketchlearn.sketch import Sketch, check_room
-from sketchlearn.sources import blocks, row_count, weight_units
-from sketchlearn.values import Value, whole
+from sketchlearn.sources import Source, source, weight_units
+from sketchlearn.values import Value, shortened, whole
 
 MOST_FEATURES = 2**16
 
@@ -22,7 +23,9 @@ MOST_FEATURES = 2**16
 class Operator(Value, ABC):
     """A map from one record to a vector of integers, and what those mean."""
 
+    _omitted = frozenset({"columns"})
     n_features: int
+    columns: tuple[str, ...] | None
 
     @property
     @abstractmethod
@@ -78,7 +81,8 @@ class Operator(Value, ABC):
         progress : show a progress bar on standard error.
         """
         threads = kernel.n_threads(n_jobs)
-        total = row_count(data)
+        rows = self._source(data)
+        total = rows.n_rows
         weights, bits = None, 0
         if sample_weight is not None:
             if total is None:
@@ -86,7 +90,7 @@ class Operator(Value, ABC):
             weights, bits = weight_units(sample_weight, total)
         sums, units = np.zeros(self.n_sums, np.int64), 0
         with row_bar(total, progress) as advance:
-            for block in blocks(data, self.n_features):
+            for block in rows.blocks(self.n_features):
                 part = None if weights is None else weights[block.start : block.start + len(block.rows)]
                 units += len(block.rows) if part is None else int(part.sum())
                 check_room(self, units, bits)
@@ -100,11 +104,16 @@ class Operator(Value, ABC):
         """Phi(x) of each row; the mean over rows is the mean of their sketch."""
         threads = kernel.n_threads(n_jobs)
         parts = [self.write_rows(np.empty((0, self.n_features)), 1)[0]]
-        for block in blocks(data, self.n_features):
+        for block in self._source(data).blocks(self.n_features):
             integers, bad = self.write_rows(block.rows, threads)
             self._accept(block.rows, block.start, bad)
             parts.append(integers)
         return self.mean_of(np.concatenate(parts).astype(np.float64))
+
+    def _source(self, data: Any) -> Source:
+        """The data's rows, of the operator's own columns."""
+        rows = source(data)
+        return rows if self.columns is None else rows.only(self.columns)
 
     def _accept(self, rows: NDArray[Any], start: int, bad: int) -> None:
         """Complains about row `bad` of rows that start at row `start` of the data, unless it is -1."""
@@ -175,6 +184,16 @@ class Centred(Operator):
 def check_features(n_features: Any) -> int:
     """The number of columns, if it is one that the kernels take."""
     return whole("n_features", n_features, most=MOST_FEATURES)
+
+
+def check_columns(columns: Any, n_features: int) -> tuple[str, ...] | None:
+    """The columns' names, if there are as many as columns, all different."""
+    if columns is None:
+        return None
+    names = tuple(columns) if isinstance(columns, Iterable) and not isinstance(columns, str) else ()
+    if len(names) != n_features or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+        raise ValueError(f"columns must be {n_features} different names, not {shortened(columns)}")
+    return names
 
 
 def check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] | None:
