@@ -141,12 +141,7 @@ def _scan(dataset: Any, names: list[str], n_rows: int) -> Iterator[Any]:
 def _polars(data: Any, name: str) -> Arrow:
     if name == "DataFrame":
         pa = pyarrow("a polars DataFrame")
-        schema = pa.RecordBatchReader.from_stream(data.head(0)).schema
-
-        def cut(names: list[str], _rows: int) -> Iterator[Any]:
-            yield from pa.RecordBatchReader.from_stream(data.select(names))
-
-        return Arrow(schema, cut, n_rows=data.height)
+        return ArrowTable(pa.RecordBatchReader.from_stream(data).read_all())
     if name == "LazyFrame":
         pa = pyarrow("a polars LazyFrame")
         schema = pa.RecordBatchReader.from_stream(data.head(0).collect()).schema

@@ -11,14 +11,16 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from sketchlearn.sources.arrow import pyarrow
+from sketchlearn.sources.arrow import floats_of, pyarrow
 from sketchlearn.sources.arrow_files import ArrowFile, reading
+from sketchlearn.sources.blocks import Floats
 from sketchlearn.sources.table import Columns
 
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 REFUSED = re.compile(r"In CSV column #(\d+): (?:.*?: )?invalid value '(.*)'", re.DOTALL)
 READ_BYTES = 1 << 20  # parsed at a time
 LINES = 16  # of long lines, at least so many at a time
+PIECES = 32  # of a large file, of which a sample is drawn
 
 
 class Csv(ArrowFile):
@@ -48,6 +50,42 @@ class Csv(ArrowFile):
     def row_type(self, chosen: Columns) -> np.dtype[Any]:  # noqa: ARG002
         return np.dtype(np.float64)
 
+    def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
+        if _is_compressed(self.path):
+            return None
+        if (self.n_bytes or 0) <= PIECES * self.read_bytes // 4:
+            rows = np.concatenate([np.empty((0, len(chosen))), *self.chunks(chosen, n_rows)])
+            return rows[np.sort(rng.choice(len(rows), min(len(rows), n_rows), replace=False))]
+        pieces = [self._piece(chosen, i, -(-n_rows // PIECES), rng) for i in range(PIECES)]
+        found = [piece for piece in pieces if piece is not None]
+        return np.concatenate(found) if len(found) == PIECES else None
+
+    def _piece(self, chosen: Columns, i: int, n_rows: int, rng: np.random.Generator) -> Floats | None:
+        """Random rows near a random place in the i-th part of the file, if lines can be told there."""
+        import pyarrow as pa
+        from pyarrow import csv as reader
+
+        size, length = self.n_bytes or 0, self.read_bytes // 16
+        with self.path.open("rb") as file:
+            file.seek(int((i + rng.random()) * (size - length) / PIECES))
+            lines = file.read(length)
+        names = [self.schema.names[position] for position in chosen]
+        if b'"' in lines:  # a line might end within quotes
+            return None
+        try:
+            table = reader.read_csv(
+                pa.BufferReader(lines[lines.find(b"\n") + 1 : lines.rfind(b"\n") + 1]),
+                read_options=reader.ReadOptions(column_names=self.schema.names),
+                convert_options=reader.ConvertOptions(include_columns=names, column_types=self._types(names)),
+            )
+        except pa.ArrowInvalid:  # the pass over the whole file will say what is wrong
+            return None
+        rows = floats_of(table, names, np.dtype(np.float64))
+        return rows[rng.choice(len(rows), min(len(rows), n_rows), replace=False)]
+
+    def _types(self, names: list[str] | None) -> dict[str, Any]:
+        return {name: self.schema.field(name).type for name in names or []}
+
     def _batches(self, names: list[str], n_rows: int) -> Iterator[Any]:  # noqa: ARG002
         self.bytes_read = 0
         with self.path.open("rb") as file:
@@ -70,9 +108,7 @@ class Csv(ArrowFile):
             read_options=reader.ReadOptions(column_names=self.header, block_size=self.read_bytes),
             # an empty line of a single column is a missing value
             parse_options=reader.ParseOptions(newlines_in_values=True, ignore_empty_lines=not self.single),
-            convert_options=reader.ConvertOptions(
-                include_columns=names or [], column_types={n: self.schema.field(n).type for n in names or []}
-            ),
+            convert_options=reader.ConvertOptions(include_columns=names or [], column_types=self._types(names)),
         )
 
 
