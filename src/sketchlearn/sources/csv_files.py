@@ -18,8 +18,9 @@ from sketchlearn.sources.table import Columns
 
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 REFUSED = re.compile(r"In CSV column #(\d+): (?:.*?: )?invalid value '(.*)'", re.DOTALL)
-READ_BYTES = 1 << 20  # parsed at a time
-LINES = 16  # of long lines, at least so many at a time
+READ_BYTES = 1 << 20  # parsed at a time, at least
+MOST_READ_BYTES = 1 << 24  # for many columns, each of which costs time per piece
+LINES, MOST_LINES = 16, 1024  # of long lines, so many at a time
 PIECES = 32  # of a large file, of which a sample is drawn
 
 
@@ -32,16 +33,20 @@ class Csv(ArrowFile):
     def __init__(self, path: Path) -> None:
         pa = pyarrow(str(path))
         with reading(path):
-            first = _first_line(path)
+            first, more = _first_line(path)
             cells = next(csv.reader([first]), [])
         if not cells:
             raise ValueError(f"{path} is empty: not even its first line, of names, is there")
         plain = all(NUMBER.fullmatch(cell) for cell in cells)
         self.header = [str(i) for i in range(len(cells))] if plain else None
-        self.read_bytes = max(READ_BYTES, LINES * len(first))
+        self.read_bytes = max(READ_BYTES, min(MOST_READ_BYTES, MOST_LINES * len(first)), LINES * len(first))
         self.single = len(cells) == 1
-        with reading(path), path.open("rb") as file:
-            told = self._open(file, None).schema
+        self.bare = not more and not plain
+        if self.bare:  # names alone, not even an end of line
+            told = pa.schema([(name, pa.null()) for name in cells])
+        else:
+            with reading(path), path.open("rb") as file:
+                told = self._open(file, None).schema
         fields = [pa.field(f.name, pa.float64() if _is_number(f.type) else f.type) for f in told]
         super().__init__(path, pa.schema(fields))
         if plain:
@@ -69,13 +74,13 @@ class Csv(ArrowFile):
         with self.path.open("rb") as file:
             file.seek(int((i + rng.random()) * (size - length) / PIECES))
             lines = file.read(length)
-        names = [self.schema.names[position] for position in chosen]
+        names = [self.fields[position] for position in chosen]
         if b'"' in lines:  # a line might end within quotes
             return None
         try:
             table = reader.read_csv(
                 pa.BufferReader(lines[lines.find(b"\n") + 1 : lines.rfind(b"\n") + 1]),
-                read_options=reader.ReadOptions(column_names=self.schema.names),
+                read_options=reader.ReadOptions(column_names=self.fields),
                 convert_options=reader.ConvertOptions(include_columns=names, column_types=self._types(names)),
             )
         except pa.ArrowInvalid:  # the pass over the whole file will say what is wrong
@@ -84,10 +89,13 @@ class Csv(ArrowFile):
         return rows[rng.choice(len(rows), min(len(rows), n_rows), replace=False)]
 
     def _types(self, names: list[str] | None) -> dict[str, Any]:
-        return {name: self.schema.field(name).type for name in names or []}
+        types = dict(zip(self.fields, self.types, strict=True)) if names else {}
+        return {name: types[name] for name in names or []}
 
     def _batches(self, names: list[str], n_rows: int) -> Iterator[Any]:  # noqa: ARG002
         self.bytes_read = 0
+        if self.bare:
+            return
         with self.path.open("rb") as file:
             try:
                 yield from self._open(_Counted(file, self), names)
@@ -131,9 +139,11 @@ class _Counted:
         self.file.close()
 
 
-def _first_line(path: Path) -> str:
+def _first_line(path: Path) -> tuple[str, bool]:
+    """The first line, and whether it is ended and others may follow."""
     with gzip.open(path) if _is_compressed(path) else path.open("rb") as file:
-        return bytes(file.readline()).decode("utf-8-sig", "replace").rstrip("\r\n")
+        line = bytes(file.readline())
+    return line.decode("utf-8-sig", "replace").rstrip("\r\n"), line.endswith(b"\n")
 
 
 def _is_compressed(path: Path) -> bool:

@@ -103,10 +103,10 @@ class Joined(Source):
         return isinstance(part, Tabular) and not part.table.place and part.nulls == self.nulls
 
     def _check_part(self, part: Source, n_features: int | None) -> None:
-        if part.width is not None:
-            check_width(part.width, n_features)
         if not self.chosen and self.first is not None:
             _check_alike(self.first, part)
+        if part.width is not None:
+            check_width(part.width, n_features)
         part.check(n_features)
 
 
