@@ -21,6 +21,8 @@ class Value:
     """Base of frozen dataclasses that have a JSON form."""
 
     _classes: ClassVar[dict[str, type[Value]]] = {}
+    #: fields that a JSON form leaves out where they are None
+    _omitted: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -35,7 +37,8 @@ class Value:
 
     def to_json(self) -> dict[str, Any]:
         """The value as a JSON object."""
-        return {"type": type(self).__name__, **{name: _plain(value) for name, value in _fields(self)}}
+        fields = {name: _plain(v) for name, v in _fields(self) if v is not None or name not in self._omitted}
+        return {"type": type(self).__name__, **fields}
 
     @classmethod
     def from_json(cls, form: Any) -> Self:
@@ -52,8 +55,9 @@ class Value:
     @classmethod
     def _build(cls, fields: dict[str, Any]) -> Self:
         known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-        if fields.keys() != known:
-            odd = sorted(fields.keys() ^ known)[0]
+        odd_ones = (fields.keys() ^ known) - (cls._omitted - fields.keys())
+        if odd_ones:
+            odd = sorted(odd_ones)[0]
             raise ValueError(f"{cls.__name__}: field {shortened(odd)} is {'unknown' if odd in fields else 'missing'}")
         try:
             return cls(**fields)

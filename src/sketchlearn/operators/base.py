@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from contextlib import closing
 from functools import cached_property
 from typing import Any, Self
 
@@ -13,16 +16,19 @@ from numpy.typing import NDArray
 from sketchlearn import kernel
 from sketchlearn.progress import row_bar
 from sketchlearn.sketch import Sketch, check_room
-from sketchlearn.sources import blocks, row_count, weight_units
-from sketchlearn.values import Value, whole
+from sketchlearn.sources import Block, Source, source, weight_units
+from sketchlearn.values import Value, shortened, whole
 
 MOST_FEATURES = 2**16
+COLUMN = re.compile(r"^column (\d+)")
 
 
 class Operator(Value, ABC):
     """A map from one record to a vector of integers, and what those mean."""
 
+    _omitted = frozenset({"columns"})
     n_features: int
+    columns: tuple[str, ...] | None
 
     @property
     @abstractmethod
@@ -65,59 +71,74 @@ class Operator(Value, ABC):
         return []
 
     def sketch(
-        self, data: Any, *, sample_weight: Any = None, n_jobs: int | None = None, progress: bool = False
+        self,
+        data: Any,
+        *,
+        sample_weight: Any = None,
+        nulls: str = "error",
+        n_jobs: int | None = None,
+        progress: bool = False,
     ) -> Sketch:
-        """The sketch of rows: a two-dimensional array, or an iterable of such arrays.
+        """The sketch of rows: of arrays, data frames, Arrow tables, files, or iterables of those.
 
         Parameters
         ----------
-        data : rows of n_features numbers. Memory use does not grow with their number.
-        sample_weight : one weight per row, for arrays. Integers count as repetitions, exactly; if any is a fraction,
-            all are rounded to multiples of 2^-16.
+        data : rows of n_features numbers, as `source` takes them. Memory use does not grow with their number. Of a
+            table with names, the operator's `columns` are read.
+        sample_weight : one weight per row, where their number is known before they are read. Integers count as
+            repetitions, exactly; if any is a fraction, all are rounded to multiples of 2^-16.
+        nulls : "error" refuses rows with missing values, "drop" leaves them out.
         n_jobs : threads; None means all cores. The result does not depend on it.
         progress : show a progress bar on standard error.
         """
         threads = kernel.n_threads(n_jobs)
-        total = row_count(data)
+        rows = self._source(data, nulls)
         weights, bits = None, 0
         if sample_weight is not None:
-            if total is None:
+            if rows.n_rows is None:
                 raise ValueError("sample_weight needs an array of rows: for a stream, update a sketch block by block")
-            weights, bits = weight_units(sample_weight, total)
+            weights, bits = weight_units(sample_weight, rows.n_rows)
         sums, units = np.zeros(self.n_sums, np.int64), 0
-        with row_bar(total, progress) as advance:
-            for block in blocks(data, self.n_features):
-                part = None if weights is None else weights[block.start : block.start + len(block.rows)]
+        with row_bar(rows, progress) as advance, closing(rows.blocks(self.n_features)) as blocks:  # type: ignore[type-var]
+            for block in blocks:
+                part = None if weights is None else weights[block.which]
                 units += len(block.rows) if part is None else int(part.sum())
                 check_room(self, units, bits)
-                self._accept(block.rows, block.start, self.add_rows(block.rows, part, threads, sums))
+                self._accept(block, self.add_rows(block.rows, part, threads, sums))
                 if block.start == 0:
                     self.warn_of_noise(block.rows[:100])
-                advance(len(block.rows))
+                advance(block.end - block.start)
         return Sketch(self, sums, units, bits)
 
     def features(self, data: Any, *, n_jobs: int | None = None) -> NDArray[Any]:
         """Phi(x) of each row; the mean over rows is the mean of their sketch."""
         threads = kernel.n_threads(n_jobs)
         parts = [self.write_rows(np.empty((0, self.n_features)), 1)[0]]
-        for block in blocks(data, self.n_features):
+        for block in self._source(data).blocks(self.n_features):
             integers, bad = self.write_rows(block.rows, threads)
-            self._accept(block.rows, block.start, bad)
+            self._accept(block, bad)
             parts.append(integers)
         return self.mean_of(np.concatenate(parts).astype(np.float64))
 
-    def _accept(self, rows: NDArray[Any], start: int, bad: int) -> None:
-        """Complains about row `bad` of rows that start at row `start` of the data, unless it is -1."""
+    def _source(self, data: Any, nulls: str = "error") -> Source:
+        """The data's rows, of the operator's own columns."""
+        rows = source(data, nulls=nulls)
+        return rows if self.columns is None else rows.only(self.columns)
+
+    def _accept(self, block: Block, bad: int) -> None:
+        """Complains about row `bad` of a block, unless it is -1."""
         if bad < 0:
             return
-        row = rows[bad].astype(np.float64)
+        row = block.rows[bad].astype(np.float64)
         odd = np.flatnonzero(~np.isfinite(row))
         if len(odd):
-            reason = f"column {odd[0]} is {row[odd[0]]}: fill or drop missing and infinite values first"
+            reason = f"column {odd[0]} is {row[odd[0]]}: fill or drop infinite values first"
         else:
             with np.errstate(all="ignore"):
                 reason = self.explain_refusal(row)
-        raise ValueError(f"row {start + bad}, {reason}")
+        if self.columns:
+            reason = COLUMN.sub(lambda found: f"column {self.columns[int(found[1])]!r}", reason)  # type: ignore[index]
+        raise ValueError(f"{block.name(bad)}, {reason}")
 
     @cached_property
     def digest(self) -> str:
@@ -175,6 +196,16 @@ class Centred(Operator):
 def check_features(n_features: Any) -> int:
     """The number of columns, if it is one that the kernels take."""
     return whole("n_features", n_features, most=MOST_FEATURES)
+
+
+def check_columns(columns: Any, n_features: int) -> tuple[str, ...] | None:
+    """The columns' names, if there are as many as columns, all different."""
+    if columns is None:
+        return None
+    names = tuple(columns) if isinstance(columns, Iterable) and not isinstance(columns, str) else ()
+    if len(names) != n_features or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+        raise ValueError(f"columns must be {n_features} different names, not {shortened(columns)}")
+    return names
 
 
 def check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] | None:

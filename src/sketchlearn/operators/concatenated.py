@@ -27,11 +27,18 @@ class Concatenated(Operator):
         widths = sorted({part.n_features for part in parts})
         if len(widths) > 1:
             raise ValueError(f"the operators need different numbers of columns ({widths[0]} and {widths[1]})")
+        names = {part.columns for part in parts}
+        if len(names) > 1:
+            raise ValueError("the operators are for columns of different names")
         self._set(parts=parts)
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
         return self.parts[0].n_features
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        return self.parts[0].columns
 
     @property
     def n_sums(self) -> int:

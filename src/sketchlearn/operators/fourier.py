@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sketchlearn import kernel
 from sketchlearn._native import Plan, dense_plan, structured_plan
 from sketchlearn.frequencies import Law
-from sketchlearn.operators.base import check_center, check_features
+from sketchlearn.operators.base import check_center, check_columns, check_features
 from sketchlearn.operators.projected import Projected, in_turns
 from sketchlearn.operators.structured import FEWEST_FEATURES, Structured
 from sketchlearn.randomness import Stream, lengths
@@ -39,6 +39,7 @@ class FourierFeatures(Projected):
     seed : all random numbers follow from it, on every machine.
     structured : products of Hadamard matrices and random diagonals instead of a dense matrix: for many columns.
     subsample : each record contributes to that many of the frequencies only, chosen by a hash of its values.
+    columns : names of the columns, for tables that have names: these are read, and others refused.
 
     Examples
     --------
@@ -60,6 +61,7 @@ class FourierFeatures(Projected):
     seed: int = 0
     structured: bool = False
     subsample: int | None = None
+    columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         n_features = check_features(self.n_features)
@@ -81,6 +83,7 @@ class FourierFeatures(Projected):
             seed=whole("seed", self.seed, 0, 2**64 - 1),
             structured=structured,
             subsample=self._check_subsample(n_features, n_frequencies),
+            columns=check_columns(self.columns, n_features),
         )
 
     def _check_subsample(self, n_features: int, n_frequencies: int) -> int | None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn._native import add_moments, write_moments
-from sketchlearn.operators.base import Centred, check_center, check_features
+from sketchlearn.operators.base import Centred, check_center, check_columns, check_features
 from sketchlearn.values import positive
 
 FIXED_POINT = 2**30
@@ -27,6 +27,7 @@ class SecondMoments(Centred):
     bound : no value may be further than this from the center, so that the fixed point holds its products; one number,
         or one per column. Precision is relative to it: products are kept to 2^-31 of the product of bounds.
     center : subtracted from each row.
+    columns : names of the columns, for tables that have names.
 
     Examples
     --------
@@ -41,6 +42,7 @@ class SecondMoments(Centred):
     _: KW_ONLY
     bound: tuple[float, ...]
     center: tuple[float, ...] | None = None
+    columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         n_features = check_features(self.n_features)
@@ -52,7 +54,7 @@ class SecondMoments(Centred):
         if max(bounds) > LARGEST_BOUND:
             raise ValueError(f"bound {max(bounds)!r} is too large for products of values: rescale the data")
         center = check_center(self.center, n_features, np.float64)
-        self._set(n_features=n_features, bound=bounds, center=center)
+        self._set(n_features=n_features, bound=bounds, center=center, columns=check_columns(self.columns, n_features))
 
     @property
     def n_sums(self) -> int:

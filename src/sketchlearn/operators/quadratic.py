@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn._native import Plan, dense_plan
-from sketchlearn.operators.base import check_center, check_features
+from sketchlearn.operators.base import check_center, check_columns, check_features
 from sketchlearn.operators.projected import Projected
 from sketchlearn.randomness import Stream, lengths
 from sketchlearn.values import positive, whole
@@ -30,6 +30,7 @@ class QuadraticFeatures(Projected):
     bound : no row may be further than this from the center, so that the fixed point holds its features.
     center : subtracted from each row, rounded to float32.
     seed : all random numbers follow from it.
+    columns : names of the columns, for tables that have names.
 
     Examples
     --------
@@ -45,6 +46,7 @@ class QuadraticFeatures(Projected):
     bound: float
     center: tuple[float, ...] | None = None
     seed: int = 0
+    columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         n_features = check_features(self.n_features)
@@ -54,6 +56,7 @@ class QuadraticFeatures(Projected):
             bound=positive("bound", self.bound),
             center=check_center(self.center, n_features, np.float32),
             seed=whole("seed", self.seed, 0, 2**64 - 1),
+            columns=check_columns(self.columns, n_features),
         )
 
     @property

@@ -1,6 +1,9 @@
 """Anything tabular as blocks of floating-point rows."""
 
-from sketchlearn.sources.arrays import blocks, row_count
+from sketchlearn.sources.base import Source, missing
+from sketchlearn.sources.blocks import Block
+from sketchlearn.sources.sampling import sample
+from sketchlearn.sources.source import is_array, source
 from sketchlearn.sources.weights import WEIGHT_BITS, weight_units
 
-__all__ = ["WEIGHT_BITS", "blocks", "row_count", "weight_units"]
+__all__ = ["WEIGHT_BITS", "Block", "Source", "is_array", "missing", "sample", "source", "weight_units"]

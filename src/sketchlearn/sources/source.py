@@ -1,0 +1,91 @@
+"""`source`: whatever holds rows, behind one face."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sketchlearn.sources.arrays import Array, from_tensor, is_tensor
+from sketchlearn.sources.arrow import arrow_table, is_arrow
+from sketchlearn.sources.base import NULLS, Source
+from sketchlearn.sources.frames import Frame, is_frame
+from sketchlearn.sources.joined import Joined
+from sketchlearn.sources.paths import files_of, is_path, read_file
+from sketchlearn.sources.sparse import Sparse, is_sparse
+from sketchlearn.sources.table import Table
+from sketchlearn.sources.tabular import tabular
+
+__all__ = ["Source", "is_array", "source"]
+
+
+def source(data: Any, *, columns: Sequence[Any] | None = None, nulls: str = "error") -> Source:
+    """A source of whatever holds rows.
+
+    Parameters
+    ----------
+    data : NumPy arrays and memory maps, SciPy's sparse matrices, PyTorch's tensors; data frames of pandas and polars;
+        Arrow tables, batches, readers and datasets, DuckDB relations, and all that has `__arrow_c_stream__`; paths of
+        .npy, .npz, .csv, .csv.gz, .parquet, .arrow, .feather and .ipc files, of folders of them, and patterns such as
+        "data/*.parquet"; lists and iterables of all these. docs/sources.md tells more.
+    columns : names of the columns to read, in this order, or positions where there are no names; None means all.
+    nulls : "error" refuses rows with missing values; "drop" leaves them out and counts them in `dropped`.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> rows = skl.source(np.array([[1.0, 2.0], [np.nan, 3.0], [4.0, 5.0]]), columns=[0], nulls="drop")
+    >>> [block.rows.ravel().tolist() for block in rows.blocks()], rows.dropped
+    ([[1.0, 4.0]], 1)
+    """
+    if nulls not in NULLS:
+        raise ValueError(f"nulls must be {' or '.join(map(repr, NULLS))}, not {nulls!r}")
+    if isinstance(columns, str):
+        raise ValueError(f"columns must be a list of names, such as columns=[{columns!r}]")
+    columns = None if columns is None else list(columns)
+    if isinstance(data, Source):
+        if columns is not None:
+            raise ValueError("the source has its columns already: choose them where it is made")
+        return data.dropping() if nulls == "drop" else data
+    if is_path(data):
+        parts: list[Source] = [tabular(read_file(file), columns, nulls) for file in files_of(data)]
+        return parts[0] if len(parts) == 1 else Joined(parts, nulls, chosen=columns is not None)
+    table = _table(data)
+    if table is not None:
+        return tabular(table, columns, nulls)
+    chosen = columns is not None
+    if isinstance(data, list | tuple):
+        return Joined([source(item, columns=columns, nulls=nulls) for item in data], nulls, chosen=chosen)
+    return Joined((source(item, columns=columns, nulls=nulls) for item in data), nulls, chosen=chosen)
+
+
+def is_array(data: Any) -> bool:
+    """Whether it is an array or data frame in memory, such as scikit-learn takes: its rows have an order and labels."""
+    if isinstance(data, Source) or is_path(data) or _is_stream(data):
+        return False
+    name = type(data).__name__
+    return not is_arrow(data) or (type(data).__module__.startswith("polars") and name == "DataFrame")
+
+
+def _table(data: Any) -> Table | None:
+    """The table that the data are; None if they are several."""
+    if is_tensor(data):
+        return Array(from_tensor(data))
+    if is_sparse(data):
+        return Sparse(data)
+    if is_frame(data):
+        return Frame(data)
+    if is_arrow(data):
+        return arrow_table(data)
+    return None if _is_stream(data) else Array(data)
+
+
+def _is_stream(data: Any) -> bool:
+    if hasattr(data, "__array__") or is_arrow(data) or is_sparse(data):
+        return False
+    if isinstance(data, list | tuple):
+        return all(_is_part(item) for item in data)
+    return isinstance(data, Iterable) and not isinstance(data, str | bytes | dict)
+
+
+def _is_part(item: Any) -> bool:
+    return isinstance(item, Source) or is_path(item) or is_arrow(item) or len(getattr(item, "shape", ())) == 2
