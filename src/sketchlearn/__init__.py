@@ -18,11 +18,13 @@ from sketchlearn.operators import (
     SecondMoments,
     concatenate,
 )
+from sketchlearn.queries import Drift, drift_test
 from sketchlearn.sketch import Sketch
 from sketchlearn.version import __version__
 
 __all__ = [
     "Concatenated",
+    "Drift",
     "Explanation",
     "FormatError",
     "FourierFeatures",
@@ -38,6 +40,7 @@ __all__ = [
     "concatenate",
     "decoders",
     "design",
+    "drift_test",
     "explain",
     "frequencies",
     "from_bytes",
