@@ -12,7 +12,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from sketchlearn.decoders import Decoder, HierarchicalSplitting, Problem, Target, decode
 from sketchlearn.decoders.reading import PER_PARAMETER
@@ -24,7 +23,7 @@ Double = NDArray[np.float64]
 Single = NDArray[np.float32]
 
 MOST_COMPONENTS = 8  # of the density; more change no correlation that matters
-NUMBERS, FEWEST_ROWS, MOST_ROWS = 1 << 23, 1024, 8192  # features drawn in all, and rows
+NUMBERS, FEWEST_ROWS, MOST_ROWS = 1 << 22, 1024, 4096  # features drawn in all, and rows
 
 
 def fourier_sketch(sketch: Sketch) -> Sketch:
@@ -56,11 +55,10 @@ def density_of(
     k = int(np.clip(determined, 1, MOST_COMPONENTS)) if n_components is None else n_components
     problem = Problem.of(target, k)
     decoder = HierarchicalSplitting() if decoder is None else decoder
-    with threadpool_limits(1):
+    mixture = decode(decoder, problem, rng).mixture
+    if target.harmonics:
+        problem = problem.without_harmonics(mixture)
         mixture = decode(decoder, problem, rng).mixture
-        if target.harmonics:
-            problem = problem.without_harmonics(mixture)
-            mixture = decode(decoder, problem, rng).mixture
     return problem.in_data_units(mixture.heavy())
 
 
@@ -109,9 +107,8 @@ class Noise:
         columns = np.concatenate([used + part * len(weights) for part in range(self.parts)])
         scaled = self.deviations[:, columns] * np.tile(np.sqrt(weights[used]), self.parts).astype(np.float32)
         n, p = scaled.shape
-        with threadpool_limits(1):
-            product = scaled.T @ scaled if p <= n else scaled @ scaled.T
-            found = np.linalg.eigvalsh(product.astype(np.float64) / n)
+        product = scaled.T @ scaled if p <= n else scaled @ scaled.T
+        found = np.linalg.eigvalsh(product.astype(np.float64) / n)
         values = np.zeros(p)
         values[: min(n, p)] = np.maximum(found, 0)
         total, squares = float(values.sum()), float(np.sum(values**2))
