@@ -13,13 +13,14 @@ from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
 from sketchlearn.decoders import Problem, Target
+from sketchlearn.decoders.merging import merge_components
 from sketchlearn.decoders.refinement import refine
 from sketchlearn.diagnostics.directions import View, moments, view_of
-from sketchlearn.models import FullGaussian, Mixture
+from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.queries import Drift, drift_test
-from sketchlearn.queries.noise import Noise, density_of, fourier_sketch
+from sketchlearn.queries.noise import Noise, density_of, fourier_sketch, n_determined
 from sketchlearn.sketch import Sketch
 
 FORMATS = ("png", "svg", "pdf")
@@ -27,7 +28,6 @@ DPI = 150
 POINTS = 240  # of the grid, per axis
 REACH = 3.2  # of the axes beyond components, in deviations
 SHARES = (0.99, 0.9, 0.75, 0.5, 0.25)  # of the records, inside each contour
-LIGHTEST = 0.01  # weight of a component that is drawn
 SHARPEST = 0.004  # deviation of a component, of the picture's width: narrower ones would fall between pixels
 REFINEMENT = 200  # iterations, from the density of both sketches to that of each
 FAINT = 0.05  # of the greatest density: smaller differences are drawn pale
@@ -128,8 +128,9 @@ def _model(sketch: Sketch, estimator: Any) -> tuple[Mixture, Parts]:
     if estimator is None:
         with threadpool_limits(1):
             density = density_of(sketch, np.random.default_rng(0))
-        heavy = density.some(density.weights > LIGHTEST)
-        return density, Parts(heavy.locations, heavy.weights, heavy.covariances(), "component")
+        few = min(n_determined(Target.of(sketch)), len(density))
+        weights, centers, covariances = merge_components(density.weights, density.locations, density.covariances(), few)
+        return density, Parts(centers, weights, covariances, "component")
     name = type(estimator).__name__
     if not hasattr(estimator, "fit_sketch"):
         raise TypeError(f"a picture needs a sketched estimator, such as a SketchKMeans, or none, not {name}")
@@ -150,8 +151,8 @@ def _around(centers: Double, density: Mixture) -> Double:
     """The covariance of each cluster: of those components of the density that are nearest to its center."""
     nearest = np.argmin(np.sum((density.locations[:, None] - centers) ** 2, axis=2), axis=1)
     d = centers.shape[1]
-    return np.stack([moments(density.some(own))[1] if np.any(own := nearest == c) else np.zeros((d, d))
-                     for c in range(len(centers))])  # fmt: skip
+    owners = [nearest == center for center in range(len(centers))]
+    return np.stack([moments(density.some(own))[1] if np.any(own) else np.zeros((d, d)) for own in owners])
 
 
 def _nearby(sketch: Sketch, common: Mixture) -> Mixture:
@@ -232,14 +233,24 @@ def _draw_map(axes: Any, view: View, density: Mixture, parts: Parts) -> None:
         width, height = 2 * np.sqrt(np.maximum(values[::-1], 0))
         for sigmas, style in ((1, "-"), (2, "--")):
             axes.add_patch(
-                patches.Ellipse(center, sigmas * width, sigmas * height, angle=angle, fill=False, edgecolor=GREY,
-                                linewidth=1.3 if sigmas == 1 else 0.8, linestyle=style)  # fmt: skip
+                patches.Ellipse(
+                    center,
+                    sigmas * width,
+                    sigmas * height,
+                    angle=angle,
+                    fill=False,
+                    edgecolor=GREY,
+                    linewidth=1.3 if sigmas == 1 else 0.8,
+                    linestyle=style,
+                )  # fmt: skip
             )
     _draw_centers(axes, view.points(parts.centers).T, parts)
     handles, labels = axes.get_legend_handles_labels()
     lines = importlib.import_module("matplotlib.lines")
     handles += [lines.Line2D([], [], color=GREY, linestyle=style) for style in ("-", "--")]
-    axes.legend(handles, [*labels, "one deviation", "two deviations"], **_LEGEND)
+    axes.figure.legend(
+        handles, [*labels, "one deviation", "two deviations"], loc="outside lower center", ncols=3, frameon=False
+    )
     _dress(axes, view, grid)
 
 
@@ -270,8 +281,11 @@ def _draw_difference(axes: Any, view: View, common: Mixture, densities: list[Mix
     # orange and purple, which differ in lightness to no eye but in hue to all
     image = axes.pcolormesh(*grid.ticks, change.reshape(shape), cmap="PuOr_r", vmin=-limit, vmax=limit,
                             shading="gouraud", rasterized=True)  # fmt: skip
+    axes.set_facecolor("#f7f7f7")  # the colour of no difference
     axes.contour(*grid.ticks, level.reshape(shape), _levels(level, grid.cell)[[0, 1, 3]], colors=GREY, linewidths=0.7)
-    bar = axes.figure.colorbar(image, ax=axes, fraction=0.045, pad=0.03, format=lambda value, _: f"{value:+.0%}")
+    bar = axes.figure.colorbar(
+        image, ax=axes, fraction=0.045, pad=0.03, format=lambda value, _: f"{value:+.0%}" if abs(value) > 1e-9 else "0%"
+    )
     bar.set_label("second less first, of the greatest density")
     _dress(axes, view, grid)
     axes.set_title("Where records went  (lines: 50, 90, 99 % of all)", fontsize=10)
@@ -304,6 +318,10 @@ def _draw_distances(axes: Any, a: Sketch, b: Sketch, noise: Noise, spread: Doubl
     axes.plot(lengths[beyond], away[beyond], "D", color=ORANGE, markersize=4, label="frequencies beyond")
     axes.set(xlabel="length of the frequency, radians per standard deviation", ylabel="|z of the first − z of the second|",
              xscale="log", ylim=(0, 1.08 * max(float(away.max()), float(band.max()), 1e-12)))  # fmt: skip
+    ticker: Any = importlib.import_module("matplotlib.ticker")
+    axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.xaxis.set_minor_formatter(ticker.NullFormatter())
     axes.set_title(f"{np.mean(beyond):.0%} of {len(away):,} frequencies beyond the band", fontsize=10)
     axes.legend(**_LEGEND)
 
@@ -329,7 +347,7 @@ def _dress(axes: Any, view: View, grid: _Grid) -> None:
     axes.set_xlim(grid.ticks[0][[0, -1]])
     axes.set_ylim(grid.ticks[1][[0, -1]])
     if view.equal:
-        axes.set_aspect("equal", adjustable="datalim" if False else "box")
+        axes.set_aspect("equal", adjustable="datalim")
 
 
 def _columns(sketch: Sketch) -> tuple[str, ...] | None:

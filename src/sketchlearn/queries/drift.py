@@ -97,7 +97,8 @@ def drift_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
     Parameters
     ----------
     a, b : sketches of one operator of Fourier features, whatever its wave. Their records must not overlap, and counts
-        must count records that are independent: repeated or weighted rows make the test too sure.
+        must count records that are independent: repeated or weighted rows make the test too sure. So does an operator
+        with `subsample` where few rows are distinct, because equal rows contribute to the same frequencies.
     seed : of the fit, and of the records drawn from it.
 
     Examples

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.decoders import Decoder, HierarchicalSplitting, Problem, Target, decode
+from sketchlearn.decoders import HierarchicalSplitting, Problem, Target, decode
 from sketchlearn.decoders.reading import PER_PARAMETER
 from sketchlearn.models import Mixture
 from sketchlearn.operators import Concatenated, FourierFeatures
@@ -38,12 +38,13 @@ def fourier_sketch(sketch: Sketch) -> Sketch:
     return found[0]
 
 
-def density_of(
-    sketch: Sketch, rng: np.random.Generator, n_components: int | None = None, decoder: Decoder | None = None
-) -> Mixture:
-    """A quick density of the records, in the units of the data, from their sketch alone.
+def n_determined(target: Target) -> int:
+    """How many clusters the sketch determines well (for operators of `design`, those asked for), up to a few."""
+    return int(np.clip(target.n_numbers / 2 / (PER_PARAMETER * target.n_features), 1, MOST_COMPONENTS))
 
-    By default it has as many components as the sketch determines well, up to a few.
+
+def density_of(sketch: Sketch, rng: np.random.Generator) -> Mixture:
+    """A quick density of the records, in the units of the data, from their sketch alone.
 
     >>> import sketchlearn as skl
     >>> sketch = skl.FourierFeatures(2, 60, law=skl.frequencies.Gaussian(1.0)).sketch(np.ones((100, 2)))
@@ -51,10 +52,8 @@ def density_of(
     array([1., 1.])
     """
     target = Target.of(sketch)
-    determined = target.n_numbers / 2 / (PER_PARAMETER * target.n_features)
-    k = int(np.clip(determined, 1, MOST_COMPONENTS)) if n_components is None else n_components
-    problem = Problem.of(target, k)
-    decoder = HierarchicalSplitting() if decoder is None else decoder
+    problem = Problem.of(target, n_determined(target))
+    decoder = HierarchicalSplitting()
     mixture = decode(decoder, problem, rng).mixture
     if target.harmonics:
         problem = problem.without_harmonics(mixture)
