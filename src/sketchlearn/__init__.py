@@ -18,12 +18,14 @@ from sketchlearn.operators import (
     SecondMoments,
     concatenate,
 )
+from sketchlearn.queries import Drift, drift_test
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Source, source
 from sketchlearn.version import __version__
 
 __all__ = [
     "Concatenated",
+    "Drift",
     "Explanation",
     "FormatError",
     "FourierFeatures",
@@ -40,6 +42,7 @@ __all__ = [
     "concatenate",
     "decoders",
     "design",
+    "drift_test",
     "explain",
     "frequencies",
     "from_bytes",

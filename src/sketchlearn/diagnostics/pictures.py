@@ -1,0 +1,385 @@
+"""Pictures of what a sketch holds, and of how two sketches differ. They are drawn from sketches alone."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+from threadpoolctl import threadpool_limits
+
+from sketchlearn.decoders import Problem, Target
+from sketchlearn.decoders.merging import merge_components
+from sketchlearn.decoders.refinement import refine
+from sketchlearn.diagnostics.directions import View, moments, view_of
+from sketchlearn.models import Mixture
+from sketchlearn.models.frequency_set import Double
+from sketchlearn.operators import FourierFeatures
+from sketchlearn.queries import Drift, drift_test
+from sketchlearn.queries.noise import Noise, density_of, fourier_sketch, n_determined
+from sketchlearn.sketch import Sketch
+
+FORMATS = ("png", "svg", "pdf")
+DPI = 150
+POINTS = 240  # of the grid, per axis
+REACH = 3.2  # of the axes beyond components, in deviations
+SHARES = (0.99, 0.9, 0.75, 0.5, 0.25)  # of the records, inside each contour
+SHARPEST = 0.004  # deviation of a component, of the picture's width: narrower ones would fall between pixels
+REFINEMENT = 200  # iterations, from the density of both sketches to that of each
+FAINT = 0.05  # of the greatest density: smaller differences are drawn pale
+CHANCE = 0.95  # of the differences lie within the band
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#555555"  # told apart by all eyes (Okabe and Ito)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a picture marks: centers, the share of records of each, their covariances, and what they are called."""
+
+    centers: Double
+    weights: Double
+    covariances: Double
+    name: str
+
+
+def plot_model(sketch: Sketch, estimator: Any = None, path: str | os.PathLike[str] | None = None) -> Any:
+    """Draws clusters or components over the density that the sketch tells of; returns the matplotlib figure.
+
+    One column gives a curve, two a map, more a map of the two directions that tell the centers apart best. Contours
+    hold 25 to 99 % of the records; ellipses are at one and two standard deviations; dots grow with their weights.
+
+    Parameters
+    ----------
+    sketch : a sketch of Fourier features.
+    estimator : a fitted `SketchKMeans`, `SketchGaussianMixture` or the like; None draws the density's own components.
+    path : where to save it: png, svg or pdf.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> from sketchlearn.diagnostics.pictures import plot_model
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((2000, 2)) + 6 * rng.integers(0, 2, (2000, 1))
+    >>> fitted = skl.SketchKMeans(2, random_state=0).fit(X)
+    >>> plot_model(fitted.sketch_, fitted).axes[0].get_xlabel()
+    'column 0'
+    """
+    _check_path(path)
+    figure = _figure(7.0, 5.6)
+    sketch = _a_sketch(sketch)
+    density, parts = _model(sketch, estimator)
+    mean, total = moments(density)
+    away = parts.centers - parts.weights @ parts.centers / parts.weights.sum()
+    between = (away * parts.weights[:, None]).T @ away
+    view = view_of(total, mean, between, _columns(sketch))
+    axes = figure.add_subplot()
+    (_draw_curve if view.n_axes == 1 else _draw_map)(axes, view, density, parts)
+    n = len(parts.centers)
+    axes.set_title(f"{n} {parts.name}{'' if n == 1 else 's'}, from the sketch of {sketch.count:,} records")
+    return _saved(figure, path)
+
+
+def plot_comparison(a: Sketch, b: Sketch, path: str | os.PathLike[str] | None = None) -> Any:
+    """Draws how the records of two sketches differ; returns the matplotlib figure.
+
+    Left: the density of the second less that of the first, on the directions where they differ most. Right: |z_a - z_b|
+    of each frequency against its length, and the band in which chance alone leaves 95 % of them.
+
+    Parameters
+    ----------
+    a, b : sketches of one operator of Fourier features.
+    path : where to save it: png, svg or pdf.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> from sketchlearn.diagnostics.pictures import plot_comparison
+    >>> X = np.random.default_rng(0).standard_normal((4000, 2))
+    >>> operator = skl.design(X, n_components=2)
+    >>> figure = plot_comparison(operator.sketch(X[:2000]), operator.sketch(X[2000:] + [0.5, 0]))
+    >>> figure.axes[0].get_xlabel()
+    'column 0'
+    """
+    _check_path(path)
+    figure = _figure(11.5, 5.0)
+    drift = drift_test(a, b)
+    a, b = fourier_sketch(a), fourier_sketch(b)
+    rng = np.random.default_rng(0)
+    with threadpool_limits(1):
+        pooled = a + b
+        common = density_of(pooled, rng)
+        noise = Noise.of(pooled, common, rng)
+        densities = [_nearby(sketch, common) for sketch in (a, b)]
+    (mean_a, total_a), (mean_b, total_b) = map(moments, densities)
+    mean, total = moments(common)
+    view = view_of(total, mean, _difference(mean_b - mean_a, total_b - total_a, total), _columns(a))
+    left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
+    (_draw_curves if view.n_axes == 1 else _draw_difference)(left, view, common, densities)
+    _draw_distances(right, a, b, noise, np.sqrt(np.maximum(np.diag(total), 1e-300)))
+    figure.suptitle(_headline(drift))
+    return _saved(figure, path)
+
+
+def _model(sketch: Sketch, estimator: Any) -> tuple[Mixture, Parts]:
+    """The density, and what to mark on it."""
+    if estimator is None:
+        with threadpool_limits(1):
+            density = density_of(sketch, np.random.default_rng(0))
+        few = min(n_determined(Target.of(sketch)), len(density))
+        weights, centers, covariances = merge_components(density.weights, density.locations, density.covariances(), few)
+        return density, Parts(centers, weights, covariances, "component")
+    name = type(estimator).__name__
+    if not hasattr(estimator, "fit_sketch"):
+        raise TypeError(f"a picture needs a sketched estimator, such as a SketchKMeans, or none, not {name}")
+    if not hasattr(estimator, "sketch_"):
+        raise NotFittedError(f"this {name} is not fitted yet: call fit(X) or fit_sketch(sketch) before drawing it")
+    if estimator.sketch_.operator.n_features != sketch.operator.n_features:  # type: ignore[attr-defined]
+        raise ValueError("the estimator and the sketch have different numbers of columns: draw it with its own sketch")
+    model = estimator._fitted()
+    if not hasattr(estimator, "cluster_centers_"):
+        mixture: Mixture = model.mixture
+        return mixture, Parts(mixture.locations, mixture.weights, mixture.covariances(), "component")
+    centers: Double = estimator.cluster_centers_
+    density = model.density
+    return density, Parts(centers, estimator.weights_, _around(centers, density), "cluster")
+
+
+def _around(centers: Double, density: Mixture) -> Double:
+    """The covariance of each cluster: of those components of the density that are nearest to its center."""
+    nearest = np.argmin(np.sum((density.locations[:, None] - centers) ** 2, axis=2), axis=1)
+    d = centers.shape[1]
+    owners = [nearest == center for center in range(len(centers))]
+    return np.stack([moments(density.some(own))[1] if np.any(own) else np.zeros((d, d)) for own in owners])
+
+
+def _nearby(sketch: Sketch, common: Mixture) -> Mixture:
+    """The density of one sketch, refined from that of both: what differs is then not the search's doing."""
+    problem = Problem.of(Target.of(sketch), len(common))
+    start = problem.in_own_units(common.model, common.weights, common.locations, common.covariances())
+    if problem.target.harmonics:
+        problem = problem.without_harmonics(start)
+    found = refine(problem.target, start, problem.box, iterations=REFINEMENT)[0]
+    return problem.in_data_units(found.heavy())
+
+
+def _difference(shift: Double, change: Double, total: Double) -> Double:
+    """Large along directions in which means differ, or covariances, in units of the columns' deviations."""
+    units = np.sqrt(np.maximum(np.diag(total), 1e-300))
+    change = change / np.outer(units, units)
+    return np.asarray(np.outer(shift, shift) + 0.5 * (change @ change) * np.outer(units, units))
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Points of the picture, and what lies between neighbours."""
+
+    ticks: list[Double]
+    points: Double  # (points, axes)
+    cell: float
+
+
+def _grid(view: View, centers: Double, covariances: Double) -> _Grid:
+    spread = REACH * np.sqrt(np.maximum(np.diagonal(view.covariances(covariances), axis1=1, axis2=2), 0))
+    seen = view.points(centers)
+    low, high = (seen - spread).min(axis=0), (seen + spread).max(axis=0)
+    empty = high - low <= 0
+    low, high = low - empty, high + empty
+    ticks = [np.linspace(a, b, POINTS) for a, b in zip(low, high, strict=True)]
+    points = np.stack([axis.ravel() for axis in np.meshgrid(*ticks)], axis=1)
+    return _Grid(ticks, points, float(np.prod([axis[1] - axis[0] for axis in ticks])))
+
+
+def _heights(view: View, mixture: Mixture, grid: _Grid) -> Double:
+    """The density of the mixture, as it is seen, at the points of the grid."""
+    least = (SHARPEST * np.array([axis[-1] - axis[0] for axis in grid.ticks])) ** 2
+    total = np.zeros(len(grid.points))
+    weights = mixture.weights / mixture.weights.sum()
+    for weight, location, covariance in zip(
+        weights, view.points(mixture.locations), view.covariances(mixture.covariances()), strict=True
+    ):
+        factor = np.linalg.cholesky(covariance + np.diag(least))
+        away = np.linalg.solve(factor, (grid.points - location).T)
+        norm = (2 * np.pi) ** (view.n_axes / 2) * np.prod(np.diag(factor))
+        total += weight * np.exp(-0.5 * np.sum(away * away, axis=0)) / norm
+    return total
+
+
+def _levels(heights: Double, cell: float) -> Double:
+    """The heights above which the shares lie, ascending and all different."""
+    ordered = np.sort(heights)[::-1]
+    inside = np.cumsum(ordered) * cell
+    found = ordered[np.minimum(np.searchsorted(inside, SHARES), len(ordered) - 1)]
+    return np.maximum.accumulate(found * (1 + 1e-9 * np.arange(len(found)))) + 1e-300 * np.arange(len(found))
+
+
+def _draw_map(axes: Any, view: View, density: Mixture, parts: Parts) -> None:
+    patches: Any = importlib.import_module("matplotlib.patches")
+    grid = _grid(view, parts.centers, parts.covariances)
+    heights = _heights(view, density, grid)
+    levels = _levels(heights, grid.cell)
+    shape = (POINTS, POINTS)
+    blues = ["#e4eef6", "#c6dbec", "#9fc4e0", "#70a8d2", "#3f89c0"]
+    bands = axes.contourf(*grid.ticks, heights.reshape(shape), [*levels, max(heights.max(), levels[-1] * 1.001)],
+                          colors=blues)  # fmt: skip
+    bar = axes.figure.colorbar(bands, ax=axes, ticks=levels, spacing="uniform", fraction=0.04, pad=0.03)
+    bar.ax.set_yticklabels([f"{share:.0%}" for share in SHARES])
+    bar.set_label("share of the records inside")
+    for center, covariance in zip(view.points(parts.centers), view.covariances(parts.covariances), strict=True):
+        values, vectors = np.linalg.eigh(covariance)
+        angle = float(np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1])))
+        width, height = 2 * np.sqrt(np.maximum(values[::-1], 0))
+        for sigmas, style in ((1, "-"), (2, "--")):
+            axes.add_patch(
+                patches.Ellipse(
+                    center,
+                    sigmas * width,
+                    sigmas * height,
+                    angle=angle,
+                    fill=False,
+                    edgecolor=GREY,
+                    linewidth=1.3 if sigmas == 1 else 0.8,
+                    linestyle=style,
+                )  # fmt: skip
+            )
+    _draw_centers(axes, view.points(parts.centers).T, parts)
+    handles, labels = axes.get_legend_handles_labels()
+    lines = importlib.import_module("matplotlib.lines")
+    handles += [lines.Line2D([], [], color=GREY, linestyle=style) for style in ("-", "--")]
+    axes.figure.legend(
+        handles, [*labels, "one deviation", "two deviations"], loc="outside lower center", ncols=3, frameon=False
+    )
+    _dress(axes, view, grid)
+
+
+def _draw_centers(axes: Any, places: Any, parts: Parts) -> None:
+    sizes = 40 + 160 * parts.weights / parts.weights.max()
+    label = f"{parts.name}s (larger: more records)"
+    axes.scatter(*places, s=sizes, color=ORANGE, edgecolor="white", linewidth=1.2, zorder=3, label=label)
+
+
+def _draw_curve(axes: Any, view: View, density: Mixture, parts: Parts) -> None:
+    grid = _grid(view, parts.centers, parts.covariances)
+    heights = _heights(view, density, grid)
+    axes.fill_between(grid.ticks[0], heights, color=BLUE, alpha=0.2, linewidth=0)
+    axes.plot(grid.ticks[0], heights, color=BLUE, linewidth=1.6, label="density of the records")
+    for center, covariance in zip(parts.centers[:, 0], parts.covariances[:, 0, 0], strict=True):
+        axes.hlines(0, center - np.sqrt(covariance), center + np.sqrt(covariance), color=GREY, linewidth=2.5, zorder=2)
+    _draw_centers(axes, (parts.centers[:, 0], np.zeros(len(parts.centers))), parts)
+    axes.set(xlabel=view.labels[0], ylabel="density")
+    axes.legend(**_LEGEND)
+
+
+def _draw_difference(axes: Any, view: View, common: Mixture, densities: list[Mixture]) -> None:
+    grid = _grid(view, common.locations, common.covariances())
+    level, first, second = (_heights(view, mixture, grid) for mixture in (common, *densities))
+    change = (second - first) / level.max()
+    limit = max(float(np.abs(change).max()), FAINT)
+    shape = (POINTS, POINTS)
+    # orange and purple, which differ in lightness to no eye but in hue to all
+    image = axes.pcolormesh(*grid.ticks, change.reshape(shape), cmap="PuOr_r", vmin=-limit, vmax=limit,
+                            shading="gouraud", rasterized=True)  # fmt: skip
+    axes.set_facecolor("#f7f7f7")  # the colour of no difference
+    axes.contour(*grid.ticks, level.reshape(shape), _levels(level, grid.cell)[[0, 1, 3]], colors=GREY, linewidths=0.7)
+    bar = axes.figure.colorbar(
+        image, ax=axes, fraction=0.045, pad=0.03, format=lambda value, _: f"{value:+.0%}" if abs(value) > 1e-9 else "0%"
+    )
+    bar.set_label("second less first, of the greatest density")
+    _dress(axes, view, grid)
+    axes.set_title("Where records went  (lines: 50, 90, 99 % of all)", fontsize=10)
+
+
+def _draw_curves(axes: Any, view: View, common: Mixture, densities: list[Mixture]) -> None:
+    grid = _grid(view, common.locations, common.covariances())
+    first, second = (_heights(view, mixture, grid) for mixture in densities)
+    axes.plot(grid.ticks[0], first, color=BLUE, linewidth=1.6, label="first sketch")
+    axes.plot(grid.ticks[0], second, color=ORANGE, linewidth=1.6, linestyle="--", label="second sketch")
+    axes.fill_between(grid.ticks[0], first, second, color=GREY, alpha=0.2, linewidth=0)
+    axes.set(xlabel=view.labels[0], ylabel="density")
+    axes.set_title("Where records went", fontsize=10)
+    axes.legend(**_LEGEND)
+
+
+def _draw_distances(axes: Any, a: Sketch, b: Sketch, noise: Noise, spread: Double) -> None:
+    operator = a.operator
+    assert isinstance(operator, FourierFeatures)
+    lengths = np.linalg.norm(operator.frequencies * spread[:, None], axis=0)
+    order = np.argsort(lengths)
+    lengths, away = lengths[order], np.abs(a.mean - b.mean)[order]
+    together = float(a.count) * float(b.count) / (float(a.count) + float(b.count))
+    # two parts of equal variance have squares of an exponential law; one part, those of a normal one
+    factor = -np.log(1 - CHANCE) if operator.wave.complex else 3.841
+    band = np.sqrt(factor * _smooth(noise.variances[order]) / together)
+    beyond = away > band
+    axes.fill_between(lengths, 0, band, color=BLUE, alpha=0.15, linewidth=0, label=f"{CHANCE:.0%} by chance alone")
+    axes.plot(lengths[~beyond], away[~beyond], "o", color=BLUE, markersize=3.5, alpha=0.7, label="frequencies within")
+    axes.plot(lengths[beyond], away[beyond], "D", color=ORANGE, markersize=4, label="frequencies beyond")
+    axes.set(xlabel="length of the frequency, radians per standard deviation", ylabel="|z of the first − z of the second|",
+             xscale="log", ylim=(0, 1.08 * max(float(away.max()), float(band.max()), 1e-12)))  # fmt: skip
+    ticker: Any = importlib.import_module("matplotlib.ticker")
+    axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.xaxis.set_minor_formatter(ticker.NullFormatter())
+    axes.set_title(f"{np.mean(beyond):.0%} of {len(away):,} frequencies beyond the band", fontsize=10)
+    axes.legend(**_LEGEND)
+
+
+def _smooth(values: Double) -> Double:
+    """Running means, so that a band has a quiet edge."""
+    half = max(1, len(values) // 20)
+    padded = np.pad(values, half, mode="edge")
+    return np.convolve(padded, np.full(2 * half + 1, 1 / (2 * half + 1)), mode="valid")
+
+
+def _headline(drift: Drift) -> str:
+    chance = "p < 1e-5" if drift.p_value < 1e-5 else f"p = {drift.p_value:.2g}"
+    verdict = "The two sketches differ" if drift.differ else "No difference is seen"
+    return f"{verdict} ({chance}; {drift.n_a:,} and {drift.n_b:,} records)"
+
+
+_LEGEND: dict[str, Any] = {"frameon": True, "framealpha": 0.85, "edgecolor": "none", "fontsize": 8.5, "loc": "best"}
+
+
+def _dress(axes: Any, view: View, grid: _Grid) -> None:
+    axes.set(xlabel=view.labels[0], ylabel=view.labels[1])
+    axes.set_xlim(grid.ticks[0][[0, -1]])
+    axes.set_ylim(grid.ticks[1][[0, -1]])
+    if view.equal:
+        axes.set_aspect("equal", adjustable="datalim")
+
+
+def _columns(sketch: Sketch) -> tuple[str, ...] | None:
+    names: tuple[str, ...] | None = sketch.operator.columns  # type: ignore[attr-defined]
+    return names
+
+
+def _a_sketch(sketch: Any) -> Sketch:
+    if not isinstance(sketch, Sketch):
+        raise TypeError(f"a picture is drawn from a sketch, not {type(sketch).__name__}: sketch the rows first")
+    return fourier_sketch(sketch)
+
+
+def _check_path(path: str | os.PathLike[str] | None) -> None:
+    if path is not None and Path(path).suffix.lower().lstrip(".") not in FORMATS:
+        raise ValueError(f"{os.fspath(path)!r} does not end like a picture: use one of .{', .'.join(FORMATS)}")
+
+
+def _figure(width: float, height: float) -> Any:
+    """A figure of its own, which no pyplot keeps in memory."""
+    try:
+        figures: Any = importlib.import_module("matplotlib.figure")
+        importlib.import_module("matplotlib.backends.backend_agg")
+    except ImportError:
+        raise ImportError("pictures need matplotlib: pip install 'sketchlearn[plot]'") from None
+    return figures.Figure(figsize=(width, height), layout="constrained")
+
+
+def _saved(figure: Any, path: str | os.PathLike[str] | None) -> Any:
+    for axes in figure.axes:
+        if axes.get_label() != "<colorbar>":
+            axes.spines[["top", "right"]].set_visible(False)
+    if path is not None:
+        figure.savefig(path, dpi=DPI)
+    return figure

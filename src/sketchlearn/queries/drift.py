@@ -1,0 +1,205 @@
+"""`drift_test`: whether two sketches hold records of the same distribution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from sketchlearn.frequencies import Probed
+from sketchlearn.operators import FourierFeatures
+from sketchlearn.queries.chi_squares import exceedance
+from sketchlearn.queries.noise import Noise, density_of, fourier_sketch
+from sketchlearn.sketch import Sketch
+from sketchlearn.values import difference, whole
+
+Double = NDArray[np.float64]
+
+SILENT = 0.1  # weight of a frequency where the records' characteristic function vanishes, of one where it does not
+STEADY = 0.05  # least variance that a value is measured in, of its mean square
+LEVEL = 0.01  # p-value below which a sentence says that something differs
+CLEAR = 3.0  # deviations of noise: smaller values have no phase to speak of
+NAMED_COLUMNS = 3  # in the sentence
+
+
+@dataclass(frozen=True)
+class ColumnDrift:
+    """How one column differs between two sketches, read off the frequencies along its axis.
+
+    Attributes
+    ----------
+    column : its name, or "column 3".
+    p_value : of this column by itself, times the number of columns.
+    shift : about how far its values moved from the first sketch to the second, in the units of the data.
+    spread_ratio : about how many times wider they are spread in the second one.
+    """
+
+    column: str
+    p_value: float
+    shift: float
+    spread_ratio: float
+
+    def __str__(self) -> str:
+        return f"{self.column} ({self.shift:+.3g}, spread x {self.spread_ratio:.3g})"
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What two sketches say about whether their records come from the same distribution.
+
+    Attributes
+    ----------
+    distance : root mean square difference of the sketches' means, as `Sketch.distance`.
+    expected : the distance that chance alone would give.
+    statistic : n_a n_b / (n_a + n_b) times the weighted mean of |z_a - z_b|^2.
+    p_value : probability that records of one distribution differ at least as much.
+    n_a, n_b : numbers of records.
+    columns : drift of each column, the most surprising first; empty if the operator has no frequencies along the axes
+        (those of `design` have).
+
+    Examples
+    --------
+    >>> print(Drift(0.031, 0.004, 12.0, 1e-9, 1000, 1000))
+    The two sketches differ: distance 0.031 where chance gives 0.004 (p < 1e-5).
+    """
+
+    distance: float
+    expected: float
+    statistic: float
+    p_value: float
+    n_a: int | float
+    n_b: int | float
+    columns: tuple[ColumnDrift, ...] = field(default=(), repr=False)
+
+    @property
+    def differ(self) -> bool:
+        """Whether chance explains the distance less than once in a hundred times."""
+        return self.p_value < LEVEL
+
+    def __str__(self) -> str:
+        figures = f"distance {self.distance:.2g} where chance gives {self.expected:.2g} ({_probability(self.p_value)})"
+        if not self.differ:
+            return f"No difference is seen between the two sketches: {figures}."
+        moved = [str(column) for column in self.columns if column.p_value < LEVEL][:NAMED_COLUMNS]
+        where = f" Most in {', '.join(moved)}." if moved else ""
+        return f"The two sketches differ: {figures}.{where}"
+
+
+def drift_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
+    """Tests whether two sketches hold records of the same distribution: a two-sample test without the rows.
+
+    The statistic is n_a n_b / (n_a + n_b) times the weighted mean of |z_a - z_b|^2, an estimate of the maximum mean
+    discrepancy. Under the hypothesis that nothing changed it is a weighted sum of chi-squares; the weights are the
+    eigenvalues of the values' covariance, for which a density is fitted to the pooled sketch. No row is needed.
+
+    Parameters
+    ----------
+    a, b : sketches of one operator of Fourier features, whatever its wave. Their records must not overlap, and counts
+        must count records that are independent: repeated or weighted rows make the test too sure. So does an operator
+        with `subsample` where few rows are distinct, because equal rows contribute to the same frequencies.
+    seed : of the fit, and of the records drawn from it.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> rng = np.random.default_rng(0)
+    >>> X, Y, Z = (rng.standard_normal((5000, 2)) + [shift, 0] for shift in (0, 0, 0.2))
+    >>> operator = skl.design(X, n_components=1)
+    >>> print(skl.drift_test(operator.sketch(X), operator.sketch(Y)))
+    No difference is seen between the two sketches: distance ... where chance gives ... (p = ...).
+    >>> drift = skl.drift_test(operator.sketch(X), operator.sketch(Z))
+    >>> drift.p_value < 1e-5, drift.columns[0].column, round(drift.columns[0].shift, 1)
+    (True, 'column 0', 0.2)
+    """
+    rng = np.random.default_rng(whole("seed", seed, 0))
+    a, b = _checked(a, b)
+    # pools of several BLAS threads wait for each other: see SketchEstimator
+    with threadpool_limits(1):
+        return _compared(a, b, rng)
+
+
+def _compared(a: Sketch, b: Sketch, rng: np.random.Generator) -> Drift:
+    n_a, n_b = float(a.count), float(b.count)
+    pooled = a + b
+    noise = Noise.of(pooled, density_of(pooled, rng), rng)
+    weights = frequency_weights(pooled, noise)
+    squares = np.abs(a.mean - b.mean) ** 2
+    together = n_a * n_b / (n_a + n_b)
+    statistic = together * float(weights @ squares)
+    return Drift(
+        distance=float(np.sqrt(np.mean(squares))),
+        expected=float(np.sqrt(np.mean(noise.variances) / together)),
+        statistic=statistic,
+        p_value=exceedance(noise.spectrum(weights), statistic),
+        n_a=a.count,
+        n_b=b.count,
+        columns=_columns(a, b, noise, weights),
+    )
+
+
+def frequency_weights(pooled: Sketch, noise: Noise) -> Double:
+    """How much each frequency counts, with sum one: (|phi|^2 + 0.1) / (1 - |phi|^2), phi the characteristic function.
+
+    A shift by delta changes phi by i (omega . delta) phi. So differences are seen where phi has not yet vanished, and
+    in units of the value's own deviation; the constant keeps an eye on finer ones. The weights come from the pooled
+    sketch, whose noise is not correlated with that of the difference, so the null law stays what it is.
+    """
+    size = np.abs(pooled.mean) ** 2
+    signal = np.maximum(size - noise.variances / float(pooled.count), 0)
+    square = np.maximum(size + noise.variances, 1e-300)
+    weights = (signal / square + SILENT) / np.maximum(noise.variances, STEADY * square)
+    return np.asarray(weights / weights.sum())
+
+
+def _checked(a: Sketch, b: Sketch) -> tuple[Sketch, Sketch]:
+    for given in (a, b):
+        if not isinstance(given, Sketch):
+            raise TypeError(f"drift_test compares two sketches, not {type(given).__name__}: sketch the rows first")
+    reason = difference(a.operator, b.operator)
+    if reason:
+        raise ValueError(f"cannot compare sketches: {reason}")
+    for name, given in (("first", a), ("second", b)):
+        if given.count == 0:
+            raise ValueError(f"the {name} sketch is empty: there is nothing to compare")
+    return fourier_sketch(a), fourier_sketch(b)
+
+
+def _columns(a: Sketch, b: Sketch, noise: Noise, weights: Double) -> tuple[ColumnDrift, ...]:
+    """The drift of each column, from the probes along its axis; a real wave has no phase to read shifts from."""
+    operator = a.operator
+    assert isinstance(operator, FourierFeatures)
+    if not isinstance(operator.law, Probed) or not operator.wave.complex:
+        return ()
+    d = operator.n_features
+    probes = min(len(operator.law.probes) * d, operator.n_frequencies)
+    together = float(a.count) * float(b.count) / (float(a.count) + float(b.count))
+    first = abs(operator.wave.coefficient(1))
+    found = []
+    for column in range(min(d, probes)):
+        own = np.arange(column, probes, d)
+        lowest = own[np.argmin(operator.frequencies[column, own])]
+        z_a, z_b = (sketch.mean[lowest] / first for sketch in (a, b))
+        if min(abs(z_a), abs(z_b)) < CLEAR * np.sqrt(noise.variances[lowest] / first**2 / (2 * together)):
+            continue
+        only = np.zeros_like(weights)
+        only[own] = weights[own]
+        statistic = together * float(only @ np.abs(a.mean - b.mean) ** 2)
+        spectrum = noise.spectrum(only)
+        surprise = statistic / max(float(spectrum.sum()), 1e-300)
+        p = min(1.0, d * exceedance(spectrum, statistic))
+        shift = float(np.angle(z_b * np.conj(z_a)) / operator.frequencies[column, lowest])
+        name = f"column {column}" if operator.columns is None else operator.columns[column]
+        found.append((surprise, ColumnDrift(name, p, shift, _spread_ratio(abs(z_a), abs(z_b)))))
+    return tuple(drift for _, drift in sorted(found, key=lambda pair: (pair[1].p_value, -pair[0])))
+
+
+def _spread_ratio(size_a: float, size_b: float) -> float:
+    """|phi| is about exp(-omega^2 s^2 / 2)."""
+    narrow = 1e-9
+    return float(np.sqrt(max(-np.log(size_b), narrow) / max(-np.log(size_a), narrow)))
+
+
+def _probability(p: float) -> str:
+    return "p < 1e-5" if p < 1e-5 else f"p = {p:.2g}"

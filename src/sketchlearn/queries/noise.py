@@ -1,0 +1,120 @@
+"""The sampling noise of a sketch's values: their covariance, as far as one needs it, whatever the wave.
+
+The mean of each feature is in the sketch. Its mean square is that of the wave, 1 or 2 for most of them, so each
+variance is known. Only how the features of a record are *correlated* is not in the sketch; records drawn from a
+density that was fitted to it, and sketched by the operator itself, tell that, with dither, harmonics and subsampling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.decoders import HierarchicalSplitting, Problem, Target, decode
+from sketchlearn.decoders.reading import PER_PARAMETER
+from sketchlearn.models import Mixture
+from sketchlearn.operators import Concatenated, FourierFeatures
+from sketchlearn.sketch import Sketch
+
+Double = NDArray[np.float64]
+Single = NDArray[np.float32]
+
+MOST_COMPONENTS = 8  # of the density; more change no correlation that matters
+NUMBERS, FEWEST_ROWS, MOST_ROWS = 1 << 22, 1024, 4096  # features drawn in all, and rows
+
+
+def fourier_sketch(sketch: Sketch) -> Sketch:
+    """The sketch itself, or its part, if it is one of Fourier features."""
+    parts = sketch.operator.split(sketch) if isinstance(sketch.operator, Concatenated) else [sketch]
+    found = [part for part in parts if isinstance(part.operator, FourierFeatures)]
+    if len(found) != 1:
+        raise ValueError(
+            f"the question is about Fourier features, but the sketch is of {type(sketch.operator).__name__}: make the "
+            "operator with design(sample, n_components=...)"
+        )
+    return found[0]
+
+
+def n_determined(target: Target) -> int:
+    """How many clusters the sketch determines well (for operators of `design`, those asked for), up to a few."""
+    return int(np.clip(target.n_numbers / 2 / (PER_PARAMETER * target.n_features), 1, MOST_COMPONENTS))
+
+
+def density_of(sketch: Sketch, rng: np.random.Generator) -> Mixture:
+    """A quick density of the records, in the units of the data, from their sketch alone.
+
+    >>> import sketchlearn as skl
+    >>> sketch = skl.FourierFeatures(2, 60, law=skl.frequencies.Gaussian(1.0)).sketch(np.ones((100, 2)))
+    >>> density_of(sketch, np.random.default_rng(0)).locations.round(1)[0]
+    array([1., 1.])
+    """
+    target = Target.of(sketch)
+    problem = Problem.of(target, n_determined(target))
+    decoder = HierarchicalSplitting()
+    mixture = decode(decoder, problem, rng).mixture
+    if target.harmonics:
+        problem = problem.without_harmonics(mixture)
+        mixture = decode(decoder, problem, rng).mixture
+    return problem.in_data_units(mixture.heavy())
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What one record adds to the values, less its mean.
+
+    Parameters
+    ----------
+    variances : of each value, E |Phi_j - E Phi_j|^2.
+    deviations : such differences of drawn records, real parts before imaginary ones: (records, 1 or 2 times m).
+    """
+
+    variances: Double
+    deviations: Single
+
+    @classmethod
+    def of(cls, sketch: Sketch, density: Mixture, rng: np.random.Generator) -> Noise:
+        """The noise of a sketch of Fourier features whose records are about those of the density."""
+        operator = sketch.operator
+        assert isinstance(operator, FourierFeatures)
+        n = int(np.clip(NUMBERS // operator.n_frequencies, FEWEST_ROWS, MOST_ROWS))
+        features = operator.features(density.sample(n, rng)[0], n_jobs=1)
+        square = np.mean(np.abs(features) ** 2, axis=0)
+        count = max(float(sketch.count), 2.0)
+        variances = np.maximum(square - np.abs(sketch.mean) ** 2, 0) * (count / (count - 1))
+        features -= features.mean(axis=0)
+        drawn = np.mean(np.abs(features) ** 2, axis=0)
+        # the density knows the correlations, the sketch the variances
+        features *= np.sqrt(variances / np.maximum(drawn, 1e-12 * np.maximum(square, 1e-300)))
+        parts = [features.real, features.imag] if operator.wave.complex else [features]
+        return cls(variances, np.concatenate(parts, axis=1).astype(np.float32))
+
+    @cached_property
+    def parts(self) -> int:
+        """Real numbers per value."""
+        return self.deviations.shape[1] // len(self.variances)
+
+    def spectrum(self, weights: Double) -> Double:
+        """The eigenvalues of the weighted values' covariance: weights of the chi-squares that chance makes of them.
+
+        A sample's eigenvalues lie further apart than the true ones, the more so the more there are: they are drawn
+        together until the sum of their squares is that of pairs of *different* records, which is unbiased.
+        """
+        used = np.flatnonzero(weights > 0)
+        columns = np.concatenate([used + part * len(weights) for part in range(self.parts)])
+        scaled = self.deviations[:, columns] * np.tile(np.sqrt(weights[used]), self.parts).astype(np.float32)
+        n, p = scaled.shape
+        product = scaled.T @ scaled if p <= n else scaled @ scaled.T
+        found = np.linalg.eigvalsh(product.astype(np.float64) / n)
+        values = np.zeros(p)
+        values[: min(n, p)] = np.maximum(found, 0)
+        total, squares = float(values.sum()), float(np.sum(values**2))
+        same = float(np.sum(np.sum(scaled.astype(np.float64) ** 2, axis=1) ** 2)) / n**2
+        equal = total**2 / p
+        if squares <= equal:
+            return values
+        nearer = np.sqrt(np.clip(squares - same - equal, 0, None) / (squares - equal))
+        # sums of weights stay what the variances say
+        return np.asarray(total / p + nearer * (values - total / p))

@@ -1,0 +1,128 @@
+"""Pictures: really drawn, from sketches alone, with labels."""
+
+import sys
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+
+import sketchlearn as skl
+
+pytest.importorskip("matplotlib")
+from matplotlib.image import imread
+from matplotlib.patches import Ellipse
+
+from sketchlearn.diagnostics.pictures import plot_comparison, plot_model
+
+CENTERS = np.array([[0, 0, 0, 0], [8, 0, 2, 0], [0, 8, -2, 0]])
+NAMES = ("age", "income", "height", "visits")
+
+
+def blobs(n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    return CENTERS[rng.integers(0, 3, n), :d] + rng.standard_normal((n, d))
+
+
+def sketches(d, wave="exponential", shift=0.0):
+    law = skl.design(blobs(2000, d), n_components=3, wave=wave).law
+    operator = skl.FourierFeatures(d, 30 * d, law=law, wave=wave, columns=NAMES[:d])
+    return operator.sketch(blobs(4000, d, 1)), operator.sketch(blobs(4000, d, 2) + shift)
+
+
+def check_drawn(figure, path):
+    pixels = imread(path)[..., :3]
+    assert pixels.shape[0] > 500
+    assert len(np.unique((pixels * 255).astype(int).reshape(-1, 3), axis=0)) > 20
+    assert np.mean(np.all(pixels > 0.99, axis=2)) < 0.95
+    for axes in figure.axes:
+        assert axes.get_ylabel()
+        assert axes.get_xlabel() or axes.get_label() == "<colorbar>"
+
+
+def ellipses(figure):
+    return [patch for patch in figure.axes[0].patches if isinstance(patch, Ellipse)]
+
+
+@pytest.mark.parametrize("d", [1, 2, 4])
+@pytest.mark.parametrize("wave", ["exponential", "square"])
+def test_clusters(d, wave, tmp_path):
+    sketch = sketches(d, wave)[0]
+    fitted = skl.SketchKMeans(3, random_state=0).fit_sketch(sketch)
+    figure = plot_model(sketch, fitted, tmp_path / "clusters.png")
+    check_drawn(figure, tmp_path / "clusters.png")
+    axes = figure.axes[0]
+    assert axes.get_title() == "3 clusters, from the sketch of 4,000 records"
+    assert len(ellipses(figure)) == (0 if d == 1 else 6)
+    if d <= 2:
+        assert axes.get_xlabel() == "age"
+        marks = axes.collections[-1].get_offsets()[:, 0]
+        assert np.allclose(sorted(marks), sorted(fitted.cluster_centers_[:, 0]))
+    else:
+        assert any(name in axes.get_xlabel() + axes.get_ylabel() for name in NAMES[:3])
+        assert "visits" not in axes.get_xlabel()
+
+
+def test_ellipses_are_the_clusters_own(tmp_path):
+    sketch = sketches(2)[0]
+    fitted = skl.SketchKMeans(3, random_state=0).fit_sketch(sketch)
+    inner = ellipses(plot_model(sketch, fitted))[::2]
+    assert all(0.8 < patch.width / 2 < 1.3 and 0.7 < patch.height / 2 < 1.2 for patch in inner)
+
+
+def test_mixture_and_bare_sketch(tmp_path):
+    sketch = sketches(2)[0]
+    mixture = skl.SketchGaussianMixture(3, covariance_type="diag", random_state=0).fit_sketch(sketch)
+    figure = plot_model(sketch, mixture, tmp_path / "mixture.png")
+    assert "3 components" in figure.axes[0].get_title()
+    assert len(ellipses(figure)) == 6
+    check_drawn(plot_model(sketch, None, tmp_path / "bare.png"), tmp_path / "bare.png")
+
+
+@pytest.mark.parametrize(("d", "shift"), [(1, 0.5), (2, 0.5), (4, 0.0), (4, 0.5)])
+def test_comparison(d, shift, tmp_path):
+    a, b = sketches(d, shift=np.eye(d)[0] * shift)
+    figure = plot_comparison(a, b, tmp_path / "comparison.png")
+    check_drawn(figure, tmp_path / "comparison.png")
+    assert ("differ (" in figure.get_suptitle()) == bool(shift)
+    if shift:
+        assert "age" in figure.axes[0].get_xlabel()
+
+
+def test_one_bit_comparison():
+    assert plot_comparison(*sketches(2, "square")).axes[1].get_xscale() == "log"
+
+
+@pytest.mark.parametrize("ending", ["svg", "pdf"])
+def test_formats(ending, tmp_path):
+    path = tmp_path / f"picture.{ending}"
+    plot_model(sketches(2)[0], None, path)
+    assert path.read_bytes()[:5] in (b"<?xml", b"%PDF-")
+
+
+def test_without_matplotlib(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"pip install 'sketchlearn\[plot\]'"):
+        plot_model(sketches(2)[0])
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: plot_model(sketches(2)[0], None, "picture.bmp"), ValueError, "use one of .png, .svg, .pdf"),
+        (lambda: plot_comparison(*sketches(2), "picture"), ValueError, "use one of .png, .svg, .pdf"),
+        (lambda: plot_model(blobs(10, 2)), TypeError, "not ndarray"),
+        (lambda: plot_model(sketches(2)[0], PCA()), TypeError, "not PCA"),
+        (lambda: plot_model(sketches(2)[0], skl.SketchKMeans(2)), NotFittedError, "not fitted yet"),
+        (
+            lambda: plot_model(sketches(1)[0], skl.SketchKMeans(2, random_state=0).fit(blobs(500, 2))),
+            ValueError,
+            "different numbers of columns",
+        ),
+        (lambda: plot_model(skl.SecondMoments(2, bound=99.0).sketch(blobs(9, 2))), ValueError, "Fourier"),
+        (lambda: plot_comparison(sketches(2)[0], sketches(1)[0]), ValueError, "cannot compare"),
+    ],
+)
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

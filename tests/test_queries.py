@@ -1,0 +1,186 @@
+"""Drift between sketches: p-values that mean what they say, power, and sentences for what cannot be compared."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom, chi2, kstest
+
+import sketchlearn as skl
+from sketchlearn.queries import ColumnDrift
+from sketchlearn.queries.chi_squares import exceedance
+from sketchlearn.queries.noise import Noise, density_of, fourier_sketch
+
+PAIRS = 40
+SURE = 1e-4  # chance that a sound test fails
+ROWS = {
+    "gaussian": lambda n, d, rng: rng.standard_normal((n, d)),
+    "heavy": lambda n, d, rng: rng.standard_t(2, (n, d)),
+    "discrete": lambda n, d, rng: rng.integers(0, 3, (n, d)).astype(float),
+}
+
+
+def operator_for(kind, d, wave="exponential", k=2, m=None):
+    return skl.design(ROWS[kind](2000, d, np.random.default_rng(1)), n_components=k, wave=wave, n_frequencies=m)
+
+
+def pair(kind, d, n_a, n_b, rng, operator, shift=0.0):
+    a, b = ROWS[kind](n_a, d, rng), ROWS[kind](n_b, d, rng)
+    b[:, 0] += shift
+    return operator.sketch(a, n_jobs=1), operator.sketch(b, n_jobs=1)
+
+
+CASES = [
+    ("gaussian", 2, 500, 500, "exponential"),
+    ("gaussian", 2, 3000, 500, "square"),
+    ("heavy", 2, 500, 500, "exponential"),
+    ("heavy", 2, 3000, 500, "square"),
+    ("discrete", 2, 3000, 500, "exponential"),
+    ("discrete", 2, 500, 500, "square"),
+    ("gaussian", 10, 500, 1000, "exponential"),
+]
+
+
+@pytest.fixture(scope="module")
+def p_values():
+    found = {}
+    for case in CASES:
+        kind, d, n_a, n_b, wave = case
+        operator, rng = operator_for(kind, d, wave, m=60), np.random.default_rng(7)
+        drifts = [skl.drift_test(*pair(kind, d, n_a, n_b, rng, operator), seed=seed) for seed in range(PAIRS)]
+        found[case] = np.array([drift.p_value for drift in drifts])
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_p_values_are_uniform(p_values, case):
+    assert kstest(p_values[case], "uniform").pvalue > SURE
+
+
+@pytest.mark.parametrize("level", [0.05, 0.2])
+def test_rejections(p_values, level):
+    """At a level of 5 %, 5 % of 280 pairs are rejected, within what chance allows in all but 2 of 10^4 runs."""
+    total = PAIRS * len(CASES)
+    rejected = sum(int(np.sum(p < level)) for p in p_values.values())
+    assert binom.ppf(SURE, total, level) <= rejected <= binom.ppf(1 - SURE, total, level)
+
+
+@pytest.mark.parametrize("kind", ROWS)
+@pytest.mark.parametrize("d", [2, 10])
+def test_null_law(kind, d):
+    """Chance gives the statistic the mean and the variance that the eigenvalues promise, at n = 10^5 as well."""
+    operator, rng = operator_for(kind, d, m=80), np.random.default_rng(3)
+    sketches = [operator.sketch(ROWS[kind](2000, d, rng), n_jobs=1) for _ in range(200)]
+    pooled = sum(sketches)
+    noise = Noise.of(pooled, density_of(pooled, rng), rng)
+    weights = np.full(len(noise.variances), 1 / len(noise.variances))
+    spectrum = noise.spectrum(weights)
+    z = np.stack([sketch.mean for sketch in sketches])
+    statistics = 1000 * np.mean(np.abs(z[::2] - z[1::2]) ** 2, axis=1)
+    deviation = np.sqrt(2 * np.sum(spectrum**2))
+    assert abs(statistics.mean() - spectrum.sum()) < 4 * deviation / 10
+    p = [exceedance(spectrum, value) for value in statistics]
+    assert kstest(p, "uniform").pvalue > SURE
+
+
+@pytest.mark.parametrize("wave", ["exponential", "square", "cosine"])
+@pytest.mark.parametrize("d", [2, 10])
+def test_power(wave, d):
+    """A shift of a tenth of a deviation, in one column, is found among 10^5 records; no shift is not."""
+    operator, rng = operator_for("gaussian", d, wave), np.random.default_rng(4)
+    a, b = pair("gaussian", d, 100_000, 100_000, rng, operator, shift=0.1)
+    drift = skl.drift_test(a, b)
+    assert drift.p_value < 1e-6
+    assert drift.differ
+    assert drift.distance == pytest.approx(a.distance(b))
+    assert drift.distance > drift.expected
+    if wave == "cosine":
+        assert drift.columns == ()
+    else:
+        assert drift.columns[0].column == "column 0"
+        assert drift.columns[0].shift == pytest.approx(0.1, abs=0.03)
+        assert drift.columns[0].p_value < 1e-3
+    assert skl.drift_test(*pair("gaussian", d, 100_000, 100_000, rng, operator)).p_value > SURE
+
+
+def test_subsampled():
+    law, rng = skl.frequencies.Gaussian(1.0), np.random.default_rng(5)
+    operator = skl.FourierFeatures(2, 60, law=law, subsample=15)
+    p = [skl.drift_test(*pair("gaussian", 2, 800, 800, rng, operator)).p_value for _ in range(20)]
+    assert kstest(p, "uniform").pvalue > SURE
+    assert skl.drift_test(*pair("gaussian", 2, 20_000, 20_000, rng, operator, shift=0.2)).p_value < 1e-6
+
+
+def test_names_and_sentences():
+    rng = np.random.default_rng(6)
+    law = operator_for("gaussian", 3).law
+    operator = skl.FourierFeatures(3, 60, law=law, columns=("age", "income", "visits"))
+    X = rng.standard_normal((20_000, 3))
+    a, b = operator.sketch(X[:10_000]), operator.sketch(X[10_000:] * [1, 1, 2] + [0, 0.5, 0])
+    drift = skl.drift_test(a, b)
+    assert isinstance(drift.columns[0], ColumnDrift)
+    by_name = {column.column: column for column in drift.columns}
+    assert by_name["income"].shift == pytest.approx(0.5, abs=0.1)
+    assert by_name["visits"].spread_ratio == pytest.approx(2, rel=0.1)
+    assert by_name["age"].p_value > 0.001
+    assert str(drift).startswith("The two sketches differ: distance ")
+    assert "income" in str(drift).split("Most in ")[1]
+    assert str(skl.drift_test(a, a.copy())).startswith("No difference is seen between the two sketches: distance 0 ")
+    assert skl.drift_test(a, b, seed=1) == skl.drift_test(a, b, seed=1)
+
+
+def test_symmetric_and_concatenated():
+    operator, rng = operator_for("gaussian", 2), np.random.default_rng(8)
+    a, b = pair("gaussian", 2, 900, 300, rng, operator, shift=0.1)
+    there, back = skl.drift_test(a, b), skl.drift_test(b, a)
+    assert there.p_value == pytest.approx(back.p_value)
+    both = skl.concatenate([operator, skl.SecondMoments(2, bound=[100.0, 100.0])])
+    X = ROWS["gaussian"](500, 2, rng)
+    together = skl.drift_test(both.sketch(X[:250]), both.sketch(X[250:]))
+    assert together == skl.drift_test(operator.sketch(X[:250]), operator.sketch(X[250:]))
+    assert fourier_sketch(both.sketch(X)) == operator.sketch(X)
+
+
+def test_constant_records():
+    operator = operator_for("gaussian", 2)
+    same = operator.sketch(np.ones((50, 2)))
+    assert skl.drift_test(same, same).p_value == 1
+    assert skl.drift_test(same, operator.sketch(np.full((50, 2), 3.0))).p_value < 1e-6
+
+
+@pytest.mark.parametrize("n", [1, 3, 50])
+@pytest.mark.parametrize("p", [0.9, 0.5, 0.05, 1e-4, 1e-12])
+def test_chi_squares(n, p):
+    assert exceedance(np.full(n, 0.3), 0.3 * chi2.isf(p, n)) == pytest.approx(p, rel=0.08)
+
+
+def test_weighted_chi_squares():
+    weights = 0.7 ** np.arange(30)
+    drawn = np.random.default_rng(0).standard_normal((100_000, 30)) ** 2 @ weights
+    for p in (0.8, 0.5, 0.1, 0.01):
+        assert exceedance(weights, float(np.quantile(drawn, 1 - p))) == pytest.approx(p, rel=0.08)
+    near = [exceedance(weights, weights.sum() * (1 + e)) for e in (-1e-2, -1e-6, 0.0, 1e-6, 1e-2)]
+    assert np.all(np.diff(near) <= 0)
+
+
+def fourier(seed=0, n=20):
+    operator = skl.FourierFeatures(2, 10, law=skl.frequencies.Gaussian(1.0), seed=seed)
+    return operator.sketch(np.random.default_rng(0).standard_normal((n, 2)) if n else np.zeros((0, 2)))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: skl.drift_test(fourier(), fourier(1)), ValueError, "cannot compare sketches: .*seed"),
+        (lambda: skl.drift_test(fourier(), fourier(n=0)), ValueError, "the second sketch is empty"),
+        (lambda: skl.drift_test(fourier(n=0), fourier()), ValueError, "the first sketch is empty"),
+        (lambda: skl.drift_test(np.zeros((3, 2)), fourier()), TypeError, "two sketches, not ndarray"),
+        (lambda: skl.drift_test(fourier(), fourier(), seed=-1), ValueError, "seed"),
+        (
+            lambda: skl.drift_test(*[skl.SecondMoments(2, bound=9.0).sketch(np.eye(2))] * 2),
+            ValueError,
+            "Fourier features, but the sketch is of SecondMoments",
+        ),
+    ],
+)
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
