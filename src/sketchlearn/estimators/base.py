@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from sketchlearn import engines
 from sketchlearn.decoders import Decoder, Outcome, decoder_from
 from sketchlearn.designing import design
 from sketchlearn.designing.sample import MOST_ROWS
@@ -57,9 +58,12 @@ class SketchEstimator(BaseEstimator):
 
         Parameters
         ----------
-        X : array of shape (rows, columns), float32 or float64.
+        X : array of shape (rows, columns), float32 or float64; or a Dask collection or a Spark data frame, whose rows
+            stay where they are (and get no `labels_`).
         y : ignored.
         """
+        if engines.engine_of(X):
+            return self._fit_engine(X)
         rows = self._rows(X, reset=True)
         self._check_size(len(rows))
         rng = self._generator()
@@ -74,6 +78,18 @@ class SketchEstimator(BaseEstimator):
         sketch = operator.sketch(rows, n_jobs=self.n_jobs, progress=bool(self.verbose))
         self._accept(sketch, self._learned(sketch, rng))
         self._after_fit(rows)
+        return self
+
+    def _fit_engine(self, X: Any) -> Self:
+        """`fit` for rows that stay on other machines."""
+        self._check_parameters()
+        rng = self._generator()
+        some, columns = engines.sample(X, MOST_ROWS, int(rng.integers(2**31)))
+        sketch = engines.sketch(X, self._design(some, rng, representative=True))
+        self._check_size(sketch.units)
+        self.fit_sketch(sketch)
+        if columns is not None:
+            self.feature_names_in_ = np.array(columns, object)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
