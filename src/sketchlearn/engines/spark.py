@@ -51,7 +51,7 @@ def sketch(df: Any, operator: Operator, *, columns: Sequence[str] | None = None,
     rows = table.select(*_quoted(_numeric(table, needed(table.columns, operator, columns))))
     parts = rows.mapInArrow(_sketching(text, nulls), SCHEMA)
     for _ in range(LEVELS):
-        parts = parts.groupBy(_group()).applyInArrow(_merging(text), SCHEMA)
+        parts = parts.withColumn("part", _group()).groupBy("part").applyInArrow(_merging(text), SCHEMA)
     return partial.total((row.sketch for row in _run(parts.collect)), operator)
 
 
@@ -97,7 +97,7 @@ def _quoted(names: Sequence[str]) -> list[str]:
 def _group() -> Any:
     """Eight parts go into one, by number."""
     functions = required("pyspark.sql.functions", "spark")
-    return functions.floor(functions.col("part") / partial.ARITY).cast("int").alias("part")
+    return functions.floor(functions.col("part") / partial.ARITY).cast("int")
 
 
 def _sketching(text: str, nulls: str) -> Any:
