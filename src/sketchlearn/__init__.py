@@ -19,6 +19,7 @@ from sketchlearn.operators import (
     concatenate,
 )
 from sketchlearn.sketch import Sketch
+from sketchlearn.sources import Source, source
 from sketchlearn.version import __version__
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "SketchKMeans",
     "SketchKMedians",
     "SketchStableMixture",
+    "Source",
     "__version__",
     "concatenate",
     "decoders",
@@ -45,5 +47,6 @@ __all__ = [
     "load",
     "merge",
     "models",
+    "source",
     "waves",
 ]
