@@ -9,7 +9,7 @@ import pytest
 import sketchlearn as skl
 from sketchlearn import engines
 from sketchlearn.engines import partial
-from sketchlearn.engines.columns import needed
+from sketchlearn.engines.spark import needed
 
 OPERATOR = skl.FourierFeatures(3, 40, law=skl.frequencies.Gaussian(1.0), seed=5)
 NAMED = skl.FourierFeatures(3, 40, law=skl.frequencies.Gaussian(1.0), seed=5, columns=("a", "b", "c"))
@@ -51,7 +51,7 @@ def test_partial_sketches_add_to_the_same_bits_and_the_operator_is_drawn_once(mo
 
 def test_a_worker_that_draws_other_numbers_refuses():
     form = OPERATOR.to_json() | {"digest": "0" * 64}
-    with pytest.raises(partial.PartitionError, match="^day 3: FourierFeatures: the random numbers drawn here are not"):
+    with pytest.raises(partial.PartitionError, match=r"^day 3: FourierFeatures: the random numbers drawn here are not"):
         partial.sketched("day 3", X, json.dumps(form), "error")
 
 
@@ -70,17 +70,17 @@ def test_partial_sketches_of_another_operator_are_refused():
         ("aibjc", NAMED, None, "abc"),
         ("cbaxyz", OPERATOR, "xyz", "xyz"),
         ("cba", NAMED, "abc", "abc"),
-        ("cba", NAMED, None, r"come as \['c', 'b', 'a'\], but the operator was made for \['a', 'b', 'c'\]"),
-        ("abc", NAMED, "acb", r"come as \['a', 'c', 'b'\]"),
-        ("ab", NAMED, None, "there is no column 'c'"),
-        ("abcd", OPERATOR, None, "there are 4 columns, but the operator needs 3"),
-        ("abc", OPERATOR, "abz", "there is no column 'z'; the columns are"),
+        ("cba", NAMED, None, r"a sketch of columns \(a, b, c\) refuses rows of \(c, b, a\)"),
+        ("abc", NAMED, "acb", r"refuses rows of \(a, c, b\)"),
+        ("ab", NAMED, None, "the data frame has no column 'c': its columns are"),
+        ("abcd", OPERATOR, None, "the rows have 4 columns, but the operator needs 3"),
+        ("abc", OPERATOR, "abz", "the data frame has no column 'z'"),
     ],
 )
-def test_columns_are_decided_before_the_run(names, operator, columns, expected):
+def test_columns_of_spark_are_decided_before_the_run(names, operator, columns, expected):
     asked = None if columns is None else list(columns)
     if set(expected) <= set("abcxyz"):
-        assert needed(list(names), operator, asked) == list(expected)
+        assert needed(list(names), operator, asked) == tuple(expected)
     else:
         with pytest.raises(ValueError, match=expected):
             needed(list(names), operator, asked)

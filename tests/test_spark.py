@@ -126,7 +126,7 @@ def test_wrong_columns_are_refused_before_the_run(session, name):
 
 def test_a_missing_value_is_one_sentence(session):
     df = session.createDataFrame(FRAME).selectExpr("height", "nullif(weight, weight) as weight", "`body.age`")
-    with pytest.raises(ValueError, match="^partition [0-9]+: row .*column") as caught:
+    with pytest.raises(ValueError, match=r"^partition [0-9]+: row .*column") as caught:
         sketch(df, NAMED)
     assert "\n" not in str(caught.value)
 

@@ -16,7 +16,7 @@ __all__ = ["dask", "engine_of", "sample", "sketch", "spark"]
 
 
 def engine_of(data: Any) -> str | None:
-    """Which engine holds the data: "dask" or "spark" for their collections, None for anything else; neither package is imported.
+    """The engine that holds the data, "dask" or "spark", or None; neither package is imported.
 
     >>> engine_of([[1.0, 2.0]])
     """

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.engines import partial
-from sketchlearn.engines.columns import needed
 from sketchlearn.engines.extras import required
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import source
+from sketchlearn.sources.paths import files_of, is_path
 from sketchlearn.values import shortened
 
 #: partitions that a sample is first taken from; more only if they hold too few rows
@@ -64,18 +64,25 @@ def partitions(collection: Any, operator: Operator | None = None) -> list[tuple[
     """The parts of a collection, delayed, and what errors call them."""
     delayed = required("dask.delayed", "dask").Delayed
     items = list(collection) if isinstance(collection, list | tuple) else [collection]
-    if items and all(isinstance(item, str | os.PathLike) for item in items):
-        return [(os.fspath(path), os.fspath(path)) for path in items]
+    if items and all(map(is_path, items)):
+        return [(str(file), str(file)) for item in items for file in _files(item)]
     parts = items if items and all(isinstance(item, delayed) for item in items) else _parts(collection, operator)
     return [(f"partition {number}", part) for number, part in enumerate(parts)]
+
+
+def _files(path: Any) -> list[Any]:
+    """The files of a folder or pattern, if it can be seen from here; any other path is left to the workers."""
+    try:
+        return list(files_of(path))
+    except FileNotFoundError:
+        return [os.fspath(path)]
 
 
 def _parts(collection: Any, operator: Operator | None) -> list[Any]:
     if hasattr(collection, "rechunk"):
         return _row_blocks(collection, operator)
     if hasattr(collection, "columns"):
-        names = list(collection.columns)
-        return list(collection[names if operator is None else needed(names, operator)].to_delayed())
+        return list(_with_columns_of(operator, collection).to_delayed())
     if hasattr(collection, "to_delayed"):
         # a bag's partition may be an iterator of rows, which would pass for a stream of blocks
         as_list = required("dask", "dask").delayed(list)
@@ -84,6 +91,15 @@ def _parts(collection: Any, operator: Operator | None) -> list[Any]:
         "expected a Dask array, data frame or bag, or a list of delayed blocks or of paths, not "
         f"{shortened(collection)}: rows in memory go through operator.sketch(rows)"
     )
+
+
+def _with_columns_of(operator: Operator | None, frame: Any) -> Any:
+    """The frame with the operator's columns alone, refused before any task runs if they are not all numbers."""
+    rows = source(frame._meta)  # an empty data frame with the same columns
+    if operator is not None and operator.columns is not None:
+        rows = rows.only(operator.columns)
+    rows.check(None if operator is None else operator.n_features)
+    return frame if rows.columns is None else frame[list(rows.columns)]
 
 
 def _row_blocks(array: Any, operator: Operator | None) -> list[Any]:
@@ -102,13 +118,13 @@ def sample(collection: Any, n: int, seed: int) -> tuple[NDArray[Any], list[str] 
     """
     dask = required("dask", "dask")
     rng = np.random.default_rng(seed)
-    parts = [part for _, part in partitions(collection)]
+    parts = partitions(collection)
     order = _all_over(len(parts), rng)
     some_rows = dask.delayed(_some_rows, pure=False)
     found: list[tuple[int, NDArray[Any]]] = []
     while len(found) < len(parts) and sum(size for size, _ in found) < n:
         chosen = order[len(found) : max(SAMPLED, 2 * len(found))]
-        found += dask.compute(*(some_rows(parts[i], n, seed + int(i)) for i in chosen))
+        found += dask.compute(*(some_rows(*parts[i], n, seed + int(i)) for i in chosen))
     names = getattr(collection, "columns", None)
     return _in_proportion(found, n, rng), None if names is None else [str(name) for name in names]
 
@@ -119,9 +135,10 @@ def _all_over(n_parts: int, rng: np.random.Generator) -> NDArray[np.int64]:
     return np.concatenate([np.arange(first, n_parts, stride) for first in rng.permutation(stride)])
 
 
-def _some_rows(rows: Any, n: int, seed: int) -> tuple[int, NDArray[Any]]:
+def _some_rows(name: str, rows: Any, n: int, seed: int) -> tuple[int, NDArray[Any]]:
     """How many rows a partition has, and up to n of them."""
-    found = [block.rows for block in source(rows).blocks()]
+    with partial.refusals_of(name):
+        found = [block.rows for block in source(rows).blocks()]
     if not found:
         return 0, np.empty((0, 0))
     table = np.concatenate(found)

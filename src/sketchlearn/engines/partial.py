@@ -7,7 +7,8 @@ text: a worker that would draw others refuses instead of adding to the wrong sum
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from threading import Lock
 from typing import Any
@@ -15,7 +16,6 @@ from typing import Any
 from sketchlearn.container import FormatError, unpack
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
-from sketchlearn.sources import source
 
 #: no merge on a worker takes more partial sketches than this
 ARITY = 8
@@ -50,10 +50,8 @@ def _drawn(text: str) -> Operator:
 
 def sketched(name: str, rows: Any, text: str, nulls: str) -> bytes:
     """The sketch of one partition's rows, by one thread: engines run one task per core."""
-    try:
-        return operator_from(text).sketch(source(rows, nulls=nulls), n_jobs=1).to_bytes()
-    except REFUSALS as error:
-        raise PartitionError(f"{name}: {one_line(error)}") from None
+    with refusals_of(name):
+        return operator_from(text).sketch(rows, nulls=nulls, n_jobs=1).to_bytes()
 
 
 def merged(parts: Iterable[bytes], text: str) -> bytes:
@@ -63,16 +61,21 @@ def merged(parts: Iterable[bytes], text: str) -> bytes:
 
 def total(parts: Iterable[bytes], operator: Operator) -> Sketch:
     """The sum of partial sketches of this operator, which is not drawn again for each of them."""
-    form = operator.to_json()
+    form = json.loads(text_of(operator))
     sketch = Sketch(operator)
     for data in parts:
         sums, description = unpack(bytes(data))
-        if description["operator"] != json.loads(json.dumps(form)):
+        if description["operator"] != form:
             raise FormatError("a partial sketch was made by another operator than this run's")
         sketch += Sketch(operator, sums, int(description["count"]), description["bits"])
     return sketch
 
 
-def one_line(error: BaseException) -> str:
-    """The error's sentence without line breaks, so that it can be found again in a log."""
-    return " ".join(str(error).split()) or type(error).__name__
+@contextmanager
+def refusals_of(name: str) -> Iterator[None]:
+    """Errors about rows say which partition they lie in, on one line, so that they can be found again in a log."""
+    try:
+        yield
+    except REFUSALS as error:
+        sentence = " ".join(str(error).split()) or type(error).__name__
+        raise PartitionError(sentence if sentence.startswith(name) else f"{name}: {sentence}") from None

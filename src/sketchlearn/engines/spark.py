@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.engines import partial
-from sketchlearn.engines.columns import needed
 from sketchlearn.engines.extras import required
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import source
+from sketchlearn.sources.base import by_name, check_width, in_order
 
 #: Connect does not tell how many partitions there are: so many levels leave one sketch of up to 8^3 partitions, and
 #: twenty of ten thousand
@@ -48,11 +48,29 @@ def sketch(df: Any, operator: Operator, *, columns: Sequence[str] | None = None,
     """
     text = partial.text_of(operator)
     table = _as_sql(df)
-    rows = table.select(*_quoted(_numeric(table, needed(table.columns, operator, columns))))
-    parts = rows.mapInArrow(_sketching(text, nulls), SCHEMA)
+    names = _numeric(table, needed(table.columns, operator, columns))
+    parts = _only(table, names).mapInArrow(_sketching(names, text, nulls), SCHEMA)
     for _ in range(LEVELS):
         parts = parts.withColumn("part", _group()).groupBy("part").applyInArrow(_merging(text), SCHEMA)
     return partial.total((row.sketch for row in _run(parts.collect)), operator)
+
+
+def needed(names: Sequence[str], operator: Operator, columns: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The columns to read: those asked for, of them those of the operator.
+
+    >>> import sketchlearn as skl
+    >>> needed(["id", "x", "y"], skl.SecondMoments(2, bound=1.0, columns=("x", "y")))
+    ('x', 'y')
+    """
+    if isinstance(columns, str):
+        raise ValueError(f"columns must be a list of names, such as columns=[{columns!r}]")
+    chosen = tuple(names) if columns is None else tuple(columns)
+    by_name(tuple(names), chosen, "the data frame")
+    if operator.columns is not None:
+        in_order(chosen, operator.columns, "the data frame")
+        chosen = operator.columns
+    check_width(len(chosen), operator.n_features)
+    return chosen
 
 
 def sample(df: Any, n: int, seed: int) -> tuple[NDArray[Any], list[str]]:
@@ -61,7 +79,7 @@ def sample(df: Any, n: int, seed: int) -> tuple[NDArray[Any], list[str]]:
     table = _as_sql(df)
     names = _numeric(table, table.columns)
     # Spark keeps the n rows of lowest number in each partition, then the lowest of those: rows from everywhere
-    drawn = table.select(*_quoted(names)).orderBy(functions.rand(seed)).limit(n)
+    drawn = _only(table, names).orderBy(functions.rand(seed)).limit(n)
     found = [block.rows for block in source(_run(drawn.toArrow)).blocks(len(names))]
     if not found:
         raise ValueError("the data frame has no rows")
@@ -89,9 +107,11 @@ def _numeric(df: Any, names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def _quoted(names: Sequence[str]) -> list[str]:
-    """Names as Spark reads them even if they have dots or spaces in them."""
-    return ["`" + name.replace("`", "``") + "`" for name in names]
+def _only(df: Any, names: Sequence[str]) -> Any:
+    """These columns of the data frame, numbered: mapInArrow of Spark 4.0 stumbles over names with dots."""
+    functions = required("pyspark.sql.functions", "spark")
+    quoted = ["`" + name.replace("`", "``") + "`" for name in names]
+    return df.select(*(functions.col(name).alias(f"c{i}") for i, name in enumerate(quoted)))
 
 
 def _group() -> Any:
@@ -100,7 +120,7 @@ def _group() -> Any:
     return functions.floor(functions.col("part") / partial.ARITY).cast("int")
 
 
-def _sketching(text: str, nulls: str) -> Any:
+def _sketching(names: Sequence[str], text: str, nulls: str) -> Any:
     """What each executor does with the record batches of a partition."""
 
     def sketch_batches(batches: Iterator[Any]) -> Iterator[Any]:
@@ -108,7 +128,8 @@ def _sketching(text: str, nulls: str) -> Any:
         from pyspark import TaskContext
 
         number = TaskContext.get().partitionId()
-        data = partial.sketched(f"partition {number}", batches, text, nulls)
+        named = (pa.RecordBatch.from_arrays(batch.columns, names=list(names)) for batch in batches)
+        data = partial.sketched(f"partition {number}", named, text, nulls)
         yield pa.record_batch({"part": pa.array([number], pa.int32()), "sketch": pa.array([data], pa.binary())})
 
     return sketch_batches
