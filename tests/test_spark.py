@@ -136,6 +136,7 @@ def test_rows_in_memory_are_refused():
         sketch(X, OPERATOR)
 
 
+@only_classic
 def test_estimators_fit_where_the_rows_are(session):
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((3000, 2)) + 10 * rng.integers(0, 2, (3000, 1))

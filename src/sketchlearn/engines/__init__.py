@@ -26,12 +26,14 @@ def engine_of(data: Any) -> str | None:
 
 def sketch(data: Any, operator: Operator, *, nulls: str = "error") -> Sketch:
     """The sketch of a Dask collection or a Spark data frame."""
-    return _required_engine(data).sketch(data, operator, nulls=nulls)
+    result: Sketch = _required_engine(data).sketch(data, operator, nulls=nulls)
+    return result
 
 
 def sample(data: Any, n: int, seed: int) -> tuple[NDArray[Any], list[str] | None]:
     """Up to n rows from all over a Dask collection or a Spark data frame, and the names of the columns."""
-    return _required_engine(data).sample(data, n, seed)
+    rows, columns = _required_engine(data).sample(data, n, seed)
+    return rows, columns
 
 
 def _engine(data: Any) -> Any:

@@ -80,7 +80,8 @@ def sample(df: Any, n: int, seed: int) -> tuple[NDArray[Any], list[str]]:
     names = _numeric(table, table.columns)
     # Spark keeps the n rows of lowest number in each partition, then the lowest of those: rows from everywhere
     drawn = _only(table, names).orderBy(functions.rand(seed)).limit(n)
-    found = [block.rows for block in source(_run(drawn.toArrow)).blocks(len(names))]
+    rows = _run(drawn.toArrow).rename_columns(list(names))
+    found = [block.rows for block in source(rows).blocks(len(names))]
     if not found:
         raise ValueError("the data frame has no rows")
     return np.concatenate(found), names
@@ -125,9 +126,8 @@ def _sketching(names: Sequence[str], text: str, nulls: str) -> Any:
 
     def sketch_batches(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
-        from pyspark import TaskContext
 
-        number = TaskContext.get().partitionId()
+        number = required("pyspark", "spark").TaskContext.get().partitionId()
         named = (pa.RecordBatch.from_arrays(batch.columns, names=list(names)) for batch in batches)
         data = partial.sketched(f"partition {number}", named, text, nulls)
         yield pa.record_batch({"part": pa.array([number], pa.int32()), "sketch": pa.array([data], pa.binary())})
