@@ -3,8 +3,6 @@
 import os
 import re
 import signal
-import threading
-import time
 
 import dask
 import dask.array as da
@@ -92,26 +90,18 @@ def test_no_task_merges_more_than_eight():
 
 
 def test_a_killed_worker_costs_time_only(client, tmp_path):
-    started = tmp_path / "started"
+    victim = tmp_path / "victim"
 
-    def slow(block):
-        started.touch()
-        time.sleep(0.05)
+    def deadly(block, number):
+        if number == 25 and not victim.exists():
+            victim.write_text(str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGKILL)
         return block
 
-    def kill():
-        while not started.exists():
-            time.sleep(0.01)
-        time.sleep(0.4)
-        os.kill(victim, signal.SIGKILL)
-
-    victim = next(iter(client.run(os.getpid).values()))
-    killer = threading.Thread(target=kill)
-    killer.start()
-    blocks = [dask.delayed(slow)(block) for block in np.array_split(X, 40)]
+    pids = client.run(os.getpid).values()
+    blocks = [dask.delayed(deadly)(block, number) for number, block in enumerate(np.array_split(X, 40))]
     assert sketch(blocks, OPERATOR).to_bytes() == OPERATOR.sketch(X).to_bytes()
-    killer.join()
-    assert victim not in client.run(os.getpid).values()
+    assert int(victim.read_text()) in pids
 
 
 @pytest.mark.usefixtures("client")
