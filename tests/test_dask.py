@@ -145,7 +145,7 @@ def test_samples_come_from_all_over():
     assert len(np.unique(some[:, 0])) == 1000
     assert np.all(np.histogram(some[:, 0], bins=8, range=(0, 20_000))[0] > 50)
     everything, columns = sample(dd.from_pandas(FRAME, npartitions=3), 5000, seed=0)
-    assert columns == list(NAMES)
+    assert columns == NAMES
     assert np.array_equal(np.sort(everything, axis=0), np.sort(X, axis=0))
 
 

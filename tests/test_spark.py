@@ -151,7 +151,7 @@ def test_estimators_fit_where_the_rows_are(session):
 def test_samples_come_from_all_over(session):
     df = session.range(20_000, numPartitions=4).selectExpr("cast(id as double) as x", "id as y")
     some, columns = sample(df, 1000, seed=0)
-    assert columns == ["x", "y"]
+    assert columns == ("x", "y")
     assert some.shape == (1000, 2)
     assert len(np.unique(some[:, 0])) == 1000
     assert np.all(np.histogram(some[:, 0], bins=8, range=(0, 20_000))[0] > 80)

@@ -30,7 +30,7 @@ def sketch(data: Any, operator: Operator, *, nulls: str = "error") -> Sketch:
     return result
 
 
-def sample(data: Any, n: int, seed: int) -> tuple[NDArray[Any], list[str] | None]:
+def sample(data: Any, n: int, seed: int) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     """Up to n rows from all over a Dask collection or a Spark data frame, and the names of the columns."""
     rows, columns = _required_engine(data).sample(data, n, seed)
     return rows, columns

@@ -111,7 +111,7 @@ def _row_blocks(array: Any, operator: Operator | None) -> list[Any]:
     return list(whole_rows.to_delayed().ravel())
 
 
-def sample(collection: Any, n: int, seed: int) -> tuple[NDArray[Any], list[str] | None]:
+def sample(collection: Any, n: int, seed: int) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     """About n random rows from partitions all over the collection, and the names of the columns.
 
     A few partitions are read, not all; each gives as many rows as its size among them deserves.
@@ -125,8 +125,8 @@ def sample(collection: Any, n: int, seed: int) -> tuple[NDArray[Any], list[str] 
     while len(found) < len(parts) and sum(size for size, _ in found) < n:
         chosen = order[len(found) : max(SAMPLED, 2 * len(found))]
         found += dask.compute(*(some_rows(*parts[i], n, seed + int(i)) for i in chosen))
-    names = getattr(collection, "columns", None)
-    return _in_proportion(found, n, rng), None if names is None else [str(name) for name in names]
+    names = source(collection._meta).columns if hasattr(collection, "columns") else None
+    return _in_proportion(found, n, rng), names
 
 
 def _all_over(n_parts: int, rng: np.random.Generator) -> NDArray[np.int64]:

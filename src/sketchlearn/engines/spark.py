@@ -73,7 +73,7 @@ def needed(names: Sequence[str], operator: Operator, columns: Sequence[str] | No
     return chosen
 
 
-def sample(df: Any, n: int, seed: int) -> tuple[NDArray[Any], list[str]]:
+def sample(df: Any, n: int, seed: int) -> tuple[NDArray[Any], tuple[str, ...]]:
     """n random rows of a Spark data frame, and the names of its columns, in one pass without a shuffle of all rows."""
     functions = required("pyspark.sql.functions", "spark")
     table = _as_sql(df)
@@ -96,7 +96,7 @@ def _as_sql(df: Any) -> Any:
     return df
 
 
-def _numeric(df: Any, names: Sequence[str]) -> list[str]:
+def _numeric(df: Any, names: Sequence[str]) -> tuple[str, ...]:
     types = required("pyspark.sql.types", "spark")
     kinds = {field.name: field.dataType for field in df.schema.fields}
     for name in names:
@@ -105,7 +105,7 @@ def _numeric(df: Any, names: Sequence[str]) -> list[str]:
                 f"column {name!r} of the data frame holds {kinds[name].simpleString()}, not numbers: "
                 "choose columns with columns=[...], or convert it"
             )
-    return list(names)
+    return tuple(names)
 
 
 def _only(df: Any, names: Sequence[str]) -> Any:
