@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE := $(wildcard src/sketchlearn/_native/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint sanitize exhaustive memory benchmark benchmark-clustering clean
+.PHONY: demo test lint sanitize exhaustive memory benchmark benchmark-clustering benchmark-engines clean
 
 demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
@@ -36,6 +36,10 @@ benchmark: .venv/installed-benchmark
 # Every figure about clusters and mixtures, with peers beside it: an hour. DATA is the folder of mnist_spectral10.npz.
 benchmark-clustering: .venv/installed-benchmark
 	$(BIN)/python benchmarks/clustering.py $(if $(DATA),--data $(DATA))
+
+# What Dask and Spark cost beside a plain run over the same files: two minutes. Spark needs Java.
+benchmark-engines: .venv/installed-test
+	$(BIN)/python benchmarks/engines.py
 
 clean:
 	rm -rf .venv build

@@ -4,7 +4,7 @@ A dataset of any size becomes a small sketch, the exact sum of a random feature 
 subtract and travel; models are learned from the sketch alone.
 """
 
-from sketchlearn import decoders, frequencies, models, waves
+from sketchlearn import decoders, engines, frequencies, models, waves
 from sketchlearn.container import FormatError
 from sketchlearn.designing import design
 from sketchlearn.diagnostics import Explanation, explain
@@ -43,6 +43,7 @@ __all__ = [
     "decoders",
     "design",
     "drift_test",
+    "engines",
     "explain",
     "frequencies",
     "from_bytes",

@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from sketchlearn import engines
 from sketchlearn.decoders import Decoder, Outcome, decoder_from
 from sketchlearn.designing import design
 from sketchlearn.designing.sample import MOST_ROWS
@@ -61,9 +62,12 @@ class SketchEstimator(BaseEstimator):
 
         Parameters
         ----------
-        X : array of shape (rows, columns) or data frame; or files, Arrow tables and all else that `source` takes.
+        X : array of shape (rows, columns) or data frame; or files, Arrow tables and all else that `source` takes; or a
+            Dask collection or a Spark data frame, whose rows stay where they are.
         y : ignored.
         """
+        if engines.engine_of(X):
+            return self._fit_engine(X)
         if not is_array(X):
             return self._fit_source(source(X))
         rows = self._rows(X, reset=True)
@@ -81,6 +85,15 @@ class SketchEstimator(BaseEstimator):
         self._accept(sketch, self._learned(sketch, rng))
         self._after_fit(rows)
         return self
+
+    def _fit_engine(self, X: Any) -> Self:
+        """Learns from rows that stay on other machines."""
+        self._check_parameters()
+        rng = self._generator()
+        some, columns = engines.sample(X, MOST_ROWS, int(rng.integers(2**31)))
+        sketch = engines.sketch(X, self._design(some, rng, representative=True, columns=columns))
+        self._check_size(int(sketch.count))
+        return self.fit_sketch(sketch)
 
     def _fit_source(self, rows: Source) -> Self:
         """Learns from rows that are not in memory. Those of a stream, which is read once, are all counted."""

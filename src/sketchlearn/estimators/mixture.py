@@ -108,9 +108,8 @@ class SketchGaussianMixture(SketchMixture):
         if not fit.passes:
             warnings.warn(
                 f"the sketch does not look like one of {self.n_components} Gaussians (fit test {fit.misfit:.3g}, about "
-                "1 if it did): the mixture is a likely one under a finer density, with shapes like those that the operator "
-                "declares; try more components or another "
-                "covariance_type",
+                "1 if it did): the mixture is a likely one under a finer density, with shapes like those that the "
+                "operator declares; try more components or another covariance_type",
                 ConvergenceWarning,
                 stacklevel=4,
             )

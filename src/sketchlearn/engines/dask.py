@@ -1,0 +1,156 @@
+"""Sketches of Dask collections: one task per partition, merged eight at a time on the workers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.engines import partial
+from sketchlearn.engines.extras import required
+from sketchlearn.operators import Operator
+from sketchlearn.sketch import Sketch
+from sketchlearn.sources import source
+from sketchlearn.sources.paths import files_of, is_path
+from sketchlearn.values import shortened
+
+#: partitions that a sample is first taken from; more only if they hold too few rows
+SAMPLED = 16
+
+
+def sketch(collection: Any, operator: Operator, *, nulls: str = "error") -> Sketch:
+    """The sketch of all rows of a Dask collection, to the same bits as `operator.sketch` of the rows at once.
+
+    Runs wherever `dask.compute` does: threads, processes, or the cluster of the current client.
+
+    Parameters
+    ----------
+    collection : a Dask array, data frame or bag (of rows or blocks of rows), a list of delayed blocks, or a list of
+        paths, each read by one task on the worker.
+    operator : the operator.
+    nulls : what to do with missing values, as for `operator.sketch`.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> operator = skl.FourierFeatures(2, 50, law=skl.frequencies.Gaussian(1.0), seed=0)
+    >>> import dask.array as da                                                     # doctest: +SKIP
+    >>> X = da.random.normal(size=(1_000_000, 2), chunks=(100_000, 2))              # doctest: +SKIP
+    >>> skl.engines.dask.sketch(X, operator)                                        # doctest: +SKIP
+    <Sketch of 1,000,000 records: ...>
+    """
+    data = tree(collection, operator, nulls=nulls).compute()
+    return partial.total([data], operator)
+
+
+def tree(collection: Any, operator: Operator, *, nulls: str = "error") -> Any:
+    """The delayed bytes of the sketch: a tree of tasks, none of which takes more than eight partial sketches."""
+    dask = required("dask", "dask")
+    text = partial.text_of(operator)
+    # One node of the graph: sent once to each worker, and made again if the worker that holds it dies.
+    operator_node = dask.delayed(text, name=f"operator-{dask.base.tokenize(text)}", traverse=False)
+    sketched, merged = (dask.delayed(task, pure=False, traverse=True) for task in (partial.sketched, partial.merged))
+    level = [sketched(name, part, operator_node, nulls) for name, part in partitions(collection, operator)]
+    while len(level) > 1:
+        groups = [level[first : first + partial.ARITY] for first in range(0, len(level), partial.ARITY)]
+        level = [group[0] if len(group) == 1 else merged(group, operator_node) for group in groups]
+    return level[0]
+
+
+def partitions(collection: Any, operator: Operator | None = None) -> list[tuple[str, Any]]:
+    """The parts of a collection, delayed, and what errors call them."""
+    delayed = required("dask.delayed", "dask").Delayed
+    items = list(collection) if isinstance(collection, list | tuple) else [collection]
+    if items and all(map(is_path, items)):
+        return [(str(file), str(file)) for item in items for file in _files(item)]
+    parts = items if items and all(isinstance(item, delayed) for item in items) else _parts(collection, operator)
+    return [(f"partition {number}", part) for number, part in enumerate(parts)]
+
+
+def _files(path: Any) -> list[Any]:
+    """The files of a folder or pattern, if it can be seen from here; any other path is left to the workers."""
+    try:
+        return list(files_of(path))
+    except FileNotFoundError:
+        return [os.fspath(path)]
+
+
+def _parts(collection: Any, operator: Operator | None) -> list[Any]:
+    if hasattr(collection, "rechunk"):
+        return _row_blocks(collection, operator)
+    if hasattr(collection, "columns"):
+        return list(_with_columns_of(operator, collection).to_delayed())
+    if hasattr(collection, "to_delayed"):
+        # a bag's partition may be an iterator of rows, which would pass for a stream of blocks
+        as_list = required("dask", "dask").delayed(list)
+        return [as_list(part) for part in collection.to_delayed()]
+    raise TypeError(
+        "expected a Dask array, data frame or bag, or a list of delayed blocks or of paths, not "
+        f"{shortened(collection)}: rows in memory go through operator.sketch(rows)"
+    )
+
+
+def _with_columns_of(operator: Operator | None, frame: Any) -> Any:
+    """The frame with the operator's columns alone, refused before any task runs if they are not all numbers."""
+    rows = source(frame._meta)  # an empty data frame with the same columns
+    if operator is not None and operator.columns is not None:
+        rows = rows.only(operator.columns)
+    rows.check(None if operator is None else operator.n_features)
+    return frame if rows.columns is None else frame[list(rows.columns)]
+
+
+def _row_blocks(array: Any, operator: Operator | None) -> list[Any]:
+    if array.ndim != 2:
+        raise ValueError(f"expected a two-dimensional Dask array of rows, got {array.ndim} dimension(s)")
+    if operator is not None and array.shape[1] != operator.n_features:
+        raise ValueError(f"the rows have {array.shape[1]} columns, but the operator needs {operator.n_features}")
+    whole_rows = array if array.numblocks[1] == 1 else array.rechunk({1: -1})
+    return list(whole_rows.to_delayed().ravel())
+
+
+def sample(collection: Any, n: int, seed: int) -> tuple[NDArray[Any], tuple[str, ...] | None]:
+    """About n random rows from partitions all over the collection, and the names of the columns.
+
+    A few partitions are read, not all; each gives as many rows as its size among them deserves.
+    """
+    dask = required("dask", "dask")
+    rng = np.random.default_rng(seed)
+    parts = partitions(collection)
+    order = _all_over(len(parts), rng)
+    some_rows = dask.delayed(_some_rows, pure=False)
+    found: list[tuple[int, NDArray[Any]]] = []
+    while len(found) < len(parts) and sum(size for size, _ in found) < n:
+        chosen = order[len(found) : max(SAMPLED, 2 * len(found))]
+        found += dask.compute(*(some_rows(*parts[i], n, seed + int(i)) for i in chosen))
+    names = source(collection._meta).columns if hasattr(collection, "columns") else None
+    return _in_proportion(found, n, rng), names
+
+
+def _all_over(n_parts: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """The partitions so that the first few of them lie far apart, whatever order the data are in."""
+    stride = max(1, n_parts // SAMPLED)
+    return np.concatenate([np.arange(first, n_parts, stride) for first in rng.permutation(stride)])
+
+
+def _some_rows(name: str, rows: Any, n: int, seed: int) -> tuple[int, NDArray[Any]]:
+    """How many rows a partition has, and up to n of them."""
+    with partial.refusals_of(name):
+        found = [block.rows for block in source(rows).blocks()]
+    if not found:
+        return 0, np.empty((0, 0))
+    table = np.concatenate(found)
+    rng = np.random.default_rng(seed)
+    return len(table), table if len(table) <= n else table[np.sort(rng.choice(len(table), n, replace=False))]
+
+
+def _in_proportion(found: Sequence[tuple[int, NDArray[Any]]], n: int, rng: np.random.Generator) -> NDArray[Any]:
+    """n of the rows, from each partition its share."""
+    filled = [(size, rows) for size, rows in found if size]
+    if not filled:
+        raise ValueError("the collection has no rows")
+    ends = np.cumsum([0, *(size for size, _ in filled)])
+    shares = np.diff(np.rint(ends * min(1.0, n / ends[-1])).astype(int))
+    return np.concatenate([rows[rng.permutation(len(rows))[:k]] for k, (_, rows) in zip(shares, filled, strict=True)])

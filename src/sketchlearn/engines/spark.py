@@ -1,0 +1,159 @@
+"""Sketches of Spark data frames: one partial sketch per partition, merged eight at a time on the executors.
+
+Only data frames are used, no RDDs, so that classic and Connect sessions run the same plan. It is one job: the merges
+are stages of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.engines import partial
+from sketchlearn.engines.extras import required
+from sketchlearn.operators import Operator
+from sketchlearn.sketch import Sketch
+from sketchlearn.sources import source
+from sketchlearn.sources.base import by_name, check_width, in_order
+
+#: Connect does not tell how many partitions there are: so many levels leave one sketch of up to 8^3 partitions, and
+#: twenty of ten thousand
+LEVELS = 3
+SCHEMA = "part int, sketch binary"
+
+
+def sketch(df: Any, operator: Operator, *, columns: Sequence[str] | None = None, nulls: str = "error") -> Sketch:
+    """The sketch of all rows of a Spark data frame, to the same bits as `operator.sketch` of the rows at once.
+
+    sketchlearn must be installed for the Python that the executors run.
+
+    Parameters
+    ----------
+    df : a data frame of a classic or a Connect session (Spark 4).
+    operator : the operator.
+    columns : names of the columns to read, all numeric; by default those of the operator, or all.
+    nulls : what to do with missing values, as for `operator.sketch`.
+
+    Examples
+    --------
+    >>> import sketchlearn as skl
+    >>> operator = skl.FourierFeatures(2, 50, law=skl.frequencies.Gaussian(1.0), seed=0)
+    >>> df = spark.read.parquet("measurements.parquet")                             # doctest: +SKIP
+    >>> skl.engines.spark.sketch(df, operator, columns=["height", "weight"])        # doctest: +SKIP
+    <Sketch of 1,000,000 records: ...>
+    """
+    text = partial.text_of(operator)
+    table = _as_sql(df)
+    names = _numeric(table, needed(table.columns, operator, columns))
+    parts = _only(table, names).mapInArrow(_sketching(names, text, nulls), SCHEMA)
+    for _ in range(LEVELS):
+        parts = parts.withColumn("part", _group()).groupBy("part").applyInArrow(_merging(text), SCHEMA)
+    return partial.total((row.sketch for row in _run(parts.collect)), operator)
+
+
+def needed(names: Sequence[str], operator: Operator, columns: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The columns to read: those asked for, of them those of the operator.
+
+    >>> import sketchlearn as skl
+    >>> needed(["id", "x", "y"], skl.SecondMoments(2, bound=1.0, columns=("x", "y")))
+    ('x', 'y')
+    """
+    if isinstance(columns, str):
+        raise ValueError(f"columns must be a list of names, such as columns=[{columns!r}]")
+    chosen = tuple(names) if columns is None else tuple(columns)
+    by_name(tuple(names), chosen, "the data frame")
+    if operator.columns is not None:
+        in_order(chosen, operator.columns, "the data frame")
+        chosen = operator.columns
+    check_width(len(chosen), operator.n_features)
+    return chosen
+
+
+def sample(df: Any, n: int, seed: int) -> tuple[NDArray[Any], tuple[str, ...]]:
+    """n random rows of a Spark data frame, and the names of its columns, in one pass without a shuffle of all rows."""
+    functions = required("pyspark.sql.functions", "spark")
+    table = _as_sql(df)
+    names = _numeric(table, table.columns)
+    # Spark keeps the n rows of lowest number in each partition, then the lowest of those: rows from everywhere
+    drawn = _only(table, names).orderBy(functions.rand(seed)).limit(n)
+    rows = _run(drawn.toArrow).rename_columns(list(names))
+    found = [block.rows for block in source(rows).blocks(len(names))]
+    if not found:
+        raise ValueError("the data frame has no rows")
+    return np.concatenate(found), names
+
+
+def _as_sql(df: Any) -> Any:
+    required("pyspark", "spark")
+    if hasattr(df, "to_spark"):  # pandas on Spark
+        df = df.to_spark()
+    if not hasattr(df, "mapInArrow"):
+        raise TypeError(f"expected a Spark data frame, not {type(df).__name__}")
+    return df
+
+
+def _numeric(df: Any, names: Sequence[str]) -> tuple[str, ...]:
+    types = required("pyspark.sql.types", "spark")
+    kinds = {field.name: field.dataType for field in df.schema.fields}
+    for name in names:
+        if not isinstance(kinds[name], types.NumericType | types.BooleanType):
+            raise ValueError(
+                f"column {name!r} of the data frame holds {kinds[name].simpleString()}, not numbers: "
+                "choose columns with columns=[...], or convert it"
+            )
+    return tuple(names)
+
+
+def _only(df: Any, names: Sequence[str]) -> Any:
+    """These columns of the data frame, numbered: mapInArrow of Spark 4.0 stumbles over names with dots."""
+    functions = required("pyspark.sql.functions", "spark")
+    quoted = ["`" + name.replace("`", "``") + "`" for name in names]
+    return df.select(*(functions.col(name).alias(f"c{i}") for i, name in enumerate(quoted)))
+
+
+def _group() -> Any:
+    """Eight parts go into one, by number."""
+    functions = required("pyspark.sql.functions", "spark")
+    return functions.floor(functions.col("part") / partial.ARITY).cast("int")
+
+
+def _sketching(names: Sequence[str], text: str, nulls: str) -> Any:
+    """What each executor does with the record batches of a partition."""
+
+    def sketch_batches(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        number = required("pyspark", "spark").TaskContext.get().partitionId()
+        named = (pa.RecordBatch.from_arrays(batch.columns, names=list(names)) for batch in batches)
+        data = partial.sketched(f"partition {number}", named, text, nulls)
+        yield pa.record_batch({"part": pa.array([number], pa.int32()), "sketch": pa.array([data], pa.binary())})
+
+    return sketch_batches
+
+
+def _merging(text: str) -> Any:
+    """What each executor does with up to eight partial sketches."""
+
+    def merge_group(table: Any) -> Any:
+        import pyarrow as pa
+
+        data = partial.merged(table.column("sketch").to_pylist(), text)
+        return pa.table({"part": table.column("part").slice(0, 1), "sketch": pa.array([data], pa.binary())})
+
+    return merge_group
+
+
+def _run(action: Any) -> Any:
+    """The result of an action; what a partition was refused for is one sentence, not Spark's page."""
+    errors = required("pyspark.errors", "spark")
+    try:
+        return action()
+    except errors.PySparkException as error:
+        sentence = re.search(rf"{partial.PartitionError.__name__}: (.+)", str(error))
+        if sentence is None:
+            raise
+        raise partial.PartitionError(sentence.group(1).strip()) from None
