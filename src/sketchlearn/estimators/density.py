@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import DensityMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from sketchlearn.estimators.base import Double, SketchEstimator
 from sketchlearn.models import Mixture
@@ -43,7 +43,7 @@ class SketchMixture(DensityMixin, SketchEstimator):
 
     def _log_parts(self, X: Any) -> Double:
         """log(weight times density) of each row and component."""
-        check_is_fitted(self, "sketch_")
+        self._fitted()
         rows = validate_data(self, X, reset=False, dtype=np.float64)
         return self._log_densities(rows) + np.log(np.maximum(self.weights_, 1e-300))
 
