@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sketchlearn import decoders, frequencies, models, waves
     from sketchlearn.container import FormatError
-    from sketchlearn.designing import design, load_design, save_design
-    from sketchlearn.diagnostics import Explanation, explain
+    from sketchlearn.designing.design import design
+    from sketchlearn.designing.saved import load_design, save_design
+    from sketchlearn.diagnostics.explain import Explanation, explain
     from sketchlearn.estimators import (
         SketchGaussianMixture,
         SketchKMeans,

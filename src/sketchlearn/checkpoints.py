@@ -20,7 +20,7 @@ from sketchlearn.files import from_bytes
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Source, source
-from sketchlearn.sources.source import Block
+from sketchlearn.sources.blocks import Block
 
 Advance = Callable[[int, int], None]  # rows and bytes that were read since the last call
 EVERY = 20.0  # seconds between two parts of one file
@@ -75,7 +75,8 @@ def sketch_files(operator: Operator, paths: list[str], reading: Reading, advance
         run.dropped += part.dropped
         run.kept += kept
     if reasons and len(reasons) == len(paths):
-        raise ValueError(f"none of the {len(paths)} files could be read, the first because: {next(iter(reasons.values()))}")
+        first = next(iter(reasons.values()))
+        raise ValueError(f"none of the {len(paths)} files could be read, the first because: {first}")
     run.skipped = reasons
     run.sketch += Sketch(operator, skipped=reasons)
     return run

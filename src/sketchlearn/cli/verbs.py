@@ -12,6 +12,12 @@ from typer.core import TyperGroup
 class Verbs(TyperGroup):
     """Verbs in the order they are declared, whose errors become sentences."""
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        names = super().list_commands(ctx)
+        names.remove("fit")  # groups come last unless they are moved
+        names.insert(names.index("predict"), "fit")
+        return names
+
     def invoke(self, ctx: Any) -> Any:
         from sketchlearn.cli.sentences import in_sentences
 
@@ -23,7 +29,6 @@ class Verbs(TyperGroup):
 app = typer.Typer(
     name="sketchlearn",
     cls=Verbs,
-    help="Learn from data that you saw once.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -67,6 +72,9 @@ Data = Annotated[
 ]
 SketchFile = Annotated[str, typer.Argument(metavar="SKETCH", help="A sketch file; - is standard input.")]
 Output = Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Where to write; - is standard output.")]
+ModelOutput = Annotated[
+    str | None, typer.Option("--output", "-o", metavar="FILE", help="The model file to write; - is standard output.")
+]
 Components = Annotated[int, typer.Option("-k", "--n-components", min=1, help="Number of clusters or components.")]
 Columns = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to read: names, or positions from 0.")]
 NullsOption = Annotated[Nulls, typer.Option(help="Refuse missing values, or drop rows that have any.")]
@@ -129,9 +137,10 @@ def design(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Choose an operator on a sample of rows, or on bounds alone, for all who shall sketch alike.
+    """Choose an operator, for all who shall sketch alike.
 
-    Bounds are LOW,HIGH for all columns, or LOW,HIGH;LOW,HIGH;... for each.
+    It is designed on a sample of rows, or on bounds alone: LOW,HIGH for all columns, or
+    LOW,HIGH;LOW,HIGH;... for each.
 
     \b
     Example:
@@ -163,7 +172,9 @@ def sketch(
         str | None, typer.Option(metavar="FOLDER", help="Keep what is done here: a run that was killed goes on.")
     ] = None,
     checkpoint_every: Annotated[float, typer.Option(min=0.0, help="Seconds between parts of one file.")] = 20.0,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out files that cannot be read, and list them.")] = False,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out files that cannot be read, and list them.")
+    ] = False,
     jobs: Jobs = None,
     progress: Progress = None,
     json: Json = False,
@@ -177,10 +188,11 @@ def sketch(
       cat day1.csv | sketchlearn sketch - --design design.json -o - > day1.sketch
       sketchlearn sketch day1.csv day2.csv --design design.json --checkpoint parts --skip-bad -o days.sketch
     """
-    from sketchlearn.cli.sketch import Choices, run
+    from sketchlearn.cli.sketch import Choices, Kept, run
 
     chosen = None if n_components is None else Choices(n_components, task.value, n_frequencies, wave, seed)
-    run(data, output, design, chosen, columns, nulls.value, checkpoint, checkpoint_every, skip_bad, jobs, progress, json)
+    kept = Kept(checkpoint, checkpoint_every)
+    run(data, output, design, chosen, columns, nulls.value, kept, skip_bad, jobs, progress, json)
 
 
 @app.command()
@@ -189,7 +201,7 @@ def merge(
     output: Output,
     json: Json = False,
 ) -> None:
-    """Add sketches: the result is that of all their rows together, to the bit.
+    """Add sketches: what all their rows together give, to the bit.
 
     \b
     Example:
@@ -224,7 +236,7 @@ def info(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A sketch, a design or a model; - is standard input.")],
     json: Json = False,
 ) -> None:
-    """Say what a file is: records, operator, columns, size, digest, skipped files.
+    """Say what a sketch, design or model file holds.
 
     \b
     Example:
@@ -243,13 +255,13 @@ app.add_typer(fit, name="fit")
 def kmeans(
     sketch: SketchFile,
     n_components: Components,
-    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="The model; - is standard output.")] = None,
+    output: ModelOutput = None,
     decoder: Decoder = "auto",
     seed: Seed = 0,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Learn clusters from a sketch: centers with the least sum of squared distances.
+    """Learn clusters: least sum of squared distances to centers.
 
     \b
     Example:
@@ -264,13 +276,15 @@ def kmeans(
 def kmedians(
     sketch: SketchFile,
     n_components: Components,
-    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="The model; - is standard output.")] = None,
+    output: ModelOutput = None,
     decoder: Decoder = "auto",
     seed: Seed = 0,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Learn clusters from a sketch: centers with the least sum of distances, which outliers move less.
+    """Learn clusters: least sum of distances to centers.
+
+    Outliers move such centers less.
 
     \b
     Example:
@@ -285,14 +299,16 @@ def kmedians(
 def gmm(
     sketch: SketchFile,
     n_components: Components,
-    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="The model; - is standard output.")] = None,
+    output: ModelOutput = None,
     covariance_type: Annotated[Covariance, typer.Option(help="Shape of the Gaussians.")] = Covariance.full,
     decoder: Decoder = "auto",
     seed: Seed = 0,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Learn a mixture of Gaussians from a sketch (best of a design for --task mixture or mixture-full).
+    """Learn a mixture of Gaussians.
+
+    Best from a design for --task mixture, or mixture-full for full covariances.
 
     \b
     Example:
@@ -308,13 +324,15 @@ def gmm(
 def stable(
     sketch: SketchFile,
     n_components: Components,
-    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="The model; - is standard output.")] = None,
+    output: ModelOutput = None,
     decoder: Decoder = "auto",
     seed: Seed = 0,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Learn a mixture of stable laws, with heavy tails, from a sketch (best of a design for --task stable).
+    """Learn a mixture of stable laws, with heavy tails.
+
+    Best from a design for --task stable.
 
     \b
     Example:
@@ -334,7 +352,7 @@ def predict(
     nulls: NullsOption = Nulls.error,
     json: Json = False,
 ) -> None:
-    """Print the cluster or component of each row, one per line, while rows are read.
+    """Print the cluster or component of each row, line by line.
 
     \b
     Example:
@@ -353,7 +371,7 @@ def compare(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Say how far two sketches are apart, and whether their rows come from the same distribution.
+    """Say how far two sketches are apart, and if that is chance.
 
     \b
     Example:
@@ -372,7 +390,9 @@ def explain(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Say whether a sketch can tell clusters apart: its size, its scale, the decoder, the model.
+    """Say whether a sketch can tell clusters apart, or why not.
+
+    The sketch's size, its scale, the decoder or the model may be at fault.
 
     \b
     Example:
@@ -388,7 +408,7 @@ def benchmark(
     rows: Annotated[int, typer.Option(min=1000, help="How many rows to sketch.")] = 200_000,
     json: Json = False,
 ) -> None:
-    """Measure this machine: rows sketched per second, and the time that decoding takes.
+    """Measure how fast this machine sketches and decodes.
 
     \b
     Example:
@@ -404,7 +424,7 @@ def demo(
     rows: Annotated[int, typer.Option(min=100_000, help="How many rows to generate.")] = 10_000_000,
     json: Json = False,
 ) -> None:
-    """Sketch generated rows twice, in different ways, and compare the two to the bit.
+    """Sketch rows twice, in different ways: the same, to the bit.
 
     \b
     Example:

@@ -73,7 +73,8 @@ def type_of(estimator: SketchEstimator) -> str:
     for name, kind in TYPES.items():
         if type(estimator) is kind:
             return name
-    raise TypeError(f"a {type(estimator).__name__} cannot be saved: only {', '.join(t.__name__ for t in TYPES.values())}")
+    known = ", ".join(kind.__name__ for kind in TYPES.values())
+    raise TypeError(f"a {type(estimator).__name__} cannot be saved: only {known} can")
 
 
 def model_to_bytes(estimator: SketchEstimator) -> bytes:
@@ -91,7 +92,7 @@ def model_to_bytes(estimator: SketchEstimator) -> bytes:
             "iterations": int(outcome.iterations),
             "status": outcome.status.name,
         },
-        "weights": estimator.weights_.tolist(),  # type: ignore[attr-defined]
+        "weights": estimator.weights_.tolist(),
     }
     if isinstance(estimator, SketchKMeans):
         content |= {"centers": estimator.cluster_centers_.tolist()}
