@@ -13,7 +13,7 @@ QUADRATIC = skl.QuadraticFeatures(2, 4, bound=5.0)
 MOMENTS = skl.SecondMoments(2, bound=5.0)
 
 ROWS = [
-    ([[1.0, 2.0], [3.0, np.nan]], ValueError, "row 1, column 1 is nan"),
+    ([[1.0, 2.0], [3.0, np.nan]], ValueError, "row 1, column 1 is missing"),
     (np.array([[np.inf, 2.0]], np.float32), ValueError, "row 0, column 0 is inf"),
     ([[1.0, 2.0, 3.0]], ValueError, "the rows have 3 columns, but the operator needs 2"),
     ([1.0, 2.0], ValueError, "expected a two-dimensional array of rows, got 1 dimension"),
@@ -24,9 +24,9 @@ ROWS = [
     (np.array([["2020-01-01", "2020-01-01"]], "M8[D]"), TypeError, "rows must be numbers"),
     ([[1.0, 2.0], [3.0]], ValueError, "the data are not rows of equal length"),
     (np.ma.ones((2, 2)), TypeError, "masked arrays are not supported"),
-    ("rows.csv", TypeError, "paths are not read"),
-    (scipy.sparse.csr_array(np.eye(2)), TypeError, "sparse matrices are not supported"),
-    ([scipy.sparse.csr_matrix(np.eye(2))], TypeError, "sparse matrices are not supported"),
+    ("no_rows.csv", FileNotFoundError, "there is no file no_rows.csv"),
+    (scipy.sparse.csr_array(np.eye(3)), ValueError, "the rows have 3 columns, but the operator needs 2"),
+    ([scipy.sparse.csr_matrix(np.diag([np.inf, 1.0]))], ValueError, "row 0, column 0 is inf"),
     (5.0, ValueError, "two-dimensional"),
     (np.array(5.0), ValueError, "two-dimensional"),
     ([np.ones((2, 2)), np.ones(2)], ValueError, "nor arrays of rows"),
@@ -47,11 +47,11 @@ def test_the_first_bad_row_is_named_whatever_the_threads_and_blocks():
     X = np.zeros((50_000, 2))
     X[[20_001, 44_000], 1] = np.nan
     for n_jobs in (1, 4):
-        with pytest.raises(ValueError, match="row 20001, column 1 is nan"):
+        with pytest.raises(ValueError, match="row 20001, column 1 is missing"):
             OPERATOR.sketch(X, n_jobs=n_jobs)
-        with pytest.raises(ValueError, match="row 20001, column 1 is nan"):
+        with pytest.raises(ValueError, match="row 20001, column 1 is missing"):
             MOMENTS.sketch(X, n_jobs=n_jobs)
-    with pytest.raises(ValueError, match="row 20001, column 1 is nan"):
+    with pytest.raises(ValueError, match="row 20001, column 1 is missing"):
         OPERATOR.sketch(np.array_split(X, 7))
 
 

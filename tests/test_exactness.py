@@ -103,7 +103,7 @@ def test_many_threads_on_many_blocks():
 
 
 def test_large_arrays_are_cut_into_blocks(monkeypatch):
-    from sketchlearn.sources import arrays as module
+    from sketchlearn.sources import blocks as module
 
     operator = OPERATORS["moments"]
     X = np.random.default_rng(0).standard_normal((1000, D))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         concatenate,
     )
     from sketchlearn.sketch import Sketch
+    from sketchlearn.sources import Source, source
     from sketchlearn.version import __version__
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "SketchKMeans",
     "SketchKMedians",
     "SketchStableMixture",
+    "Source",
     "__version__",
     "concatenate",
     "decoders",
@@ -63,6 +65,7 @@ __all__ = [
     "models",
     "save_design",
     "save_model",
+    "source",
     "waves",
 ]
 
@@ -89,6 +92,7 @@ _HOMES = {
         "concatenate",
     ),
     "sketch": ("Sketch",),
+    "sources": ("Source", "source"),
     "version": ("__version__",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

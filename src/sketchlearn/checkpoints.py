@@ -19,10 +19,8 @@ from sketchlearn import container
 from sketchlearn.files import from_bytes
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
-from sketchlearn.sources import Source, source
-from sketchlearn.sources.blocks import Block
+from sketchlearn.sources import Block, Source, source
 
-Advance = Callable[[int, int], None]  # rows and bytes that were read since the last call
 EVERY = 20.0  # seconds between two parts of one file
 
 
@@ -36,6 +34,22 @@ class Reading:
     skip_bad: bool = False
     folder: Path | None = None
     every: float = EVERY
+
+
+class Work:
+    """How far it is: bytes of all files, and those that were read; a progress bar reads it."""
+
+    n_rows: int | None = None
+
+    def __init__(self, paths: list[str]) -> None:
+        self.n_bytes: int | None = sum(_size(path) for path in paths)
+        self.bytes_read = 0
+        self.show: Callable[[int], None] = lambda _rows: None
+
+    def advance(self, rows: int, n_bytes: int) -> None:
+        """Notes what was read."""
+        self.bytes_read += n_bytes
+        self.show(rows)
 
 
 @dataclass(frozen=True)
@@ -58,14 +72,14 @@ class Run:
     skipped: dict[str, str] | None = None  # the reason for each bad file
 
 
-def sketch_files(operator: Operator, paths: list[str], reading: Reading, advance: Advance) -> Run:
+def sketch_files(operator: Operator, paths: list[str], reading: Reading, work: Work) -> Run:
     """The sketch of all rows of all files."""
     run, reasons = Run(Sketch(operator)), {}
     if reading.folder is not None:
         reading.folder.mkdir(parents=True, exist_ok=True)
     for path in paths:
         try:
-            part, kept = _sketch_file(operator, path, reading, advance)
+            part, kept = _sketch_file(operator, path, reading, work)
         except _BadFileError as bad:
             if not reading.skip_bad:
                 raise bad.__cause__ or bad from None
@@ -86,14 +100,14 @@ class _BadFileError(Exception):
     """A file cannot be read, or its rows cannot be sketched."""
 
 
-def _sketch_file(operator: Operator, path: str, reading: Reading, advance: Advance) -> tuple[Part, bool]:
+def _sketch_file(operator: Operator, path: str, reading: Reading, work: Work) -> tuple[Part, bool]:
     before = _identity(path)
     name = _name(operator, path, before, reading)
     part = _kept(operator, name, reading.folder) or Part(Sketch(operator))
     if part.done:
-        advance(part.rows, before[0])
+        work.advance(part.rows, before[0])
         return part, True
-    rows = _BlocksOfFile(path, operator, reading, part.rows, advance)
+    rows = _BlocksOfFile(path, operator, reading, part.rows, work)
     while not part.done:
         until = time.monotonic() + reading.every if reading.folder is not None else None
         new = rows.sketch(until)
@@ -108,8 +122,8 @@ def _sketch_file(operator: Operator, path: str, reading: Reading, advance: Advan
 class _BlocksOfFile:
     """The blocks of one file, after the rows that were sketched before; sketched for a while at a time."""
 
-    def __init__(self, path: str, operator: Operator, reading: Reading, skip: int, advance: Advance) -> None:
-        self.path, self.operator, self.reading, self.advance = path, operator, reading, advance
+    def __init__(self, path: str, operator: Operator, reading: Reading, skip: int, work: Work) -> None:
+        self.path, self.operator, self.reading, self.work = path, operator, reading, work
         self.skip, self.read, self.ended = skip, 0, False
         try:
             rows = source(path, columns=reading.columns, nulls=reading.nulls)
@@ -126,18 +140,18 @@ class _BlocksOfFile:
             raise _bad(self.path, error) from error
 
     def _next(self, until: float | None) -> Iterator[Block]:
-        seen = getattr(self.source, "bytes_read", 0)
+        seen = self.source.bytes_read
         for block in self.blocks:
             first, self.read = self.read, self.read + len(block.rows)
             if self.read > self.skip:
                 yield _without(block, max(0, self.skip - first))
-            now = getattr(self.source, "bytes_read", 0)
-            self.advance(len(block.rows), now - seen)
+            now = self.source.bytes_read
+            self.work.advance(len(block.rows), now - seen)
             seen = now
             if self.read >= self.skip and until is not None and time.monotonic() >= until:
                 return
         self.ended = True
-        self.advance(0, os.stat(self.path).st_size - seen)
+        self.work.advance(0, os.stat(self.path).st_size - seen)
         if self.read < self.skip:
             raise ValueError(f"{self.path} has fewer rows than were read before: remove the checkpoint")
 
@@ -161,9 +175,8 @@ def _without(block: Block, skip: int) -> Block:
     """The block without its first rows."""
     if not skip:
         return block
-    numbers = getattr(block, "numbers", None)
-    if numbers is not None:
-        return replace(block, rows=block.rows[skip:], numbers=numbers[skip:])  # type: ignore[call-arg]
+    if block.numbers is not None:
+        return replace(block, rows=block.rows[skip:], numbers=block.numbers[skip:])
     return replace(block, rows=block.rows[skip:], start=block.start + skip)
 
 
@@ -174,6 +187,13 @@ def _bad(path: str, error: Exception) -> _BadFileError:
     bad = _BadFileError(sentence)
     bad.__cause__ = OSError(sentence) if isinstance(error, OSError) else ValueError(sentence)
     return bad
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:  # it is told when its turn comes
+        return 0
 
 
 def _identity(path: str) -> tuple[int, int]:

@@ -2,47 +2,60 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
+
+
+class Read(Protocol):
+    """What is read: its size as far as that is known, and how much was read so far."""
+
+    n_rows: int | None
+    n_bytes: int | None
+    bytes_read: int
 
 
 @contextmanager
-def row_bar(total: int | None, shown: bool) -> Iterator[Callable[[int], None]]:
-    """A bar over rows, if it is to be shown; gives the function that advances it."""
+def row_bar(source: Read, shown: bool) -> Iterator[Callable[[int], None]]:
+    """A bar over rows, or over bytes where only their number is known; gives the function that advances it by rows."""
     if not shown:
         yield lambda _rows: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    done = TextColumn("{task.completed:,.0f} rows")
-    columns = (TextColumn("sketching"), BarColumn(), TaskProgressColumn(), done, TimeRemainingColumn())
+    by_rows = source.n_rows is not None
+    columns = (
+        TextColumn("sketching"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[rows]:,} rows{task.fields[size]}{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    began, rows = time.monotonic(), 0
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda rows: bar.advance(task, rows)
+        task = bar.add_task("", total=source.n_rows if by_rows else source.n_bytes, rows=0, size="", rate="")
 
-
-@contextmanager
-def work_bar(total_bytes: int | None, shown: bool) -> Iterator[Callable[[int, int], None]]:
-    """A bar over files: rows and bytes so far, rows per second, time left; gives the function that advances it."""
-    if not shown:
-        yield lambda _rows, _bytes: None
-        return
-    from rich.console import Console
-    from rich.filesize import decimal
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
-    rows_done = bytes_done = 0
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=total_bytes)
-
-        def advance(rows: int, n_bytes: int) -> None:
-            nonlocal rows_done, bytes_done
-            rows_done, bytes_done = rows_done + rows, bytes_done + n_bytes
-            seconds = bar.tasks[0].elapsed or 0.0
-            rate = f", {rows_done / seconds:,.0f} rows/s" if seconds > 0 else ""
-            size = f", {decimal(bytes_done)}" if bytes_done else ""
-            bar.update(task, advance=n_bytes, description=f"{rows_done:,} rows{size}{rate}")
+        def advance(more: int) -> None:
+            nonlocal rows
+            rows += more
+            rate = f", {rows / max(1e-9, time.monotonic() - began):,.0f} rows/s"
+            size = "" if source.n_bytes is None else f", {_amount(source.bytes_read)} of {_amount(source.n_bytes)}"
+            bar.update(task, completed=rows if by_rows else source.bytes_read, rows=rows, size=size, rate=rate)
 
         yield advance
+
+
+def _amount(n_bytes: int) -> str:
+    """A number of bytes for people.
+
+    >>> _amount(1_234_567)
+    '1.2 MB'
+    """
+    size, unit = float(n_bytes), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if size < 1000:
+            break
+        size, unit = size / 1000, larger
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

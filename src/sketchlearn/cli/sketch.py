@@ -6,7 +6,6 @@ import hashlib
 import json as json_module
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.checkpoints import Advance, Reading, Run, sketch_files
+from sketchlearn.checkpoints import Reading, Run, Work, sketch_files
 from sketchlearn.cli.designs import Choices, Designed, design_on_files, design_on_stream, read_design
 from sketchlearn.cli.rows import columns_from, files_from, standard_input
 from sketchlearn.cli.sentences import misused, say
@@ -24,7 +23,7 @@ from sketchlearn.cli.streams import STANDARD, Report, check_paths, write
 from sketchlearn.cli.words import operator_in_words, records_in_words
 from sketchlearn.designing.saved import design_from_bytes, design_to_bytes
 from sketchlearn.operators import Operator
-from sketchlearn.progress import work_bar
+from sketchlearn.progress import row_bar
 
 __all__ = ["Choices", "Kept", "run"]
 
@@ -67,8 +66,9 @@ def run(
         if operator is None:
             assert choices is not None
             operator = _designed(paths, choices, reading).operator
-        with work_bar(sum(map(_size, paths)), shown) as advance:
-            result = sketch_files(operator, paths, reading, advance)
+        work = Work(paths)
+        with row_bar(work, shown) as work.show:
+            result = sketch_files(operator, paths, reading, work)
     write(output, result.sketch.to_bytes())
     _report(result, output, len(paths), json)
 
@@ -83,15 +83,8 @@ def _sketch_standard_input(operator: Operator | None, choices: Choices | None, r
         operator = designed.operator
     else:
         stream.only(operator.columns)
-    with work_bar(None, shown) as advance:
-        rows = _watched(chain(first, stream.arrays()), advance)
-        return Run(operator.sketch(rows, n_jobs=reading.n_jobs), stream.dropped, 0, {})
-
-
-def _watched(arrays: Iterator[NDArray[np.float64]], advance: Advance) -> Iterator[NDArray[np.float64]]:
-    for rows in arrays:
-        yield rows
-        advance(len(rows), rows.nbytes)
+    rows = chain(first, stream.arrays())
+    return Run(operator.sketch(rows, n_jobs=reading.n_jobs, progress=shown), stream.dropped, 0, {})
 
 
 def _designed(paths: list[str], choices: Choices, reading: Reading) -> Designed:
@@ -117,13 +110,6 @@ def _designed(paths: list[str], choices: Choices, reading: Reading) -> Designed:
 def _say_designed(designed: Designed) -> None:
     words = operator_in_words(designed.operator)
     say(f"no --design given, so one was made on {designed.made['from']}: {words}")
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
 
 
 def _report(result: Run, output: str, n_files: int, json: bool) -> None:

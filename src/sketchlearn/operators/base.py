@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from contextlib import closing
 from functools import cached_property
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from sketchlearn import kernel
 from sketchlearn.progress import row_bar
 from sketchlearn.sketch import Sketch, check_room
-from sketchlearn.sources import Source, source, weight_units
+from sketchlearn.sources import Block, Source, source, weight_units
 from sketchlearn.values import Value, shortened, whole
 
 MOST_FEATURES = 2**16
@@ -68,36 +69,43 @@ class Operator(Value, ABC):
         return []
 
     def sketch(
-        self, data: Any, *, sample_weight: Any = None, n_jobs: int | None = None, progress: bool = False
+        self,
+        data: Any,
+        *,
+        sample_weight: Any = None,
+        nulls: str = "error",
+        n_jobs: int | None = None,
+        progress: bool = False,
     ) -> Sketch:
-        """The sketch of rows: a two-dimensional array, or an iterable of such arrays.
+        """The sketch of rows: of arrays, data frames, Arrow tables, files, or iterables of those.
 
         Parameters
         ----------
-        data : rows of n_features numbers. Memory use does not grow with their number.
-        sample_weight : one weight per row, for arrays. Integers count as repetitions, exactly; if any is a fraction,
-            all are rounded to multiples of 2^-16.
+        data : rows of n_features numbers, as `source` takes them. Memory use does not grow with their number. Of a
+            table with names, the operator's `columns` are read.
+        sample_weight : one weight per row, where their number is known before they are read. Integers count as
+            repetitions, exactly; if any is a fraction, all are rounded to multiples of 2^-16.
+        nulls : "error" refuses rows with missing values, "drop" leaves them out.
         n_jobs : threads; None means all cores. The result does not depend on it.
         progress : show a progress bar on standard error.
         """
         threads = kernel.n_threads(n_jobs)
-        rows = self._source(data)
-        total = rows.n_rows
+        rows = self._source(data, nulls)
         weights, bits = None, 0
         if sample_weight is not None:
-            if total is None:
+            if rows.n_rows is None:
                 raise ValueError("sample_weight needs an array of rows: for a stream, update a sketch block by block")
-            weights, bits = weight_units(sample_weight, total)
+            weights, bits = weight_units(sample_weight, rows.n_rows)
         sums, units = np.zeros(self.n_sums, np.int64), 0
-        with row_bar(total, progress) as advance:
-            for block in rows.blocks(self.n_features):
-                part = None if weights is None else weights[block.start : block.start + len(block.rows)]
+        with row_bar(rows, progress) as advance, closing(rows.blocks(self.n_features)) as blocks:  # type: ignore[type-var]
+            for block in blocks:
+                part = None if weights is None else weights[block.which]
                 units += len(block.rows) if part is None else int(part.sum())
                 check_room(self, units, bits)
-                self._accept(block.rows, block.start, self.add_rows(block.rows, part, threads, sums))
+                self._accept(block, self.add_rows(block.rows, part, threads, sums))
                 if block.start == 0:
                     self.warn_of_noise(block.rows[:100])
-                advance(len(block.rows))
+                advance(block.end - block.start)
         return Sketch(self, sums, units, bits)
 
     def features(self, data: Any, *, n_jobs: int | None = None) -> NDArray[Any]:
@@ -106,27 +114,28 @@ class Operator(Value, ABC):
         parts = [self.write_rows(np.empty((0, self.n_features)), 1)[0]]
         for block in self._source(data).blocks(self.n_features):
             integers, bad = self.write_rows(block.rows, threads)
-            self._accept(block.rows, block.start, bad)
+            self._accept(block, bad)
             parts.append(integers)
         return self.mean_of(np.concatenate(parts).astype(np.float64))
 
-    def _source(self, data: Any) -> Source:
+    def _source(self, data: Any, nulls: str = "error") -> Source:
         """The data's rows, of the operator's own columns."""
-        rows = source(data)
+        rows = source(data, nulls=nulls)
         return rows if self.columns is None else rows.only(self.columns)
 
-    def _accept(self, rows: NDArray[Any], start: int, bad: int) -> None:
-        """Complains about row `bad` of rows that start at row `start` of the data, unless it is -1."""
+    def _accept(self, block: Block, bad: int) -> None:
+        """Complains about row `bad` of a block, unless it is -1."""
         if bad < 0:
             return
-        row = rows[bad].astype(np.float64)
+        row = block.rows[bad].astype(np.float64)
         odd = np.flatnonzero(~np.isfinite(row))
         if len(odd):
-            reason = f"column {odd[0]} is {row[odd[0]]}: fill or drop missing and infinite values first"
+            reason = f"column {self.columns[odd[0]]!r}" if self.columns else f"column {odd[0]}"
+            reason += f" is {row[odd[0]]}: fill or drop infinite values first"
         else:
             with np.errstate(all="ignore"):
                 reason = self.explain_refusal(row)
-        raise ValueError(f"row {start + bad}, {reason}")
+        raise ValueError(f"{block.name(bad)}, {reason}")
 
     @cached_property
     def digest(self) -> str:

@@ -1,6 +1,8 @@
 """Anything tabular as blocks of floating-point rows."""
 
-from sketchlearn.sources.source import Source, source
+from sketchlearn.sources.base import Source, missing
+from sketchlearn.sources.blocks import Block
+from sketchlearn.sources.source import is_array, source
 from sketchlearn.sources.weights import WEIGHT_BITS, weight_units
 
-__all__ = ["WEIGHT_BITS", "Source", "source", "weight_units"]
+__all__ = ["WEIGHT_BITS", "Block", "Source", "is_array", "missing", "source", "weight_units"]

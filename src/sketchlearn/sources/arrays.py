@@ -1,78 +1,83 @@
-"""Arrays, and iterables of arrays, as blocks of float32 or float64 rows that the kernel can read in place."""
+"""Arrays, memory maps and tensors as rows that the kernel can read in place."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-BLOCK_BYTES = 1 << 25
+from sketchlearn.sources.blocks import Floats
+from sketchlearn.sources.table import Columns, Table
 
 
-@dataclass(frozen=True)
-class Block:
-    """Consecutive rows of the data, and the number of the first."""
+class Array(Table):
+    """A two-dimensional array of numbers, or anything that is sliced like one."""
 
-    rows: NDArray[np.floating]
-    start: int
+    def __init__(self, data: Any, place: str = "", names: tuple[str, ...] | None = None) -> None:
+        self.array, self.place, self.names = _two_dimensional(data, place), place, names
+        self.n_rows, self.n_columns = self.array.shape
+
+    def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
+        for first in range(0, len(self.array), n_rows):
+            yield as_rows(_columns(np.asarray(self.array[first : first + n_rows]), chosen))
+
+    def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats:
+        total = len(self.array)
+        which = np.sort(rng.choice(total, min(n_rows, total), replace=False))
+        return as_rows(_columns(np.asarray(self.array[which]), chosen))
 
 
-def _is_stream(data: Any) -> bool:
-    if isinstance(data, np.ndarray) or hasattr(data, "__array__"):
-        return False
-    if isinstance(data, list | tuple):
-        return all(getattr(item, "ndim", None) == 2 for item in data)
-    return isinstance(data, Iterable) and not isinstance(data, str | bytes | dict)
+def as_rows(table: NDArray[Any]) -> Floats:
+    """Rows as the kernel reads them: float32 or float64, native, aligned, in C order; a copy only where they are not.
+
+    >>> as_rows(np.array([[1, 2]], np.int16)).dtype, as_rows(np.array([[1, 2]], np.int32)).dtype
+    (dtype('float32'), dtype('float64'))
+    """
+    return np.require(table, dtype=float_type(table.dtype), requirements=["C", "A"])
 
 
-def _table(data: Any, n_features: int) -> NDArray[Any]:
-    """The data as a two-dimensional array of numbers with n_features columns, not copied if it is one."""
+def float_type(kind: np.dtype[Any]) -> np.dtype[Any]:
+    """The type of rows of such numbers: float32 for those of at most 16 bits, which it holds exactly."""
+    narrow = kind.itemsize <= 2 or (kind.kind == "f" and kind.itemsize == 4)
+    return np.dtype(np.float32 if narrow else np.float64)
+
+
+def is_tensor(data: Any) -> bool:
+    """Whether it is a tensor of PyTorch."""
+    return type(data).__module__.partition(".")[0] == "torch" and hasattr(data, "detach")
+
+
+def from_tensor(data: Any) -> NDArray[Any]:
+    """A tensor's values in main memory, without its gradient."""
+    if data.is_sparse:
+        raise TypeError("sparse tensors are not supported: pass blocks of rows through to_dense()")
+    values = data.detach().cpu()
+    # NumPy has no bfloat16; float32 holds every one of them
+    values = values.float() if str(values.dtype) == "torch.bfloat16" else values
+    array: NDArray[Any] = values.numpy()
+    return array
+
+
+def _two_dimensional(data: Any, place: str) -> Any:
+    inside = f"{place}: " if place else ""
     if isinstance(data, np.ma.MaskedArray):
         raise TypeError("masked arrays are not supported: fill or drop the masked values first")
-    if isinstance(data, str | os.PathLike):
-        raise TypeError("paths are not read: load the rows, or pass an iterable of arrays")
-    if hasattr(data, "toarray"):
-        raise TypeError("sparse matrices are not supported: pass blocks of rows through toarray()")
+    sliced = all(hasattr(data, name) for name in ("shape", "dtype", "__getitem__", "__len__"))
     try:
-        table = np.asarray(data)
+        # an array on disk, such as h5py's, is left there and sliced
+        table = data if sliced and not isinstance(data, np.matrix) else np.asarray(data)
     except ValueError:
         raise ValueError("the data are not rows of equal length, nor arrays of rows") from None
-    if table.dtype.kind not in "fiub":
-        raise TypeError(f"rows must be numbers, not {table.dtype}: convert or drop those columns")
-    if table.ndim != 2:
-        hint = ": reshape one row to (1, -1) and one column to (-1, 1)" if table.ndim == 1 else ""
-        raise ValueError(f"expected a two-dimensional array of rows, got {table.ndim} dimension(s){hint}")
-    if table.shape[1] != n_features:
-        raise ValueError(f"the rows have {table.shape[1]} columns, but the operator needs {n_features}")
+    dimensions = len(table.shape)
+    if dimensions != 2:
+        hint = ": reshape one row to (1, -1) and one column to (-1, 1)" if dimensions == 1 else ""
+        raise ValueError(f"{inside}expected a two-dimensional array of rows, got {dimensions} dimension(s){hint}")
+    if np.dtype(table.dtype).kind not in "fiub":
+        raise TypeError(f"{inside}rows must be numbers, not {table.dtype}: convert or drop those columns")
     return table
 
 
-def _as_rows(table: NDArray[Any]) -> NDArray[np.floating]:
-    """Rows as the kernel reads them: float32 or float64, native and aligned; a copy only where they are not."""
-    kind = table.dtype
-    if kind.kind == "f" and kind.itemsize in (4, 8):
-        return np.require(table, dtype=kind.newbyteorder("="), requirements="A")
-    exact = (kind.kind in "iub" and kind.itemsize <= 2) or kind.itemsize == 2
-    return table.astype(np.float32 if exact else np.float64)
-
-
-def blocks(data: Any, n_features: int) -> Iterator[Block]:
-    """The data in blocks of bounded size, in order."""
-    start = 0
-    for part in data if _is_stream(data) else (data,):
-        table = _table(part, n_features)
-        step = max(1, BLOCK_BYTES // (8 * n_features))
-        for first in range(0, len(table), step):
-            yield Block(_as_rows(table[first : first + step]), start + first)
-        start += len(table)
-
-
-def row_count(data: Any) -> int | None:
-    """How many rows there are, if that is known without reading them."""
-    if _is_stream(data):
-        return sum(part.shape[0] for part in data) if isinstance(data, list | tuple) else None
-    return None if getattr(data, "shape", None) == () or not hasattr(data, "__len__") else len(data)
+def _columns(rows: NDArray[Any], chosen: Columns) -> NDArray[Any]:
+    return rows if chosen == tuple(range(rows.shape[1])) else rows[:, list(chosen)]

@@ -1,55 +1,91 @@
-"""One face for everything that holds rows: arrays, tables, streams and files."""
+"""`source`: whatever holds rows, behind one face."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sketchlearn.sources.arrays import Block, blocks, row_count
+from sketchlearn.sources.arrays import Array, from_tensor, is_tensor
+from sketchlearn.sources.arrow import arrow_table, is_arrow
+from sketchlearn.sources.base import NULLS, Source
+from sketchlearn.sources.frames import Frame, is_frame
+from sketchlearn.sources.joined import Joined
+from sketchlearn.sources.paths import files_of, is_path, read_file
+from sketchlearn.sources.sparse import Sparse, is_sparse
+from sketchlearn.sources.table import Table
+from sketchlearn.sources.tabular import tabular
+
+__all__ = ["Source", "is_array", "source"]
 
 
-class Source(ABC):
-    """Rows of numbers, in blocks of bounded size.
+def source(data: Any, *, columns: Sequence[Any] | None = None, nulls: str = "error") -> Source:
+    """A source of whatever holds rows.
 
-    Attributes
+    Parameters
     ----------
-    columns : names of the columns that are read, if they have names.
-    n_rows : how many rows there are, if that is known without reading them; None otherwise.
-    n_bytes : how many bytes will be read from files, if that is known; None otherwise.
-    replayable : whether `blocks` can be called more than once.
-    dropped : rows left out because of missing values, in the pass made last.
+    data : NumPy arrays and memory maps, SciPy's sparse matrices, PyTorch's tensors; data frames of pandas and polars;
+        Arrow tables, batches, readers and datasets, DuckDB relations, and all that has `__arrow_c_stream__`; paths of
+        .npy, .npz, .csv, .csv.gz, .parquet, .arrow, .feather and .ipc files, of folders of them, and patterns such as
+        "data/*.parquet"; lists and iterables of all these. docs/sources.md tells more.
+    columns : names of the columns to read, in this order, or positions where there are no names; None means all.
+    nulls : "error" refuses rows with missing values; "drop" leaves them out and counts them in `dropped`.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> rows = skl.source(np.array([[1.0, 2.0], [np.nan, 3.0], [4.0, 5.0]]), columns=[0], nulls="drop")
+    >>> [block.rows.ravel().tolist() for block in rows.blocks()], rows.dropped
+    ([[1.0, 4.0]], 1)
     """
-
-    columns: tuple[str, ...] | None = None
-    n_rows: int | None = None
-    n_bytes: int | None = None
-    replayable: bool = True
-    dropped: int = 0
-
-    @abstractmethod
-    def blocks(self, n_features: int | None = None) -> Iterator[Block]:
-        """The rows, in order; rows of another number of columns than n_features are refused."""
-
-    @abstractmethod
-    def only(self, columns: tuple[str, ...]) -> Source:
-        """The same rows with these columns, which must come in this order; sources without names are left alone."""
-
-
-class Rows(Source):
-    """Arrays, and iterables of arrays."""
-
-    def __init__(self, data: Any) -> None:
-        self.data, self.n_rows = data, row_count(data)
-
-    def blocks(self, n_features: int | None = None) -> Iterator[Block]:
-        assert n_features is not None
-        return blocks(self.data, n_features)
-
-    def only(self, columns: tuple[str, ...]) -> Source:  # noqa: ARG002
-        return self
+    if nulls not in NULLS:
+        raise ValueError(f"nulls must be {' or '.join(map(repr, NULLS))}, not {nulls!r}")
+    if isinstance(columns, str):
+        raise ValueError(f"columns must be a list of names, such as columns=[{columns!r}]")
+    columns = None if columns is None else list(columns)
+    if isinstance(data, Source):
+        if columns is not None:
+            raise ValueError("the source has its columns already: choose them where it is made")
+        return data.dropping() if nulls == "drop" else data
+    if is_path(data):
+        parts: list[Source] = [tabular(read_file(file), columns, nulls) for file in files_of(data)]
+        return parts[0] if len(parts) == 1 else Joined(parts, nulls, chosen=columns is not None)
+    table = _table(data)
+    if table is not None:
+        return tabular(table, columns, nulls)
+    chosen = columns is not None
+    if isinstance(data, list | tuple):
+        return Joined([source(item, columns=columns, nulls=nulls) for item in data], nulls, chosen=chosen)
+    return Joined((source(item, columns=columns, nulls=nulls) for item in data), nulls, chosen=chosen)
 
 
-def source(data: Any, *, columns: Any = None, nulls: str = "error") -> Source:  # noqa: ARG001
-    """A source of whatever holds rows."""
-    return data if isinstance(data, Source) else Rows(data)
+def is_array(data: Any) -> bool:
+    """Whether it is an array or data frame in memory, such as scikit-learn takes: its rows have an order and labels."""
+    if isinstance(data, Source) or is_path(data) or _is_stream(data):
+        return False
+    name = type(data).__name__
+    return not is_arrow(data) or (type(data).__module__.startswith("polars") and name == "DataFrame")
+
+
+def _table(data: Any) -> Table | None:
+    """The table that the data are; None if they are several."""
+    if is_tensor(data):
+        return Array(from_tensor(data))
+    if is_sparse(data):
+        return Sparse(data)
+    if is_frame(data):
+        return Frame(data)
+    if is_arrow(data):
+        return arrow_table(data)
+    return None if _is_stream(data) else Array(data)
+
+
+def _is_stream(data: Any) -> bool:
+    if hasattr(data, "__array__") or is_arrow(data) or is_sparse(data):
+        return False
+    if isinstance(data, list | tuple):
+        return all(_is_part(item) for item in data)
+    return isinstance(data, Iterable) and not isinstance(data, str | bytes | dict)
+
+
+def _is_part(item: Any) -> bool:
+    return isinstance(item, Source) or is_path(item) or is_arrow(item) or len(getattr(item, "shape", ())) == 2

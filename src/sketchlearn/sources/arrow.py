@@ -1,0 +1,205 @@
+"""Arrow tables, batches, readers and datasets, and whatever speaks Arrow's C interface: polars, DuckDB and others."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.sources.blocks import Floats
+from sketchlearn.sources.table import Columns, Table, picked
+
+Open = Callable[[list[str], int], Iterator[Any]]
+
+#: Arrow types whose values float32 holds exactly, and others that are numbers
+NARROW = ("halffloat", "float", "int8", "int16", "uint8", "uint16", "bool", "null")
+WIDE = ("double", "int32", "int64", "uint32", "uint64")
+
+
+def pyarrow(what: str, module: str = "pyarrow") -> Any:
+    """pyarrow, or one sentence that says how to get it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise ImportError(f"reading {what} needs pyarrow: pip install 'sketchlearn[arrow]'") from None
+
+
+class Arrow(Table):
+    """Anything that gives record batches of one schema.
+
+    `open_batches` takes the names of the columns that are needed and a number of rows; batches may have more columns
+    and any number of rows. It is called once if `replayable` is False.
+    """
+
+    immutable = True
+
+    def __init__(self, schema: Any, open_batches: Open, *, n_rows: int | None = None, replayable: bool = True) -> None:
+        self.schema, self.open_batches = schema, open_batches
+        self.names, self.n_columns = tuple(schema.names), len(schema.names)
+        self.n_rows, self.replayable = n_rows, replayable
+
+    def check(self, chosen: Columns) -> None:
+        for position in chosen:
+            kind = self.schema.field(position).type
+            if _float_type(kind) is None:
+                raise self.refuse(position, f"{_word(kind)} ({kind})", _remedy(kind))
+
+    def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
+        names = [self.schema.names[position] for position in chosen]
+        kind = self.row_type(chosen)
+        for batch in self.open_batches(names, n_rows):
+            for first in range(0, batch.num_rows, n_rows):
+                yield floats_of(batch.slice(first, n_rows), names, kind)
+
+    def row_type(self, chosen: Columns) -> np.dtype[Any]:
+        """The type of rows: a function of the schema alone."""
+        narrow = all(_float_type(self.schema.field(position).type) == np.float32 for position in chosen)
+        return np.dtype(np.float32 if narrow else np.float64)
+
+
+class ArrowTable(Arrow):
+    """A table of Arrow, all in memory: any row can be had at once."""
+
+    def __init__(self, table: Any) -> None:
+        super().__init__(table.schema, self._batches, n_rows=table.num_rows)
+        self.table = table
+
+    def _batches(self, names: list[str], n_rows: int) -> Iterator[Any]:
+        yield from self.table.select(names).to_batches(max_chunksize=n_rows)
+
+    def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats:
+        total = self.table.num_rows
+        which = np.sort(rng.choice(total, min(n_rows, total), replace=False))
+        return picked(self.chunks(chosen, 1 << 16), which)
+
+
+def floats_of(batch: Any, names: list[str], kind: np.dtype[Any]) -> Floats:
+    """The columns of a record batch side by side, nulls as NaN."""
+    rows: NDArray[Any] = np.empty((batch.num_rows, len(names)), kind)
+    for i, name in enumerate(names):
+        column = batch.column(name)
+        if str(column.type) not in ("double", "float"):
+            # not safe: 2^53 + 1 becomes the nearest float64, as it does in NumPy
+            column = column.cast("float32" if kind == np.float32 else "float64", safe=False)
+        rows[:, i] = column.to_numpy(zero_copy_only=False)
+    return rows
+
+
+def is_arrow(data: Any) -> bool:
+    """Whether it speaks Arrow. Data frames of pandas do too, but are read without."""
+    home = type(data).__module__.partition(".")[0]
+    if home in ("polars", "pyarrow"):
+        return True
+    if home in ("duckdb", "_duckdb"):
+        return hasattr(data, "project")
+    return home != "pandas" and (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"))
+
+
+def arrow_table(data: Any) -> Arrow:
+    """The table that Arrow data are."""
+    home, name = type(data).__module__.partition(".")[0], type(data).__name__
+    if home == "polars":
+        return _polars(data, name)
+    if home in ("duckdb", "_duckdb"):
+        return _duckdb(data)
+    if home == "pyarrow":
+        return _pyarrow(data)
+    if hasattr(data, "__arrow_c_stream__"):
+        return _stream(data, f"a {name}")
+    return _pyarrow(pyarrow(f"a {name}").record_batch(data))
+
+
+def _pyarrow(data: Any) -> Arrow:
+    import pyarrow as pa
+
+    if isinstance(data, pa.Table):
+        return ArrowTable(data)
+    if isinstance(data, pa.RecordBatch):
+        return ArrowTable(pa.Table.from_batches([data]))
+    if isinstance(data, pa.RecordBatchReader):
+        return Arrow(data.schema, lambda _names, _rows: iter(data), replayable=False)
+    if isinstance(data, pa.StructArray):
+        return ArrowTable(pa.Table.from_batches([pa.RecordBatch.from_struct_array(data)]))
+    if hasattr(data, "projected_schema"):
+        return Arrow(data.projected_schema, lambda _names, _rows: data.to_batches(), replayable=False)
+    if hasattr(data, "scanner"):
+        return Arrow(data.schema, lambda names, rows: _scan(data, names, rows))
+    raise TypeError(f"a pyarrow {type(data).__name__} is not a table: put it into pyarrow.table({{'name': column}})")
+
+
+def _scan(dataset: Any, names: list[str], n_rows: int) -> Iterator[Any]:
+    # a dataset reads 16 batches of 4 files ahead unless told otherwise
+    batches: Iterator[Any] = dataset.to_batches(
+        columns=names, batch_size=n_rows, batch_readahead=1, fragment_readahead=1
+    )
+    return batches
+
+
+def _polars(data: Any, name: str) -> Arrow:
+    if name == "DataFrame":
+        pa = pyarrow("a polars DataFrame")
+        schema = pa.RecordBatchReader.from_stream(data.head(0)).schema
+
+        def cut(names: list[str], _rows: int) -> Iterator[Any]:
+            yield from pa.RecordBatchReader.from_stream(data.select(names))
+
+        return Arrow(schema, cut, n_rows=data.height)
+    if name == "LazyFrame":
+        pa = pyarrow("a polars LazyFrame")
+        schema = pa.RecordBatchReader.from_stream(data.head(0).collect()).schema
+
+        def collected(names: list[str], n_rows: int) -> Iterator[Any]:
+            for part in data.select(names).collect_batches(chunk_size=n_rows):
+                yield from pa.RecordBatchReader.from_stream(part)
+
+        return Arrow(schema, collected)
+    raise TypeError(f"a polars {name} is not a table: put it into a DataFrame")
+
+
+def _duckdb(relation: Any) -> Arrow:
+    pa = pyarrow("a DuckDB relation")
+
+    def run(names: list[str], n_rows: int) -> Iterator[Any]:
+        quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+        chosen = relation.project(quoted)
+        # fetch_arrow_reader is what it was called before DuckDB 1.4
+        reader = chosen.to_arrow_reader if hasattr(chosen, "to_arrow_reader") else chosen.fetch_arrow_reader
+        yield from reader(n_rows)
+
+    return Arrow(pa.RecordBatchReader.from_stream(relation.limit(0)).schema, run)
+
+
+def _stream(data: Any, what: str) -> Arrow:
+    pa = pyarrow(what)
+    try:
+        reader = pa.RecordBatchReader.from_stream(data)
+    except pa.ArrowInvalid:
+        raise TypeError(f"{what} is not a table: Arrow needs columns with names") from None
+    return Arrow(reader.schema, lambda _names, _rows: iter(reader), replayable=False)
+
+
+def _float_type(kind: Any) -> np.dtype[Any] | None:
+    """The type of rows for a column of this type; None if it is not numbers."""
+    name = str(kind)
+    if name in NARROW:
+        return np.dtype(np.float32)
+    return np.dtype(np.float64) if name in WIDE or name.startswith("decimal") else None
+
+
+def _word(kind: Any) -> str:
+    """An Arrow type in words."""
+    name = str(kind)
+    starts = {
+        "string": "text", "large_string": "text", "utf8": "text", "binary": "bytes", "large_binary": "bytes",
+        "fixed_size_binary": "bytes", "date": "dates", "timestamp": "times", "time": "times of day",
+        "duration": "durations", "dictionary": "categories", "list": "lists", "large_list": "lists",
+        "fixed_size_list": "lists", "struct": "records", "map": "maps",
+    }  # fmt: skip
+    return next((word for start, word in starts.items() if name.startswith(start)), "values")
+
+
+def _remedy(kind: Any) -> str:
+    return "encode it as numbers" if _word(kind) in ("text", "categories") else "convert it to float"

@@ -1,0 +1,126 @@
+"""One face for everything that holds rows: arrays, tables, streams and files."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from sketchlearn.sources.blocks import Block, Floats, has_missing
+
+NULLS = ("error", "drop")
+
+
+class Source(ABC):
+    """Rows of numbers, in blocks of bounded size. Made by `source`.
+
+    Attributes
+    ----------
+    columns : names of the columns that are read, if they have names.
+    n_rows : how many rows there are, if that is known without reading them; None otherwise.
+    n_bytes : how many bytes will be read from files, if that is known; None otherwise.
+    bytes_read : how many of them were read, in the pass made last.
+    replayable : whether `blocks` can be called more than once.
+    dropped : rows left out because of missing values, in the pass made last.
+    nulls : what happens to rows with missing values: "error" or "drop".
+    width : number of columns that are read, if that is known.
+    place : name of the file, if it is one.
+    """
+
+    columns: tuple[str, ...] | None = None
+    n_rows: int | None = None
+    n_bytes: int | None = None
+    bytes_read: int = 0
+    replayable: bool = True
+    dropped: int = 0
+    nulls: str = "error"
+    width: int | None = None
+    place: str = ""
+
+    @abstractmethod
+    def blocks(self, n_features: int | None = None) -> Iterator[Block]:
+        """The rows, in order; rows of another number of columns than n_features are refused."""
+
+    @abstractmethod
+    def only(self, columns: tuple[str, ...]) -> Source:
+        """The same rows with these columns, which must come in this order; sources without names are left alone."""
+
+    def check(self, n_features: int | None = None) -> None:  # noqa: B027
+        """Refuses columns that are not numbers or too many or few, before any row is read."""
+
+    def dropping(self) -> Source:
+        """The same rows without those that have missing values."""
+        other = copy.copy(self)
+        other.nulls = "drop"
+        return other
+
+    def some(self, n_rows: int, rng: np.random.Generator) -> Floats | None:  # noqa: ARG002
+        """About n_rows rows from all over, if there is a cheaper way than reading everything."""
+        return None
+
+    def _accepted(self, arrays: Iterable[Floats], start: int = 0, place: str = "") -> Iterator[Block]:
+        """Numbered blocks of arrays, without the rows that have missing values if those are to be dropped."""
+        before = start if place else 0
+        for rows in arrays:
+            block = Block(rows, start, None, place, before)
+            start += len(rows)
+            if not has_missing(rows):
+                yield block
+                continue
+            gaps = np.isnan(rows)
+            if self.nulls == "error":
+                row = int(np.argmax(gaps.any(axis=1)))
+                raise ValueError(missing(block.name(row), self.columns, int(np.argmax(gaps[row]))))
+            kept = np.flatnonzero(~gaps.any(axis=1))
+            self.dropped += len(rows) - len(kept)
+            yield Block(rows[kept], block.start, block.start + kept, place, before, len(rows) - len(kept))
+
+
+def missing(row: str, columns: Sequence[str] | None, position: int) -> str:
+    """What is said about a missing value."""
+    column = repr(columns[position]) if columns else position
+    return f'{row}, column {column} is missing (nan): fill it, or read with nulls="drop"'
+
+
+def check_width(width: int, n_features: int | None) -> None:
+    """Refuses rows of another number of columns than the operator needs."""
+    if n_features is not None and width != n_features:
+        raise ValueError(f"the rows have {width} columns, but the operator needs {n_features}")
+
+
+def in_order(names: tuple[str, ...], wanted: tuple[str, ...], place: str = "") -> tuple[int, ...]:
+    """Positions of the wanted columns among names, if they are all there and in this order.
+
+    >>> in_order(("id", "a", "b"), ("a", "b"))
+    (1, 2)
+    """
+    positions = by_name(names, wanted, place)
+    if list(positions) != sorted(positions):
+        found = tuple(names[i] for i in sorted(positions))
+        inside = f"{place}: " if place else ""
+        raise ValueError(
+            f"{inside}a sketch of columns {listed(wanted)} refuses rows of {listed(found)}: "
+            "put the columns into that order, or choose them with source(data, columns=[...])"
+        )
+    return positions
+
+
+def by_name(names: tuple[str, ...], wanted: Sequence[str], place: str = "") -> tuple[int, ...]:
+    """Positions of the wanted columns among names."""
+    where = {name: i for i, name in enumerate(names)}
+    for name in wanted:
+        if name not in where:
+            raise ValueError(f"{place or 'the table'} has no column {name!r}: its columns are {listed(names)}")
+    return tuple(where[name] for name in wanted)
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Names in parentheses, the first few of many.
+
+    >>> listed(("a", "b"))
+    '(a, b)'
+    """
+    shown = ", ".join(map(str, names[:most]))
+    return f"({shown}, ... {len(names)} in all)" if len(names) > most else f"({shown})"

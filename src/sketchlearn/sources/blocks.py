@@ -1,0 +1,111 @@
+"""Blocks of rows of a bounded size, whatever the batches they come in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+
+BLOCK_BYTES = 1 << 25
+#: smaller batches are put together up to this size, so that the kernel is not called for ten rows at a time
+GATHERED_BYTES = 1 << 22
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of the data, in C order, float32 or float64.
+
+    Attributes
+    ----------
+    rows : the rows.
+    start : number of the first row, in all of the data, before rows with missing values were dropped.
+    numbers : number of each row, where some between them were dropped; None means that they are consecutive.
+    place : the file that they come from, if it is one.
+    before : number of rows in the files before that one.
+    dropped : number of rows that were dropped here.
+    """
+
+    rows: Floats
+    start: int
+    numbers: NDArray[np.int64] | None = None
+    place: str = ""
+    before: int = 0
+    dropped: int = 0
+
+    @property
+    def end(self) -> int:
+        """Number of the first row after the block."""
+        return self.start + len(self.rows) + self.dropped
+
+    @property
+    def which(self) -> slice | NDArray[np.int64]:
+        """The rows' numbers in the data, as an index."""
+        return slice(self.start, self.end) if self.numbers is None else self.numbers
+
+    def number(self, i: int) -> int:
+        """Where row i of the block stands in the data."""
+        return self.start + i if self.numbers is None else int(self.numbers[i])
+
+    def name(self, i: int) -> str:
+        """Row i of the block in words: "row 17", or "row 17 of day.csv", counted in its file from 0."""
+        row = f"row {self.number(i) - self.before}"
+        return f"{row} of {self.place}" if self.place else row
+
+
+def rows_per_block(width: int) -> int:
+    """How many rows of that many columns a block holds at most."""
+    return max(1, BLOCK_BYTES // (8 * max(1, width)))
+
+
+def gathered(chunks: Iterable[Floats], width: int) -> Iterator[Floats]:
+    """The same rows in arrays of at most a block and, where they come in small ones, of about GATHERED_BYTES.
+
+    Large arrays are cut without a copy. Small ones are copied at once: a generator may use one buffer again and again.
+    """
+    step = rows_per_block(width)
+    enough = min(step, max(1, GATHERED_BYTES // (8 * max(1, width))))
+    held, filled = np.empty((0, width)), 0
+    for chunk in chunks:
+        if filled and (len(chunk) >= enough or chunk.dtype != held.dtype):
+            yield held[:filled]
+            filled = 0
+        if len(chunk) >= enough:
+            for first in range(0, len(chunk), step):
+                yield chunk[first : first + step]
+            continue
+        done = 0
+        while done < len(chunk):
+            if not filled:
+                held = np.empty((enough, width), chunk.dtype)
+            taken = min(enough - filled, len(chunk) - done)
+            held[filled : filled + taken] = chunk[done : done + taken]
+            filled, done = filled + taken, done + taken
+            if filled == enough:
+                yield held
+                filled = 0
+    if filled:
+        yield held[:filled]
+
+
+def one_ahead(arrays: Iterator[Floats]) -> Iterator[Floats]:
+    """The same arrays, the next one read by a thread while this one is in use: the kernel does not hold Python's lock.
+
+    Errors come out where the array would have; the thread ends with the iterator.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="sketchlearn-reader") as reader:
+        coming = reader.submit(next, arrays, None)
+        while (array := coming.result()) is not None:
+            coming = reader.submit(next, arrays, None)
+            yield array
+
+
+def has_missing(rows: Floats) -> bool:
+    """Whether any value is NaN. The sum tells in one pass that none is."""
+    with np.errstate(all="ignore"):
+        return not np.isfinite(rows.sum()) and bool(np.isnan(rows).any())

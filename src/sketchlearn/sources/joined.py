@@ -1,0 +1,137 @@
+"""Several sources one after the other: the files of a folder, the arrays of a list or of a generator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, groupby
+
+import numpy as np
+
+from sketchlearn.sources.base import Source, check_width, listed
+from sketchlearn.sources.blocks import Block, Floats, gathered
+from sketchlearn.sources.tabular import Tabular
+
+
+class Joined(Source):
+    """Sources that are alike, in order.
+
+    Parts in memory are put together where they are small; each file gives blocks of its own, so that errors can name
+    it. If `parts` is an iterator, they can be read once. Where columns were `chosen` by name, other columns may differ.
+    """
+
+    def __init__(
+        self, parts: Sequence[Source] | Iterator[Source], nulls: str = "error", *, chosen: bool = False
+    ) -> None:
+        self.nulls, self.chosen = nulls, chosen
+        self.parts: Iterable[Source] = parts
+        if isinstance(parts, Iterator):
+            first = next(parts, None)
+            self.parts, self.replayable = chain([] if first is None else [first], parts), False
+        else:
+            first = parts[0] if parts else None
+            self.replayable = all(part.replayable for part in parts)
+            self.n_rows = _total([part.n_rows for part in parts])
+            self.n_bytes = _total([part.n_bytes for part in parts]) if parts else None
+        self.first = first
+        self.columns, self.width = (None, None) if first is None else (first.columns, first.width)
+
+    def blocks(self, n_features: int | None = None) -> Iterator[Block]:
+        self.dropped = self.bytes_read = 0
+        start = 0
+        for in_memory, run in groupby(self._checked(n_features), self._is_small):
+            if in_memory:
+                chunks = chain.from_iterable(part.chunks(n_features) for part in run if isinstance(part, Tabular))
+                for block in self._accepted(gathered(chunks, self.width or 0), start):
+                    start = block.end
+                    yield block
+                continue
+            for part in run:
+                before, dropped, done = start, self.dropped, self.bytes_read
+                for block in part.blocks(n_features):
+                    start = before + block.end
+                    self.dropped, self.bytes_read = dropped + part.dropped, done + part.bytes_read
+                    yield _moved(block, before)
+                self.dropped, self.bytes_read = dropped + part.dropped, done + part.bytes_read
+
+    def check(self, n_features: int | None = None) -> None:
+        if isinstance(self.parts, Sequence):
+            for part in self.parts:
+                self._check_part(part, n_features)
+
+    def only(self, columns: tuple[str, ...]) -> Source:
+        if isinstance(self.parts, Sequence):
+            return Joined([part.only(columns) for part in self.parts], self.nulls, chosen=True)
+        return Joined((part.only(columns) for part in self.parts), self.nulls, chosen=True)
+
+    def dropping(self) -> Source:
+        if isinstance(self.parts, Sequence):
+            return Joined([part.dropping() for part in self.parts], "drop", chosen=self.chosen)
+        return Joined((part.dropping() for part in self.parts), "drop", chosen=self.chosen)
+
+    def some(self, n_rows: int, rng: np.random.Generator) -> Floats | None:
+        if not isinstance(self.parts, Sequence) or not self.parts:
+            return None
+        self.check()
+        samples = [part.some(share, rng) for part, share in zip(self.parts, self._shares(n_rows), strict=True) if share]
+        found = [sample for sample in samples if sample is not None]
+        return np.concatenate(found) if len(found) == len(samples) else None
+
+    def _shares(self, n_rows: int) -> list[int]:
+        """How many rows of a sample each part gives: in proportion to its rows or, where those are unknown, bytes."""
+        parts = list(self.parts)
+        sizes = [part.n_rows for part in parts]
+        if None in sizes:
+            sizes = [part.n_bytes for part in parts]
+        weights = np.array([1 if size is None else size for size in sizes], np.float64)
+        return [int(share) for share in np.ceil(n_rows * weights / max(1.0, weights.sum()))]
+
+    def _checked(self, n_features: int | None) -> Iterator[Source]:
+        """The parts, all checked before the first is read, if there is more than one pass; otherwise one by one."""
+        self.check(n_features)
+        for part in self.parts:
+            if not isinstance(self.parts, Sequence):
+                self._check_part(part, n_features)
+            yield part
+
+    def _is_small(self, part: Source) -> bool:
+        return isinstance(part, Tabular) and not part.table.place and part.nulls == self.nulls
+
+    def _check_part(self, part: Source, n_features: int | None) -> None:
+        if part.width is not None:
+            check_width(part.width, n_features)
+        if not self.chosen and self.first is not None:
+            _check_alike(self.first, part)
+        part.check(n_features)
+
+
+def _check_alike(first: Source, part: Source) -> None:
+    """Refuses a part with other columns than the first."""
+    here, there = part.place or "a later part", first.place or "the first"
+    if part.columns == first.columns and part.width == first.width:
+        return
+    if part.columns is None or first.columns is None:
+        if part.columns is None and first.columns is None:
+            raise ValueError(f"{here} has {part.width} columns, but {there} has {first.width}")
+        named, plain = (here, there) if part.columns else (there, here)
+        raise ValueError(f"{named} has names of columns, but {plain} has none: give all of them names, or none")
+    for name in first.columns:
+        if name not in part.columns:
+            raise ValueError(f"{here} has no column {name!r}, which {there} has: choose columns that all have")
+    for name in part.columns:
+        if name not in first.columns:
+            raise ValueError(f"{here} has a column {name!r}, which {there} has not: choose columns that all have")
+    raise ValueError(
+        f"{here} has the columns {listed(part.columns)}, but {there} has them as {listed(first.columns)}: "
+        "choose columns by name"
+    )
+
+
+def _moved(block: Block, by: int) -> Block:
+    numbers = None if block.numbers is None else block.numbers + by
+    return replace(block, start=block.start + by, numbers=numbers, before=block.before + by if block.place else 0)
+
+
+def _total(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None

@@ -1,0 +1,75 @@
+"""Paths: which files they stand for, and how each is read."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sketchlearn.sources.csv_files import Csv
+from sketchlearn.sources.ipc import Ipc
+from sketchlearn.sources.numpy_files import npy, npz
+from sketchlearn.sources.parquet import Parquet
+from sketchlearn.sources.table import Table
+
+READERS: dict[str, Callable[[Path], Table]] = {
+    ".npy": npy,
+    ".npz": npz,
+    ".csv": Csv,
+    ".csv.gz": Csv,
+    ".parquet": Parquet,
+    ".arrow": Ipc,
+    ".feather": Ipc,
+    ".ipc": Ipc,
+}
+
+
+def is_path(data: Any) -> bool:
+    """Whether it is a path, rather than rows."""
+    return isinstance(data, str | os.PathLike)
+
+
+def files_of(path: Any) -> list[Path]:
+    """The files that a path stands for: itself, those that a pattern matches, or all supported ones in a folder.
+
+    They are sorted by name; in folders, hidden files and those that begin with an underscore are left out.
+    """
+    whole = Path(os.fspath(path))
+    if whole.is_dir():
+        found = [file for file in sorted(whole.rglob("*")) if _belongs(file, whole)]
+        if not found:
+            raise FileNotFoundError(f"there are no files of rows in {whole}: they end in {_kinds()}")
+        return found
+    if whole.exists():
+        return [whole]
+    if glob.has_magic(str(whole)):
+        found = [Path(name) for name in sorted(glob.glob(str(whole), recursive=True)) if Path(name).is_file()]
+        if not found:
+            raise FileNotFoundError(f"no file matches {whole}")
+        return found
+    raise FileNotFoundError(f"there is no file {whole}")
+
+
+def read_file(path: Path) -> Table:
+    """The table in a file, by the end of its name."""
+    reader = READERS.get(_ending(path))
+    if reader is None:
+        raise ValueError(f"{path} is of an unknown kind: files of rows end in {_kinds()}")
+    return reader(path)
+
+
+def _ending(path: Path) -> str:
+    ends = [suffix.lower() for suffix in path.suffixes]
+    return "".join(ends[-2:]) if ends[-1:] == [".gz"] else "".join(ends[-1:])
+
+
+def _belongs(file: Path, folder: Path) -> bool:
+    hidden = any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+    return not hidden and _ending(file) in READERS and file.is_file()
+
+
+def _kinds() -> str:
+    *most, last = READERS
+    return f"{', '.join(most)} or {last}"
