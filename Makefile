@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE := $(wildcard src/sketchlearn/_native/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint sanitize exhaustive memory benchmark benchmark-clustering clean
+.PHONY: demo test lint sanitize exhaustive kill memory benchmark benchmark-clustering clean
 
 demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
@@ -25,6 +25,10 @@ sanitize: .venv/installed-test .venv/installed-sanitize
 # Every float32 phase from 2^-28 turns on, through every wave: twenty minutes.
 exhaustive: .venv/installed-test
 	$(BIN)/python tests/native/exhaustive.py
+
+# A checkpointed run killed 50 times at random moments: the same bytes in the end.
+kill: .venv/installed-test
+	$(BIN)/python tests/kill.py --times 50
 
 # A stream of 1e8 rows: half a minute.
 memory: .venv/installed

@@ -33,7 +33,7 @@ def sketch(folder, output, *more):
 
 
 def killed_runs(folder, times, seed=0):
-    """Starts and kills runs on one checkpoint, and on a new one after each that ends; how many were killed, and ended."""
+    """Kills runs on one checkpoint, and on a new one after each that ends; gives how many were killed, and ended."""
     expected = folder / "expected.sketch"
     subprocess.run(sketch(folder, expected), check=True, capture_output=True)
     rng, kills, ends = random.Random(seed), 0, 0

@@ -1,17 +1,23 @@
 """The command line, run as a user runs it."""
 
+import contextlib
+import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+import warnings
+from unittest import mock
 
 import numpy as np
 import pytest
 
 import sketchlearn as skl
+from sketchlearn.cli import main
 
 CENTERS = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
 VERBS = ["design", "sketch", "merge", "subtract", "info", "predict", "compare", "explain", "benchmark", "demo"]
@@ -19,13 +25,29 @@ FITS = ["kmeans", "kmedians", "gmm", "stable"]
 
 
 def run(*arguments, cwd=None, **more):
+    """The real program."""
     command = [sys.executable, "-m", "sketchlearn", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=more.pop("text", True), cwd=cwd, **more)
 
 
+def called(*arguments, cwd=None, input=b"", text=True):
+    """The same in this process: importing scikit-learn anew takes seconds."""
+    streams = [io.TextIOWrapper(io.BytesIO(data), write_through=True) for data in (input, b"", b"")]
+    with contextlib.ExitStack() as stack:
+        for name, stream in zip(("stdin", "stdout", "stderr"), streams, strict=True):
+            stack.enter_context(mock.patch.object(sys, name, stream))
+        stack.enter_context(contextlib.chdir(cwd or "."))
+        stack.enter_context(warnings.catch_warnings())
+        with pytest.raises(SystemExit) as left:
+            main([str(argument) for argument in arguments])
+    told = [stream.buffer.getvalue() for stream in streams[1:]]
+    told = [data.decode() for data in told] if text else told
+    return subprocess.CompletedProcess(arguments, left.value.code, *told)
+
+
 def done(*arguments, **more):
     """The result of a command that must succeed."""
-    result = run(*arguments, **more)
+    result = called(*arguments, **more)
     assert result.returncode == 0, result.stderr
     return result
 
@@ -69,6 +91,7 @@ def test_help_and_version():
     assert all(f"  {verb} " in told for verb in [*VERBS, "fit"])
     assert done("--version").stdout.strip() == f"sketchlearn {skl.__version__}"
     assert run("nonsense").returncode == 2
+    assert "demo" in run("--help").stdout
 
 
 def test_completion():
@@ -101,7 +124,6 @@ def test_the_package_is_lazy_and_complete():
     program = (
         "import sys, sketchlearn as skl\n"
         "assert 'numpy' not in sys.modules\n"
-        "assert skl.__all__ == sorted(skl.__all__, key=lambda n: (n[0].islower(), n)) or True\n"
         "assert all(name in dir(skl) and getattr(skl, name) is not None for name in skl.__all__)\n"
         "from sketchlearn import design, explain, SketchKMeans\n"
         "assert callable(design) and callable(explain) and skl.frequencies.Gaussian(1.0)\n"
@@ -114,7 +136,7 @@ def test_the_package_is_lazy_and_complete():
 
 def examples(*verb):
     """The lines under "Example:" in a verb's help."""
-    told = done(*verb, "--help", env={**os.environ, "COLUMNS": "200"}).stdout
+    told = done(*verb, "--help").stdout
     after = told.split("Example:\n")[1]
     return re.match(r"((?:    .+\n)+)", after).group(1).splitlines()
 
@@ -123,11 +145,17 @@ def examples(*verb):
 def test_examples_in_help_run(verb, worked, tmp_path):
     for file in worked.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    lines = examples(*verb)
+    lines = [line.strip() for line in examples(*verb)]
     assert lines
-    start = f"sketchlearn() {{ '{sys.executable}' -m sketchlearn \"$@\"; }}; set -eo pipefail\n"
-    result = subprocess.run(["bash", "-c", start + "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
+    for line in lines:
+        if "|" not in line:
+            program, *arguments = shlex.split(line)
+            assert program == "sketchlearn"
+            done(*arguments, cwd=tmp_path)
+            continue
+        start = f"sketchlearn() {{ '{sys.executable}' -m sketchlearn \"$@\"; }}; set -eo pipefail\n"
+        result = subprocess.run(["bash", "-c", start + line], cwd=tmp_path, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
 
 
 def test_two_machines_share_a_design(worked, tmp_path):
@@ -161,7 +189,7 @@ def test_probabilities_as_csv(worked):
     told = np.array([line.split(",") for line in lines[1:]], float)
     rows = np.loadtxt(worked / "day1.csv", delimiter=",", skiprows=1)
     assert np.array_equal(told, skl.load_model(worked / "gmm.json").predict_proba(rows))
-    assert run("predict", "model.json", "day1.csv", "--proba", cwd=worked).returncode == 2
+    assert called("predict", "model.json", "day1.csv", "--proba", cwd=worked).returncode == 2
 
 
 JSON = {
@@ -213,9 +241,8 @@ def test_standard_streams(worked):
 
 def test_csv_on_standard_input(worked):
     def sketched(text, *more):
-        return run(
-            "sketch", "-", "--design", "design.json", "-o", "-", *more, cwd=worked, input=text.encode(), text=False
-        )
+        arguments = ["sketch", "-", "--design", "design.json", "-o", "-", *more]
+        return called(*arguments, cwd=worked, input=text.encode(), text=False)
 
     plain = sketched("1,2\n3,4.5\n").stdout
     assert skl.from_bytes(plain).count == 2
@@ -303,7 +330,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("arguments", "code", "message"), MISTAKES)
 def test_mistakes_get_a_sentence(arguments, code, message, worked):
     before = {path.name: path.read_bytes() for path in worked.iterdir()}
-    result = run(*arguments, cwd=worked)
+    result = called(*arguments, cwd=worked)
     assert result.returncode == code
     assert message in result.stderr
     assert result.stderr.startswith("sketchlearn: ")
@@ -346,7 +373,7 @@ def test_interruption_leaves_nothing(folder):
 def test_an_output_is_replaced_as_a_whole(worked, tmp_path):
     output = tmp_path / "x.sketch"
     output.write_bytes(b"before")
-    assert run("merge", "day1.sketch", "day1.csv", "-o", output, cwd=worked).returncode == 1
+    assert called("merge", "day1.sketch", "day1.csv", "-o", output, cwd=worked).returncode == 1
     assert output.read_bytes() == b"before"
     done("merge", "day1.sketch", "-o", output, cwd=worked)
     assert output.read_bytes() == (worked / "day1.sketch").read_bytes()

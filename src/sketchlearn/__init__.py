@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sketchlearn import decoders, frequencies, models, waves
     from sketchlearn.container import FormatError
     from sketchlearn.designing.design import design
-    from sketchlearn.designing.saved import load_design, save_design
+    from sketchlearn.designs import load_design, save_design
     from sketchlearn.diagnostics.explain import Explanation, explain
     from sketchlearn.estimators import (
         SketchGaussianMixture,
@@ -72,7 +72,8 @@ __all__ = [
 # Where each name lives: modules are imported when they are first needed, so that `sketchlearn --help` needs none.
 _HOMES = {
     "container": ("FormatError",),
-    "designing": ("design", "load_design", "save_design"),
+    "designing": ("design",),
+    "designs": ("load_design", "save_design"),
     "diagnostics": ("Explanation", "explain"),
     "estimators": (
         "SketchGaussianMixture",

@@ -27,7 +27,13 @@ class SketchOperator(Protocol):
     @property
     def ceiling(self) -> int: ...
     def sketch(
-        self, data: Any, *, sample_weight: Any = None, n_jobs: int | None = None, progress: bool = False
+        self,
+        data: Any,
+        *,
+        sample_weight: Any = None,
+        nulls: str = "error",
+        n_jobs: int | None = None,
+        progress: bool = False,
     ) -> Sketch: ...
     def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]: ...
     def to_json(self) -> dict[str, Any]: ...
@@ -122,18 +128,26 @@ class Sketch:
         return Sketch(self.operator, self._sums, self._units, self._bits, self._skipped)
 
     def update(
-        self, data: Any, *, sample_weight: Any = None, n_jobs: int | None = None, progress: bool = False
+        self,
+        data: Any,
+        *,
+        sample_weight: Any = None,
+        nulls: str = "error",
+        n_jobs: int | None = None,
+        progress: bool = False,
     ) -> Sketch:
         """Adds records (see `Operator.sketch`); the sketch is unchanged if any of them is refused."""
-        part = self.operator.sketch(data, sample_weight=sample_weight, n_jobs=n_jobs, progress=progress)
-        return self.__iadd__(part)
+        options: dict[str, Any] = {"nulls": nulls, "n_jobs": n_jobs, "progress": progress}
+        return self.__iadd__(self.operator.sketch(data, sample_weight=sample_weight, **options))
 
-    def forget(self, data: Any, *, sample_weight: Any = None, n_jobs: int | None = None) -> Sketch:
+    def forget(
+        self, data: Any, *, sample_weight: Any = None, nulls: str = "error", n_jobs: int | None = None
+    ) -> Sketch:
         """Takes records out again, as if they had never been added.
 
         Rows that were never added cannot always be told from those that were: only an impossible result is refused.
         """
-        return self.__isub__(self.operator.sketch(data, sample_weight=sample_weight, n_jobs=n_jobs))
+        return self.__isub__(self.operator.sketch(data, sample_weight=sample_weight, nulls=nulls, n_jobs=n_jobs))
 
     def __add__(self, other: Any) -> Sketch:
         return self._combine(other, 1) if isinstance(other, Sketch) else NotImplemented

@@ -13,12 +13,12 @@ from sketchlearn.cli.rows import CsvStream
 from sketchlearn.cli.sentences import misused
 from sketchlearn.cli.streams import named, read
 from sketchlearn.container import FormatError
-from sketchlearn.designing import design
-from sketchlearn.designing.sample import MOST_ROWS
-from sketchlearn.designing.saved import design_from_bytes
+from sketchlearn.designs import design_from_bytes
 from sketchlearn.operators import Operator
 from sketchlearn.sources import source
 from sketchlearn.sources.sampling import sample
+
+MOST_ROWS = 5000  # that `design` looks at
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,21 @@ def design_on_bounds(bounds: str, choices: Choices, columns: tuple[Any, ...] | N
         lows, highs = lows * len(columns), highs * len(columns)
     if columns is not None and len(columns) != len(lows):
         raise misused(f"--bounds has {len(lows)} pairs, but --columns has {len(columns)} names")
-    operator = design(bounds=(lows, highs), **choices.arguments())
+    operator = _design(bounds=(lows, highs), **choices.arguments())
     return Designed(_with_columns(operator, columns), {**_made(choices), "from": "bounds", "bounds": [lows, highs]})
 
 
 def _designed(rows: Any, choices: Choices, columns: tuple[str, ...] | None, representative: bool) -> Designed:
-    operator = design(rows, representative=representative, **choices.arguments())
+    operator = _design(rows, representative=representative, **choices.arguments())
     where = "a sample from all over the data" if representative else "the first rows"
     return Designed(_with_columns(operator, columns), {**_made(choices), "from": where, "n_rows": len(rows)})
+
+
+def _design(*arguments: Any, **more: Any) -> Operator:
+    # scikit-learn takes a second to import, and a sketch with a design does not need it
+    from sketchlearn.designing import design
+
+    return design(*arguments, **more)
 
 
 def _made(choices: Choices) -> dict[str, Any]:

@@ -8,9 +8,8 @@ from typing import Any
 from sketchlearn.cli.streams import Report, aligned, named, read
 from sketchlearn.cli.words import columns_in_words, number, operator_in_words, records_in_words, size_in_words
 from sketchlearn.container import FormatError
-from sketchlearn.designing.saved import design_from_bytes
+from sketchlearn.designs import design_from_bytes
 from sketchlearn.documents import DESIGN, MODEL, parsed
-from sketchlearn.estimators.saved import model_from_bytes, type_of
 from sketchlearn.files import from_bytes
 from sketchlearn.operators import Operator
 
@@ -77,6 +76,9 @@ def _of_operator(operator: Operator) -> Facts:
 
 
 def _of_model(data: bytes) -> Facts:
+    # scikit-learn takes a second to import, and sketches do not need it
+    from sketchlearn.estimators.saved import model_from_bytes, type_of
+
     model: Any = model_from_bytes(data)
     family, outcome, k = type_of(model), model.outcome_, len(model.weights_)
     figures = {

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from sketchlearn.cli.rows import columns_from, files_from, standard_input
 from sketchlearn.cli.sentences import misused
-from sketchlearn.cli.streams import STANDARD, check_paths, read_model
+from sketchlearn.cli.streams import STANDARD, check_paths, named, read
+from sketchlearn.container import FormatError
+from sketchlearn.estimators.saved import model_from_bytes
 from sketchlearn.sources import source
 
 
@@ -20,7 +22,7 @@ def run(model: str, data: list[str], proba: bool, columns: str | None, nulls: st
     """Prints the label of each row, or the probabilities of each component."""
     paths = files_from(data)
     check_paths([model, *paths], [])
-    learned: Any = read_model(model)
+    learned: Any = _model(model)
     if proba and not hasattr(learned, "predict_proba"):
         raise misused("--proba needs a mixture (fit gmm or fit stable): clusters have labels alone")
     answer = learned.predict_proba if proba else learned.predict
@@ -35,6 +37,14 @@ def run(model: str, data: list[str], proba: bool, columns: str | None, nulls: st
     for part in answers:
         out.write("\n".join(_lines(part)) + "\n")
         out.flush()
+
+
+def _model(path: str) -> Any:
+    data = read(path)
+    try:
+        return model_from_bytes(data)
+    except FormatError as error:
+        raise FormatError(f"{named(path)}: {error}") from None
 
 
 def _blocks(paths: list[str], columns: Any, nulls: str, learned: Any) -> Iterator[NDArray[Any]]:

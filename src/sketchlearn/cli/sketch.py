@@ -21,7 +21,7 @@ from sketchlearn.cli.rows import columns_from, files_from, standard_input
 from sketchlearn.cli.sentences import misused, say
 from sketchlearn.cli.streams import STANDARD, Report, check_paths, write
 from sketchlearn.cli.words import operator_in_words, records_in_words
-from sketchlearn.designing.saved import design_from_bytes, design_to_bytes
+from sketchlearn.designs import design_from_bytes, design_to_bytes
 from sketchlearn.operators import Operator
 from sketchlearn.progress import row_bar
 

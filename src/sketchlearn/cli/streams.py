@@ -11,8 +11,6 @@ from typing import Any
 
 from sketchlearn import container
 from sketchlearn.cli.sentences import misused
-from sketchlearn.estimators.base import SketchEstimator
-from sketchlearn.estimators.saved import model_from_bytes
 from sketchlearn.files import from_bytes
 from sketchlearn.sketch import Sketch
 
@@ -39,15 +37,6 @@ def read_sketch(path: str) -> Sketch:
     data = read(path)
     try:
         return from_bytes(data)
-    except container.FormatError as error:
-        raise container.FormatError(f"{named(path)}: {error}") from None
-
-
-def read_model(path: str) -> SketchEstimator:
-    """The model in a file, or on standard input."""
-    data = read(path)
-    try:
-        return model_from_bytes(data)
     except container.FormatError as error:
         raise container.FormatError(f"{named(path)}: {error}") from None
 

@@ -12,6 +12,8 @@ from sketchlearn.decoders.reading import PER_PARAMETER, coarseness
 from sketchlearn.designing.sample import MOST_ROWS, Summary, summarize
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, Law, LogUniform, Mixture, Probed
 from sketchlearn.operators import FourierFeatures
+from sketchlearn.sources import is_array, source
+from sketchlearn.sources import sample as sample_of
 from sketchlearn.values import shortened, whole
 from sketchlearn.waves import Wave, wave_from
 
@@ -34,7 +36,7 @@ def design(
     n_components: int,
     task: str = "kmeans",
     bounds: Any = None,
-    representative: bool = True,
+    representative: bool | None = None,
     n_frequencies: int | None = None,
     wave: str | Wave = "exponential",
     seed: int = 0,
@@ -43,14 +45,16 @@ def design(
 
     Parameters
     ----------
-    sample : some rows (up to 5000 are used), best drawn from all over the data.
+    sample : some rows (up to 5000 are used), best drawn from all over the data; or anything that `source` takes, of
+        which some rows are read. If its columns have names, so have the operator's.
     n_components : the number of clusters or mixture components.
     task : "kmeans", "mixture" (Gaussians with spherical, tied or diagonal covariances), "mixture-full" or
         "stable" (components with heavy tails).
     bounds : instead of a sample: lowest and highest value of each column, as a pair of numbers or of lists. The
         operator then has frequencies of many scales, and decoders read the right one off the sketch.
     representative : False if the sample is not drawn from all over the data, such as the first rows of a stream: many
-        scales again, for records that may lie up to 16 times as far apart as those of the sample.
+        scales again, for records that may lie up to 16 times as far apart as those of the sample. None means True for
+        arrays and tables, and for files that can be read anywhere; False where only the first rows can be had.
     n_frequencies : size; by default 10 per centroid coordinate or mixture parameter (fewer for thousands of columns).
     wave : the wave of the operator. Complex waves with dither get 25 % more frequencies, real ones twice as many.
     seed : seed of the operator.
@@ -71,19 +75,24 @@ def design(
     if (sample is None) == (bounds is None):
         raise ValueError("design needs either a sample of rows or bounds")
     wave = wave_from(wave)
+    columns = None
     if bounds is not None:
         low, high = _checked_bounds(bounds)
         center, d = (low + high) / 2, len(low)
         m = _size(k, d, task, wave) if n_frequencies is None else whole("n_frequencies", n_frequencies)
         law: Law = _law_of_bounds((high - low) / 2, k)
     else:
-        rows = _checked_sample(sample)
+        rows, columns, from_all_over = _rows_of(sample, seed)
         d = rows.shape[1]
         m = _size(k, d, task, wave) if n_frequencies is None else whole("n_frequencies", n_frequencies)
         summary = summarize(_without_tails(rows) if task == "stable" else rows, k, seed)
         center = summary.mean
-        law = _law(summary, k, m, task, wave) if representative else _law_of_stream(summary)
-    return FourierFeatures(d, m, law=law, wave=wave, center=tuple(center.tolist()), seed=seed)
+        law = (
+            _law(summary, k, m, task, wave)
+            if (from_all_over if representative is None else representative)
+            else _law_of_stream(summary)
+        )
+    return FourierFeatures(d, m, law=law, wave=wave, center=tuple(center.tolist()), seed=seed, columns=columns)
 
 
 def _size(k: int, d: int, task: str, wave: Wave) -> int:
@@ -125,6 +134,15 @@ def _law_of_bounds(reach: Double, k: int) -> Law:
 
 def _plain(values: Double) -> tuple[float, ...]:
     return tuple(values.tolist())
+
+
+def _rows_of(data: Any, seed: int) -> tuple[Double, tuple[str, ...] | None, bool]:
+    """Rows of a sample, the names of their columns, and whether they come from all over it."""
+    if isinstance(data, np.ndarray | list | tuple) and is_array(data):
+        return _checked_sample(data), None, True
+    rows = source(data)
+    some, from_all_over, _ = sample_of(rows, MOST_ROWS, np.random.default_rng(seed))
+    return _checked_sample(some), rows.columns, from_all_over
 
 
 def _checked_sample(sample: Any) -> Double:

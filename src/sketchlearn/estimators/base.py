@@ -5,6 +5,8 @@ from __future__ import annotations
 import numbers
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +23,7 @@ from sketchlearn.designing import design
 from sketchlearn.designing.sample import MOST_ROWS
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.sketch import Sketch
+from sketchlearn.sources import Source, is_array, sample, source
 
 Double = NDArray[np.float64]
 
@@ -37,6 +40,7 @@ class SketchEstimator(BaseEstimator):
     random_state: Any
     n_jobs: int | None
     verbose: int
+    n_features_in_: int
 
     @property
     @abstractmethod
@@ -57,9 +61,11 @@ class SketchEstimator(BaseEstimator):
 
         Parameters
         ----------
-        X : array of shape (rows, columns), float32 or float64.
+        X : array of shape (rows, columns) or data frame; or files, Arrow tables and all else that `source` takes.
         y : ignored.
         """
+        if not is_array(X):
+            return self._fit_source(source(X))
         rows = self._rows(X, reset=True)
         self._check_size(len(rows))
         rng = self._generator()
@@ -70,10 +76,24 @@ class SketchEstimator(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        operator = self._design(some, rng, representative=True)
+        operator = self._design(some, rng, representative=True, columns=self._names())
         sketch = operator.sketch(rows, n_jobs=self.n_jobs, progress=bool(self.verbose))
         self._accept(sketch, self._learned(sketch, rng))
         self._after_fit(rows)
+        return self
+
+    def _fit_source(self, rows: Source) -> Self:
+        """Learns from rows that are not in memory. Those of a stream, which is read once, are all counted."""
+        self._check_parameters()
+        rng = self._generator()
+        some, representative, rest = sample(rows, MOST_ROWS, rng)
+        if len(some) < MOST_ROWS and representative:
+            self._check_size(len(some))
+        operator = self._design(some, rng, representative=representative, columns=rows.columns)
+        sketch = operator.sketch(rest, n_jobs=self.n_jobs, progress=bool(self.verbose))
+        self._check_size(int(sketch.count))
+        self._accept(sketch, self._learned(sketch, rng))
+        self._set_names(rows.columns, operator.n_features)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
@@ -83,16 +103,45 @@ class SketchEstimator(BaseEstimator):
         so that first rows unlike the later ones do not mislead it; then it is fixed.
         """
         first = self._sketch is None and not self._buffer
+        if not is_array(X):
+            return self._add_source(source(X), first)
         rows = self._rows(X, reset=first)
         if self._sketch is not None and not self._buffer:
             self._sketch.update(rows, n_jobs=self.n_jobs)
         else:
             self._buffer, self._sketch = (*self._buffer, rows.copy()), None
             if sum(map(len, self._buffer)) >= MOST_ROWS:
-                self._sketch, self._buffer = self._sketch_of_buffer(), ()
+                self._sketch, self._buffer = self._sketch_of_buffer(self._buffer, self._names()), ()
+        self._forget_model()
+        return self
+
+    def _add_source(self, rows: Source, first: bool) -> Self:
+        """Adds rows that are not in memory, all of them or none."""
+        self._check_parameters()
+        if not first:
+            rows = self._alike(rows)
+        if self._sketch is not None and not self._buffer:
+            self._sketch.update(rows, n_jobs=self.n_jobs)
+        else:
+            buffer, sketch = self._buffer, None
+            for block in rows.blocks(None if first else self.n_features_in_):
+                if sketch is None:
+                    buffer = (*buffer, block.rows.copy())
+                    if sum(map(len, buffer)) >= MOST_ROWS:
+                        sketch, buffer = self._sketch_of_buffer(buffer, rows.columns), ()
+                else:
+                    sketch.update(block.rows, n_jobs=self.n_jobs)
+            if first and not buffer and sketch is None:
+                raise ValueError("there are no rows: the first ones tell how many columns there are")
+            width = buffer[0].shape[1] if sketch is None else sketch.operator.n_features  # type: ignore[attr-defined]
+            self._buffer, self._sketch = buffer, sketch
+            self._set_names(rows.columns, width)
+        self._forget_model()
+        return self
+
+    def _forget_model(self) -> None:
         self._model = None
         self.__dict__.pop("labels_", None)
-        return self
 
     def fit_sketch(self, sketch: Sketch) -> Self:
         """Learns from a sketch alone: of `design(...)`'s operator, of another estimator, merged or loaded."""
@@ -100,8 +149,8 @@ class SketchEstimator(BaseEstimator):
             raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: rows go through fit(rows)")
         self._check_parameters()
         self._accept(sketch.copy(), self._learned(sketch, self._generator()))
-        self.__dict__.pop("feature_names_in_", None)
-        self.n_features_in_ = sketch.operator.n_features  # type: ignore[attr-defined]
+        operator: Any = sketch.operator
+        self._set_names(operator.columns, operator.n_features)
         return self
 
     def _accept(self, sketch: Sketch, model: Any) -> None:
@@ -114,13 +163,13 @@ class SketchEstimator(BaseEstimator):
         """The sketch of all rows so far."""
         if self._sketch is None and not self._buffer:
             raise NotFittedError(f"this {type(self).__name__} has no sketch yet: fit it first")
-        sketch = self._sketch if self._sketch is not None else self._sketch_of_buffer()
+        sketch = self._sketch if self._sketch is not None else self._sketch_of_buffer(self._buffer, self._names())
         self._sketch = sketch
         return sketch
 
-    def _sketch_of_buffer(self) -> Sketch:
-        rows = np.concatenate(self._buffer)
-        operator = self._design(rows[:MOST_ROWS], self._generator(), representative=False)
+    def _sketch_of_buffer(self, buffer: tuple[NDArray[Any], ...], columns: tuple[str, ...] | None) -> Sketch:
+        rows = np.concatenate(buffer)
+        operator = self._design(rows[:MOST_ROWS], self._generator(), representative=False, columns=columns)
         return operator.sketch(rows, n_jobs=self.n_jobs)
 
     def _learned(self, sketch: Sketch, rng: np.random.Generator) -> Any:
@@ -149,6 +198,29 @@ class SketchEstimator(BaseEstimator):
         rows: NDArray[Any] = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
         return rows
 
+    def _row_blocks(self, X: Any, dtype: Any = (np.float64, np.float32)) -> Iterator[NDArray[Any]]:
+        """Rows to predict: an array or data frame as one block, other sources in blocks."""
+        if is_array(X):
+            yield validate_data(self, X, reset=False, dtype=dtype if dtype is np.float64 else list(dtype))
+            return
+        for block in self._alike(source(X)).blocks(self.n_features_in_):
+            yield block.rows.astype(dtype, copy=False) if dtype is np.float64 else block.rows
+
+    def _alike(self, rows: Source) -> Source:
+        """The columns that were fitted, of a table that has names."""
+        names = self._names()
+        return rows if names is None else rows.only(names)
+
+    def _names(self) -> tuple[str, ...] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else tuple(str(name) for name in names)
+
+    def _set_names(self, names: tuple[str, ...] | None, n_features: int) -> None:
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, object)
+        self.n_features_in_ = n_features
+
     def _check_parameters(self) -> None:
         k = self._n_components
         if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
@@ -164,8 +236,10 @@ class SketchEstimator(BaseEstimator):
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _design(self, rows: NDArray[Any], rng: np.random.Generator, *, representative: bool) -> FourierFeatures:
-        return design(
+    def _design(
+        self, rows: NDArray[Any], rng: np.random.Generator, *, representative: bool, columns: tuple[str, ...] | None
+    ) -> FourierFeatures:
+        operator = design(
             rows,
             n_components=self._n_components,
             task=self._task,
@@ -174,6 +248,7 @@ class SketchEstimator(BaseEstimator):
             wave=self.wave,
             seed=int(rng.integers(2**31)),
         )
+        return replace(operator, columns=columns)
 
     def _say(self, message: str) -> None:
         if self.verbose:

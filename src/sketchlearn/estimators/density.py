@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import DensityMixin
-from sklearn.utils.validation import validate_data
 
 from sketchlearn.estimators.base import Double, SketchEstimator
 from sketchlearn.models import Mixture
@@ -44,8 +43,9 @@ class SketchMixture(DensityMixin, SketchEstimator):
     def _log_parts(self, X: Any) -> Double:
         """log(weight times density) of each row and component."""
         self._fitted()
-        rows = validate_data(self, X, reset=False, dtype=np.float64)
-        return self._log_densities(rows) + np.log(np.maximum(self.weights_, 1e-300))
+        shares = np.log(np.maximum(self.weights_, 1e-300))
+        parts = [self._log_densities(rows) + shares for rows in self._row_blocks(X, np.float64)]
+        return np.concatenate(parts) if parts else np.empty((0, len(shares)))
 
     def score_samples(self, X: Any) -> Double:
         """Log-likelihood of each row."""

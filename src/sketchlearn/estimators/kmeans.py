@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.utils.validation import validate_data
 
 from sketchlearn.decoders import Decoder, Outcome, Problem, Target, centroids, cleaned, decoder_from, fit_density
 from sketchlearn.decoders.reduction import medians
 from sketchlearn.estimators.base import Double, SketchEstimator
 from sketchlearn.models import Mixture
 from sketchlearn.sketch import Sketch
+from sketchlearn.sources import is_array
 from sketchlearn.waves import Wave
 
 BLOCK = 1 << 18  # distances computed at a time
@@ -51,7 +51,7 @@ class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     ----------
     cluster_centers_ : array (n_clusters, columns).
     weights_ : share of the rows that each cluster has, as the sketch tells it.
-    labels_ : the cluster of each row given to `fit`.
+    labels_ : the cluster of each row of an array or data frame given to `fit`; not there for other sources.
     sketch_ : the sketch; it can be saved, merged, updated and given to `fit_sketch`.
     outcome_ : how decoding went.
 
@@ -118,25 +118,23 @@ class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     def predict(self, X: Any) -> NDArray[np.int32]:
         """The nearest center of each row."""
         self._fitted()
-        return self._nearest(self._checked(X))[0]
+        return np.concatenate([np.empty(0, np.int32), *(self._nearest(rows)[0] for rows in self._row_blocks(X))])
 
     def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int32]:
         """`fit`, then the cluster of each row."""
-        return self.fit(X, y).labels_
+        fitted = self.fit(X, y)
+        return fitted.labels_ if is_array(X) else fitted.predict(X)
 
     def transform(self, X: Any) -> Double:
         """Distances of each row to each center."""
-        self._fitted()
-        return np.asarray(euclidean_distances(self._checked(X), self.cluster_centers_))
+        centers = self._fitted().centers
+        parts = [np.asarray(euclidean_distances(rows, centers)) for rows in self._row_blocks(X)]
+        return np.concatenate(parts) if parts else np.empty((0, len(centers)))
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Minus the sum of squared distances of rows to their centers."""
         self._fitted()
-        return -self._nearest(self._checked(X))[1]
-
-    def _checked(self, X: Any) -> NDArray[Any]:
-        rows: NDArray[Any] = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        return rows
+        return -sum(self._nearest(rows)[1] for rows in self._row_blocks(X))
 
     def _nearest(self, rows: NDArray[Any]) -> tuple[NDArray[np.int32], float]:
         """The nearest center of each row and the sum of squared distances, block by block, around the centers' mean."""

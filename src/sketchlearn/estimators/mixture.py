@@ -148,12 +148,12 @@ class SketchGaussianMixture(SketchMixture):
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion on rows, the lower the better. A sketch alone has no likelihood: give rows."""
-        rows = np.shape(X)[0]
-        return -2 * self.score(X) * rows + self._n_parameters() * float(np.log(rows))
+        scores = self.score_samples(X)
+        return -2 * float(np.sum(scores)) + self._n_parameters() * float(np.log(len(scores)))
 
     def aic(self, X: Any) -> float:
         """Akaike information criterion on rows, the lower the better. A sketch alone has no likelihood: give rows."""
-        return -2 * self.score(X) * np.shape(X)[0] + 2 * self._n_parameters()
+        return -2 * float(np.sum(self.score_samples(X))) + 2 * self._n_parameters()
 
     def _n_parameters(self) -> int:
         mixture = self._mixture

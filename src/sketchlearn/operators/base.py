@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import closing
@@ -19,6 +20,7 @@ from sketchlearn.sources import Block, Source, source, weight_units
 from sketchlearn.values import Value, shortened, whole
 
 MOST_FEATURES = 2**16
+COLUMN = re.compile(r"^column (\d+)")
 
 
 class Operator(Value, ABC):
@@ -130,11 +132,12 @@ class Operator(Value, ABC):
         row = block.rows[bad].astype(np.float64)
         odd = np.flatnonzero(~np.isfinite(row))
         if len(odd):
-            reason = f"column {self.columns[odd[0]]!r}" if self.columns else f"column {odd[0]}"
-            reason += f" is {row[odd[0]]}: fill or drop infinite values first"
+            reason = f"column {odd[0]} is {row[odd[0]]}: fill or drop infinite values first"
         else:
             with np.errstate(all="ignore"):
                 reason = self.explain_refusal(row)
+        if self.columns:
+            reason = COLUMN.sub(lambda found: f"column {self.columns[int(found[1])]!r}", reason)  # type: ignore[index]
         raise ValueError(f"{block.name(bad)}, {reason}")
 
     @cached_property

@@ -2,7 +2,8 @@
 
 from sketchlearn.sources.base import Source, missing
 from sketchlearn.sources.blocks import Block
+from sketchlearn.sources.sampling import sample
 from sketchlearn.sources.source import is_array, source
 from sketchlearn.sources.weights import WEIGHT_BITS, weight_units
 
-__all__ = ["WEIGHT_BITS", "Block", "Source", "is_array", "missing", "source", "weight_units"]
+__all__ = ["WEIGHT_BITS", "Block", "Source", "is_array", "missing", "sample", "source", "weight_units"]

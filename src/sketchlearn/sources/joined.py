@@ -12,6 +12,8 @@ from sketchlearn.sources.base import Source, check_width, listed
 from sketchlearn.sources.blocks import Block, Floats, gathered
 from sketchlearn.sources.tabular import Tabular
 
+MOST_SAMPLED = 64  # parts of which a sample is drawn, if there are more
+
 
 class Joined(Source):
     """Sources that are alike, in order.
@@ -73,17 +75,20 @@ class Joined(Source):
         if not isinstance(self.parts, Sequence) or not self.parts:
             return None
         self.check()
-        samples = [part.some(share, rng) for part, share in zip(self.parts, self._shares(n_rows), strict=True) if share]
+        shares = self._shares(list(self.parts), n_rows, rng)
+        samples = [part.some(share, rng) for part, share in zip(self.parts, shares, strict=True) if share]
         found = [sample for sample in samples if sample is not None]
-        return np.concatenate(found) if len(found) == len(samples) else None
+        return np.concatenate(found) if found and len(found) == len(samples) else None
 
-    def _shares(self, n_rows: int) -> list[int]:
+    @staticmethod
+    def _shares(parts: list[Source], n_rows: int, rng: np.random.Generator) -> list[int]:
         """How many rows of a sample each part gives: in proportion to its rows or, where those are unknown, bytes."""
-        parts = list(self.parts)
         sizes = [part.n_rows for part in parts]
         if None in sizes:
             sizes = [part.n_bytes for part in parts]
         weights = np.array([1 if size is None else size for size in sizes], np.float64)
+        if len(parts) > MOST_SAMPLED:
+            weights[rng.permutation(len(parts))[MOST_SAMPLED:]] = 0
         return [int(share) for share in np.ceil(n_rows * weights / max(1.0, weights.sum()))]
 
     def _checked(self, n_features: int | None) -> Iterator[Source]:
@@ -98,10 +103,10 @@ class Joined(Source):
         return isinstance(part, Tabular) and not part.table.place and part.nulls == self.nulls
 
     def _check_part(self, part: Source, n_features: int | None) -> None:
-        if part.width is not None:
-            check_width(part.width, n_features)
         if not self.chosen and self.first is not None:
             _check_alike(self.first, part)
+        if part.width is not None:
+            check_width(part.width, n_features)
         part.check(n_features)
 
 

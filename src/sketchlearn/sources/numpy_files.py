@@ -27,7 +27,8 @@ def npy(path: Path) -> Array:
 
 def npz(path: Path) -> Array:
     """The array of a .npz file: its only one, or the one called X."""
-    with _reading(path), np.load(path, allow_pickle=False) as arrays:
+    # opened here, because np.load does not close a file that it refuses
+    with _reading(path), path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         names = list(arrays)
         if PREFERRED not in names and len(names) != 1:
             raise ValueError(f"{path} has the arrays {listed(names)}: name the one with the rows {PREFERRED}")
@@ -52,5 +53,7 @@ def _reading(path: Path) -> Iterator[None]:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         if reason.startswith(str(path)):
             raise
-        advice = "it holds Python objects" if "allow_pickle" in reason else f"it may be damaged or cut short: {reason}"
+        advice = (
+            "it holds Python objects" if "object" in reason.lower() else f"it may be damaged or cut short: {reason}"
+        )
         raise ValueError(f"{path} cannot be read, {advice}") from None

@@ -38,7 +38,7 @@ class Parquet(ArrowFile):
             yield from file.iter_batches(batch_size=n_rows, columns=names)
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats:
-        names, kind = [self.schema.names[i] for i in chosen], self.row_type(chosen)
+        names, kind = [self.fields[i] for i in chosen], self.row_type(chosen)
         parts: list[Floats] = [np.empty((0, len(names)), kind)]
         with reading(self.path), self._open(self.path) as file:
             for group, drawn in enumerate(_drawn(self.group_rows, n_rows, rng)):
