@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE := $(wildcard src/sketchlearn/_native/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint sanitize exhaustive memory benchmark benchmark-clustering benchmark-engines clean
+.PHONY: demo test lint sanitize exhaustive everywhere kill memory benchmark benchmark-clustering benchmark-engines benchmark-sources clean
 
 demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
@@ -26,6 +26,14 @@ sanitize: .venv/installed-test .venv/installed-sanitize
 exhaustive: .venv/installed-test
 	$(BIN)/python tests/native/exhaustive.py
 
+# One table of a million rows through every source, block size, the command line, Dask and Spark: to the same bytes.
+everywhere: .venv/installed-test
+	$(BIN)/python tests/everywhere.py
+
+# A checkpointed run killed 50 times at random moments: the same bytes in the end.
+kill: .venv/installed-test
+	$(BIN)/python tests/kill.py --times 50
+
 # A stream of 1e8 rows: half a minute.
 memory: .venv/installed
 	$(BIN)/python benchmarks/memory.py
@@ -40,6 +48,10 @@ benchmark-clustering: .venv/installed-benchmark
 # What Dask and Spark cost beside a plain run over the same files: two minutes. Spark needs Java.
 benchmark-engines: .venv/installed-test
 	$(BIN)/python benchmarks/engines.py
+
+# 2 GB of Parquet through the command line, beside the kernel in memory and DuckDB.
+benchmark-sources: .venv/installed-test
+	$(BIN)/python benchmarks/sources.py
 
 clean:
 	rm -rf .venv build

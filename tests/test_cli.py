@@ -1,18 +1,84 @@
 """The command line, run as a user runs it."""
 
+import contextlib
+import io
+import json
+import os
+import re
+import shlex
+import signal
 import subprocess
 import sys
+import time
+import warnings
+from unittest import mock
+
+import numpy as np
+import pytest
 
 import sketchlearn as skl
+from sketchlearn.cli import main
+
+CENTERS = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
+VERBS = ["design", "sketch", "merge", "subtract", "info", "predict", "compare", "explain", "benchmark", "demo"]
+FITS = ["kmeans", "kmedians", "gmm", "stable"]
 
 
-def run(*arguments):
-    command = [sys.executable, "-m", "sketchlearn", *arguments]
-    return subprocess.run(command, capture_output=True, text=True)
+def run(*arguments, cwd=None, **more):
+    """The real program."""
+    command = [sys.executable, "-m", "sketchlearn", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=more.pop("text", True), cwd=cwd, **more)
 
 
-def test_demo():
-    result = run("demo", "--rows", "250000")
+def called(*arguments, cwd=None, input=b"", text=True):
+    """The same in this process: importing scikit-learn anew takes seconds."""
+    streams = [io.TextIOWrapper(io.BytesIO(data), write_through=True) for data in (input, b"", b"")]
+    with contextlib.ExitStack() as stack:
+        for name, stream in zip(("stdin", "stdout", "stderr"), streams, strict=True):
+            stack.enter_context(mock.patch.object(sys, name, stream))
+        stack.enter_context(contextlib.chdir(cwd or "."))
+        stack.enter_context(warnings.catch_warnings())
+        with pytest.raises(SystemExit) as left:
+            main([str(argument) for argument in arguments])
+    told = [stream.buffer.getvalue() for stream in streams[1:]]
+    told = [data.decode() for data in told] if text else told
+    return subprocess.CompletedProcess(arguments, left.value.code, *told)
+
+
+def done(*arguments, **more):
+    """The result of a command that must succeed."""
+    result = called(*arguments, **more)
+    assert result.returncode == 0, result.stderr
+    return result
+
+
+def write_days(folder):
+    rng = np.random.default_rng(0)
+    for name, n in (("day1", 3000), ("day2", 2000)):
+        rows = rng.standard_normal((n, 2)) + CENTERS[rng.integers(0, 3, n)]
+        np.savetxt(folder / f"{name}.csv", rows, delimiter=",", header="a,b", comments="", fmt="%.6f")
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_days(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def worked(tmp_path_factory):
+    """A folder with the files of a worked example: not to be written to."""
+    folder = write_days(tmp_path_factory.mktemp("worked"))
+    done("design", "day1.csv", "-k", 3, "-o", "design.json", cwd=folder)
+    for day in ("day1", "day2"):
+        done("sketch", f"{day}.csv", "--design", "design.json", "-o", f"{day}.sketch", cwd=folder)
+    done("fit", "kmeans", "-k", 3, "day1.sketch", "-o", "model.json", cwd=folder)
+    done("fit", "gmm", "-k", 3, "--covariance-type", "spherical", "day1.sketch", "-o", "gmm.json", cwd=folder)
+    return folder
+
+
+def test_demo(tmp_path):
+    result = run("demo", "--rows", "250000", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "The two files are byte-identical." in result.stdout
     assert "The sketch equals the one that never had them." in result.stdout
@@ -21,6 +87,301 @@ def test_demo():
 
 
 def test_help_and_version():
-    assert "demo" in run("--help").stdout
-    assert run("--version").stdout.strip() == f"sketchlearn {skl.__version__}"
+    told = done("--help").stdout
+    assert all(f"  {verb} " in told for verb in [*VERBS, "fit"])
+    assert done("--version").stdout.strip() == f"sketchlearn {skl.__version__}"
     assert run("nonsense").returncode == 2
+    assert "demo" in run("--help").stdout
+
+
+def test_completion():
+    variables = {
+        **os.environ,
+        "_SKETCHLEARN_COMPLETE": "complete_bash",
+        "COMP_WORDS": "sketchlearn s",
+        "COMP_CWORD": "1",
+    }
+    assert done(env=variables).stdout.split() == ["sketch", "subtract"]
+
+
+HEAVY = ("numpy", "scipy", "sklearn", "rich", "safetensors", "sketchlearn._native", "sketchlearn.operators")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["sketch", "--help"], ["fit", "gmm", "--help"]])
+def test_help_imports_nothing_heavy(arguments):
+    """Start-up is quick because of what is not imported; the time itself is noise on a busy machine."""
+    program = (
+        "import sys, atexit; from sketchlearn.cli import main\n"
+        f"atexit.register(lambda: print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr))\n"
+        f"main({arguments!r})"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert result.returncode == 0
+    assert result.stderr.strip() == "[]"
+
+
+def test_the_package_is_lazy_and_complete():
+    program = (
+        "import sys, sketchlearn as skl\n"
+        "assert 'numpy' not in sys.modules\n"
+        "assert all(name in dir(skl) and getattr(skl, name) is not None for name in skl.__all__)\n"
+        "from sketchlearn import design, explain, SketchKMeans\n"
+        "assert callable(design) and callable(explain) and skl.frequencies.Gaussian(1.0)\n"
+        "assert skl.files.LARGEST_OPERATOR > 0\n"
+        "import pickle; assert pickle.loads(pickle.dumps(skl.SketchKMeans(3))).n_clusters == 3\n"
+        "assert not hasattr(skl, 'nonsense') and not hasattr(skl, '_nonsense')\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+
+def examples(*verb):
+    """The lines under "Example:" in a verb's help."""
+    told = done(*verb, "--help").stdout
+    after = told.split("Example:\n")[1]
+    return re.match(r"((?:    .+\n)+)", after).group(1).splitlines()
+
+
+@pytest.mark.parametrize("verb", [[], *([verb] for verb in VERBS), *(["fit", kind] for kind in FITS)], ids="-".join)
+def test_examples_in_help_run(verb, worked, tmp_path):
+    for file in worked.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    lines = [line.strip() for line in examples(*verb)]
+    assert lines
+    for line in lines:
+        if "|" not in line:
+            program, *arguments = shlex.split(line)
+            assert program == "sketchlearn"
+            done(*arguments, cwd=tmp_path)
+            continue
+        start = f"sketchlearn() {{ '{sys.executable}' -m sketchlearn \"$@\"; }}; set -eo pipefail\n"
+        result = subprocess.run(["bash", "-c", start + line], cwd=tmp_path, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+
+
+def test_two_machines_share_a_design(worked, tmp_path):
+    """What is merged has the bytes of one pass over all rows; what is subtracted, those of the rest."""
+    done("merge", "day1.sketch", "day2.sketch", "-o", tmp_path / "all.sketch", cwd=worked)
+    done("sketch", "day1.csv", "day2.csv", "--design", "design.json", "-o", tmp_path / "one.sketch", cwd=worked)
+    assert (tmp_path / "all.sketch").read_bytes() == (tmp_path / "one.sketch").read_bytes()
+    done("subtract", tmp_path / "all.sketch", "day1.sketch", "-o", tmp_path / "rest.sketch", cwd=worked)
+    assert (tmp_path / "rest.sketch").read_bytes() == (worked / "day2.sketch").read_bytes()
+    assert skl.load(worked / "day1.sketch").operator == skl.load_design(worked / "design.json")
+
+
+def test_a_folder_and_a_pattern_are_their_files(worked, tmp_path):
+    for data in (".", "day*.csv"):
+        done("sketch", data, "--design", "design.json", "-o", tmp_path / "all.sketch", cwd=worked)
+        assert skl.load(tmp_path / "all.sketch").count == 5000
+
+
+def test_clusters_are_found_and_predicted(worked):
+    model = skl.load_model(worked / "model.json")
+    order = [int(np.argmin(np.linalg.norm(model.cluster_centers_ - center, axis=1))) for center in CENTERS]
+    assert np.allclose(model.cluster_centers_[order], CENTERS, atol=0.3)
+    labels = done("predict", "model.json", "day1.csv", cwd=worked).stdout.split()
+    rows = np.loadtxt(worked / "day1.csv", delimiter=",", skiprows=1)
+    assert np.array_equal(np.array(labels, int), model.predict(rows))
+
+
+def test_probabilities_as_csv(worked):
+    lines = done("predict", "gmm.json", "day1.csv", "--proba", cwd=worked).stdout.splitlines()
+    assert lines[0] == "component_0,component_1,component_2"
+    told = np.array([line.split(",") for line in lines[1:]], float)
+    rows = np.loadtxt(worked / "day1.csv", delimiter=",", skiprows=1)
+    assert np.array_equal(told, skl.load_model(worked / "gmm.json").predict_proba(rows))
+    assert called("predict", "model.json", "day1.csv", "--proba", cwd=worked).returncode == 2
+
+
+JSON = {
+    "design": ["design", "day1.csv", "-k", 3, "-o", "x"],
+    "sketch": ["sketch", "day1.csv", "-k", 3, "-o", "x"],
+    "merge": ["merge", "day1.sketch", "day2.sketch", "-o", "x"],
+    "subtract": ["subtract", "day1.sketch", "day1.sketch", "-o", "x"],
+    "info-sketch": ["info", "day1.sketch"],
+    "info-design": ["info", "design.json"],
+    "info-model": ["info", "model.json"],
+    "fit": ["fit", "kmeans", "-k", 3, "day1.sketch"],
+    "predict": ["predict", "model.json", "day1.csv"],
+    "compare": ["compare", "day1.sketch", "day2.sketch"],
+    "explain": ["explain", "day1.sketch", "-k", 3],
+    "benchmark": ["benchmark", "--rows", 2000],
+}
+KEYS = {
+    "sketch": {"records": 3000, "skipped": {}},
+    "merge": {"records": 5000},
+    "subtract": {"records": 0},
+    "info-sketch": {"kind": "sketch", "records": 3000, "columns": ["a", "b"]},
+    "info-design": {"kind": "design"},
+    "info-model": {"kind": "model", "type": "kmeans", "records": 3000},
+    "fit": {"n_records": 3000, "type": "kmeans"},
+    "predict": {"rows": 3000},
+    "explain": {"verdict": "FINE"},
+}
+
+
+@pytest.mark.parametrize("name", JSON)
+def test_json_is_one_object(name, worked, tmp_path):
+    arguments = [str(tmp_path / "x") if argument == "x" else argument for argument in JSON[name]]
+    told = json.loads(done(*arguments, "--json", cwd=worked).stdout)
+    assert {key: told[key] for key in KEYS.get(name, {})} == KEYS.get(name, {})
+
+
+def test_standard_streams(worked):
+    """Rows, sketches and models through pipes, with the bytes of files."""
+    rows = (worked / "day1.csv").read_bytes()
+    made = done("sketch", "-", "--design", "design.json", "-o", "-", cwd=worked, input=rows, text=False)
+    assert made.stdout == (worked / "day1.sketch").read_bytes()
+    assert b"3,000 records" in made.stderr
+    model = done("fit", "kmeans", "-k", 3, "-", "-o", "-", cwd=worked, input=made.stdout, text=False)
+    assert model.stdout == (worked / "model.json").read_bytes()
+    labels = done("predict", "model.json", "-", cwd=worked, input=rows, text=False)
+    assert labels.stdout == done("predict", "model.json", "day1.csv", cwd=worked, text=False).stdout
+    assert b"kind" in done("info", "-", cwd=worked, input=made.stdout, text=False).stdout
+
+
+def test_csv_on_standard_input(worked):
+    def sketched(text, *more):
+        arguments = ["sketch", "-", "--design", "design.json", "-o", "-", *more]
+        return called(*arguments, cwd=worked, input=text.encode(), text=False)
+
+    plain = sketched("1,2\n3,4.5\n").stdout
+    assert skl.from_bytes(plain).count == 2
+    for same in ("a,b\n1,2\n3,4.5", 'b,x,a\r\n2,"t, u",1\r\n4.5,,3\r\n', "1,2\n\n3,4.5\n\n", '"1","2"\n3,4.5\n'):
+        more = ["--columns", "a,b"] if "x" in same else []
+        assert sketched(same, *more).stdout == plain, same
+    assert sketched("1,2\n,4\n3,4.5\n", "--nulls", "drop").stdout == plain
+    for text, message in [
+        ("", "standard input is empty"),
+        ("a,b\n1,x\n", "line 2 of standard input, column b: 'x' is not a number"),
+        ("a,b\n1,2\n1,2,3\n", "line 3 of standard input has 3 cells, but the first has 2"),
+        ("a,b\n1,2\n1,\n", "line 3 of standard input has a missing value: fill it, or use --nulls drop"),
+        ("a,c\n1,2\n", "standard input has no column 'b'"),
+        ("1,2,3\n", "the rows have 3 columns, but the operator needs 2"),
+        ("1,inf\n", "is inf"),
+    ]:
+        result = sketched(text)
+        assert result.returncode == 1, text
+        assert message in result.stderr.decode()
+        assert not result.stdout
+
+
+def test_predict_answers_before_the_input_ends(worked):
+    command = [sys.executable, "-m", "sketchlearn", "predict", "model.json", "-"]
+    with subprocess.Popen(command, cwd=worked, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for line in (b"0,0\n", b"10,0\n1,9\n"):
+            process.stdin.write(line)
+            process.stdin.flush()
+            for _ in line.splitlines():
+                assert process.stdout.readline().strip() in (b"0", b"1", b"2")
+        process.stdin.close()
+    assert process.returncode == 0
+
+
+def test_a_closed_pipe_ends_quietly(worked):
+    rows = "a,b\n" + "1,2\n" * 200_000
+    command = [sys.executable, "-m", "sketchlearn", "predict", "model.json", "-"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=worked, **pipes) as process:
+        process.stdout.close()
+        try:
+            process.stdin.write(rows.encode())
+            process.stdin.close()
+        except BrokenPipeError:
+            pass
+        errors = process.stderr.read()
+    assert errors == b""
+    assert process.returncode == 141
+
+
+MISTAKES = [
+    (["sketch", "day1.csv", "-o", "x"], 2, "give either --design FILE, or -k"),
+    (["sketch", "day1.csv", "-k", 0, "-o", "x"], 2, "-k"),
+    (["sketch", "nope.csv", "-k", 3, "-o", "x"], 1, "there is no file nope.csv"),
+    (["sketch", "*.nope", "-k", 3, "-o", "x"], 1, "no file matches"),
+    (["sketch", "day1.csv", "./day1.csv", "-k", 3, "-o", "x"], 2, "is given twice"),
+    (["sketch", "day1.csv", "-k", 3, "-o", "day1.csv"], 2, "day1.csv is an input too"),
+    (["sketch", "day1.csv", "-k", 3, "-o", "no/x"], 2, "there is no folder no"),
+    (["sketch", "day1.csv", "-k", 3, "-o", "."], 2, "is a folder"),
+    (["sketch", "day1.csv", "-k", 3, "--columns", "a,z", "-o", "x"], 1, "has no column 'z'"),
+    (["sketch", "day1.csv", "-k", 3, "--wave", "odd", "-o", "x"], 1, "wave must be one of"),
+    (
+        ["sketch", "day1.csv", "--design", "model.json", "-o", "x"],
+        1,
+        "not a sketchlearn design, but a sketchlearn model",
+    ),
+    (["sketch", "day1.csv", "--design", "day1.csv", "-o", "x"], 1, "day1.csv: not a JSON file"),
+    (["sketch", "day1.csv", "-k", 3, "-o", "-", "--json"], 2, "both write to standard output"),
+    (["design", "-k", 3, "-o", "x"], 2, "give either DATA"),
+    (["design", "--bounds", "1;2", "-k", 3, "-o", "x"], 2, "--bounds 1;2: give LOW,HIGH"),
+    (["design", "--bounds", "2,1", "-k", 3, "-o", "x"], 1, "bounds must be"),
+    (["merge", "day1.sketch", "-o", "day1.sketch"], 2, "day1.sketch is an input too"),
+    (["merge", "-", "-", "-o", "x"], 2, "standard input can be read only once"),
+    (["merge", "day1.sketch", "day1.csv", "-o", "x"], 1, "day1.csv: not a sketchlearn file"),
+    (["merge", "day1.sketch", "nope", "-o", "x"], 1, "cannot read nope: No such file"),
+    (["subtract", "day2.sketch", "day1.sketch", "-o", "x"], 1, "cannot subtract 3,000 records from 2,000"),
+    (["info", "day1.csv"], 1, "day1.csv: not a sketchlearn file"),
+    (["fit", "kmeans", "-k", 3, "--decoder", "odd", "day1.sketch"], 2, "--decoder must be one of"),
+    (["fit", "kmeans", "day1.sketch"], 2, "Missing option '-k'"),
+    (["predict", "design.json", "day1.csv"], 1, "not a sketchlearn model, but a sketchlearn design"),
+    (["predict", "model.json", "design.json"], 1, "design.json is of an unknown kind"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "message"), MISTAKES)
+def test_mistakes_get_a_sentence(arguments, code, message, worked):
+    before = {path.name: path.read_bytes() for path in worked.iterdir()}
+    result = called(*arguments, cwd=worked)
+    assert result.returncode == code
+    assert message in result.stderr
+    assert result.stderr.startswith("sketchlearn: ")
+    assert len(result.stderr.splitlines()) == 1
+    assert not result.stdout
+    assert {path.name: path.read_bytes() for path in worked.iterdir()} == before
+
+
+def test_unexpected_errors_are_sentences_too(worked):
+    program = (
+        "import sketchlearn.files, sketchlearn.cli.streams as s\n"
+        "def odd(data): raise RuntimeError('odd\\nthing')\n"
+        "s.from_bytes = odd\n"
+        "from sketchlearn.cli import main; main(['merge', 'day1.sketch', '-o', 'x'])"
+    )
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(command, cwd=worked, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert result.stderr == (
+        "sketchlearn: unexpected error, RuntimeError: odd thing (SKETCHLEARN_DEBUG=1 shows where it happened)\n"
+    )
+    variables = {**os.environ, "SKETCHLEARN_DEBUG": "1"}
+    assert "Traceback" in subprocess.run(command, cwd=worked, capture_output=True, text=True, env=variables).stderr
+
+
+def test_interruption_leaves_nothing(folder):
+    np.save(folder / "many.npy", np.random.default_rng(0).standard_normal((1_000_000, 4)))
+    before = {path.name for path in folder.iterdir()}
+    command = [sys.executable, "-m", "sketchlearn", "sketch", "many.npy", "-k", "3", "--n-frequencies", "20000"]
+    with subprocess.Popen([*command, "-o", "x"], cwd=folder, stderr=subprocess.PIPE, text=True) as process:
+        assert "one was made on" in process.stderr.readline()
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        told = process.stderr.read()
+    assert told == "sketchlearn: interrupted\n"
+    assert process.returncode == 130
+    assert {path.name for path in folder.iterdir()} == before
+
+
+def test_an_output_is_replaced_as_a_whole(worked, tmp_path):
+    output = tmp_path / "x.sketch"
+    output.write_bytes(b"before")
+    assert called("merge", "day1.sketch", "day1.csv", "-o", output, cwd=worked).returncode == 1
+    assert output.read_bytes() == b"before"
+    done("merge", "day1.sketch", "-o", output, cwd=worked)
+    assert output.read_bytes() == (worked / "day1.sketch").read_bytes()
+
+
+def test_progress_only_if_asked(worked, tmp_path):
+    arguments = ["sketch", "day1.csv", "--design", "design.json", "-o", tmp_path / "x"]
+    assert done(*arguments, cwd=worked).stderr == ""
+    told = done(*arguments, "--progress", cwd=worked).stderr
+    assert "3,000 rows" in told
+    assert "rows/s" in told

@@ -63,7 +63,7 @@ def test_clusters(d, wave, tmp_path):
         assert "visits" not in axes.get_xlabel()
 
 
-def test_ellipses_are_the_clusters_own(tmp_path):
+def test_ellipses_are_the_clusters_own():
     sketch = sketches(2)[0]
     fitted = skl.SketchKMeans(3, random_state=0).fit_sketch(sketch)
     inner = ellipses(plot_model(sketch, fitted))[::2]

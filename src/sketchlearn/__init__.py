@@ -4,24 +4,39 @@ A dataset of any size becomes a small sketch, the exact sum of a random feature 
 subtract and travel; models are learned from the sketch alone.
 """
 
-from sketchlearn import decoders, engines, frequencies, models, waves
-from sketchlearn.container import FormatError
-from sketchlearn.designing import design
-from sketchlearn.diagnostics import Explanation, explain
-from sketchlearn.estimators import SketchGaussianMixture, SketchKMeans, SketchKMedians, SketchStableMixture
-from sketchlearn.files import from_bytes, load, merge
-from sketchlearn.operators import (
-    Concatenated,
-    FourierFeatures,
-    Operator,
-    QuadraticFeatures,
-    SecondMoments,
-    concatenate,
-)
-from sketchlearn.queries import Drift, drift_test
-from sketchlearn.sketch import Sketch
-from sketchlearn.sources import Source, source
-from sketchlearn.version import __version__
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sketchlearn import decoders, engines, frequencies, models, waves
+    from sketchlearn.container import FormatError
+    from sketchlearn.designing.design import design
+    from sketchlearn.designs import load_design, save_design
+    from sketchlearn.diagnostics.explain import Explanation, explain
+    from sketchlearn.estimators import (
+        SketchGaussianMixture,
+        SketchKMeans,
+        SketchKMedians,
+        SketchStableMixture,
+        load_model,
+        save_model,
+    )
+    from sketchlearn.files import from_bytes, load, merge
+    from sketchlearn.operators import (
+        Concatenated,
+        FourierFeatures,
+        Operator,
+        QuadraticFeatures,
+        SecondMoments,
+        concatenate,
+    )
+    from sketchlearn.queries import Drift, drift_test
+    from sketchlearn.sketch import Sketch
+    from sketchlearn.sources import Source, source
+    from sketchlearn.version import __version__
 
 __all__ = [
     "Concatenated",
@@ -48,8 +63,56 @@ __all__ = [
     "frequencies",
     "from_bytes",
     "load",
+    "load_design",
+    "load_model",
     "merge",
     "models",
+    "save_design",
+    "save_model",
     "source",
     "waves",
 ]
+
+# Where each name lives: modules are imported when they are first needed, so that `sketchlearn --help` needs none.
+_HOMES = {
+    "container": ("FormatError",),
+    "designing": ("design",),
+    "designs": ("load_design", "save_design"),
+    "diagnostics": ("Explanation", "explain"),
+    "estimators": (
+        "SketchGaussianMixture",
+        "SketchKMeans",
+        "SketchKMedians",
+        "SketchStableMixture",
+        "load_model",
+        "save_model",
+    ),
+    "files": ("from_bytes", "load", "merge"),
+    "operators": (
+        "Concatenated",
+        "FourierFeatures",
+        "Operator",
+        "QuadraticFeatures",
+        "SecondMoments",
+        "concatenate",
+    ),
+    "queries": ("Drift", "drift_test"),
+    "sketch": ("Sketch",),
+    "sources": ("Source", "source"),
+    "version": ("__version__",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME_OF:
+        value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+        globals()[name] = value
+        return value
+    if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

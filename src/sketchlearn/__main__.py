@@ -1,6 +1,6 @@
 """`python -m sketchlearn` is the command `sketchlearn`."""
 
-from sketchlearn.cli import app
+from sketchlearn.cli import main
 
 if __name__ == "__main__":
-    app(prog_name="sketchlearn")
+    main()

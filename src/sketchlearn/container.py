@@ -42,7 +42,7 @@ def unpack(data: bytes) -> tuple[NDArray[np.int64], dict[str, Any]]:
     try:
         tensors = load_tensors(data)
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        description = json.loads(header["__metadata__"][ENTRY], object_pairs_hook=_without_repetition)
+        description = json.loads(header["__metadata__"][ENTRY], object_pairs_hook=without_repetition)
         number, digest = description["format"], description["digest"]
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError):
         raise FormatError("not a sketchlearn file, or a damaged one") from None
@@ -60,7 +60,8 @@ def unpack(data: bytes) -> tuple[NDArray[np.int64], dict[str, Any]]:
     return sums, description
 
 
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, unless a key comes twice: readers would differ in which one counts."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key is repeated")

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from sketchlearn.container import FormatError, unpack
 from sketchlearn.operators import Operator
@@ -23,12 +24,8 @@ def from_bytes(data: bytes) -> Sketch:
         if not isinstance(count, str) or not re.fullmatch("0|[1-9][0-9]{0,29}", count):
             raise ValueError("its count is not a decimal number")
         operator = Operator.unverified(form)
-        sketch = Sketch(operator, sums, int(count), description["bits"])
-        if operator.n_drawn > LARGEST_OPERATOR:
-            raise ValueError(
-                f"its operator draws {operator.n_drawn:,} random numbers; if you trust the file, raise "
-                "sketchlearn.files.LARGEST_OPERATOR"
-            )
+        sketch = Sketch(operator, sums, int(count), description["bits"], _skipped(description))
+        _check_size(operator)
         operator.verify(form)
     except KeyError as error:
         raise FormatError(f"not a sketch: its description has no {error}") from None
@@ -37,6 +34,39 @@ def from_bytes(data: bytes) -> Sketch:
     except (TypeError, ValueError, OverflowError, MemoryError) as error:
         raise FormatError(f"not a sketch that this version can use: {error}") from error
     return sketch
+
+
+def operator_from(form: Any, what: str) -> Operator:
+    """The operator of a JSON form that may come from anywhere; a `FormatError` says why another is refused."""
+    try:
+        operator = Operator.unverified(form)
+        _check_size(operator)
+        operator.verify(form)
+    except RecursionError:
+        raise FormatError(f"not {what}: its operator is nested too deeply") from None
+    except (TypeError, ValueError, OverflowError, MemoryError, KeyError) as error:
+        raise FormatError(f"not {what} that this version can use: {error}") from error
+    return operator
+
+
+def _check_size(operator: Operator) -> None:
+    if operator.n_drawn > LARGEST_OPERATOR:
+        raise ValueError(
+            f"its operator draws {operator.n_drawn:,} random numbers; if you trust the file, raise "
+            "sketchlearn.files.LARGEST_OPERATOR"
+        )
+
+
+def _skipped(description: dict[str, Any]) -> tuple[str, ...]:
+    """The files that were skipped: sorted, so that equal sketches are equal files, and left out if there are none."""
+    if "skipped" not in description:
+        return ()
+    names = description["skipped"]
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise ValueError("its list of skipped files is not one of names")
+    if names != sorted(set(names)):
+        raise ValueError("its list of skipped files is not sorted")
+    return tuple(names)
 
 
 def load(path: str | os.PathLike[str]) -> Sketch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 import os
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -50,6 +51,8 @@ class Sketch:
     sums : int64 array, default zeros.
     units : number of records, in steps of 2^-bits.
     bits : fractional bits of the weights, at most 16.
+    skipped : names of files that should have been sketched but could not be read. They are noted and saved, and
+        united when sketches are added; they do not take part in comparisons.
 
     Examples
     --------
@@ -63,7 +66,12 @@ class Sketch:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(
-        self, operator: SketchOperator, sums: NDArray[np.int64] | None = None, units: int = 0, bits: int = 0
+        self,
+        operator: SketchOperator,
+        sums: NDArray[np.int64] | None = None,
+        units: int = 0,
+        bits: int = 0,
+        skipped: Iterable[str] = (),
     ) -> None:
         integers = np.zeros(operator.n_sums, np.int64) if sums is None else np.array(sums)
         if integers.dtype.kind not in "iu" or integers.shape != (operator.n_sums,):
@@ -76,6 +84,7 @@ class Sketch:
         self.operator = operator
         self._sums, self._units, self._bits = _canonical(integers, units, bits)
         self._sums.flags.writeable = False
+        self._skipped = tuple(sorted(set(skipped)))
 
     @property
     def sums(self) -> NDArray[np.int64]:
@@ -98,6 +107,11 @@ class Sketch:
         return self._bits
 
     @property
+    def skipped(self) -> tuple[str, ...]:
+        """Files that should have been sketched but could not be read, sorted."""
+        return self._skipped
+
+    @property
     def mean(self) -> NDArray[Any]:
         """The mean feature vector z, real or complex."""
         if self._units == 0:
@@ -111,7 +125,7 @@ class Sketch:
 
     def copy(self) -> Sketch:
         """An independent copy."""
-        return Sketch(self.operator, self._sums, self._units, self._bits)
+        return Sketch(self.operator, self._sums, self._units, self._bits, self._skipped)
 
     def update(
         self,
@@ -152,6 +166,7 @@ class Sketch:
 
     def _become(self, other: Sketch) -> Sketch:
         self._sums, self._units, self._bits = other._sums, other._units, other._bits
+        self._skipped = other._skipped
         return self
 
     def _combine(self, other: Sketch, sign: int) -> Sketch:
@@ -165,7 +180,8 @@ class Sketch:
         count, sums = own + sign * others, a + sign * b
         if sign < 0 and not possible(self.operator, sums, count):
             raise ValueError("cannot subtract: those records are not all in the sketch")
-        return Sketch(self.operator, sums, count, bits)
+        skipped = self._skipped + other._skipped if sign > 0 else self._skipped
+        return Sketch(self.operator, sums, count, bits, skipped)
 
     def _require_same_operator(self, other: Sketch, verb: str) -> None:
         reason = difference(self.operator, other.operator)
@@ -178,15 +194,19 @@ class Sketch:
         same = (self.operator, self._units, self._bits) == (other.operator, other._units, other._bits)
         return same and np.array_equal(self._sums, other._sums)
 
-    def to_bytes(self) -> bytes:
-        """The sketch as the bytes of a file."""
-        description = {
+    def description(self) -> dict[str, Any]:
+        """What a file says about the integers, as a JSON object."""
+        return {
             "bits": self._bits,
             "count": str(self._units),
             "operator": self.operator.to_json(),
             "software": f"sketchlearn {__version__}",
+            **({"skipped": list(self._skipped)} if self._skipped else {}),
         }
-        return container.pack(self._sums, description)
+
+    def to_bytes(self) -> bytes:
+        """The sketch as the bytes of a file."""
+        return container.pack(self._sums, self.description())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the sketch to a file, all of it or nothing."""

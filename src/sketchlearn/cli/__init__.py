@@ -1,31 +1,23 @@
-"""The command line: one file per verb, imported when it is used."""
+"""The command line: one file per verb, imported when it is used.
+
+Nothing here imports NumPy: `sketchlearn --help` and shell completion must be quick (tests/test_cli.py).
+"""
 
 from __future__ import annotations
 
-import typer
-
-app = typer.Typer(help="Learn from data that you saw once.", no_args_is_help=True, add_completion=False)
+from sketchlearn.cli.verbs import app
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        from sketchlearn.version import __version__
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the command line and exits: 0 if all went well, 1 if it failed, 2 if it was called wrongly."""
+    import typer
 
-        typer.echo(f"sketchlearn {__version__}")
-        raise typer.Exit
+    from sketchlearn.cli import sentences
 
-
-@app.callback()
-def main(
-    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
-) -> None:
-    """Learn from data that you saw once."""
-    del version
-
-
-@app.command()
-def demo(rows: int = typer.Option(10_000_000, min=100_000, help="How many rows to generate.")) -> None:
-    """Sketch generated rows twice, in different ways, and compare the two to the bit."""
-    from sketchlearn.cli.demo import run
-
-    run(rows)
+    try:
+        code = typer.main.get_command(app).main(arguments, prog_name="sketchlearn", standalone_mode=False)
+    except typer.Abort:
+        code = sentences.interrupted()
+    except Exception as error:
+        code = sentences.usage(error)
+    sentences.leave(code if isinstance(code, int) else 0)

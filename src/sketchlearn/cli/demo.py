@@ -17,6 +17,7 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 import sketchlearn as skl
+from sketchlearn.cli.streams import Report
 
 Rows = NDArray[np.float32]
 T = TypeVar("T")
@@ -63,9 +64,9 @@ class Generator:
         yield left
 
 
-def run(n_rows: int) -> None:
+def run(n_rows: int, json: bool = False) -> None:
     """Runs the whole demonstration and prints it."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, quiet=json)
     say = console.print
     generator = Generator(n_rows)
     operator = skl.design(generator.block(0)[:5000], n_components=K, n_frequencies=M, seed=7)
@@ -90,13 +91,15 @@ def run(n_rows: int) -> None:
     say(f"3. A thousand rows forgotten: {forgotten.count:,} records left.")
     exact = forgotten == operator.sketch(generator.in_order(without=len(gone)), progress=True)
     say(f"   The sketch [bold]{'equals' if exact else 'DIFFERS FROM'}[/] the one that never had them.\n")
-    _throughput(say, operator, generator)
-    _clusters(console, sketch, generator)
+    speed = _throughput(say, operator, generator)
+    error = _clusters(console, sketch, generator)
+    figures = {"rows": n_rows, "identical": identical, "forgotten": exact, "rows_per_second": speed, "error": error}
+    Report(json).give(figures)
     if not (identical and exact):
         raise SystemExit(1)
 
 
-def _throughput(say: Callable[[str], None], operator: skl.FourierFeatures, generator: Generator) -> None:
+def _throughput(say: Callable[[str], None], operator: skl.FourierFeatures, generator: Generator) -> float:
     rows = generator.block(0)
     frequencies = operator.frequencies.astype(np.float32)
     own = min(_timed(lambda: operator.sketch(rows, n_jobs=1))[1] for _ in range(3))
@@ -106,9 +109,10 @@ def _throughput(say: Callable[[str], None], operator: skl.FourierFeatures, gener
     say("4. Throughput on one thread, the same rows and frequencies:")
     say(f"   sketchlearn {len(rows) / own:12,.0f} rows/s, [bold]{numpy / own:.1f} times[/] as fast")
     say(f"   NumPy       {len(rows) / numpy:12,.0f} rows/s (float32 product, cos, sin, sum)")
+    return len(rows) / own
 
 
-def _clusters(console: Console, sketch: skl.Sketch, generator: Generator) -> None:
+def _clusters(console: Console, sketch: skl.Sketch, generator: Generator) -> float:
     say = console.print
     size = sketch.sums.nbytes
     say(f"\n5. The {K} clusters, learned from the {size:,} bytes of the sketch alone:")
@@ -132,6 +136,7 @@ def _clusters(console: Console, sketch: skl.Sketch, generator: Generator) -> Non
         table.add_row(*cells)
     console.print(table)
     _picture(say, some, learned.cluster_centers_, peer.cluster_centers_)
+    return own / other
 
 
 def _picture(say: Callable[[str], None], rows: Rows, learned: NDArray[np.float64], peer: NDArray[np.float64]) -> None:

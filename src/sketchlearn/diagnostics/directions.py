@@ -73,6 +73,6 @@ def _label(loadings: Double, names: tuple[str, ...]) -> str:
     main = [i for i in order[:MOST_NAMED] if abs(loadings[i]) >= MAIN * abs(loadings[order[0]])]
     if len(main) == 1 and abs(loadings[main[0]]) > 0.95:
         return names[main[0]]
-    terms = [f"{'−' if loadings[i] < 0 else '+'} {abs(loadings[i]):.2g} {names[i]}" for i in main]
+    terms = [f"{'-' if loadings[i] < 0 else '+'} {abs(loadings[i]):.2g} {names[i]}" for i in main]
     more = np.sum(loadings[main] ** 2) < 0.9
     return " ".join(terms).removeprefix("+ ") + (" …" if more else "")

@@ -242,7 +242,7 @@ def _draw_map(axes: Any, view: View, density: Mixture, parts: Parts) -> None:
                     edgecolor=GREY,
                     linewidth=1.3 if sigmas == 1 else 0.8,
                     linestyle=style,
-                )  # fmt: skip
+                )
             )
     _draw_centers(axes, view.points(parts.centers).T, parts)
     handles, labels = axes.get_legend_handles_labels()
@@ -316,7 +316,7 @@ def _draw_distances(axes: Any, a: Sketch, b: Sketch, noise: Noise, spread: Doubl
     axes.fill_between(lengths, 0, band, color=BLUE, alpha=0.15, linewidth=0, label=f"{CHANCE:.0%} by chance alone")
     axes.plot(lengths[~beyond], away[~beyond], "o", color=BLUE, markersize=3.5, alpha=0.7, label="frequencies within")
     axes.plot(lengths[beyond], away[beyond], "D", color=ORANGE, markersize=4, label="frequencies beyond")
-    axes.set(xlabel="length of the frequency, radians per standard deviation", ylabel="|z of the first − z of the second|",
+    axes.set(xlabel="length of the frequency, radians per standard deviation", ylabel="|difference of z|",
              xscale="log", ylim=(0, 1.08 * max(float(away.max()), float(band.max()), 1e-12)))  # fmt: skip
     ticker: Any = importlib.import_module("matplotlib.ticker")
     axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))

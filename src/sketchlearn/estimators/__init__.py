@@ -2,6 +2,14 @@
 
 from sketchlearn.estimators.kmeans import SketchKMeans, SketchKMedians
 from sketchlearn.estimators.mixture import SketchGaussianMixture
+from sketchlearn.estimators.saved import load_model, save_model
 from sketchlearn.estimators.stable import SketchStableMixture
 
-__all__ = ["SketchGaussianMixture", "SketchKMeans", "SketchKMedians", "SketchStableMixture"]
+__all__ = [
+    "SketchGaussianMixture",
+    "SketchKMeans",
+    "SketchKMedians",
+    "SketchStableMixture",
+    "load_model",
+    "save_model",
+]

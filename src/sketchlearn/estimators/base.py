@@ -192,8 +192,8 @@ class SketchEstimator(BaseEstimator):
 
     def _fitted(self) -> Any:
         """The model, learned now if rows were added since."""
-        check_is_fitted(self, "sketch_")
         if self._model is None:
+            check_is_fitted(self, "sketch_")
             self._model = self._learned(self.sketch_, self._generator())
         return self._model
 

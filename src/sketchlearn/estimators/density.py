@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import DensityMixin
-from sklearn.utils.validation import check_is_fitted
 
 from sketchlearn.estimators.base import Double, SketchEstimator
 from sketchlearn.models import Mixture
@@ -43,7 +42,7 @@ class SketchMixture(DensityMixin, SketchEstimator):
 
     def _log_parts(self, X: Any) -> Double:
         """log(weight times density) of each row and component."""
-        check_is_fitted(self, "sketch_")
+        self._fitted()
         shares = np.log(np.maximum(self.weights_, 1e-300))
         parts = [self._log_densities(rows) + shares for rows in self._row_blocks(X, np.float64)]
         return np.concatenate(parts) if parts else np.empty((0, len(shares)))

@@ -58,7 +58,7 @@ class Concatenated(Operator):
         if sketch.operator != self:
             raise ValueError("the sketch was made by another operator")
         pairs = zip(self.parts, self.slices(), strict=True)
-        return [Sketch(part, sketch.sums[where], sketch.units, sketch.bits) for part, where in pairs]
+        return [Sketch(part, sketch.sums[where], sketch.units, sketch.bits, sketch.skipped) for part, where in pairs]
 
     def add_rows(
         self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]

@@ -1,0 +1,44 @@
+"""`sketchlearn design`: an operator for all who shall sketch alike."""
+
+from __future__ import annotations
+
+from sketchlearn.cli.designs import Choices, design_on_bounds, design_on_files, design_on_stream
+from sketchlearn.cli.rows import columns_from, files_from, standard_input
+from sketchlearn.cli.sentences import misused
+from sketchlearn.cli.streams import STANDARD, Report, check_paths, write
+from sketchlearn.cli.words import operator_in_words
+from sketchlearn.designs import design_to_bytes
+
+
+def run(
+    data: list[str],
+    output: str,
+    n_components: int,
+    task: str,
+    columns: str | None,
+    nulls: str,
+    bounds: str | None,
+    n_frequencies: int | None,
+    wave: str,
+    seed: int,
+    json: bool,
+) -> None:
+    """Designs an operator and writes it."""
+    if bool(data) == (bounds is not None):
+        raise misused("give either DATA to draw a sample from, or --bounds")
+    choices, chosen = Choices(n_components, task, n_frequencies, wave, seed), columns_from(columns)
+    paths = files_from(data)
+    check_paths(paths, [output], json=json)
+    if bounds is not None:
+        designed = design_on_bounds(bounds, choices, chosen)
+    elif paths == [STANDARD]:
+        designed = design_on_stream(standard_input(chosen, nulls), choices)[0]
+    else:
+        designed = design_on_files(paths, choices, chosen, nulls)
+    operator, made = designed.operator, designed.made
+    write(output, design_to_bytes(operator, made))
+    words = operator_in_words(operator)
+    Report(json, [output]).give(
+        {"output": output, "operator": operator.to_json(), "made": made, "words": words},
+        f"{words}; designed on {made['from']}, for {task} with k = {n_components}",
+    )

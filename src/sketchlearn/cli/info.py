@@ -1,0 +1,101 @@
+"""`sketchlearn info`: what a file is."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from sketchlearn.cli.streams import Report, aligned, named, read
+from sketchlearn.cli.words import columns_in_words, number, operator_in_words, records_in_words, size_in_words
+from sketchlearn.container import FormatError
+from sketchlearn.designs import design_from_bytes
+from sketchlearn.documents import DESIGN, MODEL, parsed
+from sketchlearn.files import from_bytes
+from sketchlearn.operators import Operator
+
+Facts = tuple[dict[str, Any], list[tuple[str, str]]]
+FAMILIES = {
+    "kmeans": "k-means",
+    "kmedians": "k-medians",
+    "gmm": "mixture of Gaussians",
+    "stable": "mixture of stable laws",
+}
+
+
+def run(file: str, json: bool) -> None:
+    """Tells all that a file says about itself."""
+    data = read(file)
+    try:
+        figures, rows = _of_document(data) if data.lstrip()[:1] == b"{" else _of_sketch(data)
+    except FormatError as error:
+        raise FormatError(f"{named(file)}: {error}") from None
+    digest = hashlib.sha256(data).hexdigest()
+    figures |= {"file": file, "bytes": len(data), "sha256": digest}
+    Report(json).give(figures, *aligned([*rows, ("size", size_in_words(len(data))), ("SHA-256", digest)]))
+
+
+def _of_sketch(data: bytes) -> Facts:
+    sketch = from_bytes(data)
+    operator: Any = sketch.operator
+    figures, rows = _of_operator(operator)
+    skipped = ", ".join(sketch.skipped) or "none"
+    return (
+        {"kind": "sketch", "records": sketch.count, "skipped": sketch.skipped, "sums": len(sketch.sums), **figures},
+        [("kind", "sketch"), ("holds", records_in_words(sketch.count)), *rows, ("skipped files", skipped)],
+    )
+
+
+def _of_document(data: bytes) -> Facts:
+    kind = parsed(data).get("kind")
+    if kind == DESIGN:
+        return _of_design(data)
+    if kind == MODEL:
+        return _of_model(data)
+    raise FormatError("neither a sketch nor a design nor a model")
+
+
+def _of_design(data: bytes) -> Facts:
+    operator, made = design_from_bytes(data)
+    figures, rows = _of_operator(operator)
+    notes = ", ".join(f"{name.replace('_', ' ')} {made[name]}" for name in sorted(made) if name != "bounds")
+    return {"kind": "design", "made": made, **figures}, [("kind", "design"), *rows, ("made for", notes or "unknown")]
+
+
+def _of_operator(operator: Operator) -> Facts:
+    words = operator_in_words(operator)
+    columns = columns_in_words(operator.columns, operator.n_features)
+    return (
+        {
+            "operator": operator.to_json(),
+            "words": words,
+            "columns": operator.columns,
+            "n_features": operator.n_features,
+        },
+        [("operator", words), ("columns", columns), ("operator digest", operator.digest)],
+    )
+
+
+def _of_model(data: bytes) -> Facts:
+    # scikit-learn takes a second to import, and sketches do not need it
+    from sketchlearn.estimators.saved import model_from_bytes, type_of
+
+    model: Any = model_from_bytes(data)
+    family, outcome, k = type_of(model), model.outcome_, len(model.weights_)
+    figures = {
+        "kind": "model",
+        "type": family,
+        "n_components": k,
+        "n_features": model.n_features_in_,
+        "columns": model.columns_,
+        "records": model.n_records_,
+        "residual": outcome.residual,
+        "misfit": outcome.misfit,
+        "status": outcome.status.name,
+    }
+    rows = [
+        ("kind", f"model, {FAMILIES[family]} with k = {k}"),
+        ("learned from", records_in_words(model.n_records_)),
+        ("columns", columns_in_words(model.columns_, model.n_features_in_)),
+        ("fit", f"{outcome.status.value} (misfit {number(outcome.misfit)})"),
+    ]
+    return figures, rows

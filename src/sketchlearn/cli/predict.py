@@ -1,0 +1,85 @@
+"""`sketchlearn predict`: labels of rows, while they are read."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.cli.rows import columns_from, files_from, standard_input
+from sketchlearn.cli.sentences import misused
+from sketchlearn.cli.streams import STANDARD, check_paths, named, read
+from sketchlearn.container import FormatError
+from sketchlearn.estimators.saved import model_from_bytes
+from sketchlearn.sources import source
+
+
+def run(model: str, data: list[str], proba: bool, columns: str | None, nulls: str, json: bool) -> None:
+    """Prints the label of each row, or the probabilities of each component."""
+    paths = files_from(data)
+    check_paths([model, *paths], [])
+    learned: Any = _model(model)
+    if proba and not hasattr(learned, "predict_proba"):
+        raise misused("--proba needs a mixture (fit gmm or fit stable): clusters have labels alone")
+    answer = learned.predict_proba if proba else learned.predict
+    blocks = _blocks(paths, columns_from(columns), nulls, learned)
+    answers = (answer(rows) for rows in blocks if len(rows))
+    out = sys.stdout
+    if json:
+        _print_json(answers, "probabilities" if proba else "labels")
+        return
+    if proba:
+        out.write(",".join(f"component_{i}" for i in range(len(learned.weights_))) + "\n")
+    for part in answers:
+        out.write("\n".join(_lines(part)) + "\n")
+        out.flush()
+
+
+def _model(path: str) -> Any:
+    data = read(path)
+    try:
+        return model_from_bytes(data)
+    except FormatError as error:
+        raise FormatError(f"{named(path)}: {error}") from None
+
+
+def _blocks(paths: list[str], columns: Any, nulls: str, learned: Any) -> Iterator[NDArray[Any]]:
+    """Rows with the model's own columns."""
+    if paths == [STANDARD]:
+        stream = standard_input(columns, nulls)
+        if columns is None:
+            stream.only(learned.columns_)
+        if len(stream.chosen) != learned.n_features_in_:
+            raise ValueError(
+                f"the rows have {len(stream.chosen)} columns, but the model needs {learned.n_features_in_}"
+            )
+        yield from stream.arrays()
+        return
+    rows = source(paths if len(paths) > 1 else paths[0], columns=columns, nulls=nulls)
+    if learned.columns_ is not None:
+        rows = rows.only(learned.columns_)
+    for block in rows.blocks(learned.n_features_in_):
+        yield block.rows
+
+
+def _lines(part: NDArray[Any]) -> Iterator[str]:
+    if part.ndim == 1:
+        yield from map(str, part.tolist())
+    else:
+        for row in part.tolist():
+            yield ",".join(map(repr, row))
+
+
+def _print_json(answers: Iterator[NDArray[Any]], name: str) -> None:
+    """One object, written while rows are read."""
+    out, between, n_rows = sys.stdout, "", 0
+    out.write(f'{{"{name}": [')
+    for part in answers:
+        out.write(between + json_module.dumps(np.asarray(part).tolist())[1:-1])
+        between, n_rows = ", ", n_rows + len(part)
+    out.write(f'], "rows": {n_rows}}}\n')
+    out.flush()

@@ -1,0 +1,96 @@
+"""What a user sees when something goes wrong: one sentence on standard error, and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
+
+import typer
+
+FAILED, USAGE, INTERRUPTED, CLOSED_PIPE = 1, 2, 130, 141
+#: mistakes of users and their files: their messages are sentences already
+EXPECTED = (ValueError, TypeError, OSError, OverflowError, ImportError)
+
+
+def say(message: str) -> None:
+    """One line on standard error."""
+    with suppress(OSError):
+        print(f"sketchlearn: {message}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def in_sentences() -> Iterator[None]:
+    """Turns errors into a sentence and an exit code; with SKETCHLEARN_DEBUG=1 they keep their traceback."""
+    warnings.showwarning = _show_warning
+    if os.environ.get("SKETCHLEARN_DEBUG") == "1":
+        yield
+        return
+    try:
+        yield
+    except BrokenPipeError:
+        raise typer.Exit(_closed_pipe()) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(interrupted()) from None
+    except Exception as error:
+        if isinstance(error, typer.Exit | typer.Abort) or hasattr(error, "format_message"):
+            raise
+        say(sentence(error))
+        raise typer.Exit(FAILED) from None
+
+
+def sentence(error: Exception) -> str:
+    """The error in one line."""
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for that"
+    if isinstance(error, OSError) and error.strerror:
+        where = f" ({error.filename})" if error.filename is not None else ""
+        return f"{error.strerror}{where}"
+    said = " ".join(str(error).split())
+    if isinstance(error, EXPECTED) and said:
+        return said
+    return f"unexpected error, {type(error).__name__}: {said} (SKETCHLEARN_DEBUG=1 shows where it happened)"
+
+
+def usage(error: Exception) -> int:
+    """Says what is wrong with the arguments."""
+    if not hasattr(error, "format_message"):
+        raise error
+    context = getattr(error, "ctx", None)
+    hint = f" (see {context.command_path} --help)" if context is not None else ""
+    say(f"{' '.join(error.format_message().split()).rstrip('.')}{hint}")
+    return int(getattr(error, "exit_code", USAGE))
+
+
+def interrupted() -> int:
+    """Says that Ctrl-C was pressed."""
+    say("interrupted")
+    return INTERRUPTED
+
+
+def leave(code: int) -> NoReturn:
+    """Exits; output that nobody reads any more is not an error."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = _closed_pipe()
+    sys.exit(code)
+
+
+def misused(message: str) -> Exception:
+    """An error about the arguments, for exit code 2."""
+    return typer.BadParameter(message)
+
+
+def _closed_pipe() -> int:
+    # what is still buffered would be written at exit, and fail again
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return CLOSED_PIPE
+
+
+def _show_warning(message: Warning | str, *_others: Any, **_more: Any) -> None:
+    say(f"warning: {' '.join(str(message).split())}")

@@ -1,0 +1,435 @@
+"""The verbs: their arguments and their help. What each does is in the file of its name."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+
+class Verbs(TyperGroup):
+    """Verbs in the order they are declared, whose errors become sentences."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        names = super().list_commands(ctx)
+        names.remove("fit")  # groups come last unless they are moved
+        names.insert(names.index("predict"), "fit")
+        return names
+
+    def invoke(self, ctx: Any) -> Any:
+        from sketchlearn.cli.sentences import in_sentences
+
+        with in_sentences():
+            return super().invoke(ctx)
+
+
+# help without rich: importing it takes longer than all else together
+app = typer.Typer(
+    name="sketchlearn",
+    cls=Verbs,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+fit = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Learn clusters or a mixture from a sketch, to a model file."
+)
+
+
+class Task(str, Enum):
+    """What an operator is designed for."""
+
+    kmeans = "kmeans"
+    mixture = "mixture"
+    mixture_full = "mixture-full"
+    stable = "stable"
+
+
+class Nulls(str, Enum):
+    """What becomes of rows with missing values."""
+
+    error = "error"
+    drop = "drop"
+
+
+class Covariance(str, Enum):
+    """Shapes of Gaussians."""
+
+    full = "full"
+    tied = "tied"
+    diag = "diag"
+    spherical = "spherical"
+
+
+Data = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DATA...",
+        help="Files (.npy, .npz, .csv, .csv.gz, .parquet, .arrow), patterns or folders; - is CSV on standard input.",
+    ),
+]
+SketchFile = Annotated[str, typer.Argument(metavar="SKETCH", help="A sketch file; - is standard input.")]
+Output = Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Where to write; - is standard output.")]
+ModelOutput = Annotated[
+    str | None, typer.Option("--output", "-o", metavar="FILE", help="The model file to write; - is standard output.")
+]
+Components = Annotated[int, typer.Option("-k", "--n-components", min=1, help="Number of clusters or components.")]
+Columns = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to read: names, or positions from 0.")]
+NullsOption = Annotated[Nulls, typer.Option(help="Refuse missing values, or drop rows that have any.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of all random choices.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to standard output, for machines.")]
+Progress = Annotated[
+    bool | None,
+    typer.Option("--progress/--no-progress", help="Show progress on standard error; by default if it is a terminal."),
+]
+TaskOption = Annotated[Task, typer.Option(help="What will be learned from the sketches.")]
+Frequencies = Annotated[int | None, typer.Option(min=1, help="Size of the sketch; by default 10 per parameter.")]
+Wave = Annotated[str, typer.Option(help="exponential, cosine, square (one bit per feature), sawtooth or triangle.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; by default all cores.")]
+Plot = Annotated[str | None, typer.Option(metavar="PICTURE", help="Draw a picture to this file, such as out.png.")]
+Decoder = Annotated[str, typer.Option(help="auto, ompr, splitting, shift, amp or genetic.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from sketchlearn.version import __version__
+
+        typer.echo(f"sketchlearn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def sketchlearn(
+    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
+) -> None:
+    """Learn from data that you saw once.
+
+    A dataset of any size becomes a small sketch; sketches add, and clusters and mixtures are learned from them.
+
+    \b
+    Example:
+      sketchlearn design day1.csv -k 3 -o design.json
+      sketchlearn sketch day1.csv --design design.json -o day1.sketch
+      sketchlearn sketch day2.csv --design design.json -o day2.sketch
+      sketchlearn merge day1.sketch day2.sketch -o all.sketch
+      sketchlearn fit kmeans -k 3 all.sketch -o model.json
+      sketchlearn predict model.json day1.csv
+    """
+    del version
+
+
+@app.command()
+def design(
+    output: Output,
+    n_components: Components,
+    data: Annotated[list[str] | None, typer.Argument(metavar="[DATA]...", help="Where to draw a sample from.")] = None,
+    task: TaskOption = Task.kmeans,
+    columns: Columns = None,
+    nulls: NullsOption = Nulls.error,
+    bounds: Annotated[
+        str | None,
+        typer.Option(metavar="LOW,HIGH", help="Instead of DATA: lowest and highest value, of all --columns or each."),
+    ] = None,
+    n_frequencies: Frequencies = None,
+    wave: Wave = "exponential",
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Choose an operator, for all who shall sketch alike.
+
+    It is designed on a sample of rows, or on bounds alone: LOW,HIGH for all columns, or
+    LOW,HIGH;LOW,HIGH;... for each.
+
+    \b
+    Example:
+      sketchlearn design day1.csv -k 3 -o design.json
+      sketchlearn design --bounds -20,20 --columns a,b -k 3 -o bounds.json
+    """
+    from sketchlearn.cli.design import run
+
+    run(data or [], output, n_components, task.value, columns, nulls.value, bounds, n_frequencies, wave, seed, json)
+
+
+@app.command()
+def sketch(
+    data: Data,
+    output: Output,
+    design: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The design; without one, it is made on first rows, for -k.")
+    ] = None,
+    n_components: Annotated[
+        int | None, typer.Option("-k", "--n-components", min=1, help="Without --design: number of clusters.")
+    ] = None,
+    task: TaskOption = Task.kmeans,
+    n_frequencies: Frequencies = None,
+    wave: Wave = "exponential",
+    seed: Seed = 0,
+    columns: Columns = None,
+    nulls: NullsOption = Nulls.error,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Keep what is done here: a run that was killed goes on.")
+    ] = None,
+    checkpoint_every: Annotated[float, typer.Option(min=0.0, help="Seconds between parts of one file.")] = 20.0,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out files that cannot be read, and list them.")
+    ] = False,
+    jobs: Jobs = None,
+    progress: Progress = None,
+    json: Json = False,
+) -> None:
+    """Turn rows into a sketch: exact sums that merge. The operator is in it.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv day2.csv --design design.json -o days.sketch
+      sketchlearn sketch day1.csv -k 3 -o day1.sketch
+      cat day1.csv | sketchlearn sketch - --design design.json -o - > day1.sketch
+      sketchlearn sketch day1.csv day2.csv --design design.json --checkpoint parts --skip-bad -o days.sketch
+    """
+    from sketchlearn.cli.sketch import Choices, Kept, run
+
+    chosen = None if n_components is None else Choices(n_components, task.value, n_frequencies, wave, seed)
+    kept = Kept(checkpoint, checkpoint_every)
+    run(data, output, design, chosen, columns, nulls.value, kept, skip_bad, jobs, progress, json)
+
+
+@app.command()
+def merge(
+    sketches: Annotated[list[str], typer.Argument(metavar="SKETCH...", help="Sketch files; - is standard input.")],
+    output: Output,
+    json: Json = False,
+) -> None:
+    """Add sketches: what all their rows together give, to the bit.
+
+    \b
+    Example:
+      sketchlearn merge day1.sketch day2.sketch -o all.sketch
+    """
+    from sketchlearn.cli.merge import run
+
+    run(sketches, output, json)
+
+
+@app.command()
+def subtract(
+    whole: Annotated[str, typer.Argument(metavar="WHOLE", help="A sketch file; - is standard input.")],
+    part: Annotated[str, typer.Argument(metavar="PART", help="The sketch of rows to take out.")],
+    output: Output,
+    json: Json = False,
+) -> None:
+    """Take rows out of a sketch, as if they had never been there.
+
+    \b
+    Example:
+      sketchlearn merge day1.sketch day2.sketch -o all.sketch
+      sketchlearn subtract all.sketch day1.sketch -o rest.sketch
+    """
+    from sketchlearn.cli.subtract import run
+
+    run(whole, part, output, json)
+
+
+@app.command()
+def info(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A sketch, a design or a model; - is standard input.")],
+    json: Json = False,
+) -> None:
+    """Say what a sketch, design or model file holds.
+
+    \b
+    Example:
+      sketchlearn info day1.sketch
+      sketchlearn info design.json --json
+    """
+    from sketchlearn.cli.info import run
+
+    run(file, json)
+
+
+app.add_typer(fit, name="fit")
+
+
+@fit.command()
+def kmeans(
+    sketch: SketchFile,
+    n_components: Components,
+    output: ModelOutput = None,
+    decoder: Decoder = "auto",
+    seed: Seed = 0,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Learn clusters: least sum of squared distances to centers.
+
+    \b
+    Example:
+      sketchlearn fit kmeans -k 3 day1.sketch -o model.json
+    """
+    from sketchlearn.cli.fit import run
+
+    run("kmeans", sketch, n_components, output, plot, json, decoder=decoder, random_state=seed)
+
+
+@fit.command()
+def kmedians(
+    sketch: SketchFile,
+    n_components: Components,
+    output: ModelOutput = None,
+    decoder: Decoder = "auto",
+    seed: Seed = 0,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Learn clusters: least sum of distances to centers.
+
+    Outliers move such centers less.
+
+    \b
+    Example:
+      sketchlearn fit kmedians -k 3 day1.sketch -o model.json
+    """
+    from sketchlearn.cli.fit import run
+
+    run("kmedians", sketch, n_components, output, plot, json, decoder=decoder, random_state=seed)
+
+
+@fit.command()
+def gmm(
+    sketch: SketchFile,
+    n_components: Components,
+    output: ModelOutput = None,
+    covariance_type: Annotated[Covariance, typer.Option(help="Shape of the Gaussians.")] = Covariance.full,
+    decoder: Decoder = "auto",
+    seed: Seed = 0,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Learn a mixture of Gaussians.
+
+    Best from a design for --task mixture, or mixture-full for full covariances.
+
+    \b
+    Example:
+      sketchlearn fit gmm -k 3 --covariance-type diag day1.sketch -o model.json
+    """
+    from sketchlearn.cli.fit import run
+
+    more = {"covariance_type": covariance_type.value, "decoder": decoder, "random_state": seed}
+    run("gmm", sketch, n_components, output, plot, json, **more)
+
+
+@fit.command()
+def stable(
+    sketch: SketchFile,
+    n_components: Components,
+    output: ModelOutput = None,
+    decoder: Decoder = "auto",
+    seed: Seed = 0,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Learn a mixture of stable laws, with heavy tails.
+
+    Best from a design for --task stable.
+
+    \b
+    Example:
+      sketchlearn fit stable -k 3 day1.sketch -o model.json
+    """
+    from sketchlearn.cli.fit import run
+
+    run("stable", sketch, n_components, output, plot, json, decoder=decoder, random_state=seed)
+
+
+@app.command()
+def predict(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file.")],
+    data: Data,
+    proba: Annotated[bool, typer.Option("--proba", help="Probabilities of components as CSV, for mixtures.")] = False,
+    columns: Columns = None,
+    nulls: NullsOption = Nulls.error,
+    json: Json = False,
+) -> None:
+    """Print the cluster or component of each row, line by line.
+
+    \b
+    Example:
+      sketchlearn predict model.json day1.csv
+      head -n 4 day1.csv | sketchlearn predict model.json -
+    """
+    from sketchlearn.cli.predict import run
+
+    run(model, data, proba, columns, nulls.value, json)
+
+
+@app.command()
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help="A sketch file; - is standard input.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another of the same operator.")],
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Say how far two sketches are apart, and if that is chance.
+
+    \b
+    Example:
+      sketchlearn compare day1.sketch day2.sketch
+    """
+    from sketchlearn.cli.compare import run
+
+    run(a, b, plot, json)
+
+
+@app.command()
+def explain(
+    sketch: SketchFile,
+    n_components: Components,
+    decoder: Decoder = "auto",
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Say whether a sketch can tell clusters apart, or why not.
+
+    The sketch's size, its scale, the decoder or the model may be at fault.
+
+    \b
+    Example:
+      sketchlearn explain day1.sketch -k 3
+    """
+    from sketchlearn.cli.explain import run
+
+    run(sketch, n_components, decoder, seed, json)
+
+
+@app.command()
+def benchmark(
+    rows: Annotated[int, typer.Option(min=1000, help="How many rows to sketch.")] = 200_000,
+    json: Json = False,
+) -> None:
+    """Measure how fast this machine sketches and decodes.
+
+    \b
+    Example:
+      sketchlearn benchmark --rows 20000
+    """
+    from sketchlearn.cli.benchmark import run
+
+    run(rows, json)
+
+
+@app.command()
+def demo(
+    rows: Annotated[int, typer.Option(min=100_000, help="How many rows to generate.")] = 10_000_000,
+    json: Json = False,
+) -> None:
+    """Sketch rows twice, in different ways: the same, to the bit.
+
+    \b
+    Example:
+      sketchlearn demo --rows 200000
+    """
+    from sketchlearn.cli.demo import run
+
+    run(rows, json)

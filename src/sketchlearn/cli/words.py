@@ -1,0 +1,64 @@
+"""Operators, sketches and models in plain words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sketchlearn.operators import Concatenated, FourierFeatures, Operator, QuadraticFeatures, SecondMoments
+
+
+def operator_in_words(operator: Operator) -> str:
+    """One line about an operator."""
+    columns = f"{operator.n_features:,} columns"
+    if isinstance(operator, FourierFeatures):
+        kind = "structured frequencies" if operator.structured else "random frequencies"
+        wave = type(operator.wave).__name__.lower()
+        return (
+            f"{operator.n_frequencies:,} {kind} of {columns}, {wave} wave, {law_in_words(operator.law)}, "
+            f"seed {operator.seed}"
+        )
+    if isinstance(operator, QuadraticFeatures):
+        return f"squares of {operator.n_directions:,} random projections of {columns}, seed {operator.seed}"
+    if isinstance(operator, SecondMoments):
+        return f"means and second moments of {columns}"
+    if isinstance(operator, Concatenated):
+        return "; ".join(operator_in_words(part) for part in operator.parts)
+    return repr(operator)
+
+
+def law_in_words(law: Any) -> str:
+    """The law of frequencies: its name, and its scale if it has one."""
+    inner = getattr(law, "law", None)
+    if inner is not None:
+        return f"{law_in_words(inner)} with probes"
+    name = "".join(f" {c.lower()}" if c.isupper() else c for c in type(law).__name__).strip()
+    if hasattr(law, "scale"):
+        return f"{name} law of scale {law.scale:.4g}"
+    if hasattr(law, "smallest"):
+        return f"{name} law of scales {law.smallest:.4g} to {law.largest:.4g}"
+    if hasattr(law, "laws"):
+        return f"{name} of {len(law.laws)} laws"
+    return f"{name} law"
+
+
+def columns_in_words(columns: tuple[str, ...] | None, n_features: int, most: int = 12) -> str:
+    """Names of columns, the first of many."""
+    if columns is None:
+        return f"{n_features:,}, without names"
+    shown = ", ".join(columns[:most])
+    return f"{shown}, ... {len(columns):,} in all" if len(columns) > most else shown
+
+
+def records_in_words(count: float) -> str:
+    """A number of records."""
+    return "1 record" if count == 1 else f"{count:,} records"
+
+
+def size_in_words(n_bytes: int) -> str:
+    """A number of bytes."""
+    return f"{n_bytes:,} bytes"
+
+
+def number(value: float) -> str:
+    """A number in four digits."""
+    return f"{value:.4g}"

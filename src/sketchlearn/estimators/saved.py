@@ -1,0 +1,260 @@
+"""Models as files: JSON that says what was learned, and nothing of how to run it."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sketchlearn.container import FormatError, write
+from sketchlearn.decoders import Outcome, Status
+from sketchlearn.decoders.mixtures import MixtureFit
+from sketchlearn.documents import MODEL, from_document, to_document
+from sketchlearn.estimators.base import Double, SketchEstimator
+from sketchlearn.estimators.kmeans import Clusters, SketchKMeans, SketchKMedians
+from sketchlearn.estimators.mixture import MODELS, SketchGaussianMixture
+from sketchlearn.estimators.stable import SketchStableMixture, StableFit
+from sketchlearn.models import Dirac, KnownGaussian, Mixture, SymmetricStable
+from sketchlearn.operators.base import MOST_FEATURES, check_columns
+from sketchlearn.values import shortened, whole
+
+VERSION = 1
+MOST_COMPONENTS = 2**24
+Document = dict[str, Any]
+
+TYPES: dict[str, type[SketchEstimator]] = {
+    "kmeans": SketchKMeans,
+    "kmedians": SketchKMedians,
+    "gmm": SketchGaussianMixture,
+    "stable": SketchStableMixture,
+}
+SHARED = {"kind", "version", "type", "n_features", "columns", "n_records", "outcome", "weights"}
+OWN = {
+    "kmeans": {"centers"},
+    "kmedians": {"centers"},
+    "gmm": {"means", "covariance_type", "covariances", "fit_test"},
+    "stable": {"means", "scales", "alphas"},
+}
+
+
+def save_model(estimator: SketchEstimator, path: str | os.PathLike[str]) -> None:
+    """Writes what an estimator learned to a JSON file; the sketch is not in it.
+
+    >>> import numpy as np, sketchlearn as skl, tempfile
+    >>> X = np.random.default_rng(0).standard_normal((2000, 2)) + 10 * np.arange(2000)[:, None] // 1000
+    >>> kmeans = skl.SketchKMeans(2, random_state=0).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     skl.save_model(kmeans, f"{folder}/model.json")
+    ...     again = skl.load_model(f"{folder}/model.json")
+    >>> bool(np.all(again.predict(X) == kmeans.labels_))
+    True
+    """
+    write(path, model_to_bytes(estimator))
+
+
+def load_model(path: str | os.PathLike[str]) -> SketchEstimator:
+    """Reads a model: an estimator that predicts, but has no sketch.
+
+    It has `columns_` and `n_records_` of the sketch it came from; its `outcome_` has the mixture in the data's units.
+    A `FormatError` says in a sentence why a file is refused.
+    """
+    try:
+        return model_from_bytes(Path(path).read_bytes())
+    except FormatError as error:
+        raise FormatError(f"{os.fspath(path)}: {error}") from None
+
+
+def type_of(estimator: SketchEstimator) -> str:
+    """What the file calls this kind of estimator."""
+    for name, kind in TYPES.items():
+        if type(estimator) is kind:
+            return name
+    known = ", ".join(kind.__name__ for kind in TYPES.values())
+    raise TypeError(f"a {type(estimator).__name__} cannot be saved: only {known} can")
+
+
+def model_to_bytes(estimator: SketchEstimator) -> bytes:
+    """A fitted estimator as the bytes of a file."""
+    name = type_of(estimator)
+    fitted, outcome = estimator._fitted(), estimator.outcome_
+    content = {
+        "type": name,
+        "n_features": int(estimator.n_features_in_),
+        "columns": _columns_of(estimator),
+        "n_records": _records_of(estimator),
+        "outcome": {
+            "squared_residual": float(outcome.cost),
+            "misfit": float(outcome.misfit),
+            "iterations": int(outcome.iterations),
+            "status": outcome.status.name,
+        },
+        "weights": estimator.weights_.tolist(),
+    }
+    if isinstance(estimator, SketchKMeans):
+        content |= {"centers": estimator.cluster_centers_.tolist()}
+    elif isinstance(estimator, SketchGaussianMixture):
+        content |= {
+            "means": estimator.means_.tolist(),
+            "covariance_type": estimator.covariance_type,
+            "covariances": estimator.covariances_.tolist(),
+            "fit_test": float(fitted.misfit),
+        }
+    elif isinstance(estimator, SketchStableMixture):
+        content |= {
+            "means": estimator.means_.tolist(),
+            "scales": estimator.scales_.tolist(),
+            "alphas": estimator.alphas_.tolist(),
+        }
+    return to_document(MODEL, VERSION, content)
+
+
+def _columns_of(estimator: SketchEstimator) -> list[str] | None:
+    named = getattr(estimator, "feature_names_in_", None)
+    if named is None and estimator._sketch is not None:
+        named = estimator._sketch.operator.columns  # type: ignore[attr-defined]
+    if named is None:
+        named = getattr(estimator, "columns_", None)
+    return None if named is None else [str(name) for name in named]
+
+
+def _records_of(estimator: SketchEstimator) -> int | float:
+    if estimator._sketch is not None:
+        return estimator._sketch.count
+    return getattr(estimator, "n_records_", 0)
+
+
+def model_from_bytes(data: bytes) -> SketchEstimator:
+    """The estimator whose file these bytes are."""
+    document = from_document(data, MODEL, VERSION)
+    try:
+        return _estimator(document)
+    except (KeyError, TypeError, ValueError, OverflowError, MemoryError, RecursionError) as error:
+        said = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise FormatError(f"not a model that this version can use: {said}") from None
+
+
+def _estimator(document: Document) -> SketchEstimator:
+    name = document["type"]
+    if not isinstance(name, str) or name not in TYPES:
+        raise ValueError(f"{shortened(name)} is not a type of model that this version knows")
+    odd = sorted(document.keys() ^ (SHARED | OWN[name]))
+    if odd:
+        raise ValueError(f"field {shortened(odd[0])} is {'unknown' if odd[0] in document else 'missing'}")
+    d = whole("n_features", document["n_features"], most=MOST_FEATURES)
+    if not isinstance(document["weights"], list):
+        raise ValueError("weights must be a list")
+    k = whole("the number of components", len(document["weights"]), most=MOST_COMPONENTS)
+    weights = _numbers(document, "weights", (k,))
+    if np.any(weights < 0) or not math.isclose(float(weights.sum()), 1.0, rel_tol=1e-3):
+        raise ValueError("weights must not be negative and must sum to 1")
+    estimator = _BUILDERS[name](document, name, weights, d)
+    estimator.n_features_in_ = d
+    estimator.columns_ = check_columns(document["columns"], d)
+    estimator.n_records_ = _count(document["n_records"])
+    return estimator
+
+
+def _clusters(document: Document, name: str, weights: Double, d: int) -> SketchEstimator:
+    k = len(weights)
+    centers = _numbers(document, "centers", (k, d))
+    points = Mixture(Dirac(), weights, centers, np.zeros((k, 0)))
+    estimator = SketchKMedians(k) if name == "kmedians" else SketchKMeans(k)
+    estimator._model = Clusters(centers, weights, points, _outcome(document, points))
+    return estimator
+
+
+def _gaussians(document: Document, _name: str, weights: Double, d: int) -> SketchEstimator:
+    k, kind = len(weights), document["covariance_type"]
+    shapes: dict[str, tuple[int, ...]] = {
+        "full": (k, d, d),
+        "tied": (d, d),
+        "known": (d, d),
+        "diag": (k, d),
+        "spherical": (k,),
+    }
+    if not isinstance(kind, str) or kind not in shapes:
+        raise ValueError(f"covariance_type must be one of {', '.join(shapes)}, not {shortened(kind)}")
+    means, given = _numbers(document, "means", (k, d)), _numbers(document, "covariances", shapes[kind])
+    matrices = _matrices(kind, given, d)
+    _check_positive(matrices)
+    if kind == "known":
+        model, forms = KnownGaussian(given), np.zeros((k, 0))
+        estimator = SketchGaussianMixture(k, covariance_type=kind, covariance=given)
+    else:
+        model = MODELS[kind]()  # type: ignore[assignment]
+        forms = model.shapes_of(matrices)
+        estimator = SketchGaussianMixture(k, covariance_type=kind)
+    mixture = Mixture(model, weights, means, forms)
+    fit_test = float(_numbers(document, "fit_test", ()))
+    estimator._model = MixtureFit(mixture, fit_test, _outcome(document, mixture))
+    return estimator
+
+
+def _stable(document: Document, _name: str, weights: Double, d: int) -> SketchEstimator:
+    k = len(weights)
+    means, scales = _numbers(document, "means", (k, d)), _numbers(document, "scales", (k, d))
+    alphas = _numbers(document, "alphas", (k,))
+    if np.any(scales <= 0) or np.any((alphas < 0.5) | (alphas > 2)):
+        raise ValueError("scales must be positive, and alphas from 0.5 to 2")
+    mixture = Mixture(SymmetricStable(), weights, means, np.column_stack([scales**2, alphas]))
+    estimator = SketchStableMixture(k)
+    estimator._model = StableFit(mixture, _outcome(document, mixture))
+    return estimator
+
+
+_BUILDERS: dict[str, Callable[[Document, str, Double, int], SketchEstimator]] = {
+    "kmeans": _clusters,
+    "kmedians": _clusters,
+    "gmm": _gaussians,
+    "stable": _stable,
+}
+
+
+def _matrices(kind: str, given: Double, d: int) -> Double:
+    if kind == "spherical":
+        return given[:, None, None] * np.eye(d)
+    if kind == "diag":
+        return given[:, :, None] * np.eye(d)
+    return given if kind == "full" else given[None]
+
+
+def _check_positive(matrices: Double) -> None:
+    try:
+        np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        raise ValueError("covariances must be positive definite") from None
+    if not np.allclose(matrices, matrices.transpose(0, 2, 1)):
+        raise ValueError("covariances must be symmetric")
+
+
+def _numbers(document: Document, name: str, shape: tuple[int, ...]) -> Double:
+    try:
+        array = np.array(document[name])
+    except (ValueError, TypeError):
+        array = np.array(None)
+    if array.dtype.kind not in "iuf" or array.shape != shape or not np.all(np.isfinite(array)):
+        size = " x ".join(map(str, shape)) or "one"
+        raise ValueError(f"{name} must be {size} finite numbers")
+    return array.astype(np.float64)
+
+
+def _count(number: Any) -> int | float:
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < 2**80:
+        raise ValueError(f"n_records must be a number of records, not {shortened(number)}")
+    return number
+
+
+def _outcome(document: Document, mixture: Mixture) -> Outcome:
+    form = document["outcome"]
+    if not isinstance(form, dict) or form.keys() != {"squared_residual", "misfit", "iterations", "status"}:
+        raise ValueError("outcome must say squared_residual, misfit, iterations and status")
+    if not isinstance(form["status"], str) or form["status"] not in Status.__members__:
+        raise ValueError(f"outcome: {shortened(form['status'])} is not a status")
+    cost, misfit = (float(_numbers(form, name, ())) for name in ("squared_residual", "misfit"))
+    if cost < 0:
+        raise ValueError("outcome: squared_residual must not be negative")
+    return Outcome(mixture, cost, misfit, whole("iterations", form["iterations"], 0), Status[form["status"]])

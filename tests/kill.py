@@ -1,0 +1,79 @@
+"""Kills a checkpointed run at random moments until it ends; the result must have the bytes of an undisturbed run.
+
+python tests/kill.py --times 50
+"""
+
+import argparse
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+COMMAND = [sys.executable, "-m", "sketchlearn"]
+
+
+def write_rows(folder, n_files=4, n_rows=60_000):
+    """Files of rows."""
+    rng = np.random.default_rng(0)
+    for i in range(n_files):
+        rows = rng.standard_normal((n_rows, 6)).astype(np.float32) + 8 * rng.integers(0, 3, (n_rows, 1))
+        np.save(folder / f"rows{i}.npy", rows)
+
+
+def sketch(folder, output, *more):
+    """The command that sketches all files, slowly enough to be killed."""
+    files = sorted(map(str, folder.glob("rows*.npy")))
+    choices = ["-k", "3", "--n-frequencies", "2000", "--jobs", "1"]
+    return [*COMMAND, "sketch", *files, *choices, "-o", str(output), *more]
+
+
+def killed_runs(folder, times, seed=0):
+    """Kills runs on one checkpoint, and on a new one after each that ends; gives how many were killed, and ended."""
+    expected = folder / "expected.sketch"
+    subprocess.run(sketch(folder, expected), check=True, capture_output=True)
+    rng, kills, ends = random.Random(seed), 0, 0
+    longest = 2.0
+    while kills < times or not ends:
+        output, checkpoint = folder / "output.sketch", folder / f"parts{ends}"
+        process = subprocess.Popen(
+            sketch(folder, output, "--checkpoint", str(checkpoint), "--checkpoint-every", "0.02"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        began = time.monotonic()
+        try:
+            # a share of the time that a run takes from its start
+            process.wait(rng.uniform(0.2, 1.0) * longest if kills < times else None)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            kills += 1
+            assert not output.exists() or output.read_bytes() == expected.read_bytes(), "half an output"
+            continue
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors.decode()
+        assert output.read_bytes() == expected.read_bytes(), "other bytes than those of an undisturbed run"
+        output.unlink()
+        longest, ends = max(0.5, time.monotonic() - began), ends + 1
+    return kills, ends
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_rows(folder)
+        kills, ends = killed_runs(folder, arguments.times, arguments.seed)
+    print(f"killed {kills} times; {ends} runs came to an end, all with the same bytes")
+
+
+if __name__ == "__main__":
+    main()
