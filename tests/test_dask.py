@@ -146,6 +146,7 @@ def test_samples_come_from_all_over():
     assert np.all(np.histogram(some[:, 0], bins=8, range=(0, 20_000))[0] > 50)
     everything, columns = sample(dd.from_pandas(FRAME, npartitions=3), 5000, seed=0)
     assert columns == NAMES
+    assert sample(dask.delayed(X), 5000, seed=0)[1] is None
     assert np.array_equal(np.sort(everything, axis=0), np.sort(X, axis=0))
 
 

@@ -81,7 +81,7 @@ def _files(path: Any) -> list[Any]:
 def _parts(collection: Any, operator: Operator | None) -> list[Any]:
     if hasattr(collection, "rechunk"):
         return _row_blocks(collection, operator)
-    if hasattr(collection, "columns"):
+    if _is_frame(collection):
         return list(_with_columns_of(operator, collection).to_delayed())
     if hasattr(collection, "to_delayed"):
         # a bag's partition may be an iterator of rows, which would pass for a stream of blocks
@@ -91,6 +91,11 @@ def _parts(collection: Any, operator: Operator | None) -> list[Any]:
         "expected a Dask array, data frame or bag, or a list of delayed blocks or of paths, not "
         f"{shortened(collection)}: rows in memory go through operator.sketch(rows)"
     )
+
+
+def _is_frame(collection: Any) -> bool:
+    # a delayed object has every attribute but those with underscores
+    return hasattr(collection, "_meta") and hasattr(collection, "columns")
 
 
 def _with_columns_of(operator: Operator | None, frame: Any) -> Any:
@@ -125,7 +130,7 @@ def sample(collection: Any, n: int, seed: int) -> tuple[NDArray[Any], tuple[str,
     while len(found) < len(parts) and sum(size for size, _ in found) < n:
         chosen = order[len(found) : max(SAMPLED, 2 * len(found))]
         found += dask.compute(*(some_rows(*parts[i], n, seed + int(i)) for i in chosen))
-    names = source(collection._meta).columns if hasattr(collection, "columns") else None
+    names = source(collection._meta).columns if _is_frame(collection) else None
     return _in_proportion(found, n, rng), names
 
 

@@ -51,7 +51,7 @@ def is_tensor(data: Any) -> bool:
 
 def from_tensor(data: Any) -> NDArray[Any]:
     """A tensor's values in main memory, without its gradient."""
-    if data.is_sparse:
+    if str(data.layout) != "torch.strided":
         raise TypeError("sparse tensors are not supported: pass blocks of rows through to_dense()")
     values = data.detach().cpu()
     # NumPy has no bfloat16; float32 holds every one of them
