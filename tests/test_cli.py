@@ -101,7 +101,7 @@ def test_completion():
         "COMP_WORDS": "sketchlearn s",
         "COMP_CWORD": "1",
     }
-    assert done(env=variables).stdout.split() == ["sketch", "subtract"]
+    assert run(env=variables).stdout.split() == ["sketch", "subtract"]
 
 
 HEAVY = ("numpy", "scipy", "sklearn", "rich", "safetensors", "sketchlearn._native", "sketchlearn.operators")
@@ -257,7 +257,7 @@ def test_csv_on_standard_input(worked):
         ("a,b\n1,2\n1,\n", "line 3 of standard input has a missing value: fill it, or use --nulls drop"),
         ("a,c\n1,2\n", "standard input has no column 'b'"),
         ("1,2,3\n", "the rows have 3 columns, but the operator needs 2"),
-        ("1,inf\n", "is inf"),
+        ("1,2\n1,inf\n", "is inf"),
     ]:
         result = sketched(text)
         assert result.returncode == 1, text
