@@ -104,7 +104,7 @@ def test_bad_files_stop_the_run_or_are_listed(files, tmp_path):
     assert made.sketch == all_rows(files)
     assert made.sketch.skipped == (bad, gone, odd)
     assert all(path in reason for path, reason in made.skipped.items())
-    with pytest.raises(ValueError, match="none of the 2 files could be read, the first because: .*bad"):
+    with pytest.raises(ValueError, match=r"none of the 2 files could be read, the first because: .*bad"):
         run([bad, odd], skip_bad=True)
 
 
