@@ -101,7 +101,7 @@ def test_completion():
         "COMP_WORDS": "sketchlearn s",
         "COMP_CWORD": "1",
     }
-    assert done(env=variables).stdout.split() == ["sketch", "subtract"]
+    assert run(env=variables).stdout.split() == ["sketch", "subtract"]
 
 
 HEAVY = ("numpy", "scipy", "sklearn", "rich", "safetensors", "sketchlearn._native", "sketchlearn.operators")
@@ -257,7 +257,7 @@ def test_csv_on_standard_input(worked):
         ("a,b\n1,2\n1,\n", "line 3 of standard input has a missing value: fill it, or use --nulls drop"),
         ("a,c\n1,2\n", "standard input has no column 'b'"),
         ("1,2,3\n", "the rows have 3 columns, but the operator needs 2"),
-        ("1,inf\n", "is inf"),
+        ("1,2\n1,inf\n", "is inf"),
     ]:
         result = sketched(text)
         assert result.returncode == 1, text
@@ -357,7 +357,7 @@ def test_unexpected_errors_are_sentences_too(worked):
 
 
 def test_interruption_leaves_nothing(folder):
-    np.save(folder / "many.npy", np.random.default_rng(0).standard_normal((1_000_000, 4)))
+    np.save(folder / "many.npy", np.random.default_rng(0).standard_normal((300_000, 4)))
     before = {path.name for path in folder.iterdir()}
     command = [sys.executable, "-m", "sketchlearn", "sketch", "many.npy", "-k", "3", "--n-frequencies", "20000"]
     with subprocess.Popen([*command, "-o", "x"], cwd=folder, stderr=subprocess.PIPE, text=True) as process:
@@ -385,3 +385,28 @@ def test_progress_only_if_asked(worked, tmp_path):
     told = done(*arguments, "--progress", cwd=worked).stderr
     assert "3,000 rows" in told
     assert "rows/s" in told
+
+
+def test_bad_files_are_named_or_listed(worked, tmp_path):
+    bad, output = tmp_path / "bad.csv", tmp_path / "x.sketch"
+    bad.write_text("a,b\n1,2\n1,2,3\n")
+    arguments = ["sketch", "day1.csv", bad, "--design", "design.json", "-o", output]
+    result = called(*arguments, cwd=worked)
+    assert result.returncode == 1
+    assert str(bad) in result.stderr
+    assert not output.exists()
+    told = done(*arguments, "--skip-bad", cwd=worked).stdout
+    assert f"skipped: {bad}" in told
+    assert "3,000 records of 2 files" in told
+    assert str(bad) in done("info", output).stdout
+    assert skl.load(output) == skl.load(worked / "day1.sketch")
+
+
+def test_a_checkpoint_keeps_the_design(folder):
+    arguments = ["sketch", "day1.csv", "day2.csv", "-k", 3, "--checkpoint", "parts", "-o", "x.sketch"]
+    assert "one was made on" in done(*arguments, cwd=folder).stderr
+    first = (folder / "x.sketch").read_bytes()
+    again = done(*arguments, cwd=folder)
+    assert "uses the design that" in again.stderr
+    assert "2 of them from the checkpoint" in again.stdout
+    assert (folder / "x.sketch").read_bytes() == first

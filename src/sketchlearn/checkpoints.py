@@ -22,6 +22,7 @@ from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Block, Source, source
 
 EVERY = 20.0  # seconds between two parts of one file
+LEAST_ROWS, MOST_SUMS = 1024, 100_000_000  # of one call of the kernel: a fraction of a second
 
 
 @dataclass(frozen=True)
@@ -124,11 +125,11 @@ class _BlocksOfFile:
 
     def __init__(self, path: str, operator: Operator, reading: Reading, skip: int, work: Work) -> None:
         self.path, self.operator, self.reading, self.work = path, operator, reading, work
-        self.skip, self.read, self.ended = skip, 0, False
+        self.skip, self.read, self.seen, self.ended = skip, 0, 0, False
         try:
             rows = source(path, columns=reading.columns, nulls=reading.nulls)
             self.source = rows if operator.columns is None else rows.only(operator.columns)
-            self.blocks = self.source.blocks(operator.n_features)
+            self.pieces = _pieces(self.source.blocks(operator.n_features), operator)
         except (ValueError, TypeError, OSError) as error:
             raise _bad(path, error) from error
 
@@ -140,20 +141,26 @@ class _BlocksOfFile:
             raise _bad(self.path, error) from error
 
     def _next(self, until: float | None) -> Iterator[Block]:
-        seen = self.source.bytes_read
-        for block in self.blocks:
+        for block in self.pieces:
             first, self.read = self.read, self.read + len(block.rows)
             if self.read > self.skip:
-                yield _without(block, max(0, self.skip - first))
-            now = self.source.bytes_read
-            self.work.advance(len(block.rows), now - seen)
-            seen = now
+                yield _cut(block, max(0, self.skip - first), len(block.rows))
+            self.work.advance(len(block.rows), self.source.bytes_read - self.seen)
+            self.seen = self.source.bytes_read
             if self.read >= self.skip and until is not None and time.monotonic() >= until:
                 return
         self.ended = True
-        self.work.advance(0, os.stat(self.path).st_size - seen)
+        self.work.advance(0, _size(self.path) - self.seen)
         if self.read < self.skip:
             raise ValueError(f"{self.path} has fewer rows than were read before: remove the checkpoint")
+
+
+def _pieces(blocks: Iterator[Block], operator: Operator) -> Iterator[Block]:
+    """Blocks so small that the kernel returns soon: Ctrl-C took 80 s in test_interruption_leaves_nothing."""
+    step = max(LEAST_ROWS, MOST_SUMS // operator.n_sums)
+    for block in blocks:
+        for first in range(0, len(block.rows), step):
+            yield _cut(block, first, first + step)
 
 
 class _Portion(Source):
@@ -171,13 +178,13 @@ class _Portion(Source):
         return self
 
 
-def _without(block: Block, skip: int) -> Block:
-    """The block without its first rows."""
-    if not skip:
+def _cut(block: Block, first: int, last: int) -> Block:
+    """Some consecutive rows of a block."""
+    if first == 0 and last >= len(block.rows):
         return block
     if block.numbers is not None:
-        return replace(block, rows=block.rows[skip:], numbers=block.numbers[skip:])
-    return replace(block, rows=block.rows[skip:], start=block.start + skip)
+        return replace(block, rows=block.rows[first:last], numbers=block.numbers[first:last])
+    return replace(block, rows=block.rows[first:last], start=block.start + first)
 
 
 def _bad(path: str, error: Exception) -> _BadFileError:

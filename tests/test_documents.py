@@ -1,0 +1,151 @@
+"""Designs and models as files: exact, strict, and never a traceback."""
+
+import contextlib
+import copy
+import json
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+import sketchlearn as skl
+from sketchlearn.designs import design_from_bytes, design_to_bytes
+from sketchlearn.estimators.saved import model_from_bytes, model_to_bytes
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.standard_normal((3000, 2)) + 12 * RNG.integers(0, 2, (3000, 1))
+ESTIMATORS = {
+    "kmeans": skl.SketchKMeans(2, random_state=0),
+    "kmedians": skl.SketchKMedians(2, random_state=0),
+    "stable": skl.SketchStableMixture(2, random_state=0),
+    "known": skl.SketchGaussianMixture(2, covariance_type="known", covariance=np.eye(2), random_state=0),
+    **{
+        kind: skl.SketchGaussianMixture(2, covariance_type=kind, random_state=0)
+        for kind in ("full", "tied", "diag", "spherical")
+    },
+}
+
+
+@pytest.fixture(scope="module", params=ESTIMATORS)
+def fitted(request):
+    return ESTIMATORS[request.param].fit(ROWS)
+
+
+def test_models_come_back(fitted, tmp_path):
+    skl.save_model(fitted, tmp_path / "model.json")
+    again = skl.load_model(tmp_path / "model.json")
+    assert type(again) is type(fitted)
+    assert np.array_equal(again.predict(ROWS), fitted.predict(ROWS))
+    assert np.array_equal(again.weights_, fitted.weights_)
+    assert again.n_records_ == 3000
+    for name in ("cluster_centers_", "means_", "covariances_", "scales_", "alphas_", "fit_test_"):
+        if hasattr(fitted, name):
+            assert np.allclose(getattr(again, name), getattr(fitted, name), rtol=1e-12, atol=1e-12)
+    if hasattr(fitted, "predict_proba"):
+        assert np.allclose(again.predict_proba(ROWS), fitted.predict_proba(ROWS))
+    assert (again.outcome_.misfit, again.outcome_.status) == (fitted.outcome_.misfit, fitted.outcome_.status)
+    first = json.loads((tmp_path / "model.json").read_bytes())
+    second = json.loads(model_to_bytes(again))
+    assert first.keys() == second.keys()
+
+
+MODEL = model_to_bytes(ESTIMATORS["diag"].fit(ROWS))
+DESIGN = design_to_bytes(skl.design(ROWS, n_components=2), {"task": "kmeans"})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("kind", "sketchlearn design", "not a sketchlearn model, but a sketchlearn design"),
+        ("version", 2, "newer than this sketchlearn reads"),
+        ("version", True, "a version that does not exist"),
+        ("type", "os.system", "is not a type of model that this version knows"),
+        ("extra", 1, "field 'extra' is unknown"),
+        ("weights", [0.5, "x"], "weights must be 2 finite numbers"),
+        ("weights", [0.9, 0.9], "must sum to 1"),
+        ("weights", [], "the number of components must be"),
+        ("means", [[1.0, 2.0]], "means must be 2 x 2 finite numbers"),
+        ("means", [[1, 2], [3]], "means must be 2 x 2 finite numbers"),
+        ("covariances", [[1.0, -1.0], [1.0, 1.0]], "covariances must be positive definite"),
+        ("covariance_type", "odd", "covariance_type must be one of"),
+        ("columns", ["a"], "columns must be 2 different names"),
+        ("n_records", -1, "n_records must be a number of records"),
+        ("n_features", 0, "n_features must be a whole number"),
+        ("outcome", {}, "outcome must say"),
+    ],
+)
+def test_forged_models_are_refused_in_one_sentence(field, value, message):
+    with pytest.raises(skl.FormatError, match=message) as caught:
+        model_from_bytes(json.dumps({**json.loads(MODEL), field: value}).encode())
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "not a JSON file"),
+        (b"\xff", "it is not text"),
+        (b"[1]", "it holds no object"),
+        (b"{}", "but a JSON file of something else"),
+        (b"[" * 100_000, "nested too deeply|not a JSON file"),
+        (b'{"a": NaN}', "NaN is not a number of JSON"),
+        (b'{"a": 1e999}', "a number is too large"),
+        (b'{"a": 1, "a": 2}', "a key is repeated"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "not a JSON file"),
+    ],
+)
+@pytest.mark.parametrize("read", [model_from_bytes, design_from_bytes])
+def test_other_files_are_refused(read, data, message):
+    with pytest.raises(skl.FormatError, match=message) as caught:
+        read(data)
+    assert "\n" not in str(caught.value)
+
+
+def test_designs_come_back_and_are_the_same_bytes(tmp_path):
+    operator = skl.design(ROWS, n_components=2)
+    skl.save_design(operator, tmp_path / "a.json", {"task": "kmeans"})
+    assert (tmp_path / "a.json").read_bytes() == DESIGN
+    assert skl.load_design(tmp_path / "a.json") == operator
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d["operator"].update(digest="0" * 64), "the random numbers drawn here are not those"),
+        (lambda d: d["operator"].update(n_frequencies=2**30), "its operator draws"),
+        (lambda d: d.update(operator=[]), "expected the JSON form of an operator"),
+        (lambda d: d.update(extra=1), "a damaged design"),
+        (lambda d: d.update(made=1), "a damaged design"),
+        (lambda d: d.update(version=9), "newer than this sketchlearn reads"),
+    ],
+)
+def test_forged_designs_are_refused(change, message, tmp_path):
+    document = json.loads(DESIGN)
+    change(document)
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    with pytest.raises(skl.FormatError, match=rf"a\.json: .*{message}"):
+        skl.load_design(tmp_path / "a.json")
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(data=st.data())
+@pytest.mark.parametrize(("good", "read"), [(MODEL, model_from_bytes), (DESIGN, design_from_bytes)])
+def test_any_change_is_read_or_refused(good, read, data):
+    """Some value anywhere in a good file is replaced by anything: an object comes back, or a FormatError."""
+    document = copy.deepcopy(json.loads(good))
+    at = document
+    while True:
+        key = data.draw(st.sampled_from(sorted(at) if isinstance(at, dict) else range(len(at))))
+        if not isinstance(at[key], dict | list) or not at[key] or data.draw(st.booleans()):
+            break
+        at = at[key]
+    at[key] = data.draw(ANYTHING)
+    with contextlib.suppress(skl.FormatError):
+        read(json.dumps(document).encode())
