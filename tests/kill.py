@@ -33,34 +33,51 @@ def sketch(folder, output, *more):
 
 
 def killed_runs(folder, times, seed=0):
-    """Kills runs on one checkpoint, and on a new one after each that ends; gives how many were killed, and ended."""
-    expected = folder / "expected.sketch"
+    """Kills runs on one checkpoint, and on a new one after each that ends.
+
+    Gives how many were killed, how many of those had done some of the work, and how many ended.
+    """
+    expected, output = folder / "expected.sketch", folder / "output.sketch"
+    began = time.monotonic()
     subprocess.run(sketch(folder, expected), check=True, capture_output=True)
-    rng, kills, ends = random.Random(seed), 0, 0
-    longest = 2.0
+    longest = time.monotonic() - began
+    rng, kills, amid, ends = random.Random(seed), 0, 0, 0
     while kills < times or not ends:
-        output, checkpoint = folder / "output.sketch", folder / f"parts{ends}"
+        checkpoint = folder / f"parts{ends}"
+        before = _state(checkpoint)
         process = subprocess.Popen(
             sketch(folder, output, "--checkpoint", str(checkpoint), "--checkpoint-every", "0.02"),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        began = time.monotonic()
         try:
-            # a share of the time that a run takes from its start
-            process.wait(rng.uniform(0.2, 1.0) * longest if kills < times else None)
+            if kills < times and rng.random() < 0.9:  # the others may be killed while they start
+                _wait_for_work(process, checkpoint, before)
+                process.wait(rng.uniform(0.0, 0.2))
+            else:
+                process.wait(rng.uniform(0.0, longest) if kills < times else None)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.communicate()
-            kills += 1
+            kills, amid = kills + 1, amid + (_state(checkpoint) != before)
             assert not output.exists() or output.read_bytes() == expected.read_bytes(), "half an output"
             continue
         _, errors = process.communicate()
         assert process.returncode == 0, errors.decode()
         assert output.read_bytes() == expected.read_bytes(), "other bytes than those of an undisturbed run"
         output.unlink()
-        longest, ends = max(0.5, time.monotonic() - began), ends + 1
-    return kills, ends
+        ends += 1
+    return kills, amid, ends
+
+
+def _wait_for_work(process, checkpoint, before):
+    while process.poll() is None and _state(checkpoint) == before:
+        time.sleep(0.005)
+
+
+def _state(checkpoint):
+    """What is in a checkpoint, to see whether a run did something."""
+    return {path.name: path.stat().st_mtime_ns for path in checkpoint.glob("*.part") if path.name[0] != "."}
 
 
 def main():
@@ -71,8 +88,8 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_rows(folder)
-        kills, ends = killed_runs(folder, arguments.times, arguments.seed)
-    print(f"killed {kills} times; {ends} runs came to an end, all with the same bytes")
+        kills, amid, ends = killed_runs(folder, arguments.times, arguments.seed)
+    print(f"killed {kills} times, {amid} of them amid the work; {ends} runs came to an end, all with the same bytes")
 
 
 if __name__ == "__main__":

@@ -32,8 +32,9 @@ def run(files, operator=OPERATOR, **reading):
 
 def test_killed_runs_end_with_the_same_bytes(tmp_path):
     write_rows(tmp_path)
-    kills, ends = killed_runs(tmp_path, times=8)
+    kills, amid, ends = killed_runs(tmp_path, times=8)
     assert kills >= 8
+    assert amid >= 1
     assert ends >= 1
 
 
