@@ -6,11 +6,11 @@ import json as json_module
 import time
 from typing import Any
 
-from sketchlearn.cli.pictures import save_picture
 from sketchlearn.cli.sentences import misused
 from sketchlearn.cli.streams import Report, check_paths, read_sketch, write
 from sketchlearn.cli.words import number, records_in_words
 from sketchlearn.decoders import NAMED
+from sketchlearn.diagnostics.pictures import plot_model
 from sketchlearn.estimators.saved import TYPES, model_to_bytes
 
 MOST_COLUMNS = 8  # of a center, that are shown
@@ -30,7 +30,7 @@ def run(
     seconds = time.perf_counter() - started
     data = model_to_bytes(model)
     if plot is not None:
-        save_picture("plot_model", loaded, model, plot)
+        plot_model(loaded, model, plot)
     if output is not None:
         write(output, data)
     outcome = model.outcome_
