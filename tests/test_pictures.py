@@ -44,8 +44,7 @@ def ellipses(figure):
     return [patch for patch in figure.axes[0].patches if isinstance(patch, Ellipse)]
 
 
-@pytest.mark.parametrize("d", [1, 2, 4])
-@pytest.mark.parametrize("wave", ["exponential", "square"])
+@pytest.mark.parametrize(("d", "wave"), [(1, "exponential"), (2, "square"), (4, "exponential")])
 def test_clusters(d, wave, tmp_path):
     sketch = sketches(d, wave)[0]
     fitted = skl.SketchKMeans(3, random_state=0).fit_sketch(sketch)
@@ -63,7 +62,7 @@ def test_clusters(d, wave, tmp_path):
         assert "visits" not in axes.get_xlabel()
 
 
-def test_ellipses_are_the_clusters_own(tmp_path):
+def test_ellipses_are_the_clusters_own():
     sketch = sketches(2)[0]
     fitted = skl.SketchKMeans(3, random_state=0).fit_sketch(sketch)
     inner = ellipses(plot_model(sketch, fitted))[::2]
