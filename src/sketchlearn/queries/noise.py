@@ -49,7 +49,9 @@ def n_determined(target: Target) -> int:
 
 
 def density_of(sketch: Sketch, rng: np.random.Generator) -> Mixture:
-    """A quick density of the records, in the units of the data, from their sketch alone; harmonics of a one-bit wave are taken for noise.
+    """A quick density of the records, in the units of the data, from their sketch alone.
+
+    Harmonics of a one-bit wave are taken for noise: a density without them was too narrow to draw records from.
 
     >>> import sketchlearn as skl
     >>> sketch = skl.FourierFeatures(2, 60, law=skl.frequencies.Gaussian(1.0)).sketch(np.ones((100, 2)))
