@@ -44,8 +44,7 @@ def ellipses(figure):
     return [patch for patch in figure.axes[0].patches if isinstance(patch, Ellipse)]
 
 
-@pytest.mark.parametrize("d", [1, 2, 4])
-@pytest.mark.parametrize("wave", ["exponential", "square"])
+@pytest.mark.parametrize(("d", "wave"), [(1, "exponential"), (2, "square"), (4, "exponential")])
 def test_clusters(d, wave, tmp_path):
     sketch = sketches(d, wave)[0]
     fitted = skl.SketchKMeans(3, random_state=0).fit_sketch(sketch)

@@ -25,7 +25,7 @@ class View:
 
     @property
     def n_axes(self) -> int:
-        return self.matrix.shape[1]
+        return int(self.matrix.shape[1])
 
     def points(self, rows: Double) -> Double:
         """Rows as they are seen."""
@@ -72,7 +72,7 @@ def _label(loadings: Double, names: tuple[str, ...]) -> str:
     order = np.argsort(-np.abs(loadings))
     main = [i for i in order[:MOST_NAMED] if abs(loadings[i]) >= MAIN * abs(loadings[order[0]])]
     if len(main) == 1 and abs(loadings[main[0]]) > 0.95:
-        return names[main[0]]
+        return str(names[main[0]])
     terms = [f"{'-' if loadings[i] < 0 else '+'} {abs(loadings[i]):.2g} {names[i]}" for i in main]
     more = np.sum(loadings[main] ** 2) < 0.9
     return " ".join(terms).removeprefix("+ ") + (" …" if more else "")

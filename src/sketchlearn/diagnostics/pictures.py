@@ -25,7 +25,8 @@ from sketchlearn.sketch import Sketch
 
 FORMATS = ("png", "svg", "pdf")
 DPI = 150
-POINTS = 240  # of the grid, per axis
+POINTS = 160  # of the grid, per axis
+SHAPE = 1.15  # width of a map, in heights
 REACH = 3.2  # of the axes beyond components, in deviations
 SHARES = (0.99, 0.9, 0.75, 0.5, 0.25)  # of the records, inside each contour
 SHARPEST = 0.004  # deviation of a component, of the picture's width: narrower ones would fall between pixels
@@ -127,10 +128,10 @@ def _model(sketch: Sketch, estimator: Any) -> tuple[Mixture, Parts]:
     """The density, and what to mark on it."""
     if estimator is None:
         with threadpool_limits(1):
-            density = density_of(sketch, np.random.default_rng(0))
+            density = _nearby(sketch, density_of(sketch, np.random.default_rng(0)))
         few = min(n_determined(Target.of(sketch)), len(density))
-        weights, centers, covariances = merge_components(density.weights, density.locations, density.covariances(), few)
-        return density, Parts(centers, weights, covariances, "component")
+        merged = merge_components(density.weights, density.locations, density.covariances(), few)
+        return density, Parts(merged[1], merged[0], merged[2], "component")
     name = type(estimator).__name__
     if not hasattr(estimator, "fit_sketch"):
         raise TypeError(f"a picture needs a sketched estimator, such as a SketchKMeans, or none, not {name}")
@@ -156,7 +157,7 @@ def _around(centers: Double, density: Mixture) -> Double:
 
 
 def _nearby(sketch: Sketch, common: Mixture) -> Mixture:
-    """The density of one sketch, refined from that of both: what differs is then not the search's doing."""
+    """The density of a sketch, refined from a common one: what differs is then not the search's doing."""
     problem = Problem.of(Target.of(sketch), len(common))
     start = problem.in_own_units(common.model, common.weights, common.locations, common.covariances())
     if problem.target.harmonics:
@@ -187,6 +188,9 @@ def _grid(view: View, centers: Double, covariances: Double) -> _Grid:
     low, high = (seen - spread).min(axis=0), (seen + spread).max(axis=0)
     empty = high - low <= 0
     low, high = low - empty, high + empty
+    if view.equal and view.n_axes == 2:  # as wide as the axes are, so that drawing to scale leaves no empty strips
+        size = np.maximum(high - low, (high - low)[::-1] * [SHAPE, 1 / SHAPE])
+        low, high = (low + high - size) / 2, (low + high + size) / 2
     ticks = [np.linspace(a, b, POINTS) for a, b in zip(low, high, strict=True)]
     points = np.stack([axis.ravel() for axis in np.meshgrid(*ticks)], axis=1)
     return _Grid(ticks, points, float(np.prod([axis[1] - axis[0] for axis in ticks])))
@@ -212,7 +216,8 @@ def _levels(heights: Double, cell: float) -> Double:
     ordered = np.sort(heights)[::-1]
     inside = np.cumsum(ordered) * cell
     found = ordered[np.minimum(np.searchsorted(inside, SHARES), len(ordered) - 1)]
-    return np.maximum.accumulate(found * (1 + 1e-9 * np.arange(len(found)))) + 1e-300 * np.arange(len(found))
+    rank = np.arange(len(found))
+    return np.asarray(np.maximum.accumulate(found * (1 + 1e-9 * rank)) + 1e-300 * rank)
 
 
 def _draw_map(axes: Any, view: View, density: Mixture, parts: Parts) -> None:
@@ -222,8 +227,9 @@ def _draw_map(axes: Any, view: View, density: Mixture, parts: Parts) -> None:
     levels = _levels(heights, grid.cell)
     shape = (POINTS, POINTS)
     blues = ["#e4eef6", "#c6dbec", "#9fc4e0", "#70a8d2", "#3f89c0"]
-    bands = axes.contourf(*grid.ticks, heights.reshape(shape), [*levels, max(heights.max(), levels[-1] * 1.001)],
-                          colors=blues)  # fmt: skip
+    bands = axes.contourf(
+        *grid.ticks, heights.reshape(shape), [*levels, max(heights.max(), levels[-1] * 1.001)], colors=blues
+    )
     bar = axes.figure.colorbar(bands, ax=axes, ticks=levels, spacing="uniform", fraction=0.04, pad=0.03)
     bar.ax.set_yticklabels([f"{share:.0%}" for share in SHARES])
     bar.set_label("share of the records inside")
@@ -279,8 +285,9 @@ def _draw_difference(axes: Any, view: View, common: Mixture, densities: list[Mix
     limit = max(float(np.abs(change).max()), FAINT)
     shape = (POINTS, POINTS)
     # orange and purple, which differ in lightness to no eye but in hue to all
-    image = axes.pcolormesh(*grid.ticks, change.reshape(shape), cmap="PuOr_r", vmin=-limit, vmax=limit,
-                            shading="gouraud", rasterized=True)  # fmt: skip
+    image = axes.pcolormesh(
+        *grid.ticks, change.reshape(shape), cmap="PuOr_r", vmin=-limit, vmax=limit, shading="gouraud", rasterized=True
+    )
     axes.set_facecolor("#f7f7f7")  # the colour of no difference
     axes.contour(*grid.ticks, level.reshape(shape), _levels(level, grid.cell)[[0, 1, 3]], colors=GREY, linewidths=0.7)
     bar = axes.figure.colorbar(
@@ -316,8 +323,12 @@ def _draw_distances(axes: Any, a: Sketch, b: Sketch, noise: Noise, spread: Doubl
     axes.fill_between(lengths, 0, band, color=BLUE, alpha=0.15, linewidth=0, label=f"{CHANCE:.0%} by chance alone")
     axes.plot(lengths[~beyond], away[~beyond], "o", color=BLUE, markersize=3.5, alpha=0.7, label="frequencies within")
     axes.plot(lengths[beyond], away[beyond], "D", color=ORANGE, markersize=4, label="frequencies beyond")
-    axes.set(xlabel="length of the frequency, radians per standard deviation", ylabel="|difference of z|",
-             xscale="log", ylim=(0, 1.08 * max(float(away.max()), float(band.max()), 1e-12)))  # fmt: skip
+    axes.set(
+        xlabel="length of the frequency, radians per standard deviation",
+        ylabel="|z of the first - z of the second|",
+        xscale="log",
+        ylim=(0, 1.08 * max(float(away.max()), float(band.max()), 1e-12)),
+    )
     ticker: Any = importlib.import_module("matplotlib.ticker")
     axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -347,7 +358,7 @@ def _dress(axes: Any, view: View, grid: _Grid) -> None:
     axes.set_xlim(grid.ticks[0][[0, -1]])
     axes.set_ylim(grid.ticks[1][[0, -1]])
     if view.equal:
-        axes.set_aspect("equal", adjustable="datalim")
+        axes.set_aspect("equal")
 
 
 def _columns(sketch: Sketch) -> tuple[str, ...] | None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from sketchlearn.decoders import HierarchicalSplitting, Problem, Target, decode
 from sketchlearn.decoders.reading import PER_PARAMETER
@@ -22,6 +24,9 @@ from sketchlearn.sketch import Sketch
 Double = NDArray[np.float64]
 Single = NDArray[np.float32]
 
+TILTING = 60  # iterations
+BELIEF = 5.0  # in the density, in records
+NARROWEST = 1e-2  # variance of a value that is matched closely, of its mean square
 MOST_COMPONENTS = 8  # of the density; more change no correlation that matters
 NUMBERS, FEWEST_ROWS, MOST_ROWS = 1 << 22, 1024, 4096  # features drawn in all, and rows
 
@@ -46,6 +51,8 @@ def n_determined(target: Target) -> int:
 def density_of(sketch: Sketch, rng: np.random.Generator) -> Mixture:
     """A quick density of the records, in the units of the data, from their sketch alone.
 
+    Harmonics of a one-bit wave are taken for noise: a density without them was too narrow to draw records from.
+
     >>> import sketchlearn as skl
     >>> sketch = skl.FourierFeatures(2, 60, law=skl.frequencies.Gaussian(1.0)).sketch(np.ones((100, 2)))
     >>> density_of(sketch, np.random.default_rng(0)).locations.round(1)[0]
@@ -53,11 +60,7 @@ def density_of(sketch: Sketch, rng: np.random.Generator) -> Mixture:
     """
     target = Target.of(sketch)
     problem = Problem.of(target, n_determined(target))
-    decoder = HierarchicalSplitting()
-    mixture = decode(decoder, problem, rng).mixture
-    if target.harmonics:
-        problem = problem.without_harmonics(mixture)
-        mixture = decode(decoder, problem, rng).mixture
+    mixture = decode(HierarchicalSplitting(), problem, rng).mixture
     return problem.in_data_units(mixture.heavy())
 
 
@@ -68,7 +71,8 @@ class Noise:
     Parameters
     ----------
     variances : of each value, E |Phi_j - E Phi_j|^2.
-    deviations : such differences of drawn records, real parts before imaginary ones: (records, 1 or 2 times m).
+    deviations : such differences of drawn records, times the square root of how much each counts, real parts before
+        imaginary ones: (records, 1 or 2 times m).
     """
 
     variances: Double
@@ -84,12 +88,13 @@ class Noise:
         square = np.mean(np.abs(features) ** 2, axis=0)
         count = max(float(sketch.count), 2.0)
         variances = np.maximum(square - np.abs(sketch.mean) ** 2, 0) * (count / (count - 1))
-        features -= features.mean(axis=0)
+        shares = _shares(_parts((features - sketch.mean) / np.sqrt(variances + NARROWEST * square)), BELIEF / count)
+        features -= shares @ features
+        features *= np.sqrt(n * shares)[:, None]
         drawn = np.mean(np.abs(features) ** 2, axis=0)
         # the density knows the correlations, the sketch the variances
         features *= np.sqrt(variances / np.maximum(drawn, 1e-12 * np.maximum(square, 1e-300)))
-        parts = [features.real, features.imag] if operator.wave.complex else [features]
-        return cls(variances, np.concatenate(parts, axis=1).astype(np.float32))
+        return cls(variances, _parts(features))
 
     @cached_property
     def parts(self) -> int:
@@ -111,10 +116,43 @@ class Noise:
         values = np.zeros(p)
         values[: min(n, p)] = np.maximum(found, 0)
         total, squares = float(values.sum()), float(np.sum(values**2))
-        same = float(np.sum(np.sum(scaled.astype(np.float64) ** 2, axis=1) ** 2)) / n**2
+        same = total**2 / n  # were shares equal: where a few records have large ones, they stand for many that repeat
         equal = total**2 / p
         if squares <= equal:
             return values
         nearer = np.sqrt(np.clip(squares - same - equal, 0, None) / (squares - equal))
         # sums of weights stay what the variances say
         return np.asarray(total / p + nearer * (values - total / p))
+
+
+def _parts(features: NDArray[Any]) -> Single:
+    """Real parts before imaginary ones."""
+    parts = [features.real, features.imag] if np.iscomplexobj(features) else [features]
+    return np.concatenate(parts, axis=1).astype(np.float32)
+
+
+def _shares(residuals: Single, ridge: float) -> Double:
+    """Shares of drawn records, as equal as possible (in entropy) while their residuals average to about zero.
+
+    They correct a density that does not explain the sketch: mixtures of Gaussians fit one-bit sketches of discrete
+    records poorly, and 13 of 90 true hypotheses were rejected at the 5 % level. The shares are exp(residuals @ theta),
+    theta the minimum of the convex log-mean-exp(residuals @ theta) + ridge |theta|^2 / 2.
+    """
+
+    def objective(theta: Double) -> tuple[float, Double]:
+        shares, top = _exponentials(residuals, theta)
+        total = float(shares.sum())
+        slope = (shares / total).astype(np.float32) @ residuals + ridge * theta
+        return top + float(np.log(total / len(residuals))) + 0.5 * ridge * float(theta @ theta), slope
+
+    start = np.zeros(residuals.shape[1])
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": TILTING})
+    shares = _exponentials(residuals, found.x)[0]
+    return shares / shares.sum()
+
+
+def _exponentials(residuals: Single, theta: Double) -> tuple[Double, float]:
+    """exp(residuals @ theta), divided by its largest value, and the logarithm of that."""
+    heights = (residuals @ theta.astype(np.float32)).astype(np.float64)
+    top = float(heights.max())
+    return np.exp(heights - top), top
