@@ -66,7 +66,7 @@ def test_rejections(p_values, level):
 @pytest.mark.parametrize("kind", ROWS)
 @pytest.mark.parametrize("d", [2, 10])
 def test_null_law(kind, d):
-    """Chance gives the statistic the mean and the variance that the eigenvalues promise, at n = 10^5 as well."""
+    """Chance gives the statistic the mean and the variance that the eigenvalues promise."""
     operator, rng = operator_for(kind, d, m=80), np.random.default_rng(3)
     sketches = [operator.sketch(ROWS[kind](2000, d, rng), n_jobs=1) for _ in range(200)]
     pooled = sum(sketches)
