@@ -89,7 +89,7 @@ def sample(df: Any, n: int, seed: int) -> tuple[NDArray[Any], tuple[str, ...]]:
 
 def _as_sql(df: Any) -> Any:
     required("pyspark", "spark")
-    if hasattr(df, "to_spark"):  # pandas on Spark
+    if type(df).__module__.startswith("pyspark.pandas"):  # data frames of Spark Connect have every attribute: columns
         df = df.to_spark()
     if not hasattr(df, "mapInArrow"):
         raise TypeError(f"expected a Spark data frame, not {type(df).__name__}")
