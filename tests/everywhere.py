@@ -6,6 +6,7 @@ first that differs.
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import subprocess
@@ -31,7 +32,7 @@ from scipy import sparse
 import sketchlearn as skl
 from sketchlearn.sources import blocks
 
-N, D = 1_000_000, 8
+D = 8
 NAMES = [f"x{i}" for i in range(D)]
 Way = tuple[str, Callable[[], bytes]]
 
@@ -51,8 +52,8 @@ def in_memory(X: np.ndarray, operator: skl.FourierFeatures) -> Iterator[Way]:
         "Arrow table": lambda: table,
         "Arrow reader": lambda: table.to_reader(max_chunksize=777),
         "DuckDB": lambda: relation,
-        "generator of arrays": lambda: (X[i : i + 12_345] for i in range(0, N, 12_345)),
-        "generator of frames": lambda: (frame[i : i + 54_321] for i in range(0, N, 54_321)),
+        "generator of arrays": lambda: (X[i : i + 12_345] for i in range(0, len(X), 12_345)),
+        "generator of frames": lambda: (frame[i : i + 54_321] for i in range(0, len(X), 54_321)),
     }
     for name, make in sources.items():
         yield name, lambda make=make: operator.sketch(make()).to_bytes()
@@ -79,12 +80,13 @@ def write_files(X: np.ndarray, folder: Path) -> list[Path]:
     pa_csv.write_csv(table, folder / "rows.csv")
     with pa.CompressedOutputStream(str(folder / "rows.csv.gz"), "gzip") as stream:
         pa_csv.write_csv(table, stream)
-    pq.write_table(table, folder / "rows.parquet", row_group_size=N)
+    pq.write_table(table, folder / "rows.parquet", row_group_size=len(X))
     pa_feather.write_feather(table, folder / "rows.feather")
     parts = folder / "parts"
     parts.mkdir()
-    for i, first in enumerate(range(0, N, 100_000)):
-        pq.write_table(table.slice(first, 100_000), parts / f"{i}.parquet", row_group_size=30_000)
+    tenth = len(X) // 10
+    for i in range(10):
+        pq.write_table(table.slice(i * tenth, tenth), parts / f"{i}.parquet", row_group_size=30_000)
     return [*(folder / f"rows.{kind}" for kind in ("npy", "npz", "csv", "csv.gz", "parquet", "feather")), parts]
 
 
@@ -97,10 +99,8 @@ def from_files(paths: list[Path], operator: skl.FourierFeatures) -> Iterator[Way
 
 
 def by_command(paths: list[Path], operator: skl.FourierFeatures, folder: Path) -> Iterator[Way]:
-    from sketchlearn.designing.saved import design_to_bytes
-
     design, output = folder / "design.json", folder / "out.sketch"
-    design.write_bytes(design_to_bytes(operator, {}))
+    skl.save_design(operator, design)
     command = [sys.executable, "-m", "sketchlearn", "sketch", "--design", str(design), "-o", str(output)]
 
     def run(*more: str) -> bytes:
@@ -152,8 +152,10 @@ def by_spark(parts: Path, operator: skl.FourierFeatures) -> Iterator[Way]:
 
 
 def main() -> None:
-    rng = np.random.default_rng(0)
-    X = 3 * rng.standard_normal((10, D))[rng.integers(0, 10, N)] + rng.standard_normal((N, D))
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rows", type=int, default=1_000_000, help="a multiple of ten")
+    n, rng = parser.parse_args().rows, np.random.default_rng(0)
+    X = 3 * rng.standard_normal((10, D))[rng.integers(0, 10, n)] + rng.standard_normal((n, D))
     operator = skl.design(pd.DataFrame(X[:5000], columns=NAMES), n_components=5, seed=1)
     expected = operator.sketch(X).to_bytes()
     with tempfile.TemporaryDirectory() as name:
