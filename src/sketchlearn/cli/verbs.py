@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+
+from sketchlearn.cli.options import (
+    Columns,
+    Components,
+    Covariance,
+    Data,
+    Decoder,
+    Frequencies,
+    Jobs,
+    Json,
+    ModelOutput,
+    Nulls,
+    NullsOption,
+    Output,
+    Plot,
+    Progress,
+    Seed,
+    SketchFile,
+    Task,
+    TaskOption,
+    Wave,
+)
 
 
 class Verbs(TyperGroup):
@@ -36,60 +57,6 @@ app = typer.Typer(
 fit = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Learn clusters or a mixture from a sketch, to a model file."
 )
-
-
-class Task(str, Enum):
-    """What an operator is designed for."""
-
-    kmeans = "kmeans"
-    mixture = "mixture"
-    mixture_full = "mixture-full"
-    stable = "stable"
-
-
-class Nulls(str, Enum):
-    """What becomes of rows with missing values."""
-
-    error = "error"
-    drop = "drop"
-
-
-class Covariance(str, Enum):
-    """Shapes of Gaussians."""
-
-    full = "full"
-    tied = "tied"
-    diag = "diag"
-    spherical = "spherical"
-
-
-Data = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="DATA...",
-        help="Files (.npy, .npz, .csv, .csv.gz, .parquet, .arrow), patterns or folders; - is CSV on standard input.",
-    ),
-]
-SketchFile = Annotated[str, typer.Argument(metavar="SKETCH", help="A sketch file; - is standard input.")]
-Output = Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Where to write; - is standard output.")]
-ModelOutput = Annotated[
-    str | None, typer.Option("--output", "-o", metavar="FILE", help="The model file to write; - is standard output.")
-]
-Components = Annotated[int, typer.Option("-k", "--n-components", min=1, help="Number of clusters or components.")]
-Columns = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to read: names, or positions from 0.")]
-NullsOption = Annotated[Nulls, typer.Option(help="Refuse missing values, or drop rows that have any.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of all random choices.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to standard output, for machines.")]
-Progress = Annotated[
-    bool | None,
-    typer.Option("--progress/--no-progress", help="Show progress on standard error; by default if it is a terminal."),
-]
-TaskOption = Annotated[Task, typer.Option(help="What will be learned from the sketches.")]
-Frequencies = Annotated[int | None, typer.Option(min=1, help="Size of the sketch; by default 10 per parameter.")]
-Wave = Annotated[str, typer.Option(help="exponential, cosine, square (one bit per feature), sawtooth or triangle.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; by default all cores.")]
-Plot = Annotated[str | None, typer.Option(metavar="PICTURE", help="Draw a picture to this file, such as out.png.")]
-Decoder = Annotated[str, typer.Option(help="auto, ompr, splitting, shift, amp or genetic.")]
 
 
 def _show_version(wanted: bool) -> None:

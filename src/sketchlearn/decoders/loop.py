@@ -5,13 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from sketchlearn.decoders.outcome import Outcome, Status
 from sketchlearn.decoders.problem import Problem
+from sketchlearn.decoders.threads import one_blas_thread
 from sketchlearn.models import Mixture
 
 FEW = 20  # clusters
@@ -30,11 +29,6 @@ class State:
     cost: float = np.inf
     iterations: int = 0
     finished: bool = False  # nothing is left to do
-
-
-@cache
-def _pools() -> ThreadpoolController:
-    return ThreadpoolController()  # 4 ms: it reads which libraries are loaded
 
 
 class Decoder(ABC):
@@ -56,8 +50,7 @@ def decode(
     decoder: Decoder, problem: Problem, rng: np.random.Generator, *, progress: Progress | None = None
 ) -> Outcome:
     """Steps until the sketch is explained, the decoder has finished, or patience ends; the best state counts."""
-    # two BLAS pools of several threads wait for each other: 11 ms instead of 1.6 for one refinement step
-    with _pools().limit(limits=1):
+    with one_blas_thread():
         state = best = decoder.start(problem, rng)
         status, failures = Status.REFINED, 0
         # among many clusters, the misfit of the whole would not tell of two that were taken for one

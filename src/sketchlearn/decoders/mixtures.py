@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
-from threadpoolctl import threadpool_limits
 
 from sketchlearn.decoders.auto import cleaned, fit_density
 from sketchlearn.decoders.gauss_newton import Whitening, levenberg_marquardt
@@ -19,6 +18,7 @@ from sketchlearn.decoders.problem import Problem
 from sketchlearn.decoders.reduction import antithetic_sample
 from sketchlearn.decoders.sharpening import sharpened
 from sketchlearn.decoders.splitting import split
+from sketchlearn.decoders.threads import one_blas_thread
 from sketchlearn.models import DiagonalGaussian, Mixture, Model
 
 PASSES = 1.5  # the fit test: squared residual per degree of freedom
@@ -62,7 +62,7 @@ def fit_mixture(
     density, outcome = fit_density(problem, decoder, rng, progress)
     k = problem.n_components
     density = with_components(density, k)
-    with threadpool_limits(1):
+    with one_blas_thread():
         merged = merge_components(*_gaussians(density), k)
         best, misfit = _refined(problem, problem.in_own_units(model, *merged))
         if misfit > PASSES:

@@ -13,12 +13,12 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.utils import check_array
-from threadpoolctl import threadpool_limits
 
 from sketchlearn.decoders import Decoder, Outcome, Problem, Target, centroids, decode, decoder_from
 from sketchlearn.decoders.loop import EXPLAINED
 from sketchlearn.decoders.reduction import antithetic_sample
 from sketchlearn.decoders.refinement import refine
+from sketchlearn.decoders.threads import one_blas_thread
 from sketchlearn.designing import design
 from sketchlearn.designing.sample import MOST_ROWS
 from sketchlearn.diagnostics.landscape import draw_decay, draw_landscape, new_axes
@@ -254,7 +254,7 @@ def _reference(case: _Case, rows: Double, rng: np.random.Generator) -> dict[str,
     start = case.problem.in_own_units(DiagonalGaussian(), weights, means, covariances)
     reach = np.maximum(np.abs(start.locations).max(axis=0), case.problem.box.high)
     box = replace(case.problem.box, low=-reach, high=reach)
-    with threadpool_limits(1):
+    with one_blas_thread():
         _, cost, _ = refine(case.problem.target, start, box, iterations=REFINEMENT)
     return {
         "risk_ratio": _risk(held, case.centroids) / max(risk, 1e-300),

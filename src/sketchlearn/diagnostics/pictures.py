@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
-from threadpoolctl import threadpool_limits
 
 from sketchlearn.decoders import Problem, Target
 from sketchlearn.decoders.merging import merge_components
 from sketchlearn.decoders.refinement import refine
+from sketchlearn.decoders.threads import one_blas_thread
 from sketchlearn.diagnostics.directions import View, moments, view_of
 from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
@@ -109,7 +109,7 @@ def plot_comparison(a: Sketch, b: Sketch, path: str | os.PathLike[str] | None = 
     drift = drift_test(a, b)
     a, b = fourier_sketch(a), fourier_sketch(b)
     rng = np.random.default_rng(0)
-    with threadpool_limits(1):
+    with one_blas_thread():
         pooled = a + b
         common = density_of(pooled, rng)
         noise = Noise.of(pooled, common, rng)
@@ -127,7 +127,7 @@ def plot_comparison(a: Sketch, b: Sketch, path: str | os.PathLike[str] | None = 
 def _model(sketch: Sketch, estimator: Any) -> tuple[Mixture, Parts]:
     """The density, and what to mark on it."""
     if estimator is None:
-        with threadpool_limits(1):
+        with one_blas_thread():
             density = _nearby(sketch, density_of(sketch, np.random.default_rng(0)))
         few = min(n_determined(Target.of(sketch)), len(density))
         merged = merge_components(density.weights, density.locations, density.covariances(), few)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
+from sketchlearn.decoders.threads import one_blas_thread
 from sketchlearn.frequencies import Probed
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.queries.chi_squares import exceedance
@@ -116,7 +116,7 @@ def drift_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
     rng = np.random.default_rng(whole("seed", seed, 0))
     a, b = _checked(a, b)
     # pools of several BLAS threads wait for each other: see SketchEstimator
-    with threadpool_limits(1):
+    with one_blas_thread():
         return _compared(a, b, rng)
 
 
