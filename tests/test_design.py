@@ -156,3 +156,21 @@ def test_other_designs_declare_no_shapes(options):
 def test_few_rows_tell_no_shapes():
     assert not len(skl.design(clusters(10), n_components=5, task="mixture-full").law.covariances(4))
     assert not len(skl.design(np.ones((100, 4)), n_components=5, task="mixture").law.covariances(4))
+
+
+def test_clusters_that_only_other_units_show_choose_the_units():
+    rng = np.random.default_rng(0)
+    factors = np.logspace(0, 3, 8)
+    centers = 4 * rng.standard_normal((6, 8))
+    rows = (centers[rng.integers(6, size=4000)] + rng.standard_normal((4000, 8))) * factors
+    units = np.array(skl.design(rows, n_components=6).law.units)
+    assert np.ptp(np.log(units / factors)) < 0.2
+
+
+def test_columns_of_noise_stay_small_beside_clusters():
+    rng = np.random.default_rng(0)
+    clusters = 20 * (4 * rng.standard_normal((6, 2))[rng.integers(6, size=4000)] + rng.standard_normal((4000, 2)))
+    rows = np.concatenate([clusters, rng.standard_normal((4000, 6))], axis=1)
+    law = skl.design(rows, n_components=6).law
+    spread = np.array(law.spread) / np.array(law.units)
+    assert spread[2:].max() < spread[:2].min() / 8

@@ -15,6 +15,9 @@ Double = NDArray[np.float64]
 MOST_ROWS = 5000
 ROUNDING = 1e-12
 EVEN = 4.0  # columns whose spreads differ by less than this factor, up or down, are measured in one unit
+CLEARER = 0.1  # narrower clusters, on average over the columns, in nats
+LEAST = 0.01  # deviation within clusters, of that of all rows
+ROUNDS = 4  # of clustering in units of the clusters' own deviations
 
 
 @dataclass(frozen=True)
@@ -34,21 +37,65 @@ def summarize(sample: Double, n_clusters: int, seed: int) -> Summary:
     mean = sample.mean(axis=0)
     rows = sample - mean
     spread = _floored(rows.std(axis=0), mean)
-    typical = np.exp(np.mean(np.log(spread)))
-    units = spread / np.clip(spread / typical, 1 / EVEN, EVEN) / typical
     k = min(n_clusters, len(np.unique(rows, axis=0)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
-        fit = KMeans(k, n_init=3, random_state=seed % 2**32).fit(rows)
-    left = rows - fit.cluster_centers_[fit.labels_]
-    squared = np.sum((left / units) ** 2, axis=1)
+    units, clusters = _clustered(rows, spread, k, seed)
+    squared, labels = np.sum((clusters.left / units) ** 2, axis=1), clusters.labels
     d, everything = rows.shape[1], float(np.sum((rows / units) ** 2) / len(rows))
     # clusters that are points: as if they were five times as far apart, at the closest, as they are wide
     least = everything / (1 + 25 * k ** (2 / d)) if everything > 0 else float(d)
     cost = max(_typical(squared, d), least)
-    own = [max(_typical(squared[fit.labels_ == c], d), least) for c in range(k) if np.sum(fit.labels_ == c) >= 2 * d]
-    within = _floored(np.sqrt(np.mean(left**2, axis=0)), mean)
-    return Summary(mean, spread, units, cost, np.array(own or [cost]), within)
+    own = [max(_typical(squared[labels == c], d), least) for c in range(k) if np.sum(labels == c) >= 2 * d]
+    return Summary(mean, spread, units, cost, np.array(own or [cost]), _floored(clusters.within, mean))
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Clusters of a sample, and what is left of its rows without their cluster's mean."""
+
+    labels: NDArray[np.int32]
+    left: Double
+
+    @classmethod
+    def of(cls, rows: Double, k: int, units: Double, seed: int) -> Partition:
+        """By k-means, with columns measured in units."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
+            fit = KMeans(k, n_init=3, random_state=seed % 2**32).fit(rows / units)
+        return cls(fit.labels_, rows - units * fit.cluster_centers_[fit.labels_])
+
+    @property
+    def within(self) -> Double:
+        """Deviation of rows from their cluster's center, column by column."""
+        deviations: Double = np.sqrt(np.mean(self.left**2, axis=0))
+        return deviations
+
+    def gain(self, spread: Double) -> float:
+        """How much likelier rows are in these clusters than in one Gaussian, in nats per row; whatever the units."""
+        shares = np.bincount(self.labels) / len(self.labels)
+        shares = shares[shares > 0]
+        narrower = np.log(spread / np.maximum(self.within, LEAST * spread))
+        return float(np.sum(narrower) + shares @ np.log(shares))
+
+
+def _clustered(rows: Double, spread: Double, k: int, seed: int) -> tuple[Double, Partition]:
+    """Units of the columns, and clusters: one unit if columns are alike, otherwise spreads are brought within a range.
+
+    That range keeps columns of noise small beside columns that matter to k-means. But where clusters are clearer in
+    other units, in which they have about the same deviation in all columns, those are the units.
+    """
+    plain = Partition.of(rows, k, np.ones_like(spread), seed)
+    typical = np.exp(np.mean(np.log(spread)))
+    relative = spread / typical
+    if np.all((relative >= 1 / EVEN) & (relative <= EVEN)):
+        return np.ones_like(spread), plain
+    clearest = Partition.of(rows, k, spread, seed)
+    for _ in range(ROUNDS):
+        narrow = np.maximum(clearest.within, LEAST * spread)
+        clearest = max(clearest, Partition.of(rows, k, narrow, seed), key=lambda found: found.gain(spread))
+    if clearest.gain(spread) <= plain.gain(spread) + CLEARER * len(spread):
+        return spread / np.clip(relative, 1 / EVEN, EVEN) / typical, plain
+    narrow = np.maximum(clearest.within, LEAST * spread)
+    return narrow / np.exp(np.mean(np.log(narrow))), clearest
 
 
 def _typical(squared: Double, d: int) -> float:
