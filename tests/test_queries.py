@@ -45,7 +45,7 @@ def p_values():
     for case in CASES:
         kind, d, n_a, n_b, wave = case
         operator, rng = operator_for(kind, d, wave, m=40), np.random.default_rng(7)
-        drifts = [skl.drift_test(*pair(kind, d, n_a, n_b, rng, operator), seed=seed) for seed in range(PAIRS)]
+        drifts = [skl.two_sample_test(*pair(kind, d, n_a, n_b, rng, operator), seed=seed) for seed in range(PAIRS)]
         found[case] = np.array([drift.p_value for drift in drifts])
     return found
 
@@ -87,7 +87,7 @@ def test_power(wave, d):
     """A shift of a tenth of a deviation, in one column, is found among 10^5 records; no shift is not."""
     operator, rng = operator_for("gaussian", d, wave), np.random.default_rng(4)
     a, b = pair("gaussian", d, 100_000, 100_000, rng, operator, shift=0.1)
-    drift = skl.drift_test(a, b)
+    drift = skl.two_sample_test(a, b)
     assert drift.p_value < 1e-6
     assert drift.differ
     assert drift.distance == pytest.approx(a.distance(b))
@@ -98,15 +98,15 @@ def test_power(wave, d):
         assert drift.columns[0].column == "column 0"
         assert drift.columns[0].shift == pytest.approx(0.1, abs=0.03)
         assert drift.columns[0].p_value < 1e-3
-    assert skl.drift_test(*pair("gaussian", d, 100_000, 100_000, rng, operator)).p_value > SURE
+    assert skl.two_sample_test(*pair("gaussian", d, 100_000, 100_000, rng, operator)).p_value > SURE
 
 
 def test_subsampled():
     law, rng = skl.frequencies.Gaussian(1.0), np.random.default_rng(5)
     operator = skl.FourierFeatures(2, 60, law=law, subsample=15)
-    p = [skl.drift_test(*pair("gaussian", 2, 800, 800, rng, operator)).p_value for _ in range(20)]
+    p = [skl.two_sample_test(*pair("gaussian", 2, 800, 800, rng, operator)).p_value for _ in range(20)]
     assert kstest(p, "uniform").pvalue > SURE
-    assert skl.drift_test(*pair("gaussian", 2, 20_000, 20_000, rng, operator, shift=0.2)).p_value < 1e-6
+    assert skl.two_sample_test(*pair("gaussian", 2, 20_000, 20_000, rng, operator, shift=0.2)).p_value < 1e-6
 
 
 def test_names_and_sentences():
@@ -115,7 +115,7 @@ def test_names_and_sentences():
     operator = skl.FourierFeatures(3, 60, law=law, columns=("age", "income", "visits"))
     X = rng.standard_normal((20_000, 3))
     a, b = operator.sketch(X[:10_000]), operator.sketch(X[10_000:] * [1, 1, 2] + [0, 0.5, 0])
-    drift = skl.drift_test(a, b)
+    drift = skl.two_sample_test(a, b)
     assert isinstance(drift.columns[0], ColumnDrift)
     by_name = {column.column: column for column in drift.columns}
     assert by_name["income"].shift == pytest.approx(0.5, abs=0.1)
@@ -123,27 +123,27 @@ def test_names_and_sentences():
     assert by_name["age"].p_value > 0.001
     assert str(drift).startswith("The two sketches differ: distance ")
     assert "income" in str(drift).split("Most in ")[1]
-    assert str(skl.drift_test(a, a.copy())).startswith("No difference is seen between the two sketches: distance 0 ")
-    assert skl.drift_test(a, b, seed=1) == skl.drift_test(a, b, seed=1)
+    assert str(skl.two_sample_test(a, a.copy())).startswith("No difference is seen between the two sketches: distance 0 ")
+    assert skl.two_sample_test(a, b, seed=1) == skl.two_sample_test(a, b, seed=1)
 
 
 def test_symmetric_and_concatenated():
     operator, rng = operator_for("gaussian", 2), np.random.default_rng(8)
     a, b = pair("gaussian", 2, 900, 300, rng, operator, shift=0.1)
-    there, back = skl.drift_test(a, b), skl.drift_test(b, a)
+    there, back = skl.two_sample_test(a, b), skl.two_sample_test(b, a)
     assert there.p_value == pytest.approx(back.p_value)
     both = skl.concatenate([operator, skl.SecondMoments(2, bound=[100.0, 100.0])])
     X = ROWS["gaussian"](500, 2, rng)
-    together = skl.drift_test(both.sketch(X[:250]), both.sketch(X[250:]))
-    assert together == skl.drift_test(operator.sketch(X[:250]), operator.sketch(X[250:]))
+    together = skl.two_sample_test(both.sketch(X[:250]), both.sketch(X[250:]))
+    assert together == skl.two_sample_test(operator.sketch(X[:250]), operator.sketch(X[250:]))
     assert fourier_sketch(both.sketch(X)) == operator.sketch(X)
 
 
 def test_constant_records():
     operator = operator_for("gaussian", 2)
     same = operator.sketch(np.ones((50, 2)))
-    assert skl.drift_test(same, same).p_value == 1
-    assert skl.drift_test(same, operator.sketch(np.full((50, 2), 3.0))).p_value < 1e-6
+    assert skl.two_sample_test(same, same).p_value == 1
+    assert skl.two_sample_test(same, operator.sketch(np.full((50, 2), 3.0))).p_value < 1e-6
 
 
 @pytest.mark.parametrize("n", [1, 3, 50])
@@ -169,13 +169,13 @@ def fourier(seed=0, n=20):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: skl.drift_test(fourier(), fourier(1)), ValueError, "cannot compare sketches: .*seed"),
-        (lambda: skl.drift_test(fourier(), fourier(n=0)), ValueError, "the second sketch is empty"),
-        (lambda: skl.drift_test(fourier(n=0), fourier()), ValueError, "the first sketch is empty"),
-        (lambda: skl.drift_test(np.zeros((3, 2)), fourier()), TypeError, "two sketches, not ndarray"),
-        (lambda: skl.drift_test(fourier(), fourier(), seed=-1), ValueError, "seed"),
+        (lambda: skl.two_sample_test(fourier(), fourier(1)), ValueError, "cannot compare sketches: .*seed"),
+        (lambda: skl.two_sample_test(fourier(), fourier(n=0)), ValueError, "the second sketch is empty"),
+        (lambda: skl.two_sample_test(fourier(n=0), fourier()), ValueError, "the first sketch is empty"),
+        (lambda: skl.two_sample_test(np.zeros((3, 2)), fourier()), TypeError, "two sketches, not ndarray"),
+        (lambda: skl.two_sample_test(fourier(), fourier(), seed=-1), ValueError, "seed"),
         (
-            lambda: skl.drift_test(*[skl.SecondMoments(2, bound=9.0).sketch(np.eye(2))] * 2),
+            lambda: skl.two_sample_test(*[skl.SecondMoments(2, bound=9.0).sketch(np.eye(2))] * 2),
             ValueError,
             "Fourier features, but the sketch is of SecondMoments",
         ),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         SecondMoments,
         concatenate,
     )
-    from sketchlearn.queries import Drift, drift_test
+    from sketchlearn.queries import Drift, two_sample_test
     from sketchlearn.sketch import Sketch
     from sketchlearn.sources import Source, source
     from sketchlearn.version import __version__
@@ -57,7 +57,7 @@ __all__ = [
     "concatenate",
     "decoders",
     "design",
-    "drift_test",
+    "two_sample_test",
     "engines",
     "explain",
     "frequencies",
@@ -96,7 +96,7 @@ _HOMES = {
         "SecondMoments",
         "concatenate",
     ),
-    "queries": ("Drift", "drift_test"),
+    "queries": ("Drift", "two_sample_test"),
     "sketch": ("Sketch",),
     "sources": ("Source", "source"),
     "version": ("__version__",),

@@ -7,14 +7,14 @@ import dataclasses
 from sketchlearn.cli.streams import Report, check_paths, read_sketch
 from sketchlearn.cli.words import records_in_words
 from sketchlearn.diagnostics.pictures import plot_comparison
-from sketchlearn.queries import drift_test
+from sketchlearn.queries import two_sample_test
 
 
 def run(a: str, b: str, plot: str | None, json: bool) -> None:
     """Tells the distance of two sketches and whether chance explains it."""
     check_paths([a, b], [plot], json=False)
     first, second = read_sketch(a), read_sketch(b)
-    drift = drift_test(first, second)
+    drift = two_sample_test(first, second)
     if plot is not None:
         plot_comparison(first, second, plot)
     figures = {"a": a, "b": b, "plot": plot, **dataclasses.asdict(drift)}

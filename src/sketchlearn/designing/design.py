@@ -21,7 +21,7 @@ from sketchlearn.waves import Wave, wave_from
 
 Double = NDArray[np.float64]
 
-TASKS = ("kmeans", "mixture", "mixture-full", "stable")
+TASKS = ("kmeans", "mixture", "mixture-full", "stable", "histograms")
 FEWEST_PER_PARAMETER = 2
 MOST_NUMBERS = 10_000_000  # of the matrix of frequencies, where fewer frequencies would do
 FINER = 1.34  # a mixture's frequencies are that much longer than its clusters' own scale suggests
@@ -31,6 +31,8 @@ MOST_SCALES = 50
 LOCAL = 0.5  # share of a mixture's frequencies that are drawn in the metric of a cluster
 NARROWER = (0.7,)  # scales where a wave has harmonics, which disturb long frequencies least
 WIDER = (1.0, 1.7, 3.0)  # scales of those, in a cluster's own: tails, and how clusters lie to each other, show too
+ALONG = 0.5  # share of the frequencies that lie along the axes, for histograms of columns
+PERIOD = 1.25  # half of it, in the largest distances of the sample from its mean
 LOOSE = 2.0  # bounds may be that many times too wide
 BEYOND = 16.0  # the records of a stream may spread that many times as far as its first rows
 
@@ -94,6 +96,8 @@ def design(
         center = summary.mean
         if not (from_all_over if representative is None else representative):
             law = _law_of_stream(summary)
+        elif task == "histograms":
+            law = _with_axes(_law(summary, k, m, "kmeans", wave), rows, m)
         elif task.startswith("mixture"):
             law = _shaped(_law(summary, k, m, task, wave), rows, k, wave, seed, full=task == "mixture-full")
         else:
@@ -103,8 +107,8 @@ def design(
 
 def _size(k: int, d: int, task: str, wave: Wave) -> int:
     """Frequencies in proportion to the parameters, fewer where the matrix of frequencies would be huge."""
-    shape = {"kmeans": 0, "mixture": d, "mixture-full": d * (d + 1) // 2, "stable": d + 1}[task]
-    parameters = k * d if task == "kmeans" else k * (1 + d + shape)
+    shape = {"kmeans": 0, "mixture": d, "mixture-full": d * (d + 1) // 2, "stable": d + 1, "histograms": 0}[task]
+    parameters = k * d if shape == 0 else k * (1 + d + shape)
     most = max(FEWEST_PER_PARAMETER * parameters, MOST_NUMBERS // d)
     more = 1.0 if not wave.dithered else 1.25 if wave.complex else 2.0
     return math.ceil(min(PER_PARAMETER * parameters, most) * more)
@@ -133,6 +137,13 @@ def _shaped(law: Probed, rows: Double, k: int, wave: Wave, seed: int, *, full: b
     wider = WIDER if not wave.harmonics() else NARROWER
     local = Mixture(tuple(AdaptedRadius(scale * factor) for factor in wider))
     return replace(law, law=Shaped(law.law, local, shapes, share=LOCAL))
+
+
+def _with_axes(law: Probed, rows: Double, m: int) -> Probed:
+    """The law with a share of frequencies on regular grids along the axes, whose periods are wider than the sample."""
+    reach = np.maximum(np.max(np.abs(rows - rows.mean(axis=0)), axis=0), np.array(law.spread))
+    n = max(1, int(ALONG * m / rows.shape[1]))
+    return replace(law, spread=_plain(PERIOD * reach / np.pi), probes=tuple(float(i) for i in range(1, n + 1)))
 
 
 def _law_of_stream(summary: Summary) -> Law:

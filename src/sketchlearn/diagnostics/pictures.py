@@ -19,7 +19,7 @@ from sketchlearn.diagnostics.directions import View, moments, view_of
 from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.operators import FourierFeatures
-from sketchlearn.queries import Drift, drift_test
+from sketchlearn.queries import Drift, two_sample_test
 from sketchlearn.queries.noise import Noise, density_of, fourier_sketch, n_determined
 from sketchlearn.sketch import Sketch
 
@@ -106,7 +106,7 @@ def plot_comparison(a: Sketch, b: Sketch, path: str | os.PathLike[str] | None = 
     """
     _check_path(path)
     figure = _figure(11.5, 5.0)
-    drift = drift_test(a, b)
+    drift = two_sample_test(a, b)
     a, b = fourier_sketch(a), fourier_sketch(b)
     rng = np.random.default_rng(0)
     with one_blas_thread():

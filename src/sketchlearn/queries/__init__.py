@@ -1,5 +1,5 @@
 """What can be asked of sketches directly, without learning clusters or mixtures first."""
 
-from sketchlearn.queries.drift import ColumnDrift, Drift, drift_test
+from sketchlearn.queries.two_sample import ColumnDrift, Drift, two_sample_test
 
-__all__ = ["ColumnDrift", "Drift", "drift_test"]
+__all__ = ["ColumnDrift", "Drift", "two_sample_test"]

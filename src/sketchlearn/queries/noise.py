@@ -88,13 +88,13 @@ class Noise:
         square = np.mean(np.abs(features) ** 2, axis=0)
         count = max(float(sketch.count), 2.0)
         variances = np.maximum(square - np.abs(sketch.mean) ** 2, 0) * (count / (count - 1))
-        shares = _shares(_parts((features - sketch.mean) / np.sqrt(variances + NARROWEST * square)), BELIEF / count)
+        shares = _shares(real_parts((features - sketch.mean) / np.sqrt(variances + NARROWEST * square)), BELIEF / count)
         features -= shares @ features
         features *= np.sqrt(n * shares)[:, None]
         drawn = np.mean(np.abs(features) ** 2, axis=0)
         # the density knows the correlations, the sketch the variances
         features *= np.sqrt(variances / np.maximum(drawn, 1e-12 * np.maximum(square, 1e-300)))
-        return cls(variances, _parts(features))
+        return cls(variances, real_parts(features))
 
     @cached_property
     def parts(self) -> int:
@@ -125,7 +125,7 @@ class Noise:
         return np.asarray(total / p + nearer * (values - total / p))
 
 
-def _parts(features: NDArray[Any]) -> Single:
+def real_parts(features: NDArray[Any]) -> Single:
     """Real parts before imaginary ones."""
     parts = [features.real, features.imag] if np.iscomplexobj(features) else [features]
     return np.concatenate(parts, axis=1).astype(np.float32)

@@ -1,4 +1,4 @@
-"""`drift_test`: whether two sketches hold records of the same distribution."""
+"""`two_sample_test`: whether two sketches hold records of the same distribution."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Drift:
         return f"The two sketches differ: {figures}.{where}"
 
 
-def drift_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
+def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
     """Tests whether two sketches hold records of the same distribution: a two-sample test without the rows.
 
     The statistic is n_a n_b / (n_a + n_b) times the weighted mean of |z_a - z_b|^2, an estimate of the maximum mean
@@ -107,9 +107,9 @@ def drift_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
     >>> rng = np.random.default_rng(0)
     >>> X, Y, Z = (rng.standard_normal((5000, 2)) + [shift, 0] for shift in (0, 0, 0.2))
     >>> operator = skl.design(X, n_components=1)
-    >>> print(skl.drift_test(operator.sketch(X), operator.sketch(Y)))
+    >>> print(skl.two_sample_test(operator.sketch(X), operator.sketch(Y)))
     No difference is seen between the two sketches: distance ... where chance gives ... (p = ...).
-    >>> drift = skl.drift_test(operator.sketch(X), operator.sketch(Z))
+    >>> drift = skl.two_sample_test(operator.sketch(X), operator.sketch(Z))
     >>> drift.p_value < 1e-5, drift.columns[0].column, round(drift.columns[0].shift, 1)
     (True, 'column 0', 0.2)
     """
@@ -156,7 +156,7 @@ def frequency_weights(pooled: Sketch, noise: Noise) -> Double:
 def _checked(a: Sketch, b: Sketch) -> tuple[Sketch, Sketch]:
     for given in (a, b):
         if not isinstance(given, Sketch):
-            raise TypeError(f"drift_test compares two sketches, not {type(given).__name__}: sketch the rows first")
+            raise TypeError(f"two_sample_test compares two sketches, not {type(given).__name__}: sketch the rows first")
     reason = difference(a.operator, b.operator)
     if reason:
         raise ValueError(f"cannot compare sketches: {reason}")

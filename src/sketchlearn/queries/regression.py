@@ -1,0 +1,80 @@
+"""Functions of a record written in its features, so that their means can be read off a sketch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from sketchlearn.models.frequency_set import Double, Single
+
+TINY = 1e-12  # ridge, of the features' mean square, at least
+
+
+@dataclass(frozen=True)
+class Regression:
+    """Regression of functions on features, at points whose shares are those of records up to an error.
+
+    Shares p_i (1 + e_i), e_i independent with variance `doubt` / p_i, change the mean features by z, known with noise:
+    the likeliest change of a function's mean is a . z, a the ridge regression with ridge noise / doubt.
+
+    Parameters
+    ----------
+    features : of the points, real: (points, numbers).
+    shares : of the points, with sum one.
+    noise : mean square error of each number of z.
+    doubt : about the shares; 1 if they are a guess.
+
+    Examples
+    --------
+    >>> x = np.linspace(-3, 3, 100)[:, None]
+    >>> features = np.concatenate([np.cos(x), np.sin(x)], axis=1).astype(np.float32)
+    >>> regression = Regression(features, np.full(100, 0.01), noise=1e-6)
+    >>> told, error = regression.change(np.sin(x), np.array([0.5, 0.25]) - regression.mean)
+    >>> told.round(3), error.round(3)
+    (array([0.25]), array([0.001]))
+    """
+
+    features: Single
+    shares: Double
+    noise: float
+    doubt: float = 1.0
+
+    @cached_property
+    def mean(self) -> Double:
+        """Mean features of the points."""
+        return np.asarray(self.shares @ self.features)
+
+    def change(self, values: Double, z: Double) -> tuple[Double, Double]:
+        """How much the means of functions change if mean features do by z, and its deviation.
+
+        values : (points, functions).
+        """
+        rest = np.sqrt(self.shares)[:, None] * (values - self.shares @ values)
+        if self.doubt == 0:
+            return np.zeros(values.shape[1]), np.zeros(values.shape[1])
+        scaled, factor = self._factor
+        a = scaled.T @ cho_solve(factor, rest) if self._dual else cho_solve(factor, scaled.T @ rest)
+        left = np.sum(rest * (rest - scaled @ a), axis=0)
+        return z @ a, np.sqrt(self.doubt * np.maximum(left, 0))
+
+    def doubted(self, z: Double) -> Regression:
+        """The same, as unsure of the shares as a change of mean features by z says."""
+        spread = float(np.sum((self.features - self.mean) ** 2 * self.shares[:, None]))
+        excess = float(z @ z) - self.noise * len(z)
+        return replace(self, doubt=max(excess, 0.0) / max(spread, 1e-300))
+
+    @property
+    def _dual(self) -> bool:
+        return self.features.shape[0] <= self.features.shape[1]
+
+    @cached_property
+    def _factor(self) -> tuple[Double, Any]:
+        """Features about their mean, weighted, and the factor of their products."""
+        scaled = (self.features - self.mean) * np.sqrt(self.shares)[:, None]
+        product = scaled @ scaled.T if self._dual else scaled.T @ scaled
+        product[np.diag_indices_from(product)] += self.noise / self.doubt + TINY * np.trace(product) / len(product)
+        return scaled, cho_factor(product, overwrite_a=True)
