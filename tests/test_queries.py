@@ -123,7 +123,9 @@ def test_names_and_sentences():
     assert by_name["age"].p_value > 0.001
     assert str(drift).startswith("The two sketches differ: distance ")
     assert "income" in str(drift).split("Most in ")[1]
-    assert str(skl.two_sample_test(a, a.copy())).startswith("No difference is seen between the two sketches: distance 0 ")
+    assert str(skl.two_sample_test(a, a.copy())).startswith(
+        "No difference is seen between the two sketches: distance 0 "
+    )
     assert skl.two_sample_test(a, b, seed=1) == skl.two_sample_test(a, b, seed=1)
 
 

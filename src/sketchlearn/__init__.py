@@ -33,12 +33,13 @@ if TYPE_CHECKING:
         SecondMoments,
         concatenate,
     )
-    from sketchlearn.queries import Drift, two_sample_test
+    from sketchlearn.queries import ChangeDetector, Drift, Questions, distance, two_sample_test
     from sketchlearn.sketch import Sketch
     from sketchlearn.sources import Source, source
     from sketchlearn.version import __version__
 
 __all__ = [
+    "ChangeDetector",
     "Concatenated",
     "Drift",
     "Explanation",
@@ -46,6 +47,7 @@ __all__ = [
     "FourierFeatures",
     "Operator",
     "QuadraticFeatures",
+    "Questions",
     "SecondMoments",
     "Sketch",
     "SketchGaussianMixture",
@@ -57,7 +59,7 @@ __all__ = [
     "concatenate",
     "decoders",
     "design",
-    "two_sample_test",
+    "distance",
     "engines",
     "explain",
     "frequencies",
@@ -67,9 +69,11 @@ __all__ = [
     "load_model",
     "merge",
     "models",
+    "queries",
     "save_design",
     "save_model",
     "source",
+    "two_sample_test",
     "waves",
 ]
 
@@ -96,7 +100,7 @@ _HOMES = {
         "SecondMoments",
         "concatenate",
     ),
-    "queries": ("Drift", "two_sample_test"),
+    "queries": ("ChangeDetector", "Drift", "Questions", "distance", "two_sample_test"),
     "sketch": ("Sketch",),
     "sources": ("Source", "source"),
     "version": ("__version__",),

@@ -7,7 +7,7 @@ import dataclasses
 from sketchlearn.cli.streams import Report, check_paths, read_sketch
 from sketchlearn.cli.words import records_in_words
 from sketchlearn.diagnostics.pictures import plot_comparison
-from sketchlearn.queries import two_sample_test
+from sketchlearn.queries import distance, two_sample_test
 
 
 def run(a: str, b: str, plot: str | None, json: bool) -> None:
@@ -17,6 +17,11 @@ def run(a: str, b: str, plot: str | None, json: bool) -> None:
     drift = two_sample_test(first, second)
     if plot is not None:
         plot_comparison(first, second, plot)
-    figures = {"a": a, "b": b, "plot": plot, **dataclasses.asdict(drift)}
-    lines = [f"A: {records_in_words(first.count)}; B: {records_in_words(second.count)}", str(drift)]
+    apart = distance(first, second)
+    figures = {"a": a, "b": b, "plot": plot, **dataclasses.asdict(drift), "apart": dataclasses.asdict(apart)}
+    lines = [
+        f"A: {records_in_words(first.count)}; B: {records_in_words(second.count)}",
+        str(drift),
+        f"Distance of the two distributions: {apart}.",
+    ]
     Report(json).give(figures, *lines)

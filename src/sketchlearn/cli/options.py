@@ -15,6 +15,7 @@ class Task(str, Enum):
     mixture = "mixture"
     mixture_full = "mixture-full"
     stable = "stable"
+    histograms = "histograms"
 
 
 class Nulls(str, Enum):

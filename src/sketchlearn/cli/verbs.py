@@ -350,6 +350,43 @@ def compare(
 
 
 @app.command()
+def watch(
+    sketches: Annotated[list[str], typer.Argument(metavar="SKETCH...", help="Sketch files, the oldest first.")],
+    level: Annotated[float, typer.Option(help="Part of the steps that may raise a false alarm.")] = 0.001,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Say whether, and since when, the records of a stream changed.
+
+    \b
+    Example:
+      sketchlearn watch day1.sketch day2.sketch
+    """
+    from sketchlearn.cli.watch import run
+
+    run(sketches, level, plot, json)
+
+
+@app.command()
+def marginal(
+    sketch: SketchFile,
+    column: Annotated[str, typer.Argument(metavar="COLUMN", help="Name of the column, or its position from 0.")],
+    bins: Annotated[int, typer.Option(min=1, help="Number of bins.")] = 20,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Draw the histogram of one column, from the sketch alone.
+
+    \b
+    Example:
+      sketchlearn marginal day1.sketch 0
+    """
+    from sketchlearn.cli.marginal import run
+
+    run(sketch, column, bins, plot, json)
+
+
+@app.command()
 def explain(
     sketch: SketchFile,
     n_components: Components,

@@ -56,7 +56,7 @@ def design(
         which some rows are read. If its columns have names, so have the operator's.
     n_components : the number of clusters or mixture components.
     task : "kmeans", "mixture" (Gaussians with spherical, tied or diagonal covariances), "mixture-full" or
-        "stable" (components with heavy tails).
+        "stable" (components with heavy tails) or "histograms" (half of the frequencies along the axes).
     bounds : instead of a sample: lowest and highest value of each column, as a pair of numbers or of lists. The
         operator then has frequencies of many scales, and decoders read the right one off the sketch.
     representative : False if the sample is not drawn from all over the data, such as the first rows of a stream: many

@@ -19,7 +19,7 @@ from sketchlearn.diagnostics.directions import View, moments, view_of
 from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.operators import FourierFeatures
-from sketchlearn.queries import Drift, two_sample_test
+from sketchlearn.queries import Change, Drift, Histogram, two_sample_test
 from sketchlearn.queries.noise import Noise, density_of, fourier_sketch, n_determined
 from sketchlearn.sketch import Sketch
 
@@ -32,6 +32,7 @@ SHARES = (0.99, 0.9, 0.75, 0.5, 0.25)  # of the records, inside each contour
 SHARPEST = 0.004  # deviation of a component, of the picture's width: narrower ones would fall between pixels
 REFINEMENT = 200  # iterations, from the density of both sketches to that of each
 FAINT = 0.05  # of the greatest density: smaller differences are drawn pale
+SMALLEST = 1e-30  # p-value that is drawn
 CHANCE = 0.95  # of the differences lie within the band
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#555555"  # told apart by all eyes (Okabe and Ito)
 
@@ -121,6 +122,39 @@ def plot_comparison(a: Sketch, b: Sketch, path: str | os.PathLike[str] | None = 
     (_draw_curves if view.n_axes == 1 else _draw_difference)(left, view, common, densities)
     _draw_distances(right, a, b, noise, np.sqrt(np.maximum(np.diag(total), 1e-300)))
     figure.suptitle(_headline(drift))
+    return _saved(figure, path)
+
+
+def plot_marginal(histogram: Histogram, path: str | os.PathLike[str] | None = None) -> Any:
+    """Draws the histogram of a column with the deviation of each share; returns the matplotlib figure."""
+    _check_path(path)
+    figure = _figure(7.0, 4.2)
+    axes = figure.add_subplot()
+    widths = np.diff(histogram.edges)
+    middles, heights = histogram.edges[:-1] + widths / 2, histogram.shares / widths
+    axes.bar(middles, heights, widths, color=BLUE, alpha=0.5, edgecolor=BLUE, linewidth=0.4)
+    axes.errorbar(middles, heights, histogram.errors / widths, fmt="none", ecolor=GREY, elinewidth=1)
+    axes.set(xlabel=histogram.column, ylabel="density", title=f"{histogram.column}, from the sketch alone")
+    axes.set_ylim(bottom=0)
+    return _saved(figure, path)
+
+
+def plot_changes(changes: list[Change], path: str | os.PathLike[str] | None = None, *, level: float = 0.001) -> Any:
+    """Draws how surprising each sketch of a stream was, and where alarms were raised; returns the matplotlib figure."""
+    _check_path(path)
+    figure = _figure(8.0, 4.0)
+    axes = figure.add_subplot()
+    surprise = [-np.log10(max(change.p_value, SMALLEST)) for change in changes]
+    steps = [change.step for change in changes]
+    axes.axhline(-np.log10(level), color=GREY, linewidth=1, linestyle="--", label=f"level {level:g}")
+    axes.plot(steps, surprise, "o-", color=BLUE, markersize=4, linewidth=1, label="sketches")
+    alarms = [change for change in changes if change.alarm]
+    at = [change.step for change in alarms]
+    axes.plot(at, [surprise[step] for step in at], "D", color=ORANGE, markersize=7, label="alarms")
+    for change in alarms:
+        axes.axvspan((change.since or 0) - 0.5, change.step + 0.5, color=ORANGE, alpha=0.12, linewidth=0)
+    axes.set(xlabel="step", ylabel="-log10 of the p-value", title=f"{len(alarms)} changes in {len(changes)} sketches")
+    axes.legend(**_LEGEND)
     return _saved(figure, path)
 
 

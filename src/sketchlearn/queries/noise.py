@@ -131,6 +131,11 @@ def real_parts(features: NDArray[Any]) -> Single:
     return np.concatenate(parts, axis=1).astype(np.float32)
 
 
+def noise_in(sketch: Sketch, features: Single) -> float:
+    """The mean square error of each real number of a sketch's z, from real features of some of its records."""
+    return float(np.mean(features.astype(np.float64) ** 2)) / float(sketch.count)
+
+
 def _shares(residuals: Single, ridge: float) -> Double:
     """Shares of drawn records, as equal as possible (in entropy) while their residuals average to about zero.
 

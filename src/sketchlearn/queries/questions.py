@@ -17,7 +17,7 @@ from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.queries.axis import Axis
-from sketchlearn.queries.noise import fourier_sketch, real_parts
+from sketchlearn.queries.noise import fourier_sketch, noise_in, real_parts
 from sketchlearn.queries.regression import Regression
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import shortened, whole
@@ -35,8 +35,8 @@ class Histogram:
 
     >>> print(Histogram("age", np.array([0.0, 1.0, 2.0]), np.array([0.25, 0.75]), np.array([0.01, 0.01])))
     age
-      0 to 1  0.25   ######
-      1 to 2  0.75   ####################
+      0 to 1  0.25     ######
+      1 to 2  0.75     ####################
     """
 
     column: str
@@ -48,7 +48,9 @@ class Histogram:
         names = [f"{a:.3g} to {b:.3g}" for a, b in zip(self.edges[:-1], self.edges[1:], strict=True)]
         width, most = max(map(len, names)), max(float(self.shares.max()), 1e-300)
         bars = ["#" * int(20 * share / most) for share in self.shares]
-        lines = [f"  {name:>{width}}  {share:<6.3g} {bar}" for name, share, bar in zip(names, self.shares, bars, strict=True)]
+        lines = [
+            f"  {name:>{width}}  {share:<8.3g} {bar}" for name, share, bar in zip(names, self.shares, bars, strict=True)
+        ]
         return "\n".join([self.column, *lines])
 
 
@@ -102,6 +104,12 @@ class Questions:
         assert isinstance(operator, FourierFeatures)
         return operator
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        names = self._operator.columns
+        return tuple(f"column {i}" for i in range(self._operator.n_features)) if names is None else names
+
     @cached_property
     def mixture(self) -> Mixture:
         """The density that was fitted: a mixture of Gaussians, in the units of the data."""
@@ -131,15 +139,14 @@ class Questions:
         n = whole("bins", bins) if edges is None else 0
         axis = Axis.of(self._sketch, which)
         if axis is not None:
-            edges = axis.edges(n, self._noise) if edges is None else edges
-            shares, errors = axis.histogram(edges, self._noise)
+            edges = axis.edges(n) if edges is None else edges
+            shares, errors = axis.histogram(edges)
         else:
             edges = self._edges(which, n) if edges is None else edges
             shares, errors = self._marginal(which, edges)
         positive = np.maximum(shares, 0)
         positive *= np.clip(shares.sum(), 0, 1) / max(float(positive.sum()), 1e-300)
-        names = self._operator.columns
-        return Histogram(f"column {which}" if names is None else names[which], edges, positive, errors)
+        return Histogram(self.columns[which], edges, positive, errors)
 
     def mean_of(self, function: Callable[[Double], ArrayLike]) -> Answer:
         """The mean over all records of a function that takes rows and gives one number for each."""
@@ -157,13 +164,12 @@ class Questions:
         return Answer(float(expected[0] + more[0]), float(error[0]))
 
     def _column(self, column: int | str) -> int:
-        names, d = self._operator.columns, self._operator.n_features
-        if isinstance(column, str) and names is not None and column in names:
-            return names.index(column)
-        if isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < d:
+        if isinstance(column, str) and column in self.columns:
+            return self.columns.index(column)
+        if isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < len(self.columns):
             return int(column)
-        known = f"0 to {d - 1}" if names is None else ", ".join(names)
-        raise ValueError(f"the sketch has no column {shortened(column)}: its columns are {shortened(known, 200)}")
+        known = shortened(", ".join(self.columns), 200)
+        raise ValueError(f"the sketch has no column {shortened(column)}: its columns are {known}")
 
     @cached_property
     def _rows(self) -> Double:
@@ -187,13 +193,8 @@ class Questions:
         """Some of the records, and functions of them in their features."""
         n = int(np.clip(NUMBERS // self._operator.n_sums, FEWEST, DRAWN))
         rows = self._rows[np.random.default_rng(self._seed).choice(len(self._rows), n, replace=False)]
-        return rows, Regression(real_parts(self._operator.features(rows)), np.full(n, 1 / n), self._noise)
-
-    @property
-    def _noise(self) -> float:
-        """The mean square error of each real number of z."""
-        square = 0.5 if self._operator.wave.complex else 1.0
-        return square * self._operator.n_groups / float(self._sketch.count)
+        features = real_parts(self._operator.features(rows))
+        return rows, Regression(features, np.full(n, 1 / n), noise_in(self._sketch, features))
 
     def _edges(self, which: int, n: int) -> Double:
         means, deviations = self._column_of_mixture(which)
@@ -219,7 +220,7 @@ class Questions:
         """
         z = real_parts(self._sketch.mean[None])[0].astype(np.float64) - expected
         with one_blas_thread():
-            told, errors = self._regression[1].doubted(z).change(values, z)
+            told, _, errors = self._regression[1].doubted(z).change(values, z)
         return told, np.sqrt(errors**2 + values.var(axis=0) / float(self._sketch.count))
 
 

@@ -33,8 +33,8 @@ class Regression:
     >>> x = np.linspace(-3, 3, 100)[:, None]
     >>> features = np.concatenate([np.cos(x), np.sin(x)], axis=1).astype(np.float32)
     >>> regression = Regression(features, np.full(100, 0.01), noise=1e-6)
-    >>> told, error = regression.change(np.sin(x), np.array([0.5, 0.25]) - regression.mean)
-    >>> told.round(3), error.round(3)
+    >>> told, noise, _ = regression.change(np.sin(x), np.array([0.5, 0.25]) - regression.mean)
+    >>> told.round(3), noise.round(3)
     (array([0.25]), array([0.001]))
     """
 
@@ -48,18 +48,21 @@ class Regression:
         """Mean features of the points."""
         return np.asarray(self.shares @ self.features)
 
-    def change(self, values: Double, z: Double) -> tuple[Double, Double]:
-        """How much the means of functions change if mean features do by z, and its deviation.
+    def change(self, values: Double, z: Double) -> tuple[Double, Double, Double]:
+        """How much the means of functions change if mean features do by z, and deviations: of its noise, and in all.
+
+        The latter include what the features do not tell.
 
         values : (points, functions).
         """
         rest = np.sqrt(self.shares)[:, None] * (values - self.shares @ values)
         if self.doubt == 0:
-            return np.zeros(values.shape[1]), np.zeros(values.shape[1])
+            none = np.zeros(values.shape[1])
+            return none, none, none
         scaled, factor = self._factor
         a = scaled.T @ cho_solve(factor, rest) if self._dual else cho_solve(factor, scaled.T @ rest)
         left = np.sum(rest * (rest - scaled @ a), axis=0)
-        return z @ a, np.sqrt(self.doubt * np.maximum(left, 0))
+        return z @ a, np.sqrt(self.noise * np.sum(a * a, axis=0)), np.sqrt(self.doubt * np.maximum(left, 0))
 
     def doubted(self, z: Double) -> Regression:
         """The same, as unsure of the shares as a change of mean features by z says."""

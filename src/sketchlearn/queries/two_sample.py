@@ -114,7 +114,7 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
     (True, 'column 0', 0.2)
     """
     rng = np.random.default_rng(whole("seed", seed, 0))
-    a, b = _checked(a, b)
+    a, b = checked_pair(a, b)
     # pools of several BLAS threads wait for each other: see SketchEstimator
     with one_blas_thread():
         return _compared(a, b, rng)
@@ -153,10 +153,10 @@ def frequency_weights(pooled: Sketch, noise: Noise) -> Double:
     return np.asarray(weights / weights.sum())
 
 
-def _checked(a: Sketch, b: Sketch) -> tuple[Sketch, Sketch]:
+def checked_pair(a: Sketch, b: Sketch) -> tuple[Sketch, Sketch]:
     for given in (a, b):
         if not isinstance(given, Sketch):
-            raise TypeError(f"two_sample_test compares two sketches, not {type(given).__name__}: sketch the rows first")
+            raise TypeError(f"two sketches are compared, not {type(given).__name__}: sketch the rows first")
     reason = difference(a.operator, b.operator)
     if reason:
         raise ValueError(f"cannot compare sketches: {reason}")

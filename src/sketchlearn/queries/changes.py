@@ -1,0 +1,109 @@
+"""`ChangeDetector`: whether, and since when, a stream of sketches holds other records than before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sketchlearn.queries.two_sample import Drift, two_sample_test
+from sketchlearn.sketch import Sketch
+from sketchlearn.values import positive, shortened, whole
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a detector says of the newest sketch.
+
+    Attributes
+    ----------
+    step : number of the sketch, from 0.
+    alarm : whether the records changed.
+    since : the first sketch of the changed records, if there is an alarm.
+    p_value : of the most surprising comparison, times the number of comparisons.
+    drift : that comparison; None while there is nothing to compare with.
+    """
+
+    step: int
+    alarm: bool
+    since: int | None
+    p_value: float
+    drift: Drift | None
+
+    def __str__(self) -> str:
+        if self.drift is None:
+            return f"{self.step}: nothing to compare with yet"
+        if not self.alarm:
+            return f"{self.step}: no change (p = {self.p_value:.2g})"
+        return f"{self.step}: changed since {self.since}. {self.drift}"
+
+
+class ChangeDetector:
+    """Compares the newest sketches of a stream with all that came before them since the last change.
+
+    At each step, the newest sketch, the newest two, four, ... of them are tested against those before, by
+    `two_sample_test`: a large change is seen at once, a small one when enough of it has been seen. The level is shared
+    among the comparisons, so that at most so many of the steps raise a false alarm. After an alarm, the changed records
+    are what further sketches are compared with.
+
+    Parameters
+    ----------
+    level : part of the steps that may raise a false alarm.
+    windows : numbers of newest sketches that are compared with those before.
+    seed : of the tests.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> rng = np.random.default_rng(0)
+    >>> days = [rng.standard_normal((500, 2)) + (1 if day >= 5 else 0) for day in range(8)]
+    >>> operator = skl.design(days[0], n_components=1)
+    >>> detector = skl.ChangeDetector()
+    >>> [change.since for day in days if (change := detector.update(operator.sketch(day))).alarm]
+    [5]
+    """
+
+    def __init__(self, *, level: float = 0.001, windows: Sequence[int] = (1, 2, 4, 8), seed: int = 0) -> None:
+        if not positive("level", level) < 1:
+            raise ValueError(f"level must lie between 0 and 1, not {level!r}")
+        self.level = float(level)
+        self.windows = tuple(sorted({whole("each of the windows", window) for window in windows}))
+        if not self.windows:
+            raise ValueError("windows must name at least one number of sketches")
+        self.seed = whole("seed", seed, 0)
+        #: what was said, step by step
+        self.changes: list[Change] = []
+        self._before: Sketch | None = None  # older than all windows
+        self._recent: list[Sketch] = []
+
+    def update(self, sketch: Sketch) -> Change:
+        """Takes the next sketch of the stream, and says whether the records changed."""
+        if not isinstance(sketch, Sketch):
+            raise TypeError(
+                f"a stream of sketches is watched, not of {shortened(type(sketch).__name__)}: sketch the rows first"
+            )
+        if sketch.count == 0:
+            raise ValueError("the sketch is empty: leave steps without records out")
+        step = len(self.changes)
+        recent = [*self._recent, sketch]
+        found = []
+        for window in self.windows:
+            older = [*([] if self._before is None else [self._before]), *recent[:-window]]
+            if older and window <= len(recent):
+                found.append((two_sample_test(_total(older), _total(recent[-window:]), seed=self.seed), window))
+        drift, window = min(found, key=lambda pair: pair[0].p_value, default=(None, 0))
+        p = 1.0 if drift is None else min(1.0, len(found) * drift.p_value)
+        alarm = drift is not None and p < self.level
+        change = Change(step, alarm, step - window + 1 if alarm else None, p, drift)
+        if alarm:
+            self._before, self._recent = None, recent[-window:]
+        else:
+            self._recent = recent
+            while len(self._recent) > max(self.windows):
+                oldest = self._recent.pop(0)
+                self._before = oldest if self._before is None else self._before + oldest
+        self.changes.append(change)
+        return change
+
+
+def _total(sketches: list[Sketch]) -> Sketch:
+    return sum(sketches[1:], sketches[0])

@@ -1,0 +1,159 @@
+"""Questions to a sketch: answers near what the rows say, errors that mean something, sentences for the rest."""
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+import sketchlearn as skl
+from sketchlearn.queries import Histogram
+from sketchlearn.queries.axis import Axis
+
+RNG = np.random.default_rng(0)
+CENTERS = np.array([[0.0, 0.0, 0.0], [6.0, 0.0, 2.0]])
+ROWS = CENTERS[RNG.integers(2, size=60_000)] + RNG.standard_normal((60_000, 3))
+ODD = np.stack([RNG.exponential(size=60_000), RNG.uniform(size=60_000), RNG.standard_t(4, 60_000)], axis=1)
+
+
+@pytest.fixture(scope="module")
+def ask():
+    return skl.Questions(skl.design(ROWS, n_components=2).sketch(ROWS))
+
+
+def total_variation(histogram, column):
+    true = np.histogram(column, histogram.edges)[0] / len(column)
+    return 0.5 * np.sum(np.abs(true - histogram.shares)) + 0.5 * abs(true.sum() - histogram.shares.sum())
+
+
+def test_density(ask):
+    points = ROWS[:200]
+    true = np.mean([multivariate_normal(center).pdf(points) for center in CENTERS], axis=0)
+    assert np.median(np.abs(ask.density(points) / true - 1)) < 0.05
+
+
+@pytest.mark.parametrize("column", [0, 1, 2])
+def test_marginal_of_a_mixture(ask, column):
+    assert total_variation(ask.marginal(column), ROWS[:, column]) < 0.02
+
+
+@pytest.mark.parametrize("wave", ["exponential", "square"])
+@pytest.mark.parametrize("column", [0, 1, 2])
+def test_marginal_of_anything_with_frequencies_along_the_axes(wave, column):
+    operator = skl.design(ODD, n_components=4, task="histograms", n_frequencies=600, wave=wave)
+    histogram = skl.Questions(operator.sketch(ODD)).marginal(column, bins=30)
+    assert total_variation(histogram, ODD[:, column]) < 0.03
+
+
+def test_errors_of_shares_are_of_the_right_size():
+    operator = skl.design(ODD, n_components=4, task="histograms", n_frequencies=600)
+    edges, away = np.linspace(0, 4, 9), []
+    for part in np.split(ODD, 30):
+        histogram = skl.Questions(operator.sketch(part)).marginal(0, edges)
+        true = np.diff(1 - np.exp(-edges))
+        away.append((histogram.shares - true)[1:] / histogram.errors[1:])
+    assert 0.3 < np.sqrt(np.mean(np.square(away))) < 3
+
+
+def test_edges_are_respected(ask):
+    histogram = ask.marginal(0, [-1, 0, 3, 7])
+    assert histogram.edges.tolist() == [-1, 0, 3, 7]
+    assert len(str(histogram).splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda rows: rows[:, 0],
+        lambda rows: rows[:, 0] * rows[:, 2],
+        lambda rows: np.cos(rows.sum(axis=1)),
+        lambda rows: 1.0 * (rows[:, 1] > 0.5),
+    ],
+    ids=["mean", "product", "wave", "share"],
+)
+def test_mean_of(ask, function):
+    answer, true = ask.mean_of(function), np.mean(function(ROWS))
+    spread = np.std(function(ROWS))
+    assert abs(answer.value - true) < 0.02 * spread
+    assert 0.5 * spread / np.sqrt(len(ROWS)) < answer.error < 0.05 * spread
+
+
+def test_distance_of_the_same_and_of_others():
+    operator = skl.design(ROWS, n_components=2)
+    parts = [operator.sketch(rows) for rows in np.split(ROWS[:20_000], 2)]
+    same = skl.distance(*parts)
+    assert same.low == 0.0 < same.high < 0.03
+    moved = skl.distance(parts[0], operator.sketch(ROWS[20_000:30_000] + [1.0, 0, 0]))
+    assert moved.low < moved.value < moved.high
+    assert moved.low > 2 * same.high
+    wider = skl.distance(*parts, confidence=0.999)
+    assert wider.high > same.high
+
+
+def test_intervals_cover():
+    """90 % intervals of 60 pairs miss at most 15 of them, in all but 1 of 1000 runs if they are what they say."""
+    operator = skl.design(ROWS[:, :2], n_components=1)
+    whole = operator.sketch(ROWS[:, :2]).mean - operator.sketch(ROWS[:, :2] + [0.3, 0]).mean
+    true = np.sqrt(np.mean(np.abs(whole) ** 2))
+    rows, misses = np.split(ROWS[:, :2], 120), 0
+    for first, second in zip(rows[::2], rows[1::2], strict=True):
+        found = skl.distance(operator.sketch(first), operator.sketch(second + [0.3, 0]), confidence=0.9)
+        misses += not found.low <= true <= found.high
+    assert misses <= 15
+
+
+def test_changes_are_found_once_and_dated():
+    operator, detector = skl.design(ROWS, n_components=2), skl.ChangeDetector()
+    days = [rows + ([0.5, 0, 0] if 6 <= day < 12 else 0) for day, rows in enumerate(np.split(ROWS[:36_000], 18))]
+    alarms = [change for day in days if (change := detector.update(operator.sketch(day))).alarm]
+    assert [change.since for change in alarms] == [6, 12]
+    assert all(change.step <= change.since + 1 for change in alarms)
+    assert "changed since 6" in str(detector.changes[alarms[0].step])
+    assert len(detector.changes) == 18
+
+
+def test_small_changes_need_more_than_one_sketch():
+    operator, detector = skl.design(ROWS, n_components=2), skl.ChangeDetector()
+    days = [rows + ([0, 0.12, 0] if day >= 10 else 0) for day, rows in enumerate(np.split(ROWS[:36_000], 36))]
+    alarms = [change for day in days if (change := detector.update(operator.sketch(day))).alarm]
+    assert alarms
+    assert alarms[0].step > 10
+    assert abs(alarms[0].since - 10) <= 4
+
+
+def test_axes_need_enough_frequencies():
+    few = skl.design(ROWS, n_components=2).sketch(ROWS[:100])
+    many = skl.design(ROWS, n_components=2, task="histograms", n_frequencies=300).sketch(ROWS[:100])
+    assert Axis.of(few, 0) is None
+    assert Axis.of(many, 0) is not None
+
+
+SKETCH = skl.design(ROWS, n_components=2).sketch(ROWS[:1000])
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        (lambda: skl.Questions(ROWS), "questions are put to a sketch, not ndarray"),
+        (lambda: skl.Questions(skl.SecondMoments(3, bound=20.0).sketch(ROWS[:9])), "about Fourier features"),
+        (lambda: skl.Questions(SKETCH.operator.sketch(ROWS[:0])), "the sketch is empty"),
+        (lambda: skl.Questions(SKETCH).marginal("age"), "no column 'age'"),
+        (lambda: skl.Questions(SKETCH).marginal(3), "no column 3"),
+        (lambda: skl.Questions(SKETCH).marginal(0, bins=[3, 1]), "edges in ascending order"),
+        (lambda: skl.Questions(SKETCH).marginal(0, bins=0), "bins must be"),
+        (lambda: skl.Questions(SKETCH).density([1.0, 2.0]), "a table of 3 columns"),
+        (lambda: skl.Questions(SKETCH).mean_of(lambda _: 1.0), "one finite number for each row"),
+        (lambda: skl.distance(SKETCH, SKETCH, confidence=1.0), "between 0 and 1"),
+        (lambda: skl.distance(SKETCH, ROWS), "two sketches are compared, not ndarray"),
+        (lambda: skl.ChangeDetector(level=2), "between 0 and 1"),
+        (lambda: skl.ChangeDetector(windows=()), "at least one"),
+        (lambda: skl.ChangeDetector().update(ROWS), "sketch the rows first"),
+        (lambda: skl.ChangeDetector().update(SKETCH.operator.sketch(ROWS[:0])), "the sketch is empty"),
+    ],
+)
+def test_bad_questions_get_a_sentence(question, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        question()
+
+
+def test_histogram_prints():
+    histogram = Histogram("a", np.array([0.0, 1.0, 2.0]), np.array([0.5, 0.5]), np.array([0.1, 0.1]))
+    assert str(histogram).count("#") == 40
