@@ -1,6 +1,6 @@
 """Questions to sketches, beside what the rows themselves say: python benchmarks/questions.py
 
-The level and power of the two-sample test (beside a permutation test of the kernel's maximum mean discrepancy on the same
+The level and power of the two-sample test (beside a permutation test of the maximum mean discrepancy on the same
 rows), how often intervals of distances cover, histograms of columns, and changes in a stream. Part of
 `python benchmarks/tasks.py`.
 """
@@ -65,7 +65,7 @@ def coverage(runs: int) -> Table:
     centers = 3 * np.random.default_rng(99).standard_normal((CLUSTERS, COLUMNS))
 
     def exact(shift: float) -> np.ndarray:
-        moved = centers + [shift, *[0.0] * (COLUMNS - 1)]
+        moved = centers + np.eye(1, COLUMNS) * shift
         shares, ones = np.full(CLUSTERS, 1 / CLUSTERS), np.ones((CLUSTERS, COLUMNS))
         return Mixture(DiagonalGaussian(), shares, moved, ones).sketch(operator)
 

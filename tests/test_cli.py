@@ -20,7 +20,20 @@ import sketchlearn as skl
 from sketchlearn.cli import main
 
 CENTERS = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
-VERBS = ["design", "sketch", "merge", "subtract", "info", "predict", "compare", "explain", "benchmark", "demo"]
+VERBS = [
+    "design",
+    "sketch",
+    "merge",
+    "subtract",
+    "info",
+    "predict",
+    "compare",
+    "watch",
+    "marginal",
+    "explain",
+    "benchmark",
+    "demo",
+]
 FITS = ["kmeans", "kmedians", "gmm", "stable"]
 
 
@@ -203,6 +216,8 @@ JSON = {
     "fit": ["fit", "kmeans", "-k", 3, "day1.sketch"],
     "predict": ["predict", "model.json", "day1.csv"],
     "compare": ["compare", "day1.sketch", "day2.sketch"],
+    "watch": ["watch", "day1.sketch", "day2.sketch"],
+    "marginal": ["marginal", "day1.sketch", "a"],
     "explain": ["explain", "day1.sketch", "-k", 3],
     "benchmark": ["benchmark", "--rows", 2000],
 }
@@ -215,6 +230,8 @@ KEYS = {
     "info-model": {"kind": "model", "type": "kmeans", "records": 3000},
     "fit": {"n_records": 3000, "type": "kmeans"},
     "predict": {"rows": 3000},
+    "watch": {"alarms": 0},
+    "marginal": {"column": "a"},
     "explain": {"verdict": "FINE"},
 }
 

@@ -81,7 +81,7 @@ def test_distance_of_the_same_and_of_others():
     parts = [operator.sketch(rows) for rows in np.split(ROWS[:20_000], 2)]
     same = skl.distance(*parts)
     assert same.low == 0.0 < same.high < 0.03
-    moved = skl.distance(parts[0], operator.sketch(ROWS[20_000:30_000] + [1.0, 0, 0]))
+    moved = skl.distance(parts[0], operator.sketch(ROWS[20_000:30_000] + np.array([1.0, 0, 0])))
     assert moved.low < moved.value < moved.high
     assert moved.low > 2 * same.high
     wider = skl.distance(*parts, confidence=0.999)
@@ -95,7 +95,7 @@ def test_intervals_cover():
     true = np.sqrt(np.mean(np.abs(whole) ** 2))
     rows, misses = np.split(ROWS[:, :2], 120), 0
     for first, second in zip(rows[::2], rows[1::2], strict=True):
-        found = skl.distance(operator.sketch(first), operator.sketch(second + [0.3, 0]), confidence=0.9)
+        found = skl.distance(operator.sketch(first), operator.sketch(second + np.array([0.3, 0])), confidence=0.9)
         misses += not found.low <= true <= found.high
     assert misses <= 15
 

@@ -36,12 +36,12 @@ class Distance:
 def distance(a: Sketch, b: Sketch, *, confidence: float = 0.95, seed: int = 0) -> Distance:
     """The distance D of two distributions, D^2 = mean over frequencies of |phi_a - phi_b|^2, and an interval for it.
 
-    It estimates the maximum mean discrepancy. Unlike `Sketch.distance`, which is the distance of the two sketches as they
-    are, it is freed of what sampling adds; two sketches of the same distribution are about 0 apart.
+    It estimates the maximum mean discrepancy. Unlike `Sketch.distance`, which is the distance of the two sketches as
+    they are, it is freed of what sampling adds; two sketches of the same distribution are about 0 apart.
 
-    The mean square T of z_a - z_b is a quadratic form of Gaussian noise around D^2. Its law for a given D follows from its
-    first cumulants (Liu, Tang and Zhang 2009, 10.1016/j.csda.2008.11.025), and the interval holds all D for which T is
-    not surprising.
+    The mean square T of z_a - z_b is a quadratic form of Gaussian noise around D^2. Its law for a given D follows from
+    its first cumulants (Liu, Tang and Zhang 2009, 10.1016/j.csda.2008.11.025), and the interval holds all D for
+    which T is not surprising.
 
     Parameters
     ----------
