@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import closing
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ COLUMN = re.compile(r"^column (\d+)")
 class Operator(Value, ABC):
     """A map from one record to a vector of integers, and what those mean."""
 
-    _omitted = frozenset({"columns"})
+    _omitted: ClassVar[dict[str, Any]] = {"columns": None}
     n_features: int
     columns: tuple[str, ...] | None
 

@@ -57,8 +57,12 @@ class Concatenated(Operator):
         """The sketch of each part, from a sketch of all."""
         if sketch.operator != self:
             raise ValueError("the sketch was made by another operator")
-        pairs = zip(self.parts, self.slices(), strict=True)
-        return [Sketch(part, sketch.sums[where], sketch.units, sketch.bits, sketch.skipped) for part, where in pairs]
+        found = []
+        for n, (part, where) in enumerate(zip(self.parts, self.slices(), strict=True)):
+            ledger = None if sketch.ledger is None else sketch.ledger.of_part(n)
+            found.append(Sketch(part, sketch.sums[where], sketch.units, sketch.bits, sketch.skipped, ledger))
+            found[-1].released = sketch.released
+        return found
 
     def add_rows(
         self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
