@@ -92,6 +92,9 @@ class Concatenated(Operator):
         for part, described in zip(self.parts, form["parts"], strict=True):
             part.verify(described)
 
+    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.asarray(np.any([part.beyond(rows) for part in self.parts], axis=0))
+
     def warn_of_noise(self, rows: NDArray[Any]) -> None:
         for part in self.parts:
             part.warn_of_noise(rows)
