@@ -26,10 +26,10 @@ def from_bytes(data: bytes) -> Sketch:
             raise ValueError("its count is not a decimal number")
         operator = Operator.unverified(form)
         ledger = Ledger.from_json(description["ledger"]) if "ledger" in description else None
-        notes = {"skipped": _skipped(description), "ledger": ledger, "clipped": description.get("clipped", 0)}
-        if ledger is not None and (notes["skipped"] or notes["clipped"]):
+        notes: dict[str, Any] = {name: description[name] for name in ("clipped", "heaviest") if name in description}
+        if ledger is not None and (notes or "skipped" in description):
             raise ValueError("it is private, but lists what no release tells")
-        sketch = Sketch(operator, sums, int(count), description["bits"], **notes)
+        sketch = Sketch(operator, sums, int(count), description["bits"], _skipped(description), ledger, **notes)
         _check_size(operator)
         operator.verify(form)
     except KeyError as error:

@@ -56,6 +56,7 @@ class Sketch:
         united when sketches are added; they do not take part in comparisons.
     ledger : of a private sketch (see `privatize`), what was spent and how noisy it is; None if the sums are exact.
     clipped : how many rows lay outside the operator's bound and were moved onto it. Noted as `skipped` is.
+    heaviest : the largest weight of one row, rounded up. Noted as `skipped` is.
 
     Examples
     --------
@@ -77,6 +78,7 @@ class Sketch:
         skipped: Iterable[str] = (),
         ledger: Ledger | None = None,
         clipped: int = 0,
+        heaviest: int = 1,
     ) -> None:
         integers = np.zeros(operator.n_sums, np.int64) if sums is None else np.array(sums)
         if integers.dtype.kind not in "iu" or integers.shape != (operator.n_sums,):
@@ -94,6 +96,7 @@ class Sketch:
         self._sums.flags.writeable = False
         self._skipped = tuple(sorted(set(skipped)))
         self._ledger, self._clipped = ledger, whole("clipped", clipped, 0)
+        self._heaviest = whole("heaviest", heaviest)
         #: what was spent on releases of these very records, as far as this process knows
         self.released: Ledger | None = None
 
@@ -133,6 +136,11 @@ class Sketch:
         return self._clipped
 
     @property
+    def heaviest(self) -> int:
+        """The largest weight of one row, rounded up: 1 unless there were larger ones."""
+        return self._heaviest
+
+    @property
     def mean(self) -> NDArray[Any]:
         """The mean feature vector z, real or complex."""
         if self._units == 0:
@@ -146,9 +154,8 @@ class Sketch:
 
     def copy(self) -> Sketch:
         """An independent copy."""
-        twin = Sketch(
-            self.operator, self._sums, self._units, self._bits, self._skipped, self._ledger, clipped=self._clipped
-        )
+        notes = {"skipped": self._skipped, "clipped": self._clipped, "heaviest": self._heaviest}
+        twin = Sketch(self.operator, self._sums, self._units, self._bits, ledger=self._ledger, **notes)  # type: ignore[arg-type]
         twin.released = self.released
         return twin
 
@@ -214,7 +221,8 @@ class Sketch:
             raise ValueError("cannot subtract: those records are not all in the sketch")
         skipped = self._skipped + other._skipped if sign > 0 else self._skipped
         clipped = self._clipped + other._clipped if sign > 0 else max(0, self._clipped - other._clipped)
-        result = Sketch(self.operator, sums, count, bits, skipped, clipped=clipped)
+        heaviest = max(self._heaviest, other._heaviest)
+        result = Sketch(self.operator, sums, count, bits, skipped, clipped=clipped, heaviest=heaviest)
         result.released = _both_released(self.released, other.released)
         return result
 
@@ -252,6 +260,7 @@ class Sketch:
             "software": f"sketchlearn {__version__}",
             **({"skipped": list(self._skipped)} if self._skipped else {}),
             **({"clipped": self._clipped} if self._clipped else {}),
+            **({"heaviest": self._heaviest} if self._heaviest > 1 else {}),
             **({} if self._ledger is None else {"format": container.PRIVATE, "ledger": self._ledger.to_json()}),
         }
 

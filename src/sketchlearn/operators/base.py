@@ -113,7 +113,8 @@ class Operator(Value, ABC):
                 if block.start == 0:
                     self.warn_of_noise(block.rows[:100])
                 advance(block.end - block.start)
-        return Sketch(self, sums, units, bits, clipped=clipped)
+        heaviest = 1 if weights is None else max(1, -(-int(weights.max(initial=0)) >> bits))
+        return Sketch(self, sums, units, bits, clipped=clipped, heaviest=heaviest)
 
     def features(self, data: Any, *, n_jobs: int | None = None) -> NDArray[Any]:
         """Phi(x) of each row; the mean over rows is the mean of their sketch."""

@@ -60,7 +60,8 @@ class Concatenated(Operator):
         found = []
         for n, (part, where) in enumerate(zip(self.parts, self.slices(), strict=True)):
             ledger = None if sketch.ledger is None else sketch.ledger.of_part(n)
-            found.append(Sketch(part, sketch.sums[where], sketch.units, sketch.bits, sketch.skipped, ledger))
+            notes = (sketch.skipped, ledger, sketch.clipped, sketch.heaviest)
+            found.append(Sketch(part, sketch.sums[where], sketch.units, sketch.bits, *notes))
             found[-1].released = sketch.released
         return found
 

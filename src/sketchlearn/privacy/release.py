@@ -119,6 +119,11 @@ def _releasable(sketch: Sketch) -> Operator:
         raise ValueError("the sketch is private already: release the exact one")
     if sketch.bits:
         raise ValueError("the sketch has fractional weights, and the bounds are for rows of weight 1: sketch without")
+    if sketch.heaviest > 1:
+        raise ValueError(
+            f"the sketch has rows of weight up to {sketch.heaviest:,}, and the bounds are for rows of weight 1: sketch "
+            "without weights"
+        )
     operator = sketch.operator
     assert isinstance(operator, Operator)
     for part in operator.parts if isinstance(operator, Concatenated) else (operator,):

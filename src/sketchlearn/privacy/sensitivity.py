@@ -15,6 +15,7 @@ from sketchlearn.operators.moments import FIXED_POINT as MOMENTS_UNIT
 from sketchlearn.values import shortened
 from sketchlearn.waves import FIXED_POINT, Cosine, Exponential, FourierSeries, Sawtooth, Square, Triangle, Wave
 
+_GRID = np.arange(2**16) / 2**16
 ERROR = 2  # of one part of a feature, in integers: docs/arithmetic.md promises 2^-19 of a unit
 
 
@@ -146,12 +147,13 @@ def _(wave: Triangle) -> Sensitivity:
 
 @of_wave.register
 def _(wave: FourierSeries) -> Sensitivity:
-    sizes = [2 * math.hypot(*c) for c in wave.coefficients]
-    if not wave.complex:
-        return _rounded(wave, sum(sizes), sum(sizes))
-    # a quarter of a turn shifts odd harmonics by a quarter of their period or three, even ones by a half or none
-    odd, even = sum(sizes[::2]), sum(sizes[1::2])
-    return _rounded(wave, math.sqrt(2) * odd + 2 * even, odd + math.sqrt(2) * even)
+    # the largest values on a grid, and what they can rise by between its points
+    values = np.atleast_2d(np.array([wave.real_part(_GRID), wave.quarter_later(_GRID)])[: wave.parts])
+    slope = sum(4 * math.pi * k * math.hypot(*c) for k, c in enumerate(wave.coefficients, start=1))
+    rise = slope / (2 * len(_GRID)) + 1e-9
+    l1 = float(np.abs(values).sum(axis=0).max()) + wave.parts * rise
+    l2 = math.sqrt(float((values**2).sum(axis=0).max())) + math.sqrt(wave.parts) * rise
+    return _rounded(wave, l1, l2)
 
 
 def _rounded(wave: Wave, l1: float, l2: float) -> Sensitivity:
