@@ -77,9 +77,8 @@ def main() -> None:
         (line,) = right.plot(EPSILONS, np.maximum(middle, 1e-5), "o-", label=name)
         low, high = np.maximum(lowest, 1e-5), np.maximum(highest, 1e-5)
         right.fill_between(EPSILONS, low, high, alpha=0.2, color=line.get_color())
-    right.set(
-        xscale="log", yscale="log", xlabel="epsilon", title=f"squared error beyond that of KMeans, {REPEATS} runs"
-    )
+    title = f"squared error beyond that of KMeans, {REPEATS} runs"
+    right.set(xscale="log", yscale="log", xlabel="epsilon", title=title)
     right.legend()
     path = sys.argv[1] if len(sys.argv) > 1 else "many_parties.png"
     figure.savefig(path, dpi=110)

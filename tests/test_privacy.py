@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +17,7 @@ import sketchlearn as skl
 from sketchlearn import container
 from sketchlearn.frequencies import Gaussian
 from sketchlearn.ledger import Ledger, PartNoise
-from sketchlearn.privacy import privatize, sensitivity
+from sketchlearn.privacy import mechanisms, privatize, sensitivity
 
 ROWS = np.random.default_rng(0).standard_normal((3000, 2)) + 6 * (np.arange(3000)[:, None] % 2)
 BOUNDS = ([-4, -4], [10, 10])
@@ -385,10 +386,8 @@ def test_equal_numbers_are_not_equal_sketches(exact):
 
 
 def test_a_missing_opendp_is_one_sentence(exact, monkeypatch):
-    from sketchlearn.privacy import mechanisms
-
     mechanisms.opendp.cache_clear()
-    monkeypatch.setitem(__import__("sys").modules, "opendp.prelude", None)
+    monkeypatch.setitem(sys.modules, "opendp.measurements", None)
     with pytest.raises(ImportError, match=r"private releases need opendp: pip install 'sketchlearn\[privacy\]'"):
         privatize(exact, epsilon=1.0)
     monkeypatch.undo()
