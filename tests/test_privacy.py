@@ -59,6 +59,16 @@ def test_noise_has_the_deviation_that_the_ledger_says(delta, neighbors):
         assert abs(private.count - exact.count) < 40 * math.sqrt(private.ledger.count_variance)
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_count_has_noise_of_its_own(delta):
+    operator = skl.FourierFeatures(1, 1, law=Gaussian(1.0))
+    releases = [privatize(skl.Sketch(operator, units=10**6), epsilon=1.0, delta=delta) for _ in range(1000)]
+    noise = np.array([release.count - 10**6 for release in releases], float)
+    assert noise.var() == pytest.approx(releases[0].ledger.count_variance, rel=0.5)
+    assert abs(noise.mean()) < 6 * math.sqrt(releases[0].ledger.count_variance / len(noise))
+    assert abs(np.corrcoef(noise, [release.sums[0] for release in releases])[0, 1]) < 0.2
+
+
 def test_replacing_needs_twice_the_noise_and_gaussian_noise_is_smaller():
     exact = skl.FourierFeatures(2, 1000, law=Gaussian(1.0)).sketch(ROWS)
     scale = {
@@ -351,6 +361,7 @@ def test_forged_private_files_are_refused(exact):
 # from a private sketch to a model
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_learning_leaves_epsilon_as_it_is(exact, tmp_path):
     private = privatize(exact, epsilon=20.0)
     private.save(tmp_path / "private.sketch")
@@ -358,8 +369,8 @@ def test_learning_leaves_epsilon_as_it_is(exact, tmp_path):
     for sketch in (private, loaded, private.copy(), pickle.loads(pickle.dumps(private)), skl.merge([loaded])):
         assert sketch == private
         assert sketch.ledger == private.ledger
-    for estimator in (skl.SketchKMeans(2, random_state=0), skl.SketchKMedians(2, random_state=0)):
-        estimator.fit_sketch(loaded)
+    for kind in (skl.SketchKMeans, skl.SketchKMedians, skl.SketchGaussianMixture, skl.SketchStableMixture):
+        estimator = kind(2, random_state=0).fit_sketch(loaded)
         assert estimator.privacy_ == private.ledger
         assert estimator.sketch_ == private
         skl.save_model(estimator, tmp_path / "model.json")
