@@ -62,11 +62,11 @@ def test_noise_has_the_deviation_that_the_ledger_says(delta, neighbors):
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_count_has_noise_of_its_own(delta):
     operator = skl.FourierFeatures(1, 1, law=Gaussian(1.0))
-    releases = [privatize(skl.Sketch(operator, units=10**6), epsilon=1.0, delta=delta) for _ in range(1000)]
+    releases = [privatize(skl.Sketch(operator, units=10**6), epsilon=1.0, delta=delta) for _ in range(400)]
     noise = np.array([release.count - 10**6 for release in releases], float)
-    assert noise.var() == pytest.approx(releases[0].ledger.count_variance, rel=0.5)
+    assert noise.var() == pytest.approx(releases[0].ledger.count_variance, rel=0.7)
     assert abs(noise.mean()) < 6 * math.sqrt(releases[0].ledger.count_variance / len(noise))
-    assert abs(np.corrcoef(noise, [release.sums[0] for release in releases])[0, 1]) < 0.2
+    assert abs(np.corrcoef(noise, [release.sums[0] for release in releases])[0, 1]) < 0.3
 
 
 def test_replacing_needs_twice_the_noise_and_gaussian_noise_is_smaller():
