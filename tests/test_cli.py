@@ -20,7 +20,10 @@ import sketchlearn as skl
 from sketchlearn.cli import main
 
 CENTERS = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
-VERBS = ["design", "sketch", "merge", "subtract", "info", "predict", "compare", "explain", "benchmark", "demo"]
+VERBS = [
+    *("design", "sketch", "merge", "subtract", "privatize", "info", "predict", "compare", "explain", "benchmark"),
+    "demo",
+]
 FITS = ["kmeans", "kmedians", "gmm", "stable"]
 
 

@@ -71,7 +71,11 @@ def forged(sketch, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 2}, "format is newer than this version of sketchlearn reads"),
+        ({"format": 3}, "format is newer than this version of sketchlearn reads"),
+        ({"format": 2}, "a format of 2 says that it is private"),
+        ({"ledger": {}}, "a format of 1 says that it is not private"),
+        ({"format": 2, "ledger": {}}, "an object with a type"),
+        ({"format": 2, "ledger": {"type": "Gaussian", "scale": 1.0}}, "'Gaussian' is not the type of any Ledger"),
         ({"format": True}, "not a sketchlearn file of a format that exists"),
         ({"operator": {"type": "os.system"}}, "'os.system' is not the type of any Operator that this version knows"),
         ({"operator": {"type": "x" * 10**6}}, r"'xxx.*\.\.\. is not the type"),

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sketchlearn import decoders, engines, frequencies, models, waves
+    from sketchlearn import decoders, engines, frequencies, models, privacy, waves
     from sketchlearn.container import FormatError
     from sketchlearn.designing.design import design
     from sketchlearn.designs import load_design, save_design
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         save_model,
     )
     from sketchlearn.files import from_bytes, load, merge
+    from sketchlearn.ledger import Ledger
     from sketchlearn.operators import (
         Concatenated,
         FourierFeatures,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         SecondMoments,
         concatenate,
     )
+    from sketchlearn.privacy import privatize
     from sketchlearn.queries import Drift, drift_test
     from sketchlearn.sketch import Sketch
     from sketchlearn.sources import Source, source
@@ -44,6 +46,7 @@ __all__ = [
     "Explanation",
     "FormatError",
     "FourierFeatures",
+    "Ledger",
     "Operator",
     "QuadraticFeatures",
     "SecondMoments",
@@ -67,6 +70,8 @@ __all__ = [
     "load_model",
     "merge",
     "models",
+    "privacy",
+    "privatize",
     "save_design",
     "save_model",
     "source",
@@ -88,6 +93,7 @@ _HOMES = {
         "save_model",
     ),
     "files": ("from_bytes", "load", "merge"),
+    "ledger": ("Ledger",),
     "operators": (
         "Concatenated",
         "FourierFeatures",
@@ -96,6 +102,7 @@ _HOMES = {
         "SecondMoments",
         "concatenate",
     ),
+    "privacy": ("privatize",),
     "queries": ("Drift", "drift_test"),
     "sketch": ("Sketch",),
     "sources": ("Source", "source"),

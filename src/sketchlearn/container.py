@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-FORMAT = 1
+FORMAT, PRIVATE = 1, 2  # private sketches have a number of their own: older readers must not take them for exact ones
 ENTRY = "sketchlearn"
 _BLANK = "0" * 64
 
@@ -48,8 +48,12 @@ def unpack(data: bytes) -> tuple[NDArray[np.int64], dict[str, Any]]:
         raise FormatError("not a sketchlearn file, or a damaged one") from None
     if type(number) is not int or number < 1:
         raise FormatError("not a sketchlearn file of a format that exists")
-    if number > FORMAT:
-        raise FormatError(f"its format is newer than this version of sketchlearn reads ({FORMAT}): upgrade sketchlearn")
+    if number > PRIVATE:
+        raise FormatError(
+            f"its format is newer than this version of sketchlearn reads ({PRIVATE}): upgrade sketchlearn"
+        )
+    if (number == PRIVATE) != ("ledger" in description):
+        raise FormatError(f"a format of {number} says that it is {'' if number == PRIVATE else 'not '}private")
     if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
         raise FormatError("damaged: it has no digest")
     if hashlib.sha256(data.replace(digest.encode(), _BLANK.encode(), 1)).hexdigest() != digest:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sketchlearn.container import FormatError, unpack
+from sketchlearn.ledger import Ledger
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 
@@ -24,7 +25,11 @@ def from_bytes(data: bytes) -> Sketch:
         if not isinstance(count, str) or not re.fullmatch("0|[1-9][0-9]{0,29}", count):
             raise ValueError("its count is not a decimal number")
         operator = Operator.unverified(form)
-        sketch = Sketch(operator, sums, int(count), description["bits"], _skipped(description))
+        ledger = Ledger.from_json(description["ledger"]) if "ledger" in description else None
+        notes: dict[str, Any] = {name: description[name] for name in ("clipped", "heaviest") if name in description}
+        if ledger is not None and (notes or "skipped" in description):
+            raise ValueError("it is private, but lists what no release tells")
+        sketch = Sketch(operator, sums, int(count), description["bits"], _skipped(description), ledger, **notes)
         _check_size(operator)
         operator.verify(form)
     except KeyError as error:
@@ -87,15 +92,19 @@ def load(path: str | os.PathLike[str]) -> Sketch:
         raise FormatError(f"{os.fspath(path)}: {error}") from None
 
 
-def merge(items: Iterable[Sketch | str | os.PathLike[str]]) -> Sketch:
-    """The sum of a list of sketches, given as such or as paths; files are read one at a time."""
+def merge(items: Iterable[Sketch | str | os.PathLike[str]], *, overlapping: bool = True) -> Sketch:
+    """The sum of a list of sketches, given as such or as paths; files are read one at a time.
+
+    Where they are private, `overlapping=False` says that no record is in more than one of them: then the largest
+    epsilon holds for all (parallel composition). Otherwise epsilons add up (sequential composition).
+    """
     if isinstance(items, str | os.PathLike | Sketch):
         raise TypeError("merge takes a list of sketches or paths")
     total: Sketch | None = None
     for item in items:
         sketch = item if isinstance(item, Sketch) else load(item)
         try:
-            total = sketch.copy() if total is None else total.__iadd__(sketch)
+            total = sketch.copy() if total is None else total.merged(sketch, overlapping=overlapping)
         except ValueError as error:
             raise error if isinstance(item, Sketch) else ValueError(f"{os.fspath(item)}: {error}") from None
     if total is None:

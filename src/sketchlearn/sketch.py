@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn import container
+from sketchlearn.ledger import Ledger
 from sketchlearn.sources import WEIGHT_BITS
 from sketchlearn.values import difference, shortened, whole
 from sketchlearn.version import __version__
@@ -53,6 +54,9 @@ class Sketch:
     bits : fractional bits of the weights, at most 16.
     skipped : names of files that should have been sketched but could not be read. They are noted and saved, and
         united when sketches are added; they do not take part in comparisons.
+    ledger : of a private sketch (see `privatize`), what was spent and how noisy it is; None if the sums are exact.
+    clipped : how many rows lay outside the operator's bound and were moved onto it. Noted as `skipped` is.
+    heaviest : the largest weight of one row, rounded up. Noted as `skipped` is.
 
     Examples
     --------
@@ -72,19 +76,29 @@ class Sketch:
         units: int = 0,
         bits: int = 0,
         skipped: Iterable[str] = (),
+        ledger: Ledger | None = None,
+        clipped: int = 0,
+        heaviest: int = 1,
     ) -> None:
         integers = np.zeros(operator.n_sums, np.int64) if sums is None else np.array(sums)
         if integers.dtype.kind not in "iu" or integers.shape != (operator.n_sums,):
             raise ValueError(f"sums must be {operator.n_sums} integers, as many as the operator gives")
         units, bits = whole("units", units, 0, 2**80), whole("bits", bits, 0, WEIGHT_BITS)
-        check_room(operator, units, bits)
-        if not possible(operator, integers, units):
-            raise ValueError(f"the sums are larger than {units:,} records (or weight steps) can add up to")
+        if ledger is None:
+            check_room(operator, units, bits)
+            if not possible(operator, integers, units):
+                raise ValueError(f"the sums are larger than {units:,} records (or weight steps) can add up to")
+        else:
+            _check_private(operator, ledger, units, bits)
         integers = integers.astype(np.int64)
         self.operator = operator
         self._sums, self._units, self._bits = _canonical(integers, units, bits)
         self._sums.flags.writeable = False
         self._skipped = tuple(sorted(set(skipped)))
+        self._ledger, self._clipped = ledger, whole("clipped", clipped, 0)
+        self._heaviest = whole("heaviest", heaviest)
+        #: what was spent on releases of these very records, as far as this process knows
+        self.released: Ledger | None = None
 
     @property
     def sums(self) -> NDArray[np.int64]:
@@ -112,6 +126,21 @@ class Sketch:
         return self._skipped
 
     @property
+    def ledger(self) -> Ledger | None:
+        """What a private sketch has spent, and its noise; None if the sums are exact."""
+        return self._ledger
+
+    @property
+    def clipped(self) -> int:
+        """How many rows lay outside the operator's bound and were moved onto it."""
+        return self._clipped
+
+    @property
+    def heaviest(self) -> int:
+        """The largest weight of one row, rounded up: 1 unless there were larger ones."""
+        return self._heaviest
+
+    @property
     def mean(self) -> NDArray[Any]:
         """The mean feature vector z, real or complex."""
         if self._units == 0:
@@ -125,7 +154,10 @@ class Sketch:
 
     def copy(self) -> Sketch:
         """An independent copy."""
-        return Sketch(self.operator, self._sums, self._units, self._bits, self._skipped)
+        notes = {"skipped": self._skipped, "clipped": self._clipped, "heaviest": self._heaviest}
+        twin = Sketch(self.operator, self._sums, self._units, self._bits, ledger=self._ledger, **notes)  # type: ignore[arg-type]
+        twin.released = self.released
+        return twin
 
     def update(
         self,
@@ -137,6 +169,7 @@ class Sketch:
         progress: bool = False,
     ) -> Sketch:
         """Adds records (see `Operator.sketch`); the sketch is unchanged if any of them is refused."""
+        self._require_exact("take in records")
         options: dict[str, Any] = {"nulls": nulls, "n_jobs": n_jobs, "progress": progress}
         return self.__iadd__(self.operator.sketch(data, sample_weight=sample_weight, **options))
 
@@ -147,6 +180,7 @@ class Sketch:
 
         Rows that were never added cannot always be told from those that were: only an impossible result is refused.
         """
+        self._require_exact("forget records")
         return self.__isub__(self.operator.sketch(data, sample_weight=sample_weight, nulls=nulls, n_jobs=n_jobs))
 
     def __add__(self, other: Any) -> Sketch:
@@ -164,13 +198,18 @@ class Sketch:
     def __isub__(self, other: Any) -> Sketch:
         return self._become(self._combine(_a_sketch(other, "forget"), -1))
 
+    def merged(self, other: Sketch, *, overlapping: bool = True) -> Sketch:
+        """The sum; of private sketches, of records that may overlap (as `a + b`), or that certainly do not."""
+        return self._combine(_a_sketch(other, "operator.sketch"), 1, overlapping)
+
     def _become(self, other: Sketch) -> Sketch:
-        self._sums, self._units, self._bits = other._sums, other._units, other._bits
-        self._skipped = other._skipped
+        self.__dict__.update(other.__dict__)
         return self
 
-    def _combine(self, other: Sketch, sign: int) -> Sketch:
+    def _combine(self, other: Sketch, sign: int, overlapping: bool = True) -> Sketch:
         self._require_same_operator(other, "add" if sign > 0 else "subtract")
+        if self._ledger is not None or other._ledger is not None:
+            return self._combine_private(other, sign, overlapping)
         bits = max(self._bits, other._bits)
         own, others = (s._units << (bits - s._bits) for s in (self, other))
         if sign < 0 and others > own:
@@ -181,7 +220,25 @@ class Sketch:
         if sign < 0 and not possible(self.operator, sums, count):
             raise ValueError("cannot subtract: those records are not all in the sketch")
         skipped = self._skipped + other._skipped if sign > 0 else self._skipped
-        return Sketch(self.operator, sums, count, bits, skipped)
+        clipped = self._clipped + other._clipped if sign > 0 else max(0, self._clipped - other._clipped)
+        heaviest = max(self._heaviest, other._heaviest)
+        result = Sketch(self.operator, sums, count, bits, skipped, clipped=clipped, heaviest=heaviest)
+        result.released = _both_released(self.released, other.released)
+        return result
+
+    def _combine_private(self, other: Sketch, sign: int, overlapping: bool) -> Sketch:
+        if sign < 0:
+            raise ValueError("cannot subtract private sketches: their noise would stay, and nothing would be forgotten")
+        if self._ledger is None or other._ledger is None:
+            raise ValueError("cannot add a private sketch and an exact one: make the exact one private first")
+        ledger = self._ledger.merged(other._ledger, overlapping=overlapping)
+        if max(_size(self._sums) + _size(other._sums), self._units + other._units) > LARGEST:
+            raise OverflowError("a sum would overflow: the noise is too large for 64 bits")
+        return Sketch(self.operator, self._sums + other._sums, self._units + other._units, ledger=ledger)
+
+    def _require_exact(self, verb: str) -> None:
+        if self._ledger is not None:
+            raise ValueError(f"a private sketch cannot {verb}: do that with the exact sketch, then release it")
 
     def _require_same_operator(self, other: Sketch, verb: str) -> None:
         reason = difference(self.operator, other.operator)
@@ -192,7 +249,7 @@ class Sketch:
         if not isinstance(other, Sketch):
             return NotImplemented
         same = (self.operator, self._units, self._bits) == (other.operator, other._units, other._bits)
-        return same and np.array_equal(self._sums, other._sums)
+        return same and self._ledger == other._ledger and np.array_equal(self._sums, other._sums)
 
     def description(self) -> dict[str, Any]:
         """What a file says about the integers, as a JSON object."""
@@ -202,6 +259,9 @@ class Sketch:
             "operator": self.operator.to_json(),
             "software": f"sketchlearn {__version__}",
             **({"skipped": list(self._skipped)} if self._skipped else {}),
+            **({"clipped": self._clipped} if self._clipped else {}),
+            **({"heaviest": self._heaviest} if self._heaviest > 1 else {}),
+            **({} if self._ledger is None else {"format": container.PRIVATE, "ledger": self._ledger.to_json()}),
         }
 
     def to_bytes(self) -> bytes:
@@ -217,16 +277,21 @@ class Sketch:
         self._sums.flags.writeable = False
 
     def __repr__(self) -> str:
-        return f"<Sketch of {self._records()}: {len(self._sums):,} sums by {shortened(self.operator, 200)}>"
+        private = "" if self._ledger is None else f"; {self._ledger}"
+        return f"<Sketch of {self._records()}: {len(self._sums):,} sums by {shortened(self.operator, 200)}{private}>"
 
     def _records(self) -> str:
+        if self._ledger is not None and self._ledger.count_variance:
+            return f"about {self.count:,} records"
         return "1 record" if self.count == 1 else f"{self.count:,} records"
 
     def _repr_html_(self) -> str:
+        kind = "exact" if self._ledger is None else "noisy"
         rows = {
             "holds": self._records(),
-            "sums": f"{len(self._sums):,} exact 64-bit integers ({self._sums.nbytes:,} bytes)",
+            "sums": f"{len(self._sums):,} {kind} 64-bit integers ({self._sums.nbytes:,} bytes)",
             "operator": shortened(self.operator, 400),
+            **({} if self._ledger is None else {"privacy": str(self._ledger)}),
         }
         cells = "".join(
             f"<tr><th style='text-align:left'>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items()
@@ -246,6 +311,28 @@ def possible(operator: SketchOperator, sums: NDArray[np.int64], units: int) -> b
     """Whether that many records can add up to these sums."""
     most = operator.ceiling * units
     return bool(np.all((sums <= most) & (sums >= -most)))
+
+
+def _check_private(operator: SketchOperator, ledger: Any, units: int, bits: int) -> None:
+    """Refuses a private sketch that no release gives: noise moves sums anywhere, but not the count below 1."""
+    if not isinstance(ledger, Ledger):
+        raise TypeError(f"ledger must be a Ledger, not {type(ledger).__name__}")
+    n_parts = len(getattr(operator, "parts", ()))
+    if bits or not 1 <= units <= LARGEST or (ledger.parts is not None and len(ledger.parts) != n_parts):
+        raise ValueError("no release of this operator's sketches gives such a count or ledger")
+
+
+def _both_released(a: Ledger | None, b: Ledger | None) -> Ledger | None:
+    """What was spent on records of two sketches, which may overlap."""
+    if a is None or b is None:
+        return a or b
+    if a.neighbors != b.neighbors:
+        return max(a, b, key=lambda ledger: ledger.epsilon)
+    return a if a is b else a.merged(b, overlapping=True)
+
+
+def _size(sums: NDArray[np.int64]) -> int:
+    return max(abs(int(sums.max(initial=0))), abs(int(sums.min(initial=0))))
 
 
 def _a_sketch(other: Any, method: str) -> Sketch:

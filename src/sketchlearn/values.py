@@ -21,8 +21,8 @@ class Value:
     """Base of frozen dataclasses that have a JSON form."""
 
     _classes: ClassVar[dict[str, type[Value]]] = {}
-    #: fields that a JSON form leaves out where they are None
-    _omitted: ClassVar[frozenset[str]] = frozenset()
+    #: fields that a JSON form leaves out where they have this value
+    _omitted: ClassVar[dict[str, Any]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -37,7 +37,8 @@ class Value:
 
     def to_json(self) -> dict[str, Any]:
         """The value as a JSON object."""
-        fields = {name: _plain(v) for name, v in _fields(self) if v is not None or name not in self._omitted}
+        kept = ((name, v) for name, v in _fields(self) if name not in self._omitted or v != self._omitted[name])
+        fields = {name: _plain(v) for name, v in kept}
         return {"type": type(self).__name__, **fields}
 
     @classmethod
@@ -55,7 +56,7 @@ class Value:
     @classmethod
     def _build(cls, fields: dict[str, Any]) -> Self:
         known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-        odd_ones = (fields.keys() ^ known) - (cls._omitted - fields.keys())
+        odd_ones = (fields.keys() ^ known) - (cls._omitted.keys() - fields.keys())
         if odd_ones:
             odd = sorted(odd_ones)[0]
             raise ValueError(f"{cls.__name__}: field {shortened(odd)} is {'unknown' if odd in fields else 'missing'}")
@@ -90,8 +91,9 @@ def difference(a: Any, b: Any) -> str | None:
     """
     if type(a) is not type(b):
         return f"their kinds differ ({type(a).__name__} and {type(b).__name__})"
+    compared = {f.name for f in dataclasses.fields(a) if f.compare}
     for (name, x), (_, y) in zip(_fields(a), _fields(b), strict=True):
-        if x != y:
+        if name in compared and x != y:
             if isinstance(x, Value) and type(x) is type(y):
                 return difference(x, y)
             if isinstance(x, Value) and isinstance(y, Value):

@@ -38,11 +38,16 @@ def _of_sketch(data: bytes) -> Facts:
     sketch = from_bytes(data)
     operator: Any = sketch.operator
     figures, rows = _of_operator(operator)
-    skipped = ", ".join(sketch.skipped) or "none"
-    return (
-        {"kind": "sketch", "records": sketch.count, "skipped": sketch.skipped, "sums": len(sketch.sums), **figures},
-        [("kind", "sketch"), ("holds", records_in_words(sketch.count)), *rows, ("skipped files", skipped)],
-    )
+    figures |= {"kind": "sketch", "records": sketch.count, "sums": len(sketch.sums)}
+    records = records_in_words(sketch.count)
+    if sketch.ledger is not None:
+        figures["ledger"] = sketch.ledger.to_json()
+        return figures, [("kind", "private sketch"), ("holds", records), *rows, ("privacy", str(sketch.ledger))]
+    figures |= {"skipped": sketch.skipped, "clipped": sketch.clipped}
+    notes = [("skipped files", ", ".join(sketch.skipped) or "none")]
+    if sketch.clipped:
+        notes.append(("clipped rows", f"{sketch.clipped:,}"))
+    return figures, [("kind", "sketch"), ("holds", records), *rows, *notes]
 
 
 def _of_document(data: bytes) -> Facts:
@@ -92,10 +97,14 @@ def _of_model(data: bytes) -> Facts:
         "misfit": outcome.misfit,
         "status": outcome.status.name,
     }
+    if model.privacy_ is not None:
+        figures["ledger"] = model.privacy_.to_json()
+    privacy = [] if model.privacy_ is None else [("privacy", str(model.privacy_))]
     rows = [
         ("kind", f"model, {FAMILIES[family]} with k = {k}"),
         ("learned from", records_in_words(model.n_records_)),
         ("columns", columns_in_words(model.columns_, model.n_features_in_)),
         ("fit", f"{outcome.status.value} (misfit {number(outcome.misfit)})"),
+        *privacy,
     ]
     return figures, rows

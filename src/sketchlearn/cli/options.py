@@ -24,6 +24,13 @@ class Nulls(str, Enum):
     drop = "drop"
 
 
+class Neighbors(str, Enum):
+    """Which datasets a private release must not tell apart."""
+
+    add_remove = "add-remove"
+    replace_one = "replace"
+
+
 class Covariance(str, Enum):
     """Shapes of Gaussians."""
 

@@ -17,6 +17,7 @@ from sketchlearn.cli.options import (
     Jobs,
     Json,
     ModelOutput,
+    Neighbors,
     Nulls,
     NullsOption,
     Output,
@@ -166,9 +167,15 @@ def sketch(
 def merge(
     sketches: Annotated[list[str], typer.Argument(metavar="SKETCH...", help="Sketch files; - is standard input.")],
     output: Output,
+    overlapping: Annotated[
+        bool,
+        typer.Option("--overlapping/--disjoint", help="Of private sketches: may a record be in more than one of them?"),
+    ] = True,
     json: Json = False,
 ) -> None:
     """Add sketches: what all their rows together give, to the bit.
+
+    Epsilons of private sketches add up, unless they are --disjoint: then the largest holds.
 
     \b
     Example:
@@ -176,7 +183,7 @@ def merge(
     """
     from sketchlearn.cli.merge import run
 
-    run(sketches, output, json)
+    run(sketches, output, overlapping, json)
 
 
 @app.command()
@@ -196,6 +203,39 @@ def subtract(
     from sketchlearn.cli.subtract import run
 
     run(whole, part, output, json)
+
+
+@app.command()
+def privatize(
+    sketch: SketchFile,
+    output: Output,
+    epsilon: Annotated[float, typer.Option(help="The privacy loss: the smaller, the more noise.")],
+    delta: Annotated[float, typer.Option(help="0 for pure epsilon; otherwise far below one over the records.")] = 0.0,
+    neighbors: Annotated[
+        Neighbors, typer.Option(help="Hide whether a record is there, or only its values.")
+    ] = Neighbors.add_remove,
+    already: Annotated[
+        str | None, typer.Option(metavar="FILE", help="An earlier private release of these rows: both are paid.")
+    ] = None,
+    assume_public_design: Annotated[
+        bool, typer.Option("--assume-public-design", help="The design was made on other rows than these.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Release a sketch with noise that hides each single record.
+
+    What is learned from the result is differentially private, too. Best from a design on bounds.
+
+    \b
+    Example:
+      sketchlearn design --bounds -20,20 --columns a,b -k 3 -o bounds.json
+      sketchlearn sketch day1.csv --design bounds.json -o exact.sketch
+      sketchlearn privatize exact.sketch --epsilon 1 -o day1.private.sketch
+      sketchlearn fit kmeans -k 3 day1.private.sketch -o model.json
+    """
+    from sketchlearn.cli.privatize import run
+
+    run(sketch, output, epsilon, delta, neighbors.value, already, assume_public_design, json)
 
 
 @app.command()

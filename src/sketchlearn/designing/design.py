@@ -98,7 +98,8 @@ def design(
             law = _shaped(_law(summary, k, m, task, wave), rows, k, wave, seed, full=task == "mixture-full")
         else:
             law = _law(summary, k, m, task, wave)
-    return FourierFeatures(d, m, law=law, wave=wave, center=tuple(center.tolist()), seed=seed, columns=columns)
+    where, declared = tuple(center.tolist()), bounds is not None
+    return FourierFeatures(d, m, law=law, wave=wave, center=where, seed=seed, columns=columns, declared=declared)
 
 
 def _size(k: int, d: int, task: str, wave: Wave) -> int:

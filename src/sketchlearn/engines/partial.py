@@ -67,7 +67,9 @@ def total(parts: Iterable[bytes], operator: Operator) -> Sketch:
         sums, description = unpack(bytes(data))
         if description["operator"] != form:
             raise FormatError("a partial sketch was made by another operator than this run's")
-        sketch += Sketch(operator, sums, int(description["count"]), description["bits"])
+        sketch += Sketch(
+            operator, sums, int(description["count"]), description["bits"], clipped=description.get("clipped", 0)
+        )
     return sketch
 
 

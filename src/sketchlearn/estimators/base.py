@@ -22,6 +22,7 @@ from sketchlearn.decoders import Decoder, Outcome, decoder_from
 from sketchlearn.decoders.threads import one_blas_thread
 from sketchlearn.designing import design
 from sketchlearn.designing.sample import MOST_ROWS
+from sketchlearn.ledger import Ledger
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Source, is_array, sample, source
@@ -35,6 +36,7 @@ class SketchEstimator(BaseEstimator):
     _sketch: Sketch | None = None
     _buffer: tuple[NDArray[Any], ...] = ()  # the first rows of a stream
     _model: Any = None
+    _privacy: Ledger | None = None  # of a model that was loaded, without its sketch
     decoder: str | Decoder
     n_frequencies: int | None
     wave: Any
@@ -179,6 +181,12 @@ class SketchEstimator(BaseEstimator):
         sketch = self._sketch if self._sketch is not None else self._sketch_of_buffer(self._buffer, self._names())
         self._sketch = sketch
         return sketch
+
+    @property
+    def privacy_(self) -> Ledger | None:
+        """What the sketch that was learned from has spent, if it is private: learning adds nothing to it."""
+        loaded = self._model is not None and self._sketch is None
+        return self._privacy if loaded else self.sketch_.ledger
 
     def _sketch_of_buffer(self, buffer: tuple[NDArray[Any], ...], columns: tuple[str, ...] | None) -> Sketch:
         rows = np.concatenate(buffer)

@@ -18,6 +18,7 @@ from sketchlearn.estimators.base import Double, SketchEstimator
 from sketchlearn.estimators.kmeans import Clusters, SketchKMeans, SketchKMedians
 from sketchlearn.estimators.mixture import MODELS, SketchGaussianMixture
 from sketchlearn.estimators.stable import SketchStableMixture, StableFit
+from sketchlearn.ledger import Ledger
 from sketchlearn.models import Dirac, KnownGaussian, Mixture, SymmetricStable
 from sketchlearn.operators.base import MOST_FEATURES, check_columns
 from sketchlearn.values import shortened, whole
@@ -94,6 +95,8 @@ def model_to_bytes(estimator: SketchEstimator) -> bytes:
         },
         "weights": estimator.weights_.tolist(),
     }
+    if estimator.privacy_ is not None:
+        content["privacy"] = estimator.privacy_.to_json()
     if isinstance(estimator, SketchKMeans):
         content |= {"centers": estimator.cluster_centers_.tolist()}
     elif isinstance(estimator, SketchGaussianMixture):
@@ -141,7 +144,7 @@ def _estimator(document: Document) -> SketchEstimator:
     name = document["type"]
     if not isinstance(name, str) or name not in TYPES:
         raise ValueError(f"{shortened(name)} is not a type of model that this version knows")
-    odd = sorted(document.keys() ^ (SHARED | OWN[name]))
+    odd = sorted((document.keys() - {"privacy"}) ^ (SHARED | OWN[name]))
     if odd:
         raise ValueError(f"field {shortened(odd[0])} is {'unknown' if odd[0] in document else 'missing'}")
     d = whole("n_features", document["n_features"], most=MOST_FEATURES)
@@ -155,6 +158,7 @@ def _estimator(document: Document) -> SketchEstimator:
     estimator.n_features_in_ = d
     estimator.columns_ = check_columns(document["columns"], d)
     estimator.n_records_ = _count(document["n_records"])
+    estimator._privacy = Ledger.from_json(document["privacy"]) if "privacy" in document else None
     return estimator
 
 

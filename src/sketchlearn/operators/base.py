@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import closing
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ COLUMN = re.compile(r"^column (\d+)")
 class Operator(Value, ABC):
     """A map from one record to a vector of integers, and what those mean."""
 
-    _omitted = frozenset({"columns"})
+    _omitted: ClassVar[dict[str, Any]] = {"columns": None}
     n_features: int
     columns: tuple[str, ...] | None
 
@@ -57,6 +57,10 @@ class Operator(Value, ABC):
     @abstractmethod
     def explain_refusal(self, row: NDArray[np.float64]) -> str:
         """Why a finite row is outside the operator's domain, starting with the column."""
+
+    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which rows are outside a bound and moved onto it before they contribute."""
+        return np.zeros(len(rows), bool)
 
     def warn_of_noise(self, rows: NDArray[Any]) -> None:
         """Warns where the features of such rows would tell nothing."""
@@ -98,17 +102,19 @@ class Operator(Value, ABC):
             if rows.n_rows is None:
                 raise ValueError("sample_weight needs an array of rows: for a stream, update a sketch block by block")
             weights, bits = weight_units(sample_weight, rows.n_rows)
-        sums, units = np.zeros(self.n_sums, np.int64), 0
+        sums, units, clipped = np.zeros(self.n_sums, np.int64), 0, 0
         with row_bar(rows, progress) as advance, closing(rows.blocks(self.n_features)) as blocks:  # type: ignore[type-var]
             for block in blocks:
                 part = None if weights is None else weights[block.which]
                 units += len(block.rows) if part is None else int(part.sum())
                 check_room(self, units, bits)
                 self._accept(block, self.add_rows(block.rows, part, threads, sums))
+                clipped += int(np.count_nonzero(self.beyond(block.rows)))
                 if block.start == 0:
                     self.warn_of_noise(block.rows[:100])
                 advance(block.end - block.start)
-        return Sketch(self, sums, units, bits)
+        heaviest = 1 if weights is None else max(1, -(-int(weights.max(initial=0)) >> bits))
+        return Sketch(self, sums, units, bits, clipped=clipped, heaviest=heaviest)
 
     def features(self, data: Any, *, n_jobs: int | None = None) -> NDArray[Any]:
         """Phi(x) of each row; the mean over rows is the mean of their sketch."""

@@ -57,8 +57,13 @@ class Concatenated(Operator):
         """The sketch of each part, from a sketch of all."""
         if sketch.operator != self:
             raise ValueError("the sketch was made by another operator")
-        pairs = zip(self.parts, self.slices(), strict=True)
-        return [Sketch(part, sketch.sums[where], sketch.units, sketch.bits, sketch.skipped) for part, where in pairs]
+        found = []
+        for n, (part, where) in enumerate(zip(self.parts, self.slices(), strict=True)):
+            ledger = None if sketch.ledger is None else sketch.ledger.of_part(n)
+            notes = (sketch.skipped, ledger, sketch.clipped, sketch.heaviest)
+            found.append(Sketch(part, sketch.sums[where], sketch.units, sketch.bits, *notes))
+            found[-1].released = sketch.released
+        return found
 
     def add_rows(
         self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
@@ -87,6 +92,9 @@ class Concatenated(Operator):
         super().verify(form)
         for part, described in zip(self.parts, form["parts"], strict=True):
             part.verify(described)
+
+    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.asarray(np.any([part.beyond(rows) for part in self.parts], axis=0))
 
     def warn_of_noise(self, rows: NDArray[Any]) -> None:
         for part in self.parts:

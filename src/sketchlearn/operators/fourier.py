@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ class FourierFeatures(Projected):
     structured : products of Hadamard matrices and random diagonals instead of a dense matrix: for many columns.
     subsample : each record contributes to that many of the frequencies only, chosen by a hash of its values.
     columns : names of the columns, for tables that have names: these are read, and others refused.
+    declared : `design` notes here that it used bounds alone, so that private releases need not ask. Not compared.
 
     Examples
     --------
@@ -52,6 +53,7 @@ class FourierFeatures(Projected):
     True
     """
 
+    _omitted: ClassVar[dict[str, Any]] = {"columns": None, "declared": False}
     n_features: int
     n_frequencies: int
     _: KW_ONLY
@@ -62,6 +64,7 @@ class FourierFeatures(Projected):
     structured: bool = False
     subsample: int | None = None
     columns: tuple[str, ...] | None = None
+    declared: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         n_features = check_features(self.n_features)
@@ -84,6 +87,7 @@ class FourierFeatures(Projected):
             structured=structured,
             subsample=self._check_subsample(n_features, n_frequencies),
             columns=check_columns(self.columns, n_features),
+            declared=truth("declared", self.declared),
         )
 
     def _check_subsample(self, n_features: int, n_frequencies: int) -> int | None:

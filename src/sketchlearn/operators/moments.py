@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn._native import add_moments, write_moments
-from sketchlearn.operators.base import Centred, check_center, check_columns, check_features
+from sketchlearn.operators.base import check_center, check_columns, check_features
+from sketchlearn.operators.bounded import REFUSE, Bounded, check_outside
 from sketchlearn.values import positive
 
 FIXED_POINT = 2**30
@@ -18,7 +19,7 @@ LARGEST_BOUND = 1e150
 
 
 @dataclass(frozen=True)
-class SecondMoments(Centred):
+class SecondMoments(Bounded):
     """Phi(x) = (y, and y_j y_k for k <= j), y = x - center: exact sums for PCA and least squares.
 
     Parameters
@@ -27,6 +28,7 @@ class SecondMoments(Centred):
     bound : no value may be further than this from the center, so that the fixed point holds its products; one number,
         or one per column. Precision is relative to it: products are kept to 2^-31 of the product of bounds.
     center : subtracted from each row.
+    outside : "refuse" rows with a value beyond the bound, or "clip" such values to it, as private releases need.
     columns : names of the columns, for tables that have names.
 
     Examples
@@ -42,6 +44,7 @@ class SecondMoments(Centred):
     _: KW_ONLY
     bound: tuple[float, ...]
     center: tuple[float, ...] | None = None
+    outside: str = REFUSE
     columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -54,7 +57,8 @@ class SecondMoments(Centred):
         if max(bounds) > LARGEST_BOUND:
             raise ValueError(f"bound {max(bounds)!r} is too large for products of values: rescale the data")
         center = check_center(self.center, n_features, np.float64)
-        self._set(n_features=n_features, bound=bounds, center=center, columns=check_columns(self.columns, n_features))
+        columns, outside = check_columns(self.columns, n_features), check_outside(self.outside)
+        self._set(n_features=n_features, bound=bounds, center=center, outside=outside, columns=columns)
 
     @property
     def n_sums(self) -> int:
@@ -67,11 +71,21 @@ class SecondMoments(Centred):
     def add_rows(
         self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
     ) -> int:
-        return add_moments(kernel.active, rows, self.origin, np.array(self.bound), weights, threads, sums)
+        return add_moments(kernel.active, self.within(rows), self.origin, np.array(self.bound), weights, threads, sums)
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         integers = np.zeros((len(rows), self.n_sums), np.int64)
-        return integers, write_moments(kernel.active, rows, self.origin, np.array(self.bound), threads, integers)
+        bounds = np.array(self.bound)
+        return integers, write_moments(kernel.active, self.within(rows), self.origin, bounds, threads, integers)
+
+    def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.asarray(np.any(np.abs(rows.astype(np.float64) - self.origin) > np.array(self.bound), axis=1))
+
+    def _moved(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        center, bound = self.origin, np.array(self.bound)
+        moved = np.clip(rows, center - bound, center + bound)
+        # center + bound rounds, perhaps to beyond the bound
+        return np.where(np.abs(moved - center) > bound, np.nextafter(moved, center), moved)
 
     def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
         b = np.array(self.bound)

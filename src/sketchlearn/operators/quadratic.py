@@ -13,14 +13,17 @@ from numpy.typing import NDArray
 from sketchlearn import kernel
 from sketchlearn._native import Plan, dense_plan
 from sketchlearn.operators.base import check_center, check_columns, check_features
+from sketchlearn.operators.bounded import REFUSE, Bounded, check_outside
 from sketchlearn.operators.projected import Projected
 from sketchlearn.randomness import Stream, lengths
 from sketchlearn.values import positive, whole
 from sketchlearn.waves import FIXED_POINT
 
+INSIDE = 1 - 2.0**-20  # clipped rows lie this far within the bound: float32 rounds them
+
 
 @dataclass(frozen=True)
-class QuadraticFeatures(Projected):
+class QuadraticFeatures(Bounded, Projected):
     """Phi_j(x) = (omega_j . (x - center))^2, omega_j uniform on the sphere of radius sqrt(n_features).
 
     Parameters
@@ -29,6 +32,7 @@ class QuadraticFeatures(Projected):
     n_directions : number m of random directions.
     bound : no row may be further than this from the center, so that the fixed point holds its features.
     center : subtracted from each row, rounded to float32.
+    outside : "refuse" rows beyond the bound, or "clip" them: move them towards the center, as private releases need.
     seed : all random numbers follow from it.
     columns : names of the columns, for tables that have names.
 
@@ -45,6 +49,7 @@ class QuadraticFeatures(Projected):
     _: KW_ONLY
     bound: float
     center: tuple[float, ...] | None = None
+    outside: str = REFUSE
     seed: int = 0
     columns: tuple[str, ...] | None = None
 
@@ -55,6 +60,7 @@ class QuadraticFeatures(Projected):
             n_directions=whole("n_directions", self.n_directions, most=2**31),
             bound=positive("bound", self.bound),
             center=check_center(self.center, n_features, np.float32),
+            outside=check_outside(self.outside),
             seed=whole("seed", self.seed, 0, 2**64 - 1),
             columns=check_columns(self.columns, n_features),
         )
@@ -91,6 +97,23 @@ class QuadraticFeatures(Projected):
         center, no_dither = self.origin.astype(np.float32), np.zeros(self.n_directions, np.float32)
         return dense_plan(kernel.active, "quadratic", center, no_dither, self.bound, [], 0, 1, self._directions)
 
+    def add_rows(
+        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
+    ) -> int:
+        return super().add_rows(self.within(rows), weights, threads, sums)
+
+    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+        return super().write_rows(self.within(rows), threads)
+
+    def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        y = (rows - self.origin.astype(rows.dtype)).astype(np.float32).astype(np.float64)
+        return _squares(y) > self.bound**2
+
+    def _moved(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        away = rows - self.origin
+        away /= np.max(np.abs(away), axis=1, keepdims=True)  # squares of large numbers would overflow
+        return np.asarray(self.origin + away * (self.bound * INSIDE / np.sqrt(_squares(away)))[:, None])
+
     def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
         return sums * (self.bound**2 * self.n_features / FIXED_POINT)
 
@@ -101,3 +124,11 @@ class QuadraticFeatures(Projected):
             f"column {column} and the others put it {distance!r} from the center, beyond the bound {self.bound!r}: "
             "declare a larger bound"
         )
+
+
+def _squares(y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sum of squares of each row, column after column: the same bits everywhere."""
+    total = np.zeros(len(y))
+    for column in y.T:
+        total += column * column
+    return total

@@ -1,0 +1,182 @@
+"""What a private sketch has spent: a value that travels with it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from sketchlearn.values import Value, number, positive, shortened, truth, whole
+
+LAPLACE, GAUSSIAN = "discrete Laplace", "discrete Gaussian"
+ADD_REMOVE, REPLACE = "add-remove", "replace"
+DECLARED, ASSUMED = "declared", "assumed public"
+SINGLE, PARALLEL, SEQUENTIAL, MIXED = "single", "parallel", "sequential", "mixed"
+MOST_SENSITIVE = 2**80
+
+_CHOICES = {
+    "mechanism": (LAPLACE, GAUSSIAN, f"{LAPLACE} and {GAUSSIAN}"),
+    "neighbors": (ADD_REMOVE, REPLACE),
+    "design": (DECLARED, ASSUMED),
+    "composition": (SINGLE, PARALLEL, SEQUENTIAL, MIXED),
+}
+
+
+@dataclass(frozen=True)
+class PartNoise(Value):
+    """The noise of one part of a concatenated sketch."""
+
+    sensitivity: int
+    scale: float
+    variance: float
+
+    def __post_init__(self) -> None:
+        _check_sizes(self, "scale", "variance")
+        self._set(sensitivity=whole("sensitivity", self.sensitivity, 0, MOST_SENSITIVE))
+
+
+@dataclass(frozen=True)
+class Ledger(Value):
+    """The guarantee of a private sketch, and the noise that it cost.
+
+    Attributes
+    ----------
+    mechanism : "discrete Laplace" or "discrete Gaussian"; both, if releases of both were merged.
+    epsilon, delta : what is guaranteed, of sums and count together.
+    neighbors : "add-remove" (datasets that differ by one record more or less) or "replace" (by one record's values).
+    sensitivity : how far one record can move the integers: L1 for Laplace noise, L2 (rounded up) for Gaussian noise.
+    sum_scale, count_scale : scales of the noise on each sum and on the count; of several releases, the largest.
+    count_share : the count's share of epsilon (Laplace), or of rho = 1 / (2 scale^2) (Gaussian).
+    sum_variance, count_variance : variances of the noise on each integer of `sketch.sums` and on the count; they add
+        up where sketches are merged.
+    private : False if a seed for tests was used: then nothing is guaranteed.
+    design : "declared", or "assumed public" if the caller said that the operator was designed on other data.
+    releases : how many releases it speaks of.
+    composition : "single", "parallel" (of disjoint records), "sequential" (of records that may overlap) or "mixed".
+    parts : the noise of each part of a concatenated operator, which is not the same; the sums' fields above are then
+        those of the noisiest part.
+    """
+
+    _omitted: ClassVar[dict[str, Any]] = {"parts": None}
+    mechanism: str
+    epsilon: float
+    delta: float
+    neighbors: str
+    sensitivity: int
+    sum_scale: float
+    count_scale: float
+    count_share: float
+    sum_variance: float
+    count_variance: float
+    private: bool = True
+    design: str = DECLARED
+    releases: int = 1
+    composition: str = SINGLE
+    parts: tuple[PartNoise, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, not {shortened(getattr(self, name))}")
+        _check_sizes(self, "sum_scale", "count_scale", "sum_variance", "count_variance")
+        delta, share = number("delta", self.delta), number("count_share", self.count_share)
+        if not 0 <= delta <= 1 or not 0 <= share < 1:
+            raise ValueError("delta and count_share must be numbers from 0 to 1")
+        if self.parts is not None and not (
+            isinstance(self.parts, tuple) and all(isinstance(part, PartNoise) for part in self.parts)
+        ):
+            raise ValueError("parts must be the noise of each part")
+        self._set(
+            epsilon=positive("epsilon", self.epsilon),
+            delta=delta,
+            count_share=share,
+            sensitivity=whole("sensitivity", self.sensitivity, 0, MOST_SENSITIVE),
+            private=truth("private", self.private),
+            releases=whole("releases", self.releases),
+        )
+
+    def of_part(self, index: int) -> Ledger:
+        """The ledger of one part of a concatenated sketch: the same guarantee, the part's own noise."""
+        if self.parts is None:
+            return self
+        own = self.parts[index]
+        noise = {"sensitivity": own.sensitivity, "sum_scale": own.scale, "sum_variance": own.variance}
+        return replace(self, **noise, parts=None)  # type: ignore[arg-type]
+
+    def merged(self, other: Ledger, *, overlapping: bool) -> Ledger:
+        """The ledger of the sum of two private sketches.
+
+        Of disjoint records, one record is in one of them only: the larger epsilon and delta hold. Of records that may
+        overlap, they add up.
+        """
+        if self.neighbors != other.neighbors:
+            raise ValueError(
+                f"the guarantees are about different neighbors ({self.neighbors} and {other.neighbors}): "
+                "release with the same"
+            )
+        step = SEQUENTIAL if overlapping else PARALLEL
+        return Ledger(
+            mechanism=self.mechanism if self.mechanism == other.mechanism else _CHOICES["mechanism"][2],
+            epsilon=_added(self.epsilon, other.epsilon) if overlapping else max(self.epsilon, other.epsilon),
+            delta=min(1.0, _added(self.delta, other.delta)) if overlapping else max(self.delta, other.delta),
+            neighbors=self.neighbors,
+            sensitivity=max(self.sensitivity, other.sensitivity),
+            sum_scale=max(self.sum_scale, other.sum_scale),
+            count_scale=max(self.count_scale, other.count_scale),
+            count_share=max(self.count_share, other.count_share),
+            sum_variance=self.sum_variance + other.sum_variance,
+            count_variance=self.count_variance + other.count_variance,
+            private=self.private and other.private,
+            design=ASSUMED if ASSUMED in (self.design, other.design) else DECLARED,
+            releases=self.releases + other.releases,
+            composition=step if {self.composition, other.composition} <= {SINGLE, step} else MIXED,
+            parts=_merged_parts(self.parts, other.parts),
+        )
+
+    def after(self, earlier: Ledger) -> Ledger:
+        """The ledger of a release of records of which there was an earlier one: both are paid, the noise is this one's.
+
+        The guarantee holds for whoever has both.
+        """
+        both = earlier.merged(self, overlapping=True)
+        own = ("mechanism", "sensitivity", "sum_scale", "count_scale", "count_share", "sum_variance", "count_variance")
+        return replace(both, parts=self.parts, **{name: getattr(self, name) for name in own})
+
+    def covers(self, other: Ledger) -> bool:
+        """Whether this ledger admits to at least what the other has spent."""
+        return self.neighbors == other.neighbors and self.epsilon >= other.epsilon and self.delta >= other.delta
+
+    def __str__(self) -> str:
+        if not self.private:
+            return f"NOT private: the noise was drawn from a seed for tests (epsilon {self.epsilon:.4g} was asked for)"
+        delta = f", delta {self.delta:.4g}" if self.delta else ""
+        change = "adding or removing" if self.neighbors == ADD_REMOVE else "replacing"
+        count = f" and {math.sqrt(self.count_variance):.3g} on the count" if self.count_variance else ""
+        noise = f"{self.mechanism} noise of deviation {math.sqrt(self.sum_variance):.3g} on each sum{count}"
+        several = f"; {self.releases:,} releases, {self.composition} composition" if self.releases > 1 else ""
+        assumed = "; the design is assumed to be public" if self.design == ASSUMED else ""
+        return f"epsilon {self.epsilon:.4g}{delta} for {change} one record; {noise}{several}{assumed}"
+
+
+def _merged_parts(a: tuple[PartNoise, ...] | None, b: tuple[PartNoise, ...] | None) -> tuple[PartNoise, ...] | None:
+    if a is None or b is None:
+        return None
+    return tuple(
+        PartNoise(max(x.sensitivity, y.sensitivity), max(x.scale, y.scale), x.variance + y.variance)
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+def _added(a: float, b: float) -> float:
+    """The sum, never rounded down: a guarantee must not shrink."""
+    total = a + b
+    return total if Fraction(total) >= Fraction(a) + Fraction(b) else math.nextafter(total, math.inf)
+
+
+def _check_sizes(value: Any, *names: str) -> None:
+    for name in names:
+        size = number(name, getattr(value, name))
+        if size < 0:
+            raise ValueError(f"{name} must not be negative, not {size!r}")
+        object.__setattr__(value, name, size)

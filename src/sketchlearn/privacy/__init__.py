@@ -1,0 +1,7 @@
+"""Private releases: how far one record can move a sketch, the noise that hides it, and what was spent."""
+
+from sketchlearn.ledger import Ledger
+from sketchlearn.privacy.release import privatize
+from sketchlearn.privacy.sensitivity import Sensitivity, sensitivity
+
+__all__ = ["Ledger", "Sensitivity", "privatize", "sensitivity"]

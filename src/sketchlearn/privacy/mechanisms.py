@@ -1,0 +1,189 @@
+"""Noise in integers: OpenDP's samplers and privacy maps, and seeded twins of the same laws for tests."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.ledger import GAUSSIAN, LAPLACE
+from sketchlearn.privacy.sensitivity import Sensitivity
+
+Integers = NDArray[np.int64]
+BITS = 16  # of a scale: OpenDP's exact samplers are four times slower with fractions of 53 bits
+
+
+@cache
+def opendp() -> Any:
+    """OpenDP, or one sentence that says how to install it."""
+    try:
+        library = importlib.import_module("opendp.prelude")
+    except ImportError as error:
+        raise ImportError("private releases need opendp: pip install 'sketchlearn[privacy]'") from error
+    library.enable_features("contrib")
+    return library
+
+
+@dataclass(frozen=True)
+class Mechanism(ABC):
+    """Noise for several vectors of integers that are released together, within one budget."""
+
+    epsilon: float
+    name: ClassVar[str]
+
+    @abstractmethod
+    def norm(self, bound: Sensitivity) -> int:
+        """The sensitivity that counts."""
+
+    @abstractmethod
+    def start(self, sensitivity: int, share: float) -> float:
+        """The scale for a share of the budget, but for rounding."""
+
+    @property
+    @abstractmethod
+    def budget(self) -> Fraction:
+        """What the parts may spend, in the measure in which they add up."""
+
+    @abstractmethod
+    def measurement(self, size: int, scale: float) -> Any:
+        """OpenDP's measurement of a vector."""
+
+    @abstractmethod
+    def variance(self, scale: float) -> float:
+        """The variance of the noise."""
+
+    @abstractmethod
+    def seeded(self, size: int, scale: float, rng: np.random.Generator) -> Integers:
+        """Noise of the same law from a seed: not private."""
+
+    def scales(self, sensitivities: Sequence[int], shares: Sequence[float]) -> list[float]:
+        """Scales of the parts, such that OpenDP's own privacy maps add up to no more than the budget."""
+        pairs = zip(sensitivities, shares, strict=True)
+        found = [_short(self.start(sensitivity, share)) for sensitivity, share in pairs]
+        while self._spent(sensitivities, found) > self.budget:
+            found = [_short(math.nextafter(scale, math.inf)) for scale in found]
+        return found
+
+    def _spent(self, sensitivities: Sequence[int], scales: Sequence[float]) -> Fraction:
+        pairs = zip(sensitivities, scales, strict=True)
+        return sum((Fraction(self.measurement(1, scale).map(d_in=size)) for size, scale in pairs), Fraction(0))
+
+    def release(self, values: Integers, scale: float, rng: np.random.Generator | None) -> Integers:
+        """The values with noise: OpenDP's, from its own secure source, unless a seeded generator is given."""
+        if rng is not None:
+            return values + self.seeded(len(values), scale, rng)
+        return np.array(self.measurement(len(values), scale)(values.tolist()), np.int64)
+
+
+@dataclass(frozen=True)
+class DiscreteLaplace(Mechanism):
+    """P(k) in proportion to exp(-|k| / scale): pure epsilon."""
+
+    name = LAPLACE
+
+    def norm(self, bound: Sensitivity) -> int:
+        return bound.l1
+
+    def start(self, sensitivity: int, share: float) -> float:
+        return sensitivity / (self.epsilon * share)
+
+    @property
+    def budget(self) -> Fraction:
+        return Fraction(self.epsilon)
+
+    def measurement(self, size: int, scale: float) -> Any:
+        dp = opendp()
+        space = dp.vector_domain(dp.atom_domain(T="i64"), size=size), dp.l1_distance(T="i64")
+        return space >> dp.m.then_laplace(scale=scale)
+
+    def variance(self, scale: float) -> float:
+        return 0.5 / math.sinh(0.5 / scale) ** 2 if scale > 2.0**-8 else 0.0
+
+    def seeded(self, size: int, scale: float, rng: np.random.Generator) -> Integers:
+        return _laplace(size, scale, rng)
+
+
+@dataclass(frozen=True)
+class DiscreteGaussian(Mechanism):
+    """P(k) in proportion to exp(-k^2 / (2 scale^2)): zero-concentrated privacy, converted to epsilon and delta."""
+
+    delta: float
+    name = GAUSSIAN
+
+    def norm(self, bound: Sensitivity) -> int:
+        return bound.l2
+
+    def start(self, sensitivity: int, share: float) -> float:
+        return sensitivity * unit_scale(self.epsilon, self.delta) / math.sqrt(share)
+
+    @property
+    def budget(self) -> Fraction:
+        return Fraction(self.measurement(1, unit_scale(self.epsilon, self.delta)).map(d_in=1))
+
+    def measurement(self, size: int, scale: float) -> Any:
+        dp = opendp()
+        space = dp.vector_domain(dp.atom_domain(T="i64"), size=size), dp.l2_distance(T="i64")
+        return space >> dp.m.then_gaussian(scale=scale)
+
+    def variance(self, scale: float) -> float:
+        if scale > 4:
+            return scale**2  # to 60 digits
+        k = np.arange(-64.0, 65.0)
+        weights = np.exp(-0.5 * (k / scale) ** 2)
+        return float(np.sum(k**2 * weights) / np.sum(weights))
+
+    def seeded(self, size: int, scale: float, rng: np.random.Generator) -> Integers:
+        """Discrete Laplace numbers, accepted in proportion to the ratio of the laws (Canonne, Kamath, Steinke 2020)."""
+        width = math.floor(scale) + 1.0
+        found, n = [], 0
+        while n < size:
+            drawn = _laplace(2 * size + 16, width, rng)
+            ratio = np.exp(-0.5 * ((np.abs(drawn) - scale**2 / width) / scale) ** 2)
+            found.append(drawn[rng.random(len(drawn)) < ratio])
+            n += len(found[-1])
+        return np.concatenate(found)[:size]
+
+
+def _short(scale: float) -> float:
+    """The next number from a scale on that has few bits."""
+    mantissa, exponent = math.frexp(scale)
+    return math.ldexp(math.ceil(mantissa * 2**BITS), exponent - BITS)
+
+
+def _laplace(size: int, scale: float, rng: np.random.Generator) -> Integers:
+    """The difference of two geometric numbers."""
+    p = -math.expm1(-1 / scale)
+    return rng.geometric(p, size) - rng.geometric(p, size)
+
+
+@cache
+def unit_scale(epsilon: float, delta: float) -> float:
+    """The scale at which Gaussian noise on one integer of sensitivity 1 is (epsilon, delta)-private, to 1e-6 of itself.
+
+    OpenDP's conversion is searched from above; where it gives no answer, Bun and Steinke's simple one holds.
+    """
+    dp = opendp()
+    space = dp.atom_domain(T="i64"), dp.absolute_distance(T="i64")
+
+    def suffices(scale: float) -> bool:
+        measurement = dp.c.make_zCDP_to_approxDP(space >> dp.m.then_gaussian(scale=scale))
+        try:
+            return bool(dp.c.make_fix_delta(measurement, delta=delta).check(1, (epsilon, delta)))
+        except dp.OpenDPException:  # numbers beyond float64
+            return False
+
+    log = math.log(1 / delta)
+    high = (math.sqrt(log + epsilon) + math.sqrt(log)) / (math.sqrt(2) * epsilon) * (1 + 1e-9)
+    low = high / 1024
+    while high > low * (1 + 1e-6):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if suffices(middle) else (middle, high)
+    return high

@@ -1,0 +1,159 @@
+"""`privatize`: the private release of an exact sketch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sketchlearn.frequencies import Probed
+from sketchlearn.ledger import ADD_REMOVE, ASSUMED, DECLARED, Ledger, PartNoise
+from sketchlearn.operators import Concatenated, FourierFeatures, Operator
+from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism
+from sketchlearn.privacy.sensitivity import Sensitivity, sensitivity
+from sketchlearn.sketch import Sketch
+from sketchlearn.values import number, positive, whole
+
+COUNT_SHARE = 0.02  # the count is one number of sensitivity 1 beside sums of hundreds: docs/privacy.md
+ROOM = 2.0**56  # scales beyond this leave no room for noise in 64 bits
+
+
+def privatize(
+    sketch: Sketch,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    neighbors: str = ADD_REMOVE,
+    count_share: float = COUNT_SHARE,
+    already: Ledger | Sketch | None = None,
+    assume_public_design: bool = False,
+    seed_for_tests_not_private: int | None = None,
+) -> Sketch:
+    """A differentially private release of an exact sketch: sums and count with integer noise.
+
+    Whatever is learned from the release is private, too. A record is one row of weight 1. docs/privacy.md says what is
+    guaranteed, and what is not.
+
+    Parameters
+    ----------
+    sketch : an exact sketch, without fractional weights.
+    epsilon : the privacy loss, of sums and count together: the smaller, the more noise.
+    delta : 0 gives pure epsilon by discrete Laplace noise; more gives (epsilon, delta) by discrete Gaussian noise,
+        which is much smaller for many frequencies. Far below one over the number of records.
+    neighbors : "add-remove" hides whether any one record is there; "replace" hides its values, while the number of
+        records is public and stays exact.
+    count_share : the count's share of the budget.
+    already : the ledger of earlier releases of any of these records, or a private sketch that has it: both are paid.
+    assume_public_design : the caller knows that the operator was designed on other data, or on none.
+    seed_for_tests_not_private : draws the noise from a seed. Whoever knows it can subtract the noise, so the result is
+        marked as not private.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> operator = skl.design(bounds=([-5, -5], [5, 5]), n_components=2)
+    >>> exact = operator.sketch(np.random.default_rng(0).standard_normal((10_000, 2)))
+    >>> private = skl.privatize(exact, epsilon=1.0)
+    >>> private.ledger.epsilon, private.ledger.private, abs(private.count - 10_000) < 2000
+    (1.0, True, True)
+    """
+    epsilon, delta = positive("epsilon", epsilon), number("delta", delta)
+    if not 0 <= delta < 1:
+        raise ValueError(f"delta must be at least 0 and below 1, not {delta!r}")
+    share = number("count_share", count_share)
+    if not 0 < share < 1:
+        raise ValueError(f"count_share must be a number between 0 and 1, not {count_share!r}")
+    rng = None
+    if seed_for_tests_not_private is not None:
+        rng = np.random.default_rng(whole("seed_for_tests_not_private", seed_for_tests_not_private, 0))
+    operator = _releasable(sketch)
+    design = _design(operator, assume_public_design)
+    earlier = _earlier(sketch, already, for_tests=rng is not None)
+
+    mechanism: Mechanism = DiscreteGaussian(epsilon, delta) if delta else DiscreteLaplace(epsilon)
+    parts = operator.parts if isinstance(operator, Concatenated) else (operator,)
+    of_count = Sensitivity(1, 1) if neighbors == ADD_REMOVE else Sensitivity(0, 0)
+    of_sums = [mechanism.norm(sensitivity(part, neighbors)) for part in parts]
+    share = share if of_count.l1 else 0.0
+    shares = [(1 - share) / len(parts)] * len(parts)
+    if of_count.l1:
+        *scales, count_scale = mechanism.scales([*of_sums, 1], [*shares, share])
+    else:
+        scales, count_scale = mechanism.scales(of_sums, shares), 0.0
+    if max(*scales, count_scale) > ROOM:
+        raise ValueError(f"epsilon {epsilon!r} is so small that its noise does not fit into 64 bits: ask for more")
+
+    sums, first = [], 0
+    for part, scale in zip(parts, scales, strict=True):
+        sums.append(mechanism.release(sketch.sums[first : first + part.n_sums], scale, rng))
+        first += part.n_sums
+    count = np.array([sketch.units], np.int64)
+    if of_count.l1:
+        count = mechanism.release(count, count_scale, rng)
+    noise = [PartNoise(*of) for of in zip(of_sums, scales, map(mechanism.variance, scales), strict=True)]
+    noisiest = max(noise, key=lambda part: part.variance)
+    ledger = Ledger(
+        mechanism=mechanism.name,
+        epsilon=epsilon,
+        delta=delta,
+        neighbors=neighbors,
+        sensitivity=noisiest.sensitivity,
+        sum_scale=noisiest.scale,
+        count_scale=count_scale,
+        count_share=share,
+        sum_variance=noisiest.variance,
+        count_variance=mechanism.variance(count_scale) if of_count.l1 else 0.0,
+        private=rng is None,
+        design=design,
+        parts=tuple(noise) if isinstance(operator, Concatenated) else None,
+    )
+    if earlier is not None:
+        ledger = ledger.after(earlier)
+    if rng is None:
+        sketch.released = ledger
+    return Sketch(operator, np.concatenate(sums), max(1, int(count[0])), ledger=ledger)
+
+
+def _releasable(sketch: Sketch) -> Operator:
+    if not isinstance(sketch, Sketch):
+        raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: sketch the rows first")
+    if sketch.ledger is not None:
+        raise ValueError("the sketch is private already: release the exact one")
+    if sketch.bits:
+        raise ValueError("the sketch has fractional weights, and the bounds are for rows of weight 1: sketch without")
+    if sketch.heaviest > 1:
+        raise ValueError(
+            f"the sketch has rows of weight up to {sketch.heaviest:,}, and the bounds are for rows of weight 1: sketch "
+            "without weights"
+        )
+    operator = sketch.operator
+    assert isinstance(operator, Operator)
+    for part in operator.parts if isinstance(operator, Concatenated) else (operator,):
+        if getattr(part, "outside", "clip") != "clip":
+            raise ValueError(
+                f"a {type(part).__name__} that refuses rows outside its bound tells that there are none: make it with "
+                "outside='clip'"
+            )
+    return operator
+
+
+def _design(operator: Operator, assumed: bool) -> str:
+    """Whether the operator itself may be known: one that `design` made of a sample tells about its rows."""
+    parts = operator.parts if isinstance(operator, Concatenated) else (operator,)
+    on_sample = any(isinstance(p, FourierFeatures) and isinstance(p.law, Probed) and not p.declared for p in parts)
+    if on_sample and not assumed:
+        raise ValueError(
+            "the operator was designed on a sample of rows, which it tells about: design it on bounds alone or, if "
+            "the sample is public, say assume_public_design=True"
+        )
+    return ASSUMED if on_sample else DECLARED
+
+
+def _earlier(sketch: Sketch, already: Ledger | Sketch | None, *, for_tests: bool) -> Ledger | None:
+    earlier = already.ledger if isinstance(already, Sketch) else already
+    if already is not None and not isinstance(earlier, Ledger):
+        raise TypeError("already must be the ledger of an earlier release, or that private sketch")
+    spent = sketch.released
+    if spent is not None and not for_tests and (earlier is None or not earlier.covers(spent)):
+        raise ValueError(
+            f"records of this sketch were released before ({spent}): pass already= that release, and both are paid"
+        )
+    return earlier
