@@ -13,8 +13,9 @@ from sketchlearn.decoders.problem import Problem
 from sketchlearn.decoders.refinement import refine
 from sketchlearn.models import DiagonalGaussian, Mixture
 
-MOST_RUNS = 12
+MOST_RUNS, MOST_LARGE_RUNS = 16, 4  # the latter for more components than clusters
 SAME = 1.002  # costs of runs that ended in the same place
+LOW = 1.1  # misfit
 SIZES = (1, 2, 3)  # components per cluster
 BUDGET = 0.25  # parameters per real number of the sketch, beyond k components of one shape
 REFINEMENT = 200  # iterations
@@ -63,8 +64,10 @@ def _candidates(
     if k > problem.n_components and k * (d + 1) + d > BUDGET * problem.target.n_numbers:
         return
     outcomes: list[Outcome] = []
-    while len(outcomes) < MOST_RUNS and not _agree(outcomes):
+    for _ in range(MOST_RUNS if k == problem.n_components else MOST_LARGE_RUNS):
         outcomes.append(decode(decoder, problem, rng, progress=progress))
+        if _agree(outcomes):
+            break
     common = min(outcomes, key=lambda outcome: outcome.cost)
     yield _judged(problem, common)
     mixture = common.mixture
@@ -80,9 +83,9 @@ def _candidates(
 
 
 def _agree(outcomes: list[Outcome]) -> bool:
-    """Whether two runs ended at the lowest cost."""
-    costs = sorted(outcome.cost for outcome in outcomes)
-    return len(costs) > 1 and costs[1] <= SAME * costs[0]
+    """Whether two runs ended at the lowest cost, and that is as low as it should be."""
+    first, *others = sorted(outcomes, key=lambda outcome: outcome.cost)
+    return bool(others) and others[0].cost <= SAME * first.cost and first.misfit <= LOW
 
 
 def _judged(problem: Problem, outcome: Outcome) -> Candidate:

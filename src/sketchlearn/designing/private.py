@@ -11,9 +11,10 @@ from sketchlearn.frequencies import LogUniform
 LOOSE = 2.0  # bounds may be that many times too wide, and more at a price
 SHORTEST = 4.0  # length of the lowest frequencies, times half the width of the bounds
 SHORTEST_PER_COLUMN = 1.26  # the same, per square root of a column: records fill more of a box of few columns
-FEWEST, MOST = 3, 10  # frequencies per parameter
+FEWEST, MOST = 3, 10  # frequencies per coordinate of a center; with delta > 0, per parameter
 TAKEN_UP = 2.0  # the error that was seen is that many times the one of a center that is all alone
 PRICE = 0.02  # error that more frequencies may cost: they tell more of clusters that are not Gaussian
+SHAPES_PRICE = 0.0003  # the same, where shapes of clusters are asked for: the likelihood is sensitive to them
 HIDDEN = 0.5  # error beyond which clusters are not found
 
 
@@ -30,9 +31,11 @@ class Budget:
 
         The error grows with it, too, but a search needs some frequencies per parameter, and more are a safeguard.
         """
-        fewest, most = FEWEST * n_parameters, MOST * n_parameters
-        error = self.error(n_components, n_features, most)
-        size = most if self.delta else min(max(math.floor(most * PRICE / error), fewest), most)
+        centers = n_components * n_features
+        fewest, most = max(FEWEST * centers, n_parameters), max(MOST * centers, n_parameters)
+        price = PRICE if n_parameters <= centers else SHAPES_PRICE
+        affordable = math.floor(most * price / self.error(n_components, n_features, most))
+        size = MOST * n_parameters if self.delta else min(max(affordable, fewest), most)
         error = self.error(n_components, n_features, size)
         if error > HIDDEN:
             more = math.sqrt(error / HIDDEN)
