@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -99,7 +100,7 @@ def _judged(problem: Problem, outcome: Outcome) -> Candidate:
 def _criterion(problem: Problem, cost: float, n_parameters: int) -> float:
     """Squared residual in units of the noise, as far as weights let it count, and a price per parameter."""
     target, fewer = problem.target, problem.concentration
-    return cost * len(target) / (target.noise / 2 * fewer) + np.log(target.n_numbers / fewer) * n_parameters
+    return cost * len(target) / (target.noise / 2 * fewer) + math.log(target.n_numbers / fewer) * n_parameters
 
 
 def _one_gaussian(problem: Problem) -> float:

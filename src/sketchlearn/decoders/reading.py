@@ -85,13 +85,8 @@ def _spread_in_noise(target: Target) -> tuple[Double, Double]:
     common = np.full(d, mixture.shapes[0, 0])
     own = _one_gaussian(target, replace(mixture, model=DiagonalGaussian(), shapes=common[None]), common)
     slow = np.exp(-squares @ common)
-    slopes = squares * common / 2
-    error = (
-        target.noise
-        / 2
-        * ((slow**3)[:, None] * slopes**2).sum(axis=0)
-        / ((slow**2)[:, None] * slopes**2).sum(axis=0) ** 2
-    )
+    slopes = (squares * common / 2) ** 2
+    error = target.noise / 2 * (slow**3 @ slopes) / (slow**2 @ slopes) ** 2
     logs = np.log(own.shapes[0] / common)
     between = max(float(np.mean(logs**2 - error)), 0.0)
     return own.locations[0], common * np.exp(logs * between / (between + error))

@@ -40,8 +40,8 @@ class Budget:
         if error > HIDDEN:
             more = math.sqrt(error / HIDDEN)
             warnings.warn(
-                f"noise will hide {n_components} clusters of {self.n_rows:,} records at epsilon {self.epsilon:g}: about "
-                f"{more * self.n_rows:,.0f} records, or epsilon {more * self.epsilon:.2g}, would show them",
+                f"noise will hide {n_components} clusters of {self.n_rows:,} records at epsilon {self.epsilon:g}: "
+                f"about {more * self.n_rows:,.0f} records, or epsilon {more * self.epsilon:.2g}, would show them",
                 UserWarning,
                 stacklevel=3,
             )
