@@ -217,8 +217,8 @@ def test_private_sketches_do_not_change(exact):
             a + b
         with pytest.raises(ValueError, match="cannot add a private sketch and an exact one"):
             skl.merge([a, b], overlapping=False)
-    with pytest.raises(ValueError, match="is private, and its noise would pass for drift"):
-        skl.drift_test(exact, private)
+    with pytest.raises(ValueError, match="one sketch is private and the other exact"):
+        skl.two_sample_test(exact, private)
 
 
 # composition

@@ -7,7 +7,7 @@ from scipy.stats import binom, chi2, kstest
 import sketchlearn as skl
 from sketchlearn.queries import ColumnDrift
 from sketchlearn.queries.chi_squares import exceedance
-from sketchlearn.queries.noise import Noise, density_of, fourier_sketch
+from sketchlearn.queries.noise import Noise, Released, density_of, fourier_sketch
 
 PAIRS = 24
 SURE = 1e-4  # chance that a sound test fails
@@ -72,7 +72,7 @@ def test_null_law(kind, d):
     pooled = sum(sketches)
     noise = Noise.of(pooled, density_of(pooled, rng), rng)
     weights = np.full(len(noise.variances), 1 / len(noise.variances))
-    spectrum = noise.spectrum(weights)
+    spectrum = noise.spectrum(weights, Released.of(pooled))
     z = np.stack([sketch.mean for sketch in sketches])
     statistics = 1000 * np.mean(np.abs(z[::2] - z[1::2]) ** 2, axis=1)
     deviation = np.sqrt(2 * np.sum(spectrum**2))

@@ -157,3 +157,40 @@ def test_bad_questions_get_a_sentence(question, message):
 def test_histogram_prints():
     histogram = Histogram("a", np.array([0.0, 1.0, 2.0]), np.array([0.5, 0.5]), np.array([0.1, 0.1]))
     assert str(histogram).count("#") == 40
+
+
+# private sketches
+
+
+def released(rows, seed):
+    operator = skl.design(bounds=([-12.0] * 2, [12.0] * 2), n_components=2, n_frequencies=60)
+    return skl.privatize(operator.sketch(rows), epsilon=1.0, seed_for_tests_not_private=seed)
+
+
+def test_private_noise_does_not_pass_for_drift():
+    """At the 5 % level, at most 7 of 40 pairs are rejected, in all but 1 of 1000 runs; without care, nearly all are."""
+    pairs = np.split(ROWS[:40_000, :2], 80)
+    found = [
+        skl.two_sample_test(released(a, i), released(b, 100 + i))
+        for i, (a, b) in enumerate(zip(pairs[::2], pairs[1::2], strict=True))
+    ]
+    assert sum(drift.p_value < 0.05 for drift in found) <= 7
+    assert sum(drift.p_value < 0.5 for drift in found) >= 8
+    apart = skl.distance(released(pairs[0], 1), released(pairs[1], 2))
+    assert apart.low == 0.0
+
+
+def test_large_changes_show_through_private_noise():
+    a, b = released(ROWS[:20_000, :2], 1), released(ROWS[20_000:40_000, :2] + np.array([3.0, 0]), 2)
+    assert skl.two_sample_test(a, b).p_value < 1e-3
+    assert skl.distance(a, b).low > 0
+
+
+def test_questions_to_private_sketches():
+    operator = skl.design(bounds=([-12.0] * 2, [12.0] * 2), n_components=2, n_frequencies=60)
+    exact = operator.sketch(ROWS[:, :2])
+    private = skl.privatize(exact, epsilon=2.0, seed_for_tests_not_private=0)
+    answer = skl.Questions(private).mean_of(lambda rows: rows[:, 0])
+    assert abs(answer.value - ROWS[:, 0].mean()) < 6 * answer.error
+    assert answer.error < 1.0
+    assert total_variation(skl.Questions(private).marginal(0, 12), ROWS[:, 0]) < 0.25

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sketchlearn.decoders.in_noise import fit_in_noise
 from sketchlearn.decoders.loop import EXPLAINED, FEW, Decoder, Progress, decode
 from sketchlearn.decoders.objective import best_weights
 from sketchlearn.decoders.outcome import Outcome, Status
@@ -38,6 +39,8 @@ def fit_density(
     Where no mixture explains the sketch, or a small sketch determines few components, a search ends in one of many
     solutions of about the same cost: their average is a better density than any of them.
     """
+    if problem.target.released:
+        return fit_in_noise(problem, decoder, rng, progress)
     small = problem.n_atoms < MOST_ATOMS * problem.n_components
     searchers = _searchers(problem, decoder) if small else [decoder]
     outcomes: list[Outcome] = []

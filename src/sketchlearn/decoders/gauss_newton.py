@@ -40,8 +40,8 @@ class Whitening:
     @classmethod
     def independent(cls, target: Target) -> Whitening:
         """Each part of a value by its own deviation, about sqrt((1 - |z|^2) / 2n)."""
-        noise = target.noise * (1 + sum(abs(ratio) ** 2 for _, ratio in target.harmonics)) / 2
-        deviation = np.sqrt(noise * np.maximum(1 - np.abs(target.values) ** 2, 1e-3))
+        noise = target.sampling * (1 + sum(abs(ratio) ** 2 for _, ratio in target.harmonics)) / 2
+        deviation = np.sqrt(noise * np.maximum(1 - np.abs(target.values) ** 2, 1e-3) + target.released / 2)
         return cls(scales=np.tile(1 / deviation, 2))
 
     @classmethod
@@ -63,8 +63,8 @@ class Whitening:
         cosines = 0.5 * (minus.real + plus.real) - np.outer(c, c)
         sines = 0.5 * (minus.real - plus.real) - np.outer(s, s)
         cross = 0.5 * (plus.imag - minus.imag) - np.outer(c, s)
-        total = np.block([[cosines, cross], [cross.T, sines]]) * target.noise
-        total[np.diag_indices_from(total)] += RIDGE * np.trace(total) / len(total)
+        total = np.block([[cosines, cross], [cross.T, sines]]) * target.sampling
+        total[np.diag_indices_from(total)] += RIDGE * np.trace(total) / len(total) + target.released / 2
         return cls(factor=np.asarray(np.linalg.cholesky(total), np.float64))
 
 

@@ -52,7 +52,7 @@ def decode(
     """Steps until the sketch is explained, the decoder has finished, or patience ends; the best state counts."""
     with one_blas_thread():
         state = best = decoder.start(problem, rng)
-        status, failures = Status.REFINED, 0
+        status, failures, explained = Status.REFINED, 0, False
         # among many clusters, the misfit of the whole would not tell of two that were taken for one
         enough = problem.n_components * (1 if problem.n_components <= FEW else 2)
         for _ in range(MOST_STEPS):
@@ -65,12 +65,13 @@ def decode(
                 state = replace(best, iterations=state.iterations, finished=state.finished)
             if progress:
                 progress(f"{len(best.mixture)} components, misfit {problem.misfit(best.cost):.3g}")
-            if len(best.mixture) >= min(enough, problem.n_atoms) and problem.misfit(best.cost) <= EXPLAINED:
-                status = Status.EXPLAINED
+            explained = len(best.mixture) >= min(enough, problem.n_atoms) and problem.misfit(best.cost) <= EXPLAINED
+            if explained and not problem.target.released:  # noise also hides what a wrong mixture leaves
                 break
             if state.finished:
                 break
             if full and failures >= PATIENCE:
                 status = Status.STALLED
                 break
+    status = Status.EXPLAINED if explained else status
     return Outcome(best.mixture, best.cost, problem.misfit(best.cost), state.iterations, status)

@@ -27,6 +27,7 @@ SAMPLES = 20_000
 TAILS = 0.03
 MOST_PER_SHAPE = 2
 HOPELESS = 30.0  # a squared residual for which the errors' covariance, dear to compute, would make no difference
+HELD = 2.0  # 1 / squared deviation of the logarithms of variances from the common ones, where noise hides them
 NARROWEST = 1e-3  # variance of a component, as part of the density's narrowest
 
 
@@ -101,7 +102,8 @@ def _refined(problem: Problem, start: Mixture) -> tuple[Mixture, float]:
     target = problem.plain
     start = replace(start, weights=np.maximum(start.weights, 1e-3 / len(start)))
     few = target.some(slice(0, max(MOST_WHITENED, 2 * problem.n_parameters(start))))
-    mixture, cost = levenberg_marquardt(few, start, Whitening.independent(few), iterations=40)
+    hold = HELD if target.released else 0.0
+    mixture, cost = levenberg_marquardt(few, start, Whitening.independent(few), iterations=40, hold=hold)
     misfit = cost / max(few.n_numbers - problem.n_parameters(mixture), 1)
     if not target.whole or misfit > HOPELESS:
         return mixture, misfit
@@ -110,7 +112,7 @@ def _refined(problem: Problem, start: Mixture) -> tuple[Mixture, float]:
         whitening = Whitening.of(some, mixture)
     except np.linalg.LinAlgError:
         return mixture, np.inf
-    polished, cost = levenberg_marquardt(some, mixture, whitening, iterations=20)
+    polished, cost = levenberg_marquardt(some, mixture, whitening, iterations=20, hold=hold)
     return (polished if some is target else mixture), cost / max(some.n_numbers - problem.n_parameters(mixture), 1)
 
 

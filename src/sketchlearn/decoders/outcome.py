@@ -14,12 +14,14 @@ class Status(Enum):
     EXPLAINED = "the mixture explains the sketch up to sampling noise"
     REFINED = "the search ended; the sketch holds more detail than the mixture has"
     STALLED = "no new component lowered the cost"
+    HIDDEN = "the noise of the private release hides the clusters: one Gaussian explains the sketch as well"
 
 
 ADVICE = {
     Status.EXPLAINED: "",
     Status.REFINED: "if the result is poor, try more components or more frequencies",
     Status.STALLED: "try more frequencies, another scale (explain() tells which way), or another random_state",
+    Status.HIDDEN: "release more records at once, with a larger epsilon, with delta > 0, or ask for fewer clusters",
 }
 
 

@@ -19,6 +19,7 @@ LEFT = 0.01  # of a harmonic's power, after it was subtracted
 BUDGET = 0.85  # parameters per complex number of the sketch; twice as many where noise is small
 PRECISE = 1000.0
 MOST_ATOMS = 3
+LEAST_LEFT = 0.1  # of a release's noise, by the parameters
 NARROWEST = 0.05  # variance of a component, of that of a cluster: the frequencies do not resolve less
 STARTING_WIDTH = 0.5  # variance of components while they are searched, of that of a cluster
 
@@ -32,6 +33,7 @@ class Problem:
     n_components: int
     spread: Double  # standard deviation of all records, coordinate by coordinate
     shift: Double  # mean of all records, before it was subtracted
+    size: int | None = None  # so many components of one shape, and not as many as the sketch determines
 
     @classmethod
     def of(cls, target: Target, n_components: int) -> Problem:
@@ -50,6 +52,8 @@ class Problem:
     @property
     def n_atoms(self) -> int:
         """How many components to fit: up to three per cluster, as far as the sketch determines them."""
+        if self.size is not None:
+            return self.size
         most = self._most(2 * self.target.n_features + 1) * (2 if self.precise else 1)
         return int(np.clip(most, self.n_components, MOST_ATOMS * self.n_components))
 
@@ -62,7 +66,7 @@ class Problem:
     @property
     def own_shapes(self) -> bool:
         """Whether the sketch determines a shape for each component."""
-        return self._most(2 * self.target.n_features + 1) >= 0.75 * self.n_components
+        return self.size is None and self._most(2 * self.target.n_features + 1) >= 0.75 * self.n_components
 
     def _most(self, per_component: int) -> float:
         return BUDGET * self.target.n_numbers / 2 / per_component
@@ -100,7 +104,19 @@ class Problem:
         second = np.exp(-u) * u * u / 2
         left = 1 - np.exp(-u) * (1 + u) - second + second * (d - 1) / (d + 2)
         disturbance = _disturbance(self.target, self.spread, self.n_components)
-        return float(np.average(self.target.noise * left + disturbance, weights=self.target.weights))
+        sampled = float(np.average(self.target.sampling * left + disturbance, weights=self.target.weights))
+        return sampled + self.target.released * self.left_by(self.n_components * (d + 1) + d)
+
+    def left_by(self, n_parameters: int) -> float:
+        """The part of a release's noise that so many parameters do not take up."""
+        taken = n_parameters * self.concentration / self.target.n_numbers
+        return float(max(1 - taken, LEAST_LEFT)) if self.target.released else 1.0
+
+    @property
+    def concentration(self) -> float:
+        """How many times fewer the numbers of the sketch are, as their weights are not the same."""
+        weights = self.target.weights
+        return float(np.mean(weights**2) / np.mean(weights) ** 2)
 
     def misfit(self, cost: float) -> float:
         """The cost in units of sampling noise: far above 1, the mixture does not explain the sketch."""
@@ -148,5 +164,5 @@ def _disturbance(target: Target, spread: Double, n_components: int) -> Double:
     total = np.zeros(len(target))
     for order, ratio in target.harmonics:
         seen = (1 - share) * np.exp(-order * order * cloud) + share * np.exp(-order * order * lengths)
-        total += abs(ratio) ** 2 * (seen * (LEFT if target.cleaned else 1) + target.noise)
+        total += abs(ratio) ** 2 * (seen * (LEFT if target.cleaned else 1) + target.sampling)
     return total

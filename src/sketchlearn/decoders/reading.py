@@ -8,7 +8,7 @@ import numpy as np
 
 from sketchlearn.decoders.refinement import Box, refine
 from sketchlearn.decoders.target import Target
-from sketchlearn.models import DiagonalGaussian, Mixture
+from sketchlearn.models import DiagonalGaussian, Mixture, SphericalGaussian
 from sketchlearn.models.frequency_set import Double
 
 ROUNDS = 3
@@ -18,6 +18,7 @@ BACKGROUND = 0.3  # of the power that clusters have where they are resolved
 WIDER = 1.2  # than read: components that are too wide cost less than too narrow ones
 #: a coordinate's variance is at least this part of the mean one: few low frequencies tell little of a narrow coordinate
 NARROWEST = 0.05
+FARTHEST = 6.0  # deviations of the mean from the center
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ def coarseness(n_components: int, n_features: int, n_frequencies: int) -> float:
 
 def _spread(target: Target) -> tuple[Double, Double]:
     """One Gaussian fitted to the frequencies along the axes; if there are none, to those where it is not small."""
+    if target.released:
+        return _spread_in_noise(target)
     probes = np.count_nonzero(target.frequencies.omega, axis=1) == 1
     part = target.some(probes) if np.sum(probes) >= target.n_features else target
     d = target.n_features
@@ -62,11 +65,39 @@ def _spread(target: Target) -> tuple[Double, Double]:
         variances = mixture.shapes[0]
         # the lower the frequency, the less heavy tails disturb
         slow = np.exp(-(1 if target.harmonics else 8) * (part.frequencies.squares @ variances).astype(np.float64))
-        reach = 6 * np.sqrt(variances)
+        reach = FARTHEST * np.sqrt(variances)
         box = Box(-reach, reach, NARROWEST * float(variances.min()))
         counted = part.weighted(slow)
         mixture, _, _ = refine(counted, replace(mixture, weights=np.ones(1)), box, iterations=50, tolerance=1e-3)
     return mixture.locations[0], np.maximum(mixture.shapes[0], NARROWEST * mixture.shapes.mean())
+
+
+def _spread_in_noise(target: Target) -> tuple[Double, Double]:
+    """One Gaussian fitted to all frequencies where it is not small: one variance first, then one per coordinate.
+
+    Those are drawn together as far as they differ by no more than the noise makes them differ.
+    """
+    d, squares = target.n_features, target.frequencies.squares.astype(np.float64)
+    variance = _decay(target).mean()
+    mixture = Mixture(SphericalGaussian(), np.ones(1), np.zeros((1, d)), np.array([[variance]]))
+    for _ in range(ROUNDS):
+        mixture = _one_gaussian(target, mixture, np.full(d, mixture.shapes[0, 0]))
+    common = np.full(d, mixture.shapes[0, 0])
+    own = _one_gaussian(target, replace(mixture, model=DiagonalGaussian(), shapes=common[None]), common)
+    slow = np.exp(-squares @ common)
+    slopes = (squares * common / 2) ** 2
+    error = target.noise / 2 * (slow**3 @ slopes) / (slow**2 @ slopes) ** 2
+    logs = np.log(own.shapes[0] / common)
+    between = max(float(np.mean(logs**2 - error)), 0.0)
+    return own.locations[0], common * np.exp(logs * between / (between + error))
+
+
+def _one_gaussian(target: Target, mixture: Mixture, variances: Double) -> Mixture:
+    """The Gaussian refined where one of these variances is not small."""
+    slow = np.exp(-(target.frequencies.squares @ variances).astype(np.float64))
+    reach = FARTHEST * np.sqrt(variances)
+    box = Box(-reach, reach, NARROWEST * float(variances.min()))
+    return refine(target.weighted(slow), replace(mixture, weights=np.ones(1)), box, iterations=50, tolerance=1e-3)[0]
 
 
 def _decay(target: Target) -> Double:

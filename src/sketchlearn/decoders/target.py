@@ -25,7 +25,8 @@ class Target:
     values: NDArray[np.complex128]
     weights: Double
     imaginary: float
-    noise: float  # about the mean square error that sampling leaves in a value
+    sampling: float  # about the mean square error that sampling leaves in a value
+    released: float  # the mean square error that the noise of a private release adds
     origin: Double
     unit: Double
     declared: Double  # least spread of each coordinate, in the unit, if the law declares one
@@ -39,21 +40,25 @@ class Target:
     @classmethod
     def of(cls, sketch: Sketch) -> Target:
         """The target that a sketch of Fourier features gives, whatever its wave: F_1 and the dither are divided out."""
-        operator, mean = _fourier_part(sketch)
+        sketch, operator = _fourier_part(sketch)
+        mean, part = sketch.mean, released_variance(sketch, operator)
         first, omega = operator.wave.coefficient(1), operator.frequencies.T
         widths = operator.law.widths(operator.n_features)
         unit = 1 / np.sqrt(np.mean(omega * omega, axis=0)) if widths is None else widths
         if operator.wave.complex:
             values, shift = mean / operator.feature_weights * np.exp(-1j * operator.dither) / first, None
+            released = 2 * part / abs(first) ** 2
         else:  # f(t) = 2 Re F_1 exp(2 pi i t) + higher harmonics: one part of each value
             values = mean / operator.feature_weights / (2 * abs(first)) + 0j
             shift = operator.dither + np.angle(first)
+            released = part / (2 * abs(first)) ** 2
         return cls(
             frequencies=FrequencySet(omega * unit, shift),
             values=values,
             weights=operator.feature_weights**2,
             imaginary=float(operator.wave.complex),
-            noise=operator.n_groups / float(sketch.count),
+            sampling=operator.n_groups / float(sketch.count),
+            released=released,
             origin=operator.origin,
             unit=unit,
             declared=operator.law.spreads(operator.n_features) / unit,
@@ -70,6 +75,11 @@ class Target:
     @property
     def n_features(self) -> int:
         return self.frequencies.n_features
+
+    @property
+    def noise(self) -> float:
+        """About the mean square error of a value."""
+        return self.sampling + self.released
 
     @property
     def n_numbers(self) -> float:
@@ -134,7 +144,13 @@ class Target:
         )
 
 
-def _fourier_part(sketch: Sketch) -> tuple[FourierFeatures, NDArray[np.complex128]]:
+def released_variance(sketch: Sketch, operator: FourierFeatures) -> float:
+    """Variance that a private release adds to each real number of the mean."""
+    variance = 0.0 if sketch.ledger is None else sketch.ledger.sum_variance
+    return float(variance * (operator.n_groups / operator.wave.unit / sketch.units) ** 2)
+
+
+def _fourier_part(sketch: Sketch) -> tuple[Sketch, FourierFeatures]:
     operators = sketch.operator.parts if isinstance(sketch.operator, Concatenated) else (sketch.operator,)
     sketches = sketch.operator.split(sketch) if isinstance(sketch.operator, Concatenated) else [sketch]
     found = [s for o, s in zip(operators, sketches, strict=True) if isinstance(o, FourierFeatures)]
@@ -147,4 +163,4 @@ def _fourier_part(sketch: Sketch) -> tuple[FourierFeatures, NDArray[np.complex12
         raise ValueError("the sketch is empty: add records before learning from it")
     operator = found[0].operator
     assert isinstance(operator, FourierFeatures)
-    return operator, found[0].mean
+    return found[0], operator

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.decoders.reading import PER_PARAMETER, coarseness
+from sketchlearn.designing.private import Budget, law_of_lengths
 from sketchlearn.designing.sample import MOST_ROWS, Summary, summarize
 from sketchlearn.designing.shapes import cluster_shapes
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, Law, LogUniform, Mixture, Probed, Shaped
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.sources import is_array, source
 from sketchlearn.sources import sample as sample_of
-from sketchlearn.values import shortened, whole
+from sketchlearn.values import number, positive, shortened, whole
 from sketchlearn.waves import Wave, wave_from
 
 Double = NDArray[np.float64]
@@ -47,6 +48,9 @@ def design(
     n_frequencies: int | None = None,
     wave: str | Wave = "exponential",
     seed: int = 0,
+    n_rows: int | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
 ) -> FourierFeatures:
     """An operator whose sketches tell clusters or mixtures of the data apart.
 
@@ -65,6 +69,9 @@ def design(
     n_frequencies : size; by default 10 per centroid coordinate or mixture parameter (fewer for thousands of columns).
     wave : the wave of the operator. Complex waves with dither get 25 % more frequencies, real ones twice as many.
     seed : seed of the operator.
+    epsilon, delta, n_rows : what a private release of the sketch will spend (see `privatize`), and about how many
+        records it will have, as far as that is public. Given with bounds, they decide the size: noise on many
+        frequencies would hide what they show. Nothing is spent on the scale.
 
     Examples
     --------
@@ -75,19 +82,27 @@ def design(
     (120, Gaussian(scale=1.1...))
     >>> skl.design(bounds=([0, 0], [1, 100]), n_components=4).law.law
     LogUniform(smallest=..., largest=...)
+    >>> [skl.design(bounds=(-9, [9] * 5), n_components=4, n_rows=10**5, epsilon=e).n_frequencies for e in (0.05, 1)]
+    [60, 200]
     """
     k = whole("n_components", n_components)
     if task not in TASKS:
         raise ValueError(f"task must be one of {', '.join(TASKS)}, not {shortened(task)}")
     if (sample is None) == (bounds is None):
         raise ValueError("design needs either a sample of rows or bounds")
+    budget = _budget(bounds, n_rows, epsilon, delta)
     wave = wave_from(wave)
     columns = None
     if bounds is not None:
         low, high = _checked_bounds(bounds)
         center, d = (low + high) / 2, len(low)
-        m = _size(k, d, task, wave) if n_frequencies is None else whole("n_frequencies", n_frequencies)
-        law: Law = _law_of_bounds((high - low) / 2, k)
+        reach, usual = (high - low) / 2, _size(k, d, task, wave)
+        if budget is None:
+            law: Law = _law_of_bounds(reach, k)
+        else:
+            law = Probed(law_of_lengths(k, d), units=_plain(reach), spread=_plain(reach / 16), probes=())
+            usual = usual if n_frequencies else budget.size(k, d, _parameters(k, d, task))
+        m = usual if n_frequencies is None else whole("n_frequencies", n_frequencies)
     else:
         rows, columns, from_all_over = _rows_of(sample, seed)
         d = rows.shape[1]
@@ -106,13 +121,30 @@ def design(
     return FourierFeatures(d, m, law=law, wave=wave, center=where, seed=seed, columns=columns, declared=declared)
 
 
+def _budget(bounds: Any, n_rows: int | None, epsilon: float | None, delta: float) -> Budget | None:
+    if epsilon is None:
+        if n_rows is not None or delta:
+            raise ValueError("n_rows and delta are for private releases: give their epsilon, too")
+        return None
+    if bounds is None or n_rows is None:
+        raise ValueError("a design for private releases looks at no rows: give bounds, and n_rows, about how many")
+    delta = number("delta", delta)
+    if not 0 <= delta < 1:
+        raise ValueError(f"delta must be at least 0 and below 1, not {delta!r}")
+    return Budget(whole("n_rows", n_rows), positive("epsilon", epsilon), delta)
+
+
 def _size(k: int, d: int, task: str, wave: Wave) -> int:
     """Frequencies in proportion to the parameters, fewer where the matrix of frequencies would be huge."""
-    shape = {"kmeans": 0, "mixture": d, "mixture-full": d * (d + 1) // 2, "stable": d + 1, "histograms": 0}[task]
-    parameters = k * d if shape == 0 else k * (1 + d + shape)
+    parameters = _parameters(k, d, task)
     most = max(FEWEST_PER_PARAMETER * parameters, MOST_NUMBERS // d)
     more = 1.0 if not wave.dithered else 1.25 if wave.complex else 2.0
     return math.ceil(min(PER_PARAMETER * parameters, most) * more)
+
+
+def _parameters(k: int, d: int, task: str) -> int:
+    shape = {"kmeans": 0, "mixture": d, "mixture-full": d * (d + 1) // 2, "stable": d + 1, "histograms": 0}[task]
+    return k * d if shape == 0 else k * (1 + d + shape)
 
 
 def _law(summary: Summary, k: int, m: int, task: str, wave: Wave) -> Probed:

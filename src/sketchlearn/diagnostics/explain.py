@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.utils import check_array
 
-from sketchlearn.decoders import Decoder, Outcome, Problem, Target, centroids, decode, decoder_from
+from sketchlearn.decoders import Decoder, Outcome, Problem, Status, Target, centroids, decode, decoder_from, fit_density
 from sketchlearn.decoders.loop import EXPLAINED
 from sketchlearn.decoders.reduction import antithetic_sample
 from sketchlearn.decoders.refinement import refine
@@ -34,6 +34,7 @@ CLEARLY_LOWER = 0.7  # cost; heavy tails alone make it vary by 0.77 between seed
 CLEARLY_WORSE = 1.05  # mean squared distance from the nearest center
 POORLY = 3.0  # misfit
 LOUD = 0.9  # root mean square of |z|: nothing but the spread of all records is seen
+RELEASED = 0.5  # share of a private release in the noise, from which a quiet sketch tells nothing of the scale
 QUIET = 0.6  # share of the values that are not above the noise
 LARGE, SMALL = 3.0, 0.3  # of the scale that design would choose: centers are lost beyond
 
@@ -47,6 +48,7 @@ class Verdict(Enum):
     SCALE_TOO_SMALL = "the scale of the frequencies is too small"
     DECODER = "the decoder missed a better solution"
     MODEL = "the clusters are unlike the model's"
+    HIDDEN = "the noise of the private release hides the clusters"
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ class Explanation:
     Figures
     -------
     numbers, parameters : real numbers in the sketch, and parameters k (2 d + 1) of k Gaussians.
-    noise, rms : sampling noise, and root mean square, of |z|.
+    noise, rms : noise, of sampling and of a private release, and root mean square, of |z|.
+    released : share of that noise's power that a private release added.
     at_noise, usually_at_noise : share of the values below twice the noise, and what it is at a good scale.
     scale_ratio : scale of the law over the one that `design` would choose (if the law has one scale).
     misfit : squared residual in units of sampling noise.
@@ -130,6 +133,8 @@ def explain(
         figures |= _reference(case, rows, rng)
     if figures.get("risk_ratio", np.inf) <= CLEARLY_WORSE:
         verdict = Verdict.FINE
+    elif case.outcome.status is Status.HIDDEN:
+        verdict = Verdict.HIDDEN
     elif fault := _fault_of_sketch(figures, case.k):
         verdict = fault
     else:
@@ -170,7 +175,7 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
         target = Target.of(fitted)
         problem = Problem.of(target, whole("n_components", n_components))
         chosen = decoder_from(decoder)
-        outcome = decode(chosen, problem, rng)
+        outcome = fit_density(problem, chosen, rng)[1] if target.released else decode(chosen, problem, rng)
         found = centroids(problem.in_data_units(outcome.mixture).heavy(), problem.n_components, rng)[0]
         return _Case(target, problem, chosen, outcome, found, found)
     if not isinstance(fitted, BaseEstimator):
@@ -208,11 +213,12 @@ def _scale(case: _Case, rows: Double | None, rng: np.random.Generator) -> dict[s
     """Where the values lie between noise and 1, and the law's scale against one for the rows, or else the mixture."""
     target, k = case.target, case.k
     power = np.abs(target.values) ** 2 * (2 - target.imaginary)
-    noise = target.noise * (1 + sum(abs(ratio) ** 2 for _, ratio in target.harmonics))
+    noise = target.sampling * (1 + sum(abs(ratio) ** 2 for _, ratio in target.harmonics)) + target.released
     # at a good scale, |omega|^2 s^2 is about 1: the power is exp(-1) / k on average, exponentially distributed
     usual = 1 - math.exp(-4 * noise / (math.exp(-1) / k + noise))
     figures = {
         "noise": math.sqrt(noise),
+        "released": target.released / target.noise,
         "rms": float(np.sqrt(power.mean())),
         "at_noise": float(np.mean(power < 4 * noise)),
         "usually_at_noise": usual,
@@ -266,7 +272,7 @@ def _fault_of_sketch(f: dict[str, float], k: int) -> Verdict | None:
     """What is wrong with size or scale, as far as it shows without a search."""
     if f["numbers"] < f["parameters"]:
         return Verdict.SKETCH_TOO_SMALL
-    if f["at_noise"] > max(QUIET, f["usually_at_noise"] + 0.2):
+    if f["released"] < RELEASED and f["at_noise"] > max(QUIET, f["usually_at_noise"] + 0.2):
         return Verdict.SCALE_TOO_SMALL
     # a mixture that does not fit says little of the scale
     trusted = "risk_ratio" in f or f["misfit"] <= POORLY
@@ -291,10 +297,11 @@ def _fault_of_search(f: dict[str, float]) -> Verdict:
 
 def _notes(f: dict[str, float]) -> list[str]:
     """The findings, one sentence each."""
+    of_release = f", {f['released']:.0%} of its power from the private release" if f["released"] else ""
     notes = [
         f"The sketch has {f['numbers']:.0f} real numbers for {f['parameters']:.0f} parameters.",
         f"Its values have root mean square {f['rms']:.2g}; {f['at_noise']:.0%} of them are at the sampling noise "
-        f"{f['noise']:.2g}.",
+        f"{f['noise']:.2g}{of_release}.",
     ]
     if "risk_ratio" in f:
         notes.append(
@@ -336,6 +343,11 @@ def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
             return (
                 f"The decoder missed a better solution: the misfit is {f['misfit']:.3g}, but {better:.3g} can be "
                 "reached; try another random_state or decoder, or an operator of design(), which shows records' spread."
+            )
+        case Verdict.HIDDEN:
+            return (
+                f"The noise of the private release hides the {k} clusters: a single Gaussian explains the sketch as "
+                f"well. {case.outcome.advice.capitalize()}."
             )
         case Verdict.MODEL:
             # without probes, location and spread may have been misread: risk 50 times k-means', and no search helped

@@ -20,7 +20,7 @@ from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.queries import Change, Drift, Histogram, two_sample_test
-from sketchlearn.queries.noise import Noise, density_of, fourier_sketch, n_determined
+from sketchlearn.queries.noise import Noise, Released, density_of, fourier_sketch, n_determined
 from sketchlearn.sketch import Sketch
 
 FORMATS = ("png", "svg", "pdf")
@@ -352,7 +352,8 @@ def _draw_distances(axes: Any, a: Sketch, b: Sketch, noise: Noise, spread: Doubl
     together = float(a.count) * float(b.count) / (float(a.count) + float(b.count))
     # two parts of equal variance have squares of an exponential law; one part, those of a normal one
     factor = -np.log(1 - CHANCE) if operator.wave.complex else 3.841
-    band = np.sqrt(factor * _smooth(noise.variances[order]) / together)
+    released = noise.parts * (Released.of(a) + Released.of(b)).variances
+    band = np.sqrt(factor * _smooth(noise.variances[order] / together + released[order]))
     beyond = away > band
     axes.fill_between(lengths, 0, band, color=BLUE, alpha=0.15, linewidth=0, label=f"{CHANCE:.0%} by chance alone")
     axes.plot(lengths[~beyond], away[~beyond], "o", color=BLUE, markersize=3.5, alpha=0.7, label="frequencies within")

@@ -10,7 +10,7 @@ from scipy.stats import ncx2, norm
 
 from sketchlearn.decoders.threads import one_blas_thread
 from sketchlearn.models.frequency_set import Double
-from sketchlearn.queries.noise import Noise, density_of, real_parts
+from sketchlearn.queries.noise import Noise, Released, density_of, real_parts
 from sketchlearn.queries.two_sample import checked_pair
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import positive, whole
@@ -64,11 +64,13 @@ def distance(a: Sketch, b: Sketch, *, confidence: float = 0.95, seed: int = 0) -
     with one_blas_thread():
         noise = _noise_of_difference(a, b, rng)
         m = len(noise.variances)
-        spectrum = noise.spectrum(np.full(m, 1 / m))
+        released = Released.of(a) + Released.of(b)
+        spectrum = noise.spectrum(np.full(m, 1 / m), released)
         gap = real_parts((a.mean - b.mean)[None])[0].astype(np.float64)
+        # gap' Sigma gap: T's noise along its own direction
         along = (
-            float(np.mean((noise.deviations @ gap) ** 2)) / m**2
-        )  # gap' Sigma gap, T's noise along its own direction
+            float(np.mean((noise.deviations @ gap) ** 2)) + gap**2 @ np.tile(released.variances, noise.parts)
+        ) / m**2
     seen = float(gap @ gap) / m
     law = _Law(spectrum, seen, along)
     tail = (1 - confidence) / 2

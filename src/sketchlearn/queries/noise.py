@@ -17,6 +17,8 @@ from scipy.optimize import minimize
 
 from sketchlearn.decoders import HierarchicalSplitting, Problem, Target, decode
 from sketchlearn.decoders.reading import PER_PARAMETER
+from sketchlearn.decoders.target import released_variance
+from sketchlearn.ledger import GAUSSIAN
 from sketchlearn.models import Mixture
 from sketchlearn.operators import Concatenated, FourierFeatures
 from sketchlearn.sketch import Sketch
@@ -65,6 +67,31 @@ def density_of(sketch: Sketch, rng: np.random.Generator) -> Mixture:
 
 
 @dataclass(frozen=True)
+class Released:
+    """What private noise adds to each real number of a value: its variance, and its fourth cumulant."""
+
+    variances: Double
+    fourth: Double
+
+    @classmethod
+    def of(cls, sketch: Sketch) -> Released:
+        """The noise in the mean of a sketch; none if it is exact."""
+        operator, ledger = sketch.operator, sketch.ledger
+        assert isinstance(operator, FourierFeatures)
+        variances = released_variance(sketch, operator) * operator.feature_weights**2
+        # Laplace noise has large values more often than Gaussian noise; sums of many releases, less often
+        share = 0.0 if ledger is None or ledger.mechanism == GAUSSIAN else 3 / ledger.releases
+        return cls(variances, share * variances**2)
+
+    def __add__(self, other: Released) -> Released:
+        return Released(self.variances + other.variances, self.fourth + other.fourth)
+
+    def times(self, factor: float | Double) -> Released:
+        """The same in units in which variances are so many times larger."""
+        return Released(factor * self.variances, factor**2 * self.fourth)
+
+
+@dataclass(frozen=True)
 class Noise:
     """What one record adds to the values, less its mean.
 
@@ -87,8 +114,12 @@ class Noise:
         features = operator.features(density.sample(n, rng)[0], n_jobs=1)
         square = np.mean(np.abs(features) ** 2, axis=0)
         count = max(float(sketch.count), 2.0)
-        variances = np.maximum(square - np.abs(sketch.mean) ** 2, 0) * (count / (count - 1))
-        shares = _shares(real_parts((features - sketch.mean) / np.sqrt(variances + NARROWEST * square)), BELIEF / count)
+        released = Released.of(sketch).variances
+        numbers = 2 if operator.wave.complex else 1
+        power = np.maximum(np.abs(sketch.mean) ** 2 - numbers * released, 0)
+        variances = np.maximum(square - power, 0) * (count / (count - 1))
+        ridge = BELIEF / count + numbers * float(np.mean(released / square))
+        shares = _shares(real_parts((features - sketch.mean) / np.sqrt(variances + NARROWEST * square)), ridge)
         features -= shares @ features
         features *= np.sqrt(n * shares)[:, None]
         drawn = np.mean(np.abs(features) ** 2, axis=0)
@@ -101,8 +132,10 @@ class Noise:
         """Real numbers per value."""
         return self.deviations.shape[1] // len(self.variances)
 
-    def spectrum(self, weights: Double) -> Double:
+    def spectrum(self, weights: Double, released: Released) -> Double:
         """The eigenvalues of the weighted values' covariance: weights of the chi-squares that chance makes of them.
+
+        `released` is what private noise adds, in the units of the variances.
 
         A sample's eigenvalues lie further apart than the true ones, the more so the more there are: they are drawn
         together until the sum of their squares is that of pairs of *different* records, which is unbiased.
@@ -111,18 +144,33 @@ class Noise:
         columns = np.concatenate([used + part * len(weights) for part in range(self.parts)])
         scaled = self.deviations[:, columns] * np.tile(np.sqrt(weights[used]), self.parts).astype(np.float32)
         n, p = scaled.shape
-        product = scaled.T @ scaled if p <= n else scaled @ scaled.T
-        found = np.linalg.eigvalsh(product.astype(np.float64) / n)
+        private = bool(np.any(released.variances))
+        product = (scaled.T @ scaled if p <= n or private else scaled @ scaled.T).astype(np.float64) / n
+        found = np.linalg.eigvalsh(product)
         values = np.zeros(p)
-        values[: min(n, p)] = np.maximum(found, 0)
+        values[: len(found)] = np.maximum(found, 0)
         total, squares = float(values.sum()), float(np.sum(values**2))
         same = total**2 / n  # were shares equal: where a few records have large ones, they stand for many that repeat
         equal = total**2 / p
-        if squares <= equal:
-            return values
-        nearer = np.sqrt(np.clip(squares - same - equal, 0, None) / (squares - equal))
+        nearer = 1.0
+        if squares > equal:
+            nearer = float(np.sqrt(np.clip(squares - same - equal, 0, None) / (squares - equal)))
+        if private:
+            added = np.tile(released.variances[used] * weights[used], self.parts)
+            values = np.linalg.eigvalsh(nearer * product + np.diag(added + (1 - nearer) * total / p))
+            return _fewer(values, self.parts * float(released.fourth @ weights**2))
         # sums of weights stay what the variances say
         return np.asarray(total / p + nearer * (values - total / p))
+
+
+def _fewer(values: Double, fourth: float) -> Double:
+    """Weights of chi-squares with the same sum, whose variance is larger by a fourth cumulant: fewer, and larger."""
+    squares = float(np.sum(values**2))
+    factor = 1 + fourth / (2 * squares)
+    kept = values[
+        np.floor(np.arange(max(1, round(len(values) / factor))) * factor).astype(int).clip(max=len(values) - 1)
+    ]
+    return np.asarray(kept * (values.sum() / kept.sum()))
 
 
 def real_parts(features: NDArray[Any]) -> Single:
@@ -133,7 +181,8 @@ def real_parts(features: NDArray[Any]) -> Single:
 
 def noise_in(sketch: Sketch, features: Single) -> float:
     """The mean square error of each real number of a sketch's z, from real features of some of its records."""
-    return float(np.mean(features.astype(np.float64) ** 2)) / float(sketch.count)
+    sampled = float(np.mean(features.astype(np.float64) ** 2)) / float(sketch.count)
+    return sampled + float(np.mean(Released.of(sketch).variances))
 
 
 def _shares(residuals: Single, ridge: float) -> Double:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from sketchlearn.decoders.threads import one_blas_thread
 from sketchlearn.frequencies import Probed
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.queries.chi_squares import exceedance
-from sketchlearn.queries.noise import Noise, density_of, fourier_sketch
+from sketchlearn.queries.noise import Noise, Released, density_of, fourier_sketch
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import difference, whole
 
@@ -123,33 +124,40 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
 def _compared(a: Sketch, b: Sketch, rng: np.random.Generator) -> Drift:
     n_a, n_b = float(a.count), float(b.count)
     pooled = a + b
-    noise = Noise.of(pooled, density_of(pooled, rng), rng)
-    weights = frequency_weights(pooled, noise)
-    squares = np.abs(a.mean - b.mean) ** 2
+    density = density_of(pooled, rng)
+    noise = Noise.of(pooled, density, rng)
     together = n_a * n_b / (n_a + n_b)
+    private = (Released.of(a) + Released.of(b)).times(together)
+    # Laplace noise that is large in one of two sketches is large in their mean, too: there, weights come from the density
+    mean = pooled.mean if pooled.ledger is None else density.sketch(pooled.operator)  # type: ignore[arg-type]
+    weights = frequency_weights(mean, pooled, noise, private)
+    squares = np.abs(a.mean - b.mean) ** 2
     statistic = together * float(weights @ squares)
     return Drift(
         distance=float(np.sqrt(np.mean(squares))),
-        expected=float(np.sqrt(np.mean(noise.variances) / together)),
+        expected=float(np.sqrt(np.mean(noise.variances + noise.parts * private.variances) / together)),
         statistic=statistic,
-        p_value=exceedance(noise.spectrum(weights), statistic),
+        p_value=exceedance(noise.spectrum(weights, private), statistic),
         n_a=a.count,
         n_b=b.count,
-        columns=_columns(a, b, noise, weights),
+        columns=_columns(a, b, noise, weights, private),
     )
 
 
-def frequency_weights(pooled: Sketch, noise: Noise) -> Double:
+def frequency_weights(mean: NDArray[Any], pooled: Sketch, noise: Noise, private: Released) -> Double:
     """How much each frequency counts, with sum one: (|phi|^2 + 0.1) / (1 - |phi|^2), phi the characteristic function.
 
     A shift by delta changes phi by i (omega . delta) phi. So differences are seen where phi has not yet vanished, and
     in units of the value's own deviation; the constant keeps an eye on finer ones. The weights come from the pooled
     sketch, whose noise is not correlated with that of the difference, so the null law stays what it is.
     """
-    size = np.abs(pooled.mean) ** 2
-    signal = np.maximum(size - noise.variances / float(pooled.count), 0)
+    size = np.abs(mean) ** 2
+    sampled = noise.variances / float(pooled.count) if pooled.ledger is None else 0.0
+    signal = np.maximum(size - sampled, 0)
     square = np.maximum(size + noise.variances, 1e-300)
-    weights = (signal / square + SILENT) / np.maximum(noise.variances, STEADY * square)
+    weights = (signal / square + SILENT) / np.maximum(
+        noise.variances + noise.parts * private.variances, STEADY * square
+    )
     return np.asarray(weights / weights.sum())
 
 
@@ -163,12 +171,12 @@ def checked_pair(a: Sketch, b: Sketch) -> tuple[Sketch, Sketch]:
     for name, given in (("first", a), ("second", b)):
         if given.count == 0:
             raise ValueError(f"the {name} sketch is empty: there is nothing to compare")
-        if given.ledger is not None:
-            raise ValueError(f"the {name} sketch is private, and its noise would pass for drift: compare exact ones")
+    if (a.ledger is None) != (b.ledger is None):
+        raise ValueError("one sketch is private and the other exact: compare two of the same kind")
     return fourier_sketch(a), fourier_sketch(b)
 
 
-def _columns(a: Sketch, b: Sketch, noise: Noise, weights: Double) -> tuple[ColumnDrift, ...]:
+def _columns(a: Sketch, b: Sketch, noise: Noise, weights: Double, private: Released) -> tuple[ColumnDrift, ...]:
     """The drift of each column, from the probes along its axis; a real wave has no phase to read shifts from."""
     operator = a.operator
     assert isinstance(operator, FourierFeatures)
@@ -183,12 +191,13 @@ def _columns(a: Sketch, b: Sketch, noise: Noise, weights: Double) -> tuple[Colum
         own = np.arange(column, probes, d)
         lowest = own[np.argmin(operator.frequencies[column, own])]
         z_a, z_b = (sketch.mean[lowest] / first for sketch in (a, b))
-        if min(abs(z_a), abs(z_b)) < CLEAR * np.sqrt(noise.variances[lowest] / first**2 / (2 * together)):
+        spread = noise.variances[lowest] + 2 * private.variances[lowest]
+        if min(abs(z_a), abs(z_b)) < CLEAR * np.sqrt(spread / first**2 / (2 * together)):
             continue
         only = np.zeros_like(weights)
         only[own] = weights[own]
         statistic = together * float(only @ np.abs(a.mean - b.mean) ** 2)
-        spectrum = noise.spectrum(only)
+        spectrum = noise.spectrum(only, private)
         surprise = statistic / max(float(spectrum.sum()), 1e-300)
         p = min(1.0, d * exceedance(spectrum, statistic))
         shift = float(np.angle(z_b * np.conj(z_a)) / operator.frequencies[column, lowest])

@@ -1,0 +1,111 @@
+"""A density from a private sketch: how many components, and of which shapes, follows from the noise that is in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sketchlearn.decoders.loop import EXPLAINED, Decoder, Progress, decode
+from sketchlearn.decoders.outcome import Outcome, Status
+from sketchlearn.decoders.problem import Problem
+from sketchlearn.decoders.refinement import refine
+from sketchlearn.models import DiagonalGaussian, Mixture
+
+MOST_RUNS, MOST_LARGE_RUNS = 16, 4  # the latter for more components than clusters
+SAME = 1.002  # costs of runs that ended in the same place
+LOW = 1.1  # misfit
+SIZES = (1, 2, 3)  # components per cluster
+BUDGET = 0.25  # parameters per real number of the sketch, beyond k components of one shape
+REFINEMENT = 200  # iterations
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A fitted mixture, and what it costs with its parameters counted, in units of the noise."""
+
+    outcome: Outcome
+    criterion: float
+
+
+def fit_in_noise(
+    problem: Problem, decoder: Decoder, rng: np.random.Generator, progress: Progress | None = None
+) -> tuple[Mixture, Outcome]:
+    """A mixture in the units of the data, and its outcome.
+
+    Noise leaves a wrong mixture a cost near that of the right one, so that only the lowest cost of several runs tells.
+    Each size, with one shape for all components and then with one for each, is a candidate; that with the lowest
+    squared residual in units of the noise, plus the logarithm of the number of values per parameter, is taken.
+    """
+    best: Candidate | None = None
+    for size in SIZES:
+        found = list(_candidates(replace(problem, size=size * problem.n_components), decoder, rng, progress))
+        if not found:
+            break
+        lowest = min(found, key=lambda candidate: candidate.criterion)
+        if best is not None and lowest.criterion >= best.criterion:
+            break
+        best = lowest
+        if best.outcome.status is Status.EXPLAINED:
+            break
+    assert best is not None
+    outcome = best.outcome
+    if problem.n_components > 1 and best.criterion > _one_gaussian(problem):
+        outcome = replace(outcome, status=Status.HIDDEN)
+    return problem.in_data_units(outcome.mixture.heavy()), outcome
+
+
+def _candidates(
+    problem: Problem, decoder: Decoder, rng: np.random.Generator, progress: Progress | None
+) -> Iterator[Candidate]:
+    """Mixtures of one size: with a common shape, and with shapes of their own."""
+    k, d = problem.n_atoms, problem.target.n_features
+    if k > problem.n_components and k * (d + 1) + d > BUDGET * problem.target.n_numbers:
+        return
+    outcomes: list[Outcome] = []
+    for _ in range(MOST_RUNS if k == problem.n_components else MOST_LARGE_RUNS):
+        outcomes.append(decode(decoder, problem, rng, progress=progress))
+        if _agree(outcomes):
+            break
+    common = min(outcomes, key=lambda outcome: outcome.cost)
+    yield _judged(problem, common)
+    mixture = common.mixture
+    if mixture.model.tied and len(mixture) * (2 * d + 1) <= BUDGET * problem.target.n_numbers:
+        shapes = np.repeat(mixture.shapes, len(mixture), axis=0)
+        own, cost, done = refine(
+            problem.target,
+            replace(mixture, model=DiagonalGaussian(), shapes=shapes),
+            problem.box,
+            iterations=REFINEMENT,
+        )
+        yield _judged(problem, replace(common, mixture=own, cost=cost, iterations=common.iterations + done))
+
+
+def _agree(outcomes: list[Outcome]) -> bool:
+    """Whether two runs ended at the lowest cost, and that is as low as it should be."""
+    first, *others = sorted(outcomes, key=lambda outcome: outcome.cost)
+    return bool(others) and others[0].cost <= SAME * first.cost and first.misfit <= LOW
+
+
+def _judged(problem: Problem, outcome: Outcome) -> Candidate:
+    """The candidate, its misfit in units of the noise that so many parameters leave."""
+    n_parameters = problem.n_parameters(outcome.mixture)
+    misfit = problem.misfit(outcome.cost)
+    status = Status.EXPLAINED if misfit <= EXPLAINED else outcome.status
+    return Candidate(replace(outcome, misfit=misfit, status=status), _criterion(problem, outcome.cost, n_parameters))
+
+
+def _criterion(problem: Problem, cost: float, n_parameters: int) -> float:
+    """Squared residual in units of the noise, as far as weights let it count, and a price per parameter."""
+    target, fewer = problem.target, problem.concentration
+    return cost * len(target) / (target.noise / 2 * fewer) + math.log(target.n_numbers / fewer) * n_parameters
+
+
+def _one_gaussian(problem: Problem) -> float:
+    """The criterion of a single Gaussian."""
+    d = problem.target.n_features
+    start = Mixture(DiagonalGaussian(), np.ones(1), np.zeros((1, d)), problem.spread[None] ** 2)
+    mixture, cost, _ = refine(problem.target, start, problem.box, iterations=REFINEMENT)
+    return _criterion(problem, cost, problem.n_parameters(mixture))

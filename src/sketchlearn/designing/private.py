@@ -1,0 +1,76 @@
+"""Size and law of an operator for private sketches: from declared knowledge alone, by the noise to be expected."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+
+from sketchlearn.frequencies import LogUniform
+
+LOOSE = 2.0  # bounds may be that many times too wide, and more at a price
+SHORTEST = 4.0  # length of the lowest frequencies, times half the width of the bounds
+SHORTEST_PER_COLUMN = 1.26  # the same, per square root of a column: records fill more of a box of few columns
+FEWEST, MOST = 3, 10  # frequencies per coordinate of a center; with delta > 0, per parameter
+TAKEN_UP = 2.0  # the error that was seen is that many times the one of a center that is all alone
+PRICE = 0.02  # error that more frequencies may cost: they tell more of clusters that are not Gaussian
+SHAPES_PRICE = 0.0003  # the same, where shapes of clusters are asked for: the likelihood is sensitive to them
+HIDDEN = 0.5  # error beyond which clusters are not found
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a private release will spend, and about how many records it will have."""
+
+    n_rows: int
+    epsilon: float
+    delta: float
+
+    def size(self, n_components: int, n_features: int, n_parameters: int) -> int:
+        """How many frequencies: under pure epsilon the noise on each grows with their number, with delta > 0 hardly.
+
+        The error grows with it, too, but a search needs some frequencies per parameter, and more are a safeguard.
+        """
+        centers = n_components * n_features
+        fewest, most = max(FEWEST * centers, n_parameters), max(MOST * centers, n_parameters)
+        price = PRICE if n_parameters <= centers else SHAPES_PRICE
+        affordable = math.floor(most * price / self.error(n_components, n_features, most))
+        size = MOST * n_parameters if self.delta else min(max(affordable, fewest), most)
+        error = self.error(n_components, n_features, size)
+        if error > HIDDEN:
+            more = math.sqrt(error / HIDDEN)
+            warnings.warn(
+                f"noise will hide {n_components} clusters of {self.n_rows:,} records at epsilon {self.epsilon:g}: "
+                f"about {more * self.n_rows:,.0f} records, or epsilon {more * self.epsilon:.2g}, would show them",
+                UserWarning,
+                stacklevel=3,
+            )
+        return size
+
+    def error(self, n_components: int, n_features: int, n_frequencies: int) -> float:
+        """Squared error of a center that the noise causes, in each column, in squared widths of its cluster.
+
+        It is also the relative increase of the k-means cost. A cluster of weight 1 / k and width s shows in
+        exp(-|omega|^2 s^2 / 2) / k, whose slope along a column has the mean square |omega|^2 exp(-|omega|^2 s^2) /
+        (k^2 d); over lengths in a range of ratio r that averages to 1 / (2 log(r) k^2 d s^2).
+        """
+        if self.delta:
+            log = math.log(1 / self.delta)
+            deviation = (math.sqrt(log + self.epsilon) + math.sqrt(log)) / math.sqrt(2) * math.sqrt(n_frequencies)
+        else:
+            deviation = 2.0 * n_frequencies
+        shortest, longest = lengths(n_components, n_features)
+        slope = 1 / (2 * math.log(longest / shortest) * n_components**2 * n_features)
+        return TAKEN_UP * (deviation / (self.epsilon * self.n_rows)) ** 2 / (n_frequencies * slope)
+
+
+def lengths(n_components: int, n_features: int) -> tuple[float, float]:
+    """The least and the greatest length of frequencies, times half the width of the bounds."""
+    shortest = min(SHORTEST, SHORTEST_PER_COLUMN * math.sqrt(n_features))
+    return shortest, 16 * LOOSE * n_components ** (1 / n_features)
+
+
+def law_of_lengths(n_components: int, n_features: int) -> LogUniform:
+    """Frequencies of all lengths between those that show the whole and those that resolve narrow clusters."""
+    shortest, longest = lengths(n_components, n_features)
+    return LogUniform(math.sqrt(n_features) / longest, math.sqrt(n_features) / shortest)
