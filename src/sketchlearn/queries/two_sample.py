@@ -128,7 +128,7 @@ def _compared(a: Sketch, b: Sketch, rng: np.random.Generator) -> Drift:
     noise = Noise.of(pooled, density, rng)
     together = n_a * n_b / (n_a + n_b)
     private = (Released.of(a) + Released.of(b)).times(together)
-    # Laplace noise that is large in one of two sketches is large in their mean, too: there, weights come from the density
+    # Laplace noise that is large in one sketch is large in the mean of both, too: there, weights come from the density
     mean = pooled.mean if pooled.ledger is None else density.sketch(pooled.operator)  # type: ignore[arg-type]
     weights = frequency_weights(mean, pooled, noise, private)
     squares = np.abs(a.mean - b.mean) ** 2
