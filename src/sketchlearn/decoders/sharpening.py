@@ -20,7 +20,7 @@ MOST_FREQUENCIES = 2200
 BLURS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.0)
 UNBLURRING = 5  # steps at each blur
 LIGHTEST = 1e-3  # weight: a component that came to nothing may be needed at the next blur
-TRUSTED = 5000  # rows that an operator is designed on, and know the shapes from
+TRUSTED = 20_000  # rows that an operator for mixtures is designed on, where there are as many
 SAMPLES = 2000
 STARTS = 3  # of the search for places: what is likeliest under a coarse density is not always what fits best
 ROUNDS, TRIES, PLACES = 40, 15, 4  # of the search for places; moves tried in full per round; new places per component
@@ -52,7 +52,7 @@ def sharpened(problem: Problem, mixture: Mixture, density: Mixture, rng: np.rand
         if other_cost < cost:
             best, cost = other, other_cost
     # misfits are errors of the model: they count as noise when the sketch is weighed against the declared shapes
-    hold = cost / target.n_numbers * TRUSTED / len(mixture)
+    hold = cost / target.n_numbers * min(TRUSTED, 1 / target.noise) / len(mixture)
     best, cost = levenberg_marquardt(target, best, whitening, iterations=UNBLURRING, hold=hold)
     coarse = levenberg_marquardt(target, mixture, whitening, iterations=0)[1]
     return best if cost < coarse else mixture
