@@ -52,7 +52,7 @@ def sharpened(problem: Problem, mixture: Mixture, density: Mixture, rng: np.rand
         if other_cost < cost:
             best, cost = other, other_cost
     # misfits are errors of the model: they count as noise when the sketch is weighed against the declared shapes
-    hold = cost / target.n_numbers * min(TRUSTED, 1 / target.noise) / len(mixture)
+    hold = cost / target.n_numbers * TRUSTED / len(mixture)
     best, cost = levenberg_marquardt(target, best, whitening, iterations=UNBLURRING, hold=hold)
     coarse = levenberg_marquardt(target, mixture, whitening, iterations=0)[1]
     return best if cost < coarse else mixture
