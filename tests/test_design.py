@@ -135,6 +135,16 @@ def test_widths_of_mixed_scales_are_in_the_middle():
     np.testing.assert_allclose(law.widths(3), 2.0)
 
 
+def test_shapes_come_from_more_rows_than_the_rest():
+    rows = np.random.default_rng(0).standard_normal((20_000, 2)) @ [[1, 2], [0, 0.5]]
+    expected = np.cov(rows.T, bias=True)
+    designed = skl.design(rows, n_components=1, task="mixture-full")
+    fitted = skl.SketchGaussianMixture(1, n_frequencies=60, random_state=0).fit(rows).sketch_.operator
+    for operator in (designed, fitted):
+        np.testing.assert_allclose(operator.law.covariances(2)[0], expected, rtol=2e-3)
+    assert not np.allclose(np.cov(rows[np.linspace(0, 19_999, 5000).astype(int)].T), expected, rtol=2e-3)
+
+
 def test_mixtures_are_designed_for_the_shapes_of_clusters():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(4000, 3)) * [5.0, 1.0, 0.01]

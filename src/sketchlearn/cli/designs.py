@@ -18,7 +18,7 @@ from sketchlearn.operators import Operator
 from sketchlearn.sources import source
 from sketchlearn.sources.sampling import sample
 
-MOST_ROWS = 5000  # that `design` looks at
+MOST_ROWS, MOST_FOR_SHAPES = 5000, 20_000  # that `design` looks at; for mixtures
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ def read_design(path: str) -> Operator:
 def design_on_files(paths: list[str], choices: Choices, columns: tuple[Any, ...] | None, nulls: str) -> Designed:
     """An operator designed on a sample of the files' rows."""
     rows = source(paths if len(paths) > 1 else paths[0], columns=columns, nulls=nulls)
-    some, representative, _ = sample(rows, MOST_ROWS, np.random.default_rng(choices.seed))
+    most = MOST_FOR_SHAPES if choices.task.startswith("mixture") else MOST_ROWS
+    some, representative, _ = sample(rows, most, np.random.default_rng(choices.seed))
     return _designed(some, choices, rows.columns, representative)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.decoders.reading import PER_PARAMETER, coarseness
 from sketchlearn.designing.private import Budget, law_of_lengths
-from sketchlearn.designing.sample import MOST_ROWS, Summary, summarize
+from sketchlearn.designing.sample import MOST_ROWS, Summary, rows_wanted, summarize, thinned
 from sketchlearn.designing.shapes import cluster_shapes
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, Law, LogUniform, Mixture, Probed, Shaped
 from sketchlearn.operators import FourierFeatures
@@ -56,8 +56,8 @@ def design(
 
     Parameters
     ----------
-    sample : some rows (up to 5000 are used), best drawn from all over the data; or anything that `source` takes, of
-        which some rows are read. If its columns have names, so have the operator's.
+    sample : some rows (up to 5000 are used, 20,000 for mixtures), best drawn from all over the data; or anything that
+        `source` takes, of which some rows are read. If its columns have names, so have the operator's.
     n_components : the number of clusters or mixture components.
     task : "kmeans", "mixture" (Gaussians with spherical, tied or diagonal covariances), "mixture-full" or
         "stable" (components with heavy tails) or "histograms" (half of the frequencies along the axes).
@@ -104,10 +104,11 @@ def design(
             usual = usual if n_frequencies else budget.size(k, d, _parameters(k, d, task))
         m = usual if n_frequencies is None else whole("n_frequencies", n_frequencies)
     else:
-        rows, columns, from_all_over = _rows_of(sample, seed)
+        rows, columns, from_all_over = _rows_of(sample, seed, rows_wanted(task))
         d = rows.shape[1]
         m = _size(k, d, task, wave) if n_frequencies is None else whole("n_frequencies", n_frequencies)
-        summary = summarize(_without_tails(rows) if task == "stable" else rows, k, seed)
+        some = thinned(rows, MOST_ROWS)
+        summary = summarize(_without_tails(some) if task == "stable" else some, k, seed)
         center = summary.mean
         if not (from_all_over if representative is None else representative):
             law = _law_of_stream(summary)
@@ -197,13 +198,13 @@ def _plain(values: Double) -> tuple[float, ...]:
     return tuple(values.tolist())
 
 
-def _rows_of(data: Any, seed: int) -> tuple[Double, tuple[str, ...] | None, bool]:
+def _rows_of(data: Any, seed: int, most: int) -> tuple[Double, tuple[str, ...] | None, bool]:
     """Rows of a sample, the names of their columns, and whether they come from all over it."""
     if isinstance(data, np.ndarray | list | tuple) and is_array(data):
-        return _checked_sample(data), None, True
+        return thinned(_checked_sample(data), most), None, True
     rows = source(data)
-    some, from_all_over, _ = sample_of(rows, MOST_ROWS, np.random.default_rng(seed))
-    return _checked_sample(some), rows.columns, from_all_over
+    some, from_all_over, _ = sample_of(rows, most, np.random.default_rng(seed))
+    return thinned(_checked_sample(some), most), rows.columns, from_all_over
 
 
 def _checked_sample(sample: Any) -> Double:
@@ -214,8 +215,6 @@ def _checked_sample(sample: Any) -> Double:
         )
     if not np.all(np.isfinite(rows)):
         raise ValueError("the sample has missing or infinite values: fill or drop them first")
-    if len(rows) > MOST_ROWS:
-        rows = rows[np.linspace(0, len(rows) - 1, MOST_ROWS).astype(int)]
     return rows
 
 

@@ -13,11 +13,22 @@ from sklearn.exceptions import ConvergenceWarning
 Double = NDArray[np.float64]
 
 MOST_ROWS = 5000
+MOST_FOR_SHAPES = 20_000  # rows that shapes of a mixture's clusters are taken from
 ROUNDING = 1e-12
 EVEN = 4.0  # columns whose spreads differ by less than this factor, up or down, are measured in one unit
 CLEARER = 0.1  # narrower clusters, on average over the columns, in nats
 LEAST = 0.01  # deviation within clusters, of that of all rows
 ROUNDS = 4  # of clustering in units of the clusters' own deviations
+
+
+def rows_wanted(task: str) -> int:
+    """How many rows a design for the task looks at, where there are as many."""
+    return MOST_FOR_SHAPES if task.startswith("mixture") else MOST_ROWS
+
+
+def thinned(rows: Double, most: int) -> Double:
+    """At most so many of the rows, from all over them."""
+    return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(int)]
 
 
 @dataclass(frozen=True)

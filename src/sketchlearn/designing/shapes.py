@@ -9,19 +9,22 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
+from sketchlearn.designing.sample import MOST_ROWS, thinned
+
 Double = NDArray[np.float64]
 
 MOST_SHAPES = 20  # so that the JSON form of an operator stays small
 ROWS_PER_COLUMN = 4  # of a cluster, or its covariance means nothing
 FLATTEST = 1e-6  # variance, of the mean one
-ITERATIONS, STARTS = 50, 5
+ITERATIONS, STARTS = 50, 10
 DIGITS = 4
 
 
 def cluster_shapes(rows: Double, n_clusters: int, seed: int, *, full: bool) -> tuple[tuple[float, ...], ...]:
     """Factors L of the clusters' covariances L L', as `frequencies.Shaped` takes them; none if there are too few rows.
 
-    k-means would cut long clusters into short ones, so a mixture of Gaussians is fitted to the rows.
+    k-means would cut long clusters into short ones, so a mixture of Gaussians is fitted to the rows: several times to
+    some of them, then the likeliest one to all.
     """
     n, d = rows.shape
     k = min(n_clusters, MOST_SHAPES, n // (ROWS_PER_COLUMN * d))
@@ -32,7 +35,9 @@ def cluster_shapes(rows: Double, n_clusters: int, seed: int, *, full: bool) -> t
     mixture.set_params(n_init=STARTS, reg_covar=FLATTEST * mean_variance, random_state=seed % 2**32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # also: fewer distinct rows than clusters
-        mixture.fit(rows)
+        mixture.fit(thinned(rows, MOST_ROWS))
+        if n > MOST_ROWS:
+            mixture.set_params(warm_start=True).fit(rows)
     large = mixture.weights_ * n >= ROWS_PER_COLUMN * d
     found = mixture.covariances_[large]
     numbers = np.linalg.cholesky(found)[:, *np.tril_indices(d)] if full else np.sqrt(found)

@@ -21,7 +21,7 @@ from sketchlearn import engines
 from sketchlearn.decoders import Decoder, Outcome, decoder_from
 from sketchlearn.decoders.threads import one_blas_thread
 from sketchlearn.designing import design
-from sketchlearn.designing.sample import MOST_ROWS
+from sketchlearn.designing.sample import MOST_ROWS, rows_wanted
 from sketchlearn.ledger import Ledger
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.sketch import Sketch
@@ -75,7 +75,8 @@ class SketchEstimator(BaseEstimator):
         rows = self._rows(X, reset=True)
         self._check_size(len(rows))
         rng = self._generator()
-        some = rows if len(rows) <= MOST_ROWS else rows[np.sort(rng.choice(len(rows), MOST_ROWS, replace=False))]
+        most = rows_wanted(self._task)
+        some = rows if len(rows) <= most else rows[np.sort(rng.choice(len(rows), most, replace=False))]
         if len(rows) <= MOST_ROWS and (distinct := len(np.unique(rows, axis=0))) < self._n_components:
             warnings.warn(
                 f"there are only {distinct} distinct rows for {self._n_components} clusters: some of them coincide",
@@ -92,7 +93,7 @@ class SketchEstimator(BaseEstimator):
         """Learns from rows that stay on other machines."""
         self._check_parameters()
         rng = self._generator()
-        some, columns = engines.sample(X, MOST_ROWS, int(rng.integers(2**31)))
+        some, columns = engines.sample(X, rows_wanted(self._task), int(rng.integers(2**31)))
         sketch = engines.sketch(X, self._design(some, rng, representative=True, columns=columns))
         self._check_size(int(sketch.count))
         return self.fit_sketch(sketch)
@@ -101,8 +102,9 @@ class SketchEstimator(BaseEstimator):
         """Learns from rows that are not in memory. Those of a stream, which is read once, are all counted."""
         self._check_parameters()
         rng = self._generator()
-        some, representative, rest = sample(rows, MOST_ROWS, rng)
-        if len(some) < MOST_ROWS and representative:
+        most = rows_wanted(self._task) if rows.replayable else MOST_ROWS
+        some, representative, rest = sample(rows, most, rng)
+        if len(some) < most and representative:
             self._check_size(len(some))
         operator = self._design(some, rng, representative=representative, columns=rows.columns)
         sketch = operator.sketch(rest, n_jobs=self.n_jobs, progress=bool(self.verbose))
