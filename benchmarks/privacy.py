@@ -194,7 +194,7 @@ def dplloyd_centers(draw: Draw, epsilon: float) -> Rows:
 
 
 def apart(rng: np.random.Generator, k: int, d: int) -> Rows:
-    """k random points of the cube [-1, 1]^d, 2 r from each other and r from its sides, r as large as is easily found."""
+    """k random points of the cube [-1, 1]^d, 2 r from each other and r from its sides, r as large as is easy."""
     radius = 1.0
     while True:
         points: list[Rows] = []

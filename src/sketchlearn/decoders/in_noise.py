@@ -56,7 +56,7 @@ def fit_in_noise(
     outcome = best.outcome
     one = _one_gaussian(problem)
     if problem.n_components > 1 and best.criterion > one.criterion:
-        # noise alone makes a parameter gain 1, and the choice of the best run some more: then nothing is left of clusters
+        # noise alone makes a parameter gain 1, and the choice of the best run some more
         nothing = one.residual - best.residual < NOTHING * (best.criterion - best.residual)
         outcome = replace((one if nothing else best).outcome, status=Status.HIDDEN)
     return problem.in_data_units(outcome.mixture.heavy()), outcome
