@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE := $(wildcard src/sketchlearn/_native/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint sanitize exhaustive everywhere kill memory benchmark benchmark-clustering benchmark-engines benchmark-sources benchmark-privacy clean
+.PHONY: demo test lint sanitize exhaustive everywhere kill audit memory benchmark benchmark-clustering benchmark-engines benchmark-sources benchmark-privacy clean
 
 demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
@@ -33,6 +33,10 @@ everywhere: .venv/installed-test
 # A checkpointed run killed 50 times at random moments: the same bytes in the end.
 kill: .venv/installed-test
 	$(BIN)/python tests/kill.py --times 50
+
+# What a million numbers that were released with noise tell about one record, per mechanism: a minute.
+audit: .venv/installed-test
+	$(BIN)/python tests/audit.py
 
 # A stream of 1e8 rows: half a minute.
 memory: .venv/installed

@@ -413,3 +413,51 @@ def test_a_checkpoint_keeps_the_design(folder):
     assert "uses the design that" in again.stderr
     assert "2 of them from the checkpoint" in again.stdout
     assert (folder / "x.sketch").read_bytes() == first
+
+
+@pytest.fixture(scope="session")
+def exact_of_bounds(worked, tmp_path_factory):
+    """Sketches of both days by a design on bounds."""
+    folder = tmp_path_factory.mktemp("private")
+    done("design", "--bounds", "-20,20", "--columns", "a,b", "-k", 3, "-o", folder / "bounds.json")
+    for day in ("day1", "day2"):
+        done("sketch", worked / f"{day}.csv", "--design", folder / "bounds.json", "-o", folder / f"{day}.sketch")
+    return folder
+
+
+def test_private_releases_and_their_merge(exact_of_bounds, tmp_path):
+    for day, epsilon in (("day1", 1), ("day2", 2)):
+        told = done("privatize", f"{day}.sketch", "--epsilon", epsilon, "-o", tmp_path / day, cwd=exact_of_bounds)
+        assert f"epsilon {epsilon} for adding or removing one record; discrete Laplace noise" in told.stdout
+        assert skl.load(tmp_path / day).ledger.private
+    for option, epsilon in ((), 3), (("--overlapping",), 3), (("--disjoint",), 2):
+        told = done("merge", "day1", "day2", *option, "-o", "all", "--json", cwd=tmp_path)
+        assert json.loads(told.stdout)["ledger"]["epsilon"] == epsilon == skl.load(tmp_path / "all").ledger.epsilon
+    assert "2 releases, parallel composition" in done("info", "all", cwd=tmp_path).stdout
+    assert json.loads(done("info", "all", "--json", cwd=tmp_path).stdout)["ledger"]["releases"] == 2
+    done("fit", "kmeans", "-k", 3, "all", "-o", "model.json", cwd=tmp_path)
+    assert "epsilon 2 for adding or removing one record" in done("info", "model.json", cwd=tmp_path).stdout
+    told = called("merge", "day1", exact_of_bounds / "day2.sketch", "-o", "mixed", cwd=tmp_path)
+    assert (told.returncode, told.stderr.count("\n")) == (1, 1)
+    assert "cannot add a private sketch and an exact one" in told.stderr
+
+
+def test_a_further_release_is_paid(exact_of_bounds, tmp_path):
+    exact, first = exact_of_bounds / "day1.sketch", tmp_path / "first"
+    done("privatize", exact, "--epsilon", 1, "-o", first)
+    options = ["--epsilon", 0.5, "--delta", 1e-6, "--already", first, "-o", tmp_path / "second", "--json"]
+    ledger = json.loads(done("privatize", exact, *options).stdout)["ledger"]
+    assert (ledger["epsilon"], ledger["delta"], ledger["composition"]) == (1.5, 1e-6, "sequential")
+    told = called("privatize", exact, "--epsilon", 1, "--already", exact, "-o", tmp_path / "third")
+    assert told.returncode == 1
+    assert "--already takes an earlier private release" in told.stderr
+
+
+def test_release_of_a_sampled_design_needs_a_word(worked, tmp_path):
+    told = called("privatize", "day1.sketch", "--epsilon", 1, "-o", tmp_path / "x", cwd=worked)
+    assert told.returncode == 1
+    assert "designed on a sample of rows" in told.stderr
+    assert not (tmp_path / "x").exists()
+    options = ["--assume-public-design", "--neighbors", "replace", "-o", tmp_path / "x"]
+    assert "for replacing one record" in done("privatize", "day1.sketch", "--epsilon", 1, *options, cwd=worked).stdout
+    assert called("privatize", "day1.sketch", "--epsilon", 0, *options, cwd=worked).returncode == 1

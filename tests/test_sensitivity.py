@@ -71,7 +71,7 @@ def test_no_record_exceeds_the_sensitivity(name, neighbors):
     for norm in ("l1", "l2_squared"):
         largest = climbed(operator, norm, rng, pairs=neighbors == "replace")
         assert largest <= getattr(bound, norm) * (1 + 1e-12)
-        assert largest > 0.2 * getattr(bound, norm)  # the search is not blind, and the bound not absurd
+        assert largest > 0.1 * getattr(bound, norm)  # the search is not blind, and the bound not absurd
 
 
 @pytest.mark.parametrize("name", WAVES)
@@ -156,7 +156,7 @@ def test_rows_within_the_bound_are_left_as_they_are():
     assert np.array_equal(operator.sketch(rows).sums, refusing.sketch(rows).sums)
     assert operator.sketch(rows).clipped == 0
     assert operator != refusing
-    with pytest.raises(ValueError, match="their outsides differ|cannot add"):
+    with pytest.raises(ValueError, match=r"their outsides differ \('clip' and 'refuse'\)"):
         operator.sketch(rows) + refusing.sketch(rows)
 
 

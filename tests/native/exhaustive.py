@@ -1,4 +1,4 @@
-"""Every float32 phase of 2^-28 to 1/2 turns, either sign, through every wave: the largest error and integer.
+"""Every float32 phase of 2^-28 to 1/2 turns, either sign, through every wave: the largest error, integer and norms.
 
 The phases beyond that only repeat these: a wave first takes off the nearest integer, which is exact.
 """
@@ -14,6 +14,7 @@ from cases import WAVES
 
 from sketchlearn import kernel
 from sketchlearn._native import dense_plan
+from sketchlearn.privacy.sensitivity import of_wave
 
 STEP = 1 << 22
 SMALLEST = 2.0**-28  # below, all waves are constant but for signs, and those are looked at with a few
@@ -33,18 +34,24 @@ def main() -> int:
     for name, wave in WAVES.items():
         zero, one = np.zeros(1, np.float32), np.ones((1, 1), np.float32)
         plan = dense_plan(kernel.active, wave.feature, zero, zero, np.inf, wave.kernel_coefficients, 0, 1, one)
-        error = largest = 0.0
+        error = largest = l1 = l2_squared = 0.0
+        bound = of_wave(wave)
         for t in phases():
             integers = np.zeros((len(t), wave.parts), np.int32)
             plan.write(t[:, None], 2, integers)
             exact = wave(t.astype(np.float64))
             exact = np.stack([exact.real, exact.imag][: wave.parts], axis=1)
             error = max(error, float(np.abs(integers - exact * wave.unit).max()) / wave.unit)
-            largest = max(largest, int(np.abs(integers).max()))
-        fine = error <= 2.0**-19 and largest <= wave.ceiling
+            sizes = np.abs(integers).astype(np.int64)
+            largest = max(largest, int(sizes.max()))
+            l1 = max(l1, int(sizes.sum(axis=1).max()))
+            l2_squared = max(l2_squared, int((sizes**2).sum(axis=1).max()))
+        private = l1 <= bound.l1 and l2_squared <= bound.l2_squared
+        fine = error <= 2.0**-19 and largest <= wave.ceiling and private
         failed += not fine
         print(
-            f"{name:15} error {error * 2**20:6.3f} x 2^-20, largest integer {largest} (ceiling {wave.ceiling}): "
+            f"{name:15} error {error * 2**20:6.3f} x 2^-20, largest integer {largest} (ceiling {wave.ceiling}), "
+            f"L1 norm {l1} (bound {bound.l1}), squared L2 norm {l2_squared} (bound {bound.l2_squared}): "
             f"{'fine' if fine else 'FAILED'}",
             flush=True,
         )

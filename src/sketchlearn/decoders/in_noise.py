@@ -57,7 +57,8 @@ def fit_in_noise(
     one = _one_gaussian(problem)
     if problem.n_components > 1 and best.criterion > one.criterion:
         # noise alone makes a parameter gain 1, and the choice of the best run some more
-        nothing = one.residual - best.residual < NOTHING * (best.criterion - best.residual)
+        gained, price = one.residual - best.residual, best.criterion - best.residual
+        nothing = gained < NOTHING * price or not np.any(outcome.mixture.weights)
         outcome = replace((one if nothing else best).outcome, status=Status.HIDDEN)
     return problem.in_data_units(outcome.mixture.heavy()), outcome
 
@@ -105,8 +106,8 @@ def _judged(problem: Problem, outcome: Outcome) -> Candidate:
 
 
 def _one_gaussian(problem: Problem) -> Candidate:
-    """A single Gaussian."""
+    """The Gaussian that was read off the sketch, as if it were as good as one that is fitted to all frequencies."""
     d = problem.target.n_features
-    start = Mixture(DiagonalGaussian(), np.ones(1), np.zeros((1, d)), problem.spread[None] ** 2)
-    mixture, cost, done = refine(problem.target, start, problem.box, iterations=REFINEMENT)
-    return _judged(problem, Outcome(mixture, cost, problem.misfit(cost), done, Status.REFINED))
+    read = Mixture(DiagonalGaussian(), np.ones(1), np.zeros((1, d)), problem.spread[None] ** 2)
+    _, cost, done = refine(problem.target, read, problem.box, iterations=REFINEMENT)
+    return _judged(problem, Outcome(read, cost, problem.misfit(cost), done, Status.REFINED))

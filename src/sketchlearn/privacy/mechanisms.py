@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,13 +24,19 @@ BITS = 16  # of a scale: OpenDP's exact samplers are four times slower with frac
 
 @cache
 def opendp() -> Any:
-    """OpenDP, or one sentence that says how to install it."""
+    """What is needed of OpenDP, or one sentence that says how to install it."""
+    names = ("combinators", "domains", "measurements", "metrics", "mod")  # its prelude imports scikit-learn: seconds
     try:
-        library = importlib.import_module("opendp.prelude")
+        library = SimpleNamespace(**{name: importlib.import_module(f"opendp.{name}") for name in names})
     except ImportError as error:
         raise ImportError("private releases need opendp: pip install 'sketchlearn[privacy]'") from error
-    library.enable_features("contrib")
+    library.mod.enable_features("contrib")
     return library
+
+
+def _vectors(size: int) -> Any:
+    domains = opendp().domains
+    return domains.vector_domain(domains.atom_domain(T="i64"), size=size)
 
 
 @dataclass(frozen=True)
@@ -101,8 +108,7 @@ class DiscreteLaplace(Mechanism):
 
     def measurement(self, size: int, scale: float) -> Any:
         dp = opendp()
-        space = dp.vector_domain(dp.atom_domain(T="i64"), size=size), dp.l1_distance(T="i64")
-        return space >> dp.m.then_laplace(scale=scale)
+        return dp.measurements.make_laplace(_vectors(size), dp.metrics.l1_distance(T="i64"), scale=scale)
 
     def variance(self, scale: float) -> float:
         return 0.5 / math.sinh(0.5 / scale) ** 2 if scale > 2.0**-8 else 0.0
@@ -130,8 +136,7 @@ class DiscreteGaussian(Mechanism):
 
     def measurement(self, size: int, scale: float) -> Any:
         dp = opendp()
-        space = dp.vector_domain(dp.atom_domain(T="i64"), size=size), dp.l2_distance(T="i64")
-        return space >> dp.m.then_gaussian(scale=scale)
+        return dp.measurements.make_gaussian(_vectors(size), dp.metrics.l2_distance(T="i64"), scale=scale)
 
     def variance(self, scale: float) -> float:
         if scale > 4:
@@ -170,14 +175,13 @@ def unit_scale(epsilon: float, delta: float) -> float:
 
     OpenDP's conversion is searched from above; where it gives no answer, Bun and Steinke's simple one holds.
     """
-    dp = opendp()
-    space = dp.atom_domain(T="i64"), dp.absolute_distance(T="i64")
+    dp, noise = opendp(), DiscreteGaussian(epsilon, delta)
 
     def suffices(scale: float) -> bool:
-        measurement = dp.c.make_zCDP_to_approxDP(space >> dp.m.then_gaussian(scale=scale))
+        converted = dp.combinators.make_zCDP_to_approxDP(noise.measurement(1, scale))
         try:
-            return bool(dp.c.make_fix_delta(measurement, delta=delta).check(1, (epsilon, delta)))
-        except dp.OpenDPException:  # numbers beyond float64
+            return bool(dp.combinators.make_fix_delta(converted, delta=delta).check(1, (epsilon, delta)))
+        except dp.mod.OpenDPException:  # numbers beyond float64
             return False
 
     log = math.log(1 / delta)

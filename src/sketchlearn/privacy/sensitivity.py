@@ -89,7 +89,7 @@ def _(operator: SecondMoments) -> Sensitivity:
 def _(operator: QuadraticFeatures) -> Sensitivity:
     d, m, most = operator.n_features, operator.n_directions, operator.ceiling
     energy, error = _energy(operator), (d + 3) * 2.0**-24
-    rounding = 0.5 + 2.0**-3  # of the last product, and of t * 2^20 before it
+    rounding = 0.5  # of the last product; t * 2^20 is exact
     l1 = FIXED_POINT * (energy + 2 * error * math.sqrt(m * energy) + m * error**2) + m * rounding
     l2 = FIXED_POINT * ((1 + 2 * error) * math.sqrt(energy) + math.sqrt(m) * error**2) + math.sqrt(m) * rounding
     return _least(l1, l2, m, most)
