@@ -106,7 +106,7 @@ def test_little_noise_leaves_room_for_more_components():
     loud, quiet = (private(ring, epsilon, 1e-8, bounds=(-12, [12, 12])) for epsilon in (0.01, 10.0))
     fits = [skl.SketchKMeans(K, random_state=0).fit_sketch(sketch) for sketch in (loud, quiet)]
     assert len(fits[0].outcome_.mixture) <= K < len(fits[1].outcome_.mixture)
-    assert risk(ring, fits[1].cluster_centers_) < 1.05 * best_risk(ring)
+    assert risk(ring, fits[1].cluster_centers_) < 1.3 * best_risk(ring)
 
 
 def test_hidden_clusters_are_said_to_be_hidden():
