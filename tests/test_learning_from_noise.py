@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
+from typer.testing import CliRunner
 
 import sketchlearn as skl
+from sketchlearn.cli.verbs import app
 from sketchlearn.decoders import Problem, Status, Target
 from sketchlearn.diagnostics import explain
 from sketchlearn.diagnostics.explain import Verdict
@@ -51,6 +53,13 @@ def test_pure_epsilon_pays_for_few_frequencies_and_delta_for_many():
 def test_a_design_says_when_noise_will_hide_clusters():
     with pytest.warns(UserWarning, match=r"noise will hide 10 clusters of 1,000 records at epsilon 0.1: about [\d,]+"):
         size(n_rows=1000, epsilon=0.1)
+
+
+def test_the_command_designs_for_a_budget(tmp_path):
+    given = ["--bounds", "-10,10", "--columns", ",".join("abcdefghij"), "-k", "10", "--n-rows", "100000"]
+    found = CliRunner().invoke(app, ["design", *given, "--epsilon", "0.1", "-o", str(tmp_path / "design.json")])
+    assert found.exit_code == 0, found.output
+    assert skl.load_design(tmp_path / "design.json").n_frequencies == size(n_rows=100_000, epsilon=0.1)
 
 
 @pytest.mark.parametrize(
