@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE := $(wildcard src/sketchlearn/_native/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint sanitize exhaustive everywhere kill audit memory benchmark benchmark-clustering benchmark-engines benchmark-sources clean
+.PHONY: demo test lint sanitize exhaustive everywhere kill audit memory benchmark benchmark-clustering benchmark-engines benchmark-sources benchmark-privacy clean
 
 demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
@@ -56,6 +56,10 @@ benchmark-engines: .venv/installed-test
 # 2 GB of Parquet through the command line, beside the kernel in memory and DuckDB.
 benchmark-sources: .venv/installed-test
 	$(BIN)/python benchmarks/sources.py
+
+# Private sketches beside DPLloyd and diffprivlib, which gets an environment of its own: an hour.
+benchmark-privacy: .venv/installed-benchmark .venv/installed-privacy
+	$(BIN)/python benchmarks/privacy.py $(if $(DATA),--data $(DATA))
 
 clean:
 	rm -rf .venv build

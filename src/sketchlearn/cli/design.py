@@ -21,12 +21,13 @@ def run(
     n_frequencies: int | None,
     wave: str,
     seed: int,
+    budget: tuple[int | None, float | None, float],
     json: bool,
 ) -> None:
     """Designs an operator and writes it."""
     if bool(data) == (bounds is not None):
         raise misused("give either DATA to draw a sample from, or --bounds")
-    choices, chosen = Choices(n_components, task, n_frequencies, wave, seed), columns_from(columns)
+    choices, chosen = Choices(n_components, task, n_frequencies, wave, seed, *budget), columns_from(columns)
     paths = files_from(data)
     check_paths(paths, [output], json=json)
     if bounds is not None:

@@ -30,6 +30,9 @@ class Choices:
     n_frequencies: int | None = None
     wave: str = "exponential"
     seed: int = 0
+    n_rows: int | None = None
+    epsilon: float | None = None
+    delta: float = 0.0
 
     def arguments(self) -> dict[str, Any]:
         """For the function `design`."""
@@ -103,7 +106,10 @@ def _design(*arguments: Any, **more: Any) -> Operator:
 
 
 def _made(choices: Choices) -> dict[str, Any]:
-    return {"task": choices.task, "n_components": choices.n_components}
+    made = {"task": choices.task, "n_components": choices.n_components}
+    if choices.epsilon is None:
+        return made
+    return {**made, "n_rows": choices.n_rows, "epsilon": choices.epsilon, "delta": choices.delta}
 
 
 def _with_columns(operator: Any, columns: tuple[Any, ...] | None) -> Operator:

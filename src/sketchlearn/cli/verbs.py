@@ -103,21 +103,27 @@ def design(
     n_frequencies: Frequencies = None,
     wave: Wave = "exponential",
     seed: Seed = 0,
+    n_rows: Annotated[int | None, typer.Option(help="For private releases: about how many records.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="For private releases: what will be spent.")] = None,
+    delta: Annotated[float, typer.Option(help="For private releases: what will be spent.")] = 0.0,
     json: Json = False,
 ) -> None:
     """Choose an operator, for all who shall sketch alike.
 
     It is designed on a sample of rows, or on bounds alone: LOW,HIGH for all columns, or
-    LOW,HIGH;LOW,HIGH;... for each.
+    LOW,HIGH;LOW,HIGH;... for each. With --epsilon its size follows from the noise of a private release.
 
     \b
     Example:
       sketchlearn design day1.csv -k 3 -o design.json
       sketchlearn design --bounds -20,20 --columns a,b -k 3 -o bounds.json
+      sketchlearn design --bounds -20,20 --columns a,b -k 3 --n-rows 100000 --epsilon 0.5 -o private.json
     """
     from sketchlearn.cli.design import run
 
-    run(data or [], output, n_components, task.value, columns, nulls.value, bounds, n_frequencies, wave, seed, json)
+    budget = (n_rows, epsilon, delta)
+    given = (data or [], output, n_components, task.value, columns, nulls.value, bounds, n_frequencies, wave, seed)
+    run(*given, budget, json)
 
 
 @app.command()
@@ -229,6 +235,7 @@ def privatize(
     \b
     Example:
       sketchlearn design --bounds -20,20 --columns a,b -k 3 -o bounds.json
+      sketchlearn design --bounds -20,20 --columns a,b -k 3 --n-rows 100000 --epsilon 0.5 -o private.json
       sketchlearn sketch day1.csv --design bounds.json -o exact.sketch
       sketchlearn privatize exact.sketch --epsilon 1 -o day1.private.sketch
       sketchlearn fit kmeans -k 3 day1.private.sketch -o model.json

@@ -19,14 +19,16 @@ SAME = 1.002  # costs of runs that ended in the same place
 LOW = 1.1  # misfit
 SIZES = (1, 2, 3)  # components per cluster
 BUDGET = 0.25  # parameters per real number of the sketch, beyond k components of one shape
+NOTHING = 0.5  # of the parameters' price, gained by clusters
 REFINEMENT = 200  # iterations
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A fitted mixture, and what it costs with its parameters counted, in units of the noise."""
+    """A fitted mixture, its squared residual in units of the noise, and the same with a price for its parameters."""
 
     outcome: Outcome
+    residual: float
     criterion: float
 
 
@@ -52,8 +54,12 @@ def fit_in_noise(
             break
     assert best is not None
     outcome = best.outcome
-    if problem.n_components > 1 and best.criterion > _one_gaussian(problem):
-        outcome = replace(outcome, status=Status.HIDDEN)
+    one = _one_gaussian(problem)
+    if problem.n_components > 1 and best.criterion > one.criterion:
+        # noise alone makes a parameter gain 1, and the choice of the best run some more
+        gained, price = one.residual - best.residual, best.criterion - best.residual
+        nothing = gained < NOTHING * price or not np.any(outcome.mixture.weights)
+        outcome = replace((one if nothing else best).outcome, status=Status.HIDDEN)
     return problem.in_data_units(outcome.mixture.heavy()), outcome
 
 
@@ -65,7 +71,7 @@ def _candidates(
     if k > problem.n_components and k * (d + 1) + d > BUDGET * problem.target.n_numbers:
         return
     outcomes: list[Outcome] = []
-    for _ in range(MOST_RUNS if k == problem.n_components else MOST_LARGE_RUNS):
+    for _ in range(MOST_RUNS if k <= problem.n_components else MOST_LARGE_RUNS):
         outcomes.append(decode(decoder, problem, rng, progress=progress))
         if _agree(outcomes):
             break
@@ -90,22 +96,18 @@ def _agree(outcomes: list[Outcome]) -> bool:
 
 
 def _judged(problem: Problem, outcome: Outcome) -> Candidate:
-    """The candidate, its misfit in units of the noise that so many parameters leave."""
-    n_parameters = problem.n_parameters(outcome.mixture)
+    """The candidate: each parameter costs the logarithm of the number of values, as far as weights let them count."""
+    target, fewer = problem.target, problem.concentration
+    residual = outcome.cost * len(target) / (target.noise / 2 * fewer)
+    price = math.log(target.n_numbers / fewer) * problem.n_parameters(outcome.mixture)
     misfit = problem.misfit(outcome.cost)
     status = Status.EXPLAINED if misfit <= EXPLAINED else outcome.status
-    return Candidate(replace(outcome, misfit=misfit, status=status), _criterion(problem, outcome.cost, n_parameters))
+    return Candidate(replace(outcome, misfit=misfit, status=status), residual, residual + price)
 
 
-def _criterion(problem: Problem, cost: float, n_parameters: int) -> float:
-    """Squared residual in units of the noise, as far as weights let it count, and a price per parameter."""
-    target, fewer = problem.target, problem.concentration
-    return cost * len(target) / (target.noise / 2 * fewer) + math.log(target.n_numbers / fewer) * n_parameters
-
-
-def _one_gaussian(problem: Problem) -> float:
-    """The criterion of a single Gaussian."""
+def _one_gaussian(problem: Problem) -> Candidate:
+    """The Gaussian that was read off the sketch, as if it were as good as one that is fitted to all frequencies."""
     d = problem.target.n_features
-    start = Mixture(DiagonalGaussian(), np.ones(1), np.zeros((1, d)), problem.spread[None] ** 2)
-    mixture, cost, _ = refine(problem.target, start, problem.box, iterations=REFINEMENT)
-    return _criterion(problem, cost, problem.n_parameters(mixture))
+    read = Mixture(DiagonalGaussian(), np.ones(1), np.zeros((1, d)), problem.spread[None] ** 2)
+    _, cost, done = refine(problem.target, read, problem.box, iterations=REFINEMENT)
+    return _judged(problem, Outcome(read, cost, problem.misfit(cost), done, Status.REFINED))

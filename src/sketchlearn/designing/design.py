@@ -82,7 +82,7 @@ def design(
     (120, Gaussian(scale=1.1...))
     >>> skl.design(bounds=([0, 0], [1, 100]), n_components=4).law.law
     LogUniform(smallest=..., largest=...)
-    >>> [skl.design(bounds=(-9, [9] * 5), n_components=4, n_rows=10**5, epsilon=e).n_frequencies for e in (0.05, 1)]
+    >>> [skl.design(bounds=(-9, [9] * 5), n_components=4, n_rows=10**5, epsilon=e).n_frequencies for e in (0.02, 1)]
     [60, 200]
     """
     k = whole("n_components", n_components)
