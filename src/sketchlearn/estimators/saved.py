@@ -14,7 +14,8 @@ from sketchlearn.container import FormatError, write
 from sketchlearn.decoders import Outcome, Status
 from sketchlearn.decoders.mixtures import MixtureFit
 from sketchlearn.documents import MODEL, from_document, to_document
-from sketchlearn.estimators.base import Double, SketchEstimator
+from sketchlearn.estimators.base import Double
+from sketchlearn.estimators.designed import DesignedEstimator
 from sketchlearn.estimators.kmeans import Clusters, SketchKMeans, SketchKMedians
 from sketchlearn.estimators.mixture import MODELS, SketchGaussianMixture
 from sketchlearn.estimators.stable import SketchStableMixture, StableFit
@@ -26,7 +27,7 @@ VERSION = 1
 MOST_COMPONENTS = 2**24
 Document = dict[str, Any]
 
-TYPES: dict[str, type[SketchEstimator]] = {
+TYPES: dict[str, type[DesignedEstimator]] = {
     "kmeans": SketchKMeans,
     "kmedians": SketchKMedians,
     "gmm": SketchGaussianMixture,
@@ -41,7 +42,7 @@ OWN = {
 }
 
 
-def save_model(estimator: SketchEstimator, path: str | os.PathLike[str]) -> None:
+def save_model(estimator: DesignedEstimator, path: str | os.PathLike[str]) -> None:
     """Writes what an estimator learned to a JSON file; the sketch is not in it.
 
     >>> import numpy as np, sketchlearn as skl, tempfile
@@ -56,7 +57,7 @@ def save_model(estimator: SketchEstimator, path: str | os.PathLike[str]) -> None
     write(path, model_to_bytes(estimator))
 
 
-def load_model(path: str | os.PathLike[str]) -> SketchEstimator:
+def load_model(path: str | os.PathLike[str]) -> DesignedEstimator:
     """Reads a model: an estimator that predicts, but has no sketch.
 
     It has `columns_` and `n_records_` of the sketch it came from; its `outcome_` has the mixture in the data's units.
@@ -68,7 +69,7 @@ def load_model(path: str | os.PathLike[str]) -> SketchEstimator:
         raise FormatError(f"{os.fspath(path)}: {error}") from None
 
 
-def type_of(estimator: SketchEstimator) -> str:
+def type_of(estimator: DesignedEstimator) -> str:
     """What the file calls this kind of estimator."""
     for name, kind in TYPES.items():
         if type(estimator) is kind:
@@ -77,7 +78,7 @@ def type_of(estimator: SketchEstimator) -> str:
     raise TypeError(f"a {type(estimator).__name__} cannot be saved: only {known} can")
 
 
-def model_to_bytes(estimator: SketchEstimator) -> bytes:
+def model_to_bytes(estimator: DesignedEstimator) -> bytes:
     """A fitted estimator as the bytes of a file."""
     name = type_of(estimator)
     fitted, outcome = estimator._fitted(), estimator.outcome_
@@ -112,7 +113,7 @@ def model_to_bytes(estimator: SketchEstimator) -> bytes:
     return to_document(MODEL, VERSION, content)
 
 
-def _columns_of(estimator: SketchEstimator) -> list[str] | None:
+def _columns_of(estimator: DesignedEstimator) -> list[str] | None:
     named = getattr(estimator, "feature_names_in_", None)
     if named is None and estimator._sketch is not None:
         named = estimator._sketch.operator.columns  # type: ignore[attr-defined]
@@ -121,13 +122,13 @@ def _columns_of(estimator: SketchEstimator) -> list[str] | None:
     return None if named is None else [str(name) for name in named]
 
 
-def _records_of(estimator: SketchEstimator) -> int | float:
+def _records_of(estimator: DesignedEstimator) -> int | float:
     if estimator._sketch is not None:
         return estimator._sketch.count
     return getattr(estimator, "n_records_", 0)
 
 
-def model_from_bytes(data: bytes) -> SketchEstimator:
+def model_from_bytes(data: bytes) -> DesignedEstimator:
     """The estimator whose file these bytes are."""
     document = from_document(data, MODEL, VERSION)
     try:
@@ -137,7 +138,7 @@ def model_from_bytes(data: bytes) -> SketchEstimator:
         raise FormatError(f"not a model that this version can use: {said}") from None
 
 
-def _estimator(document: Document) -> SketchEstimator:
+def _estimator(document: Document) -> DesignedEstimator:
     name = document["type"]
     if not isinstance(name, str) or name not in TYPES:
         raise ValueError(f"{shortened(name)} is not a type of model that this version knows")
@@ -158,7 +159,7 @@ def _estimator(document: Document) -> SketchEstimator:
     return estimator
 
 
-def _clusters(document: Document, name: str, weights: Double, d: int) -> SketchEstimator:
+def _clusters(document: Document, name: str, weights: Double, d: int) -> DesignedEstimator:
     k = len(weights)
     centers = _numbers(document, "centers", (k, d))
     points = Mixture(Dirac(), weights, centers, np.zeros((k, 0)))
@@ -167,7 +168,7 @@ def _clusters(document: Document, name: str, weights: Double, d: int) -> SketchE
     return estimator
 
 
-def _gaussians(document: Document, _name: str, weights: Double, d: int) -> SketchEstimator:
+def _gaussians(document: Document, _name: str, weights: Double, d: int) -> DesignedEstimator:
     k, kind = len(weights), document["covariance_type"]
     shapes: dict[str, tuple[int, ...]] = {
         "full": (k, d, d),
@@ -194,7 +195,7 @@ def _gaussians(document: Document, _name: str, weights: Double, d: int) -> Sketc
     return estimator
 
 
-def _stable(document: Document, _name: str, weights: Double, d: int) -> SketchEstimator:
+def _stable(document: Document, _name: str, weights: Double, d: int) -> DesignedEstimator:
     k = len(weights)
     means, scales = _numbers(document, "means", (k, d)), _numbers(document, "scales", (k, d))
     alphas = _numbers(document, "alphas", (k,))
@@ -206,7 +207,7 @@ def _stable(document: Document, _name: str, weights: Double, d: int) -> SketchEs
     return estimator
 
 
-_BUILDERS: dict[str, Callable[[Document, str, Double, int], SketchEstimator]] = {
+_BUILDERS: dict[str, Callable[[Document, str, Double, int], DesignedEstimator]] = {
     "kmeans": _clusters,
     "kmedians": _clusters,
     "gmm": _gaussians,
