@@ -2,6 +2,7 @@
 
 from sketchlearn.estimators.kmeans import SketchKMeans, SketchKMedians
 from sketchlearn.estimators.mixture import SketchGaussianMixture
+from sketchlearn.estimators.regression import SketchLinearRegression, SketchRidge
 from sketchlearn.estimators.saved import load_model, save_model
 from sketchlearn.estimators.stable import SketchStableMixture
 
@@ -9,6 +10,8 @@ __all__ = [
     "SketchGaussianMixture",
     "SketchKMeans",
     "SketchKMedians",
+    "SketchLinearRegression",
+    "SketchRidge",
     "SketchStableMixture",
     "load_model",
     "save_model",

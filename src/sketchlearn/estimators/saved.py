@@ -116,7 +116,7 @@ def model_to_bytes(estimator: DesignedEstimator) -> bytes:
 def _columns_of(estimator: DesignedEstimator) -> list[str] | None:
     named = getattr(estimator, "feature_names_in_", None)
     if named is None and estimator._sketch is not None:
-        named = estimator._sketch.operator.columns  # type: ignore[attr-defined]
+        named = estimator._sketch.operator.columns
     if named is None:
         named = getattr(estimator, "columns_", None)
     return None if named is None else [str(name) for name in named]

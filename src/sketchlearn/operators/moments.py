@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn._native import add_moments, write_moments
-from sketchlearn.operators.base import Centred, check_center, check_columns, check_features
+from sketchlearn.operators.base import REMEDY, Centred, check_center, check_columns, check_features
 from sketchlearn.values import positive
 
 FIXED_POINT = 2**30
@@ -88,4 +88,4 @@ class SecondMoments(Centred):
         away = np.abs(row - self.origin) / np.array(self.bound)
         column = int(np.argmax(away))
         value = float(row[column])
-        return f"column {column} is {value!r}, beyond the bound {self.bound[column]!r}: declare a larger bound"
+        return f"column {column} is {value!r}, beyond the bound {self.bound[column]!r}: {REMEDY}"
