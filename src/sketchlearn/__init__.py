@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         SketchKMeans,
         SketchKMedians,
         SketchLinearRegression,
+        SketchPCA,
         SketchRidge,
         SketchStableMixture,
         load_model,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     )
     from sketchlearn.files import from_bytes, load, merge
     from sketchlearn.operators import (
+        ColumnMoments,
         Concatenated,
         FourierFeatures,
         Operator,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from sketchlearn.version import __version__
 
 __all__ = [
+    "ColumnMoments",
     "Concatenated",
     "Drift",
     "Explanation",
@@ -54,6 +57,7 @@ __all__ = [
     "SketchKMeans",
     "SketchKMedians",
     "SketchLinearRegression",
+    "SketchPCA",
     "SketchRidge",
     "SketchStableMixture",
     "Source",
@@ -88,6 +92,7 @@ _HOMES = {
         "SketchKMeans",
         "SketchKMedians",
         "SketchLinearRegression",
+        "SketchPCA",
         "SketchRidge",
         "SketchStableMixture",
         "load_model",
@@ -95,6 +100,7 @@ _HOMES = {
     ),
     "files": ("from_bytes", "load", "merge"),
     "operators": (
+        "ColumnMoments",
         "Concatenated",
         "FourierFeatures",
         "Operator",

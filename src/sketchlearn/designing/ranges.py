@@ -36,6 +36,16 @@ def box(rows: NDArray[Any], everything: Source | None, bounds: Any, *, represent
     return center, _positive(room(representative) * np.max(np.abs(rows - center), axis=0), center)
 
 
+def radius(rows: NDArray[Any], everything: Source | None, center: Double, *, representative: bool) -> float:
+    """How far from the center whole rows may lie: lengths of many columns vary less than values, and need less room."""
+    blocks = [rows] if everything is None else (block.rows for block in everything.blocks())
+    squares = (np.max(np.sum((block - center) ** 2, axis=1), initial=0.0) for block in blocks)
+    longest = float(np.sqrt(max(squares))) or float(np.linalg.norm(center)) or 1.0
+    if everything is not None:
+        return longest * (1 + 1e-5)  # rows are rounded to float32
+    return longest * np.sqrt(room(representative))
+
+
 def room(representative: bool) -> float:
     """How many times as far from the center as the rows of a sample others may lie."""
     return FROM_ALL_OVER if representative else OF_STREAM

@@ -2,6 +2,7 @@
 
 from sketchlearn.estimators.kmeans import SketchKMeans, SketchKMedians
 from sketchlearn.estimators.mixture import SketchGaussianMixture
+from sketchlearn.estimators.pca import SketchPCA
 from sketchlearn.estimators.regression import SketchLinearRegression, SketchRidge
 from sketchlearn.estimators.saved import load_model, save_model
 from sketchlearn.estimators.stable import SketchStableMixture
@@ -11,6 +12,7 @@ __all__ = [
     "SketchKMeans",
     "SketchKMedians",
     "SketchLinearRegression",
+    "SketchPCA",
     "SketchRidge",
     "SketchStableMixture",
     "load_model",

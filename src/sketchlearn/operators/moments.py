@@ -46,13 +46,7 @@ class SecondMoments(Centred):
 
     def __post_init__(self) -> None:
         n_features = check_features(self.n_features)
-        table = np.asarray(self.bound, object)
-        given = [table.item()] * n_features if table.ndim == 0 else table.tolist()
-        bounds = tuple(positive("bound", b) for b in given)
-        if len(bounds) != n_features:
-            raise ValueError(f"bound must be one positive number, or one for each of the {n_features} columns")
-        if max(bounds) > LARGEST_BOUND:
-            raise ValueError(f"bound {max(bounds)!r} is too large for products of values: rescale the data")
+        bounds = check_bounds(self.bound, n_features)
         center = check_center(self.center, n_features, np.float64)
         self._set(n_features=n_features, bound=bounds, center=center, columns=check_columns(self.columns, n_features))
 
@@ -85,7 +79,22 @@ class SecondMoments(Centred):
         return values[: self.n_features], np.where(np.tri(self.n_features, dtype=bool), products, products.T)
 
     def explain_refusal(self, row: NDArray[np.float64]) -> str:
-        away = np.abs(row - self.origin) / np.array(self.bound)
-        column = int(np.argmax(away))
-        value = float(row[column])
-        return f"column {column} is {value!r}, beyond the bound {self.bound[column]!r}: {REMEDY}"
+        return beyond(row, self.origin, self.bound)
+
+
+def check_bounds(bound: Any, n_features: int) -> tuple[float, ...]:
+    """One positive bound per column, given one for all or one for each."""
+    table = np.asarray(bound, object)
+    given = [table.item()] * n_features if table.ndim == 0 else table.tolist()
+    bounds = tuple(positive("bound", b) for b in given)
+    if len(bounds) != n_features:
+        raise ValueError(f"bound must be one positive number, or one for each of the {n_features} columns")
+    if max(bounds) > LARGEST_BOUND:
+        raise ValueError(f"bound {max(bounds)!r} is too large for products of values: rescale the data")
+    return bounds
+
+
+def beyond(row: NDArray[np.float64], origin: NDArray[np.float64], bound: tuple[float, ...]) -> str:
+    """Which column of a row lies furthest beyond its bound."""
+    column = int(np.argmax(np.abs(row - origin) / np.array(bound)))
+    return f"column {column} is {float(row[column])!r}, beyond the bound {bound[column]!r}: {REMEDY}"
