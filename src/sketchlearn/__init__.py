@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sketchlearn.designs import load_design, save_design
     from sketchlearn.diagnostics.explain import Explanation, explain
     from sketchlearn.estimators import (
+        SketchClassifier,
         SketchGaussianMixture,
         SketchKMeans,
         SketchKMedians,
@@ -53,6 +54,7 @@ __all__ = [
     "QuadraticFeatures",
     "SecondMoments",
     "Sketch",
+    "SketchClassifier",
     "SketchGaussianMixture",
     "SketchKMeans",
     "SketchKMedians",
@@ -88,6 +90,7 @@ _HOMES = {
     "designs": ("load_design", "save_design"),
     "diagnostics": ("Explanation", "explain"),
     "estimators": (
+        "SketchClassifier",
         "SketchGaussianMixture",
         "SketchKMeans",
         "SketchKMedians",

@@ -1,5 +1,6 @@
 """scikit-learn estimators that learn from sketches."""
 
+from sketchlearn.estimators.classifier import SketchClassifier
 from sketchlearn.estimators.kmeans import SketchKMeans, SketchKMedians
 from sketchlearn.estimators.mixture import SketchGaussianMixture
 from sketchlearn.estimators.pca import SketchPCA
@@ -8,6 +9,7 @@ from sketchlearn.estimators.saved import load_model, save_model
 from sketchlearn.estimators.stable import SketchStableMixture
 
 __all__ = [
+    "SketchClassifier",
     "SketchGaussianMixture",
     "SketchKMeans",
     "SketchKMedians",

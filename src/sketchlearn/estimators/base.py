@@ -116,7 +116,7 @@ class SketchEstimator(BaseEstimator):
         sketch = self._sketched(operator, rest)
         self._check_size(int(sketch.count))
         self._accept(sketch, self._learned(sketch, rng))
-        self._set_names(rows.columns, operator.n_features)
+        self._set_names(rows.columns, some.shape[1])
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
@@ -149,8 +149,9 @@ class SketchEstimator(BaseEstimator):
         if self._sketch is not None and not self._buffer:
             self._sketch.update(rows, n_jobs=self.n_jobs)
         else:
-            buffer, sketch = self._buffer, None
+            buffer, sketch, width = self._buffer, None, 0
             for block in rows.blocks(None if first else self._width):
+                width = block.rows.shape[1]
                 if sketch is None:
                     buffer = (*buffer, block.rows.copy())
                     if sum(map(len, buffer)) >= MOST_ROWS:
@@ -159,9 +160,8 @@ class SketchEstimator(BaseEstimator):
                     sketch.update(block.rows, n_jobs=self.n_jobs)
             if first and not buffer and sketch is None:
                 raise ValueError("there are no rows: the first ones tell how many columns there are")
-            width = buffer[0].shape[1] if sketch is None else sketch.operator.n_features  # type: ignore[attr-defined]
             self._buffer, self._sketch = buffer, sketch
-            self._set_names(rows.columns, width)
+            self._set_names(rows.columns, width or self._width)
         self._forget_model()
         return self
 
@@ -187,6 +187,10 @@ class SketchEstimator(BaseEstimator):
     @property
     def sketch_(self) -> Sketch:
         """The sketch of all rows so far."""
+        return self._state()
+
+    def _state(self) -> Any:
+        """What is known of all rows so far: a sketch, or several."""
         if self._sketch is None and not self._buffer:
             raise NotFittedError(f"this {type(self).__name__} has no sketch yet: fit it first")
         sketch = self._sketch if self._sketch is not None else self._sketch_of_buffer(self._buffer, self._columns())
@@ -209,7 +213,7 @@ class SketchEstimator(BaseEstimator):
         """The model, learned now if rows were added since."""
         if self._model is None:
             check_is_fitted(self, "sketch_")
-            self._model = self._learned(self.sketch_, self._generator())
+            self._model = self._learned(self._state(), self._generator())
         return self._model
 
     def _after_fit(self, rows: NDArray[Any]) -> None:

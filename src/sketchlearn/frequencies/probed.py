@@ -25,7 +25,7 @@ class Probed(Law):
     law : law of all but the probes, in the units.
     units : a length per column: frequencies are divided by it.
     spread : about the standard deviation of each column.
-    probes : lengths of the probes of each column, in radians per spread.
+    probes : lengths of the probes of each column, in radians per spread; an empty list leaves them out.
 
     Examples
     --------
@@ -50,7 +50,8 @@ class Probed(Law):
         units, spread = _lengths("units", self.units), _lengths("spread", self.spread)
         if len(units) != len(spread):
             raise ValueError(f"there are {len(units)} units but {len(spread)} spreads: one of each per column")
-        self._set(units=units, spread=spread, probes=_lengths("probes", self.probes))
+        none = isinstance(self.probes, tuple | list) and not self.probes
+        self._set(units=units, spread=spread, probes=() if none else _lengths("probes", self.probes))
 
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:  # noqa: ARG002
         raise ValueError("a probed law has frequencies along axes: it cannot be part of another law")
