@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE := $(wildcard src/sketchlearn/_native/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint sanitize exhaustive everywhere kill memory benchmark benchmark-clustering benchmark-engines benchmark-sources clean
+.PHONY: demo test lint sanitize exhaustive everywhere kill memory benchmark benchmark-clustering benchmark-engines benchmark-sources benchmark-tasks clean
 
 demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
@@ -52,6 +52,10 @@ benchmark-engines: .venv/installed-test
 # 2 GB of Parquet through the command line, beside the kernel in memory and DuckDB.
 benchmark-sources: .venv/installed-test
 	$(BIN)/python benchmarks/sources.py
+
+# Subspaces, regressions and classes, with scikit-learn beside them: ten minutes, 3 GB.
+benchmark-tasks: .venv/installed-test
+	$(BIN)/python benchmarks/tasks.py
 
 clean:
 	rm -rf .venv build
