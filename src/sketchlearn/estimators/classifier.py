@@ -85,8 +85,9 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
     ----------
     rule : "mixture" fits a mixture of Gaussians to each class and takes the likeliest class (one Gaussian comes from
         exact second moments, with covariances drawn towards the common one where rows are few). "parzen" takes the
-        class whose mean features are most like those of the row: a compressed Parzen window. "auto" takes the one with
-        fewer errors on a sample, left out in turn; from sketches alone, the one that they were made for.
+        class whose mean features are most like those of the row: a compressed Parzen window. "auto" takes windows if
+        they make clearly fewer errors on rows of a sample, left out in turn, than one Gaussian per class; from sketches
+        alone, the rule that they were made for.
     n_components : Gaussians per class, for mixtures.
     n_frequencies : size of the sketch of a class; None means 1000 for windows, and as in `SketchGaussianMixture` for
         mixtures of several components. One Gaussian per class needs no frequencies.
@@ -240,7 +241,7 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
         window = None
         if self.rule != "mixture":
             window = parzen_window(rows, codes, self.n_frequencies or FREQUENCIES, seed, columns)
-            if self.rule == "auto" and left_out_error(rows, codes, seed) <= window.error:
+            if self.rule == "auto" and not _clearly_less(window.error, left_out_error(rows, codes, seed), len(rows)):
                 window = None
         if window is not None:
             self._shares_count = window.shares_count
@@ -320,7 +321,9 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        labels = {self._label_of(code) for code in self._state().sketches} | set(self._declared)
+        loaded = self._model is not None and self._sketch is None and not self._buffer  # from a file, without sketches
+        labels = set() if loaded else {self._label_of(code) for code in self._state().sketches}
+        labels |= set(self._declared)
         if self._labels is None and all(float(label).is_integer() for label in labels):
             labels = {int(label) for label in labels}
         return np.array(sorted(labels))
@@ -370,6 +373,11 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
         """The likeliest class of each row."""
         probabilities = self.predict_proba(X)
         return self.classes_[np.argmax(probabilities, axis=1)]
+
+
+def _clearly_less(error: float, other: float, n_rows: int) -> bool:
+    """Whether a rate of errors is below another by more than the deviation that chance gives it."""
+    return error < other - float(np.sqrt(max(other, 1 / n_rows) / n_rows))
 
 
 def left_out_error(rows: Double, codes: NDArray[np.int64], seed: int) -> float:
