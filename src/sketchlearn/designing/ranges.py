@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.designing.design import checked_bounds
+from sketchlearn.operators import SecondMoments
 from sketchlearn.sources import Source
 
 Double = NDArray[np.float64]
@@ -15,6 +16,23 @@ Double = NDArray[np.float64]
 #: how many times as far as the rows of a sample others may lie: of one from all over, and of a stream's first rows
 FROM_ALL_OVER, OF_STREAM = 8.0, 32.0
 ROOM = 1 + 1e-12  # the kernel's own rounding
+
+
+def second_moments(
+    rows: NDArray[Any],
+    columns: tuple[str, ...] | None = None,
+    *,
+    everything: Source | None = None,
+    bounds: Any = None,
+    representative: bool = True,
+) -> SecondMoments:
+    """Second moments of rows such as these, within a range as `box` finds it.
+
+    >>> second_moments(np.empty((0, 2)), bounds=(0, 10)).center
+    (5.0, 5.0)
+    """
+    center, reach = box(rows, everything, bounds, representative=representative)
+    return SecondMoments(rows.shape[1], bound=tuple(reach.tolist()), center=tuple(center.tolist()), columns=columns)
 
 
 def box(rows: NDArray[Any], everything: Source | None, bounds: Any, *, representative: bool) -> tuple[Double, Double]:
@@ -27,6 +45,8 @@ def box(rows: NDArray[Any], everything: Source | None, bounds: Any, *, represent
     if bounds is not None:
         low, high = (np.broadcast_to(bound, rows.shape[1:]) for bound in _declared(bounds, rows.shape[1]))
         return (low + high) / 2, (high - low) / 2 * ROOM
+    if not len(rows):
+        raise ValueError("there are no rows to tell how far values lie: give rows, or bounds")
     center = rows.mean(axis=0, dtype=np.float64)
     if everything is not None:
         low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from sketchlearn.decoders.least_squares import LinearFit, Regression
 from sketchlearn.decoders.moments import Moments
-from sketchlearn.designing.ranges import box
+from sketchlearn.designing.ranges import second_moments
 from sketchlearn.estimators.base import Double, Glimpse
 from sketchlearn.estimators.supervised import SupervisedEstimator, positions
 from sketchlearn.operators import SecondMoments
@@ -132,11 +132,12 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
             raise ValueError(f"n_samples={n_rows} rows cannot tell a regression: give at least 2")
 
     def _design(self, glimpse: Glimpse, rng: np.random.Generator) -> SecondMoments:  # noqa: ARG002
-        if not len(glimpse.rows):
-            raise ValueError("there are no rows")
-        center, reach = box(glimpse.rows, glimpse.everything, self.bounds, representative=glimpse.representative)
-        return SecondMoments(
-            glimpse.rows.shape[1], bound=tuple(reach.tolist()), center=tuple(center.tolist()), columns=glimpse.columns
+        return second_moments(
+            glimpse.rows,
+            glimpse.columns,
+            everything=glimpse.everything,
+            bounds=self.bounds,
+            representative=glimpse.representative,
         )
 
     def _learn(self, sketch: Sketch, rng: np.random.Generator) -> LinearFit:  # noqa: ARG002
