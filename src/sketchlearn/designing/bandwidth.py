@@ -14,15 +14,16 @@ Double = NDArray[np.float64]
 
 MOST_ROWS = 1000
 WIDTHS = np.geomspace(0.15, 3.0, 16)  # of the typical distance between rows, in units of deviations within classes
-CLOSE = 0.1  # what the mean squared error of probabilities counts beside the rate of errors
+POWERS = (1.0, 0.5, 0.0, -0.5, -1.0)  # of the classes' shares
+CLOSE = 0.05  # what the mean squared error of probabilities counts beside the rate of errors
 
 
 @dataclass(frozen=True)
 class Window:
-    """An operator, whether the classes' shares should count, and the rate of errors that leaving out one row shows."""
+    """An operator, the power of the classes' shares that should count, and the rate of errors on rows left out."""
 
     operator: FourierFeatures
-    shares_count: bool
+    power: float
     error: float
 
 
@@ -32,7 +33,8 @@ def parzen_window(
     """The Gaussian window of least errors on a sample, with the very features that will be used.
 
     With few features a narrow window is mostly noise: the rows left out tell. Wide windows smooth classes so much that
-    their shares outweigh what the rows say; then classes that count alike do better.
+    their shares outweigh what the rows say, and wide classes score too little: a power of the shares makes up for it.
+    Errors are averaged over neighbouring widths, since one alone may be lucky.
     """
     chosen = np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).astype(int)
     rows, (classes, codes) = rows[chosen], np.unique(labels[chosen], return_inverse=True)
@@ -48,33 +50,32 @@ def parzen_window(
         )
 
     if len(classes) < 2 or counts.min() < 2:
-        return Window(operator(typical / 2), True, 1.0)
+        return Window(operator(typical / 2), 1.0, 1.0)
     base = operator(1.0).frequencies.T * units  # for windows of other widths they are divided by the width
     phases = y @ base.T
-    found = []
-    for width in WIDTHS * typical:
+    errors, losses = np.empty((2, len(WIDTHS), len(POWERS)))
+    for i, width in enumerate(WIDTHS * typical):
         features = np.concatenate([np.cos(phases / width), np.sin(phases / width)], axis=1)
-        for shares_count in (True, False):
-            error, score = _left_out(features, codes, counts, shares_count)
-            found.append((score, error, float(width), shares_count))
-    _, error, width, shares_count = min(found)
-    return Window(operator(width), shares_count, error)
+        errors[i], losses[i] = _left_out(features, codes, counts)
+    padded = np.concatenate([errors[:1], errors, errors[-1:]])
+    smooth = (padded[:-2] + padded[1:-1] + padded[2:]) / 3
+    best, power = divmod(int(np.argmin(smooth + CLOSE * losses)), len(POWERS))
+    return Window(operator(float(WIDTHS[best] * typical)), POWERS[power], float(smooth[best, power]))
 
 
-def _left_out(
-    features: Double, codes: NDArray[np.int64], counts: NDArray[np.int64], shares: bool
-) -> tuple[float, float]:
-    """The rate of errors, and with a little of the squared error of probabilities, of rows left out one by one."""
-    n = len(codes)
-    own = np.eye(len(counts))[codes]
-    scores = features @ (features.T @ own)
-    scores[np.arange(n), codes] -= np.sum(features * features, axis=1)
-    if not shares:
-        scores /= np.maximum(counts - own, 1)
-    scores = np.maximum(scores, 1e-3 * np.abs(scores).max(axis=1, keepdims=True) + 1e-300)
-    probabilities = scores / scores.sum(axis=1, keepdims=True)
-    error = float(np.mean(np.argmax(scores, axis=1) != codes))
-    return error, error + CLOSE * float(np.mean(np.sum((probabilities - own) ** 2, axis=1)))
+def _left_out(features: Double, codes: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[Double, Double]:
+    """The rate of errors of rows left out one by one, and the squared error of probabilities, for each power."""
+    n, own = len(codes), np.eye(len(counts))[codes]
+    sums = features @ (features.T @ own)
+    sums[np.arange(n), codes] -= np.sum(features * features, axis=1)
+    errors, losses = np.empty((2, len(POWERS)))
+    for j, power in enumerate(POWERS):
+        scores = sums * np.maximum(counts - own, 1) ** (power - 1)
+        errors[j] = np.mean(np.argmax(scores, axis=1) != codes)
+        scores = np.maximum(scores, 1e-3 * np.abs(scores).max(axis=1, keepdims=True) + 1e-300)
+        probabilities = scores / scores.sum(axis=1, keepdims=True)
+        losses[j] = np.mean(np.sum((probabilities - own) ** 2, axis=1))
+    return errors, losses
 
 
 def _within(rows: Double, codes: NDArray[np.int64], counts: NDArray[np.int64]) -> Double:

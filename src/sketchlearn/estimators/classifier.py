@@ -92,8 +92,8 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
     n_frequencies : size of the sketch of a class; None means 1000 for windows, and as in `SketchGaussianMixture` for
         mixtures of several components. One Gaussian per class needs no frequencies.
     priors : probability of each class, in the order of `classes_`; "shares" are those of the rows, "equal" are equal.
-        None means shares, but for windows the better of the two on the sample (wide windows blur classes so much that
-        shares count too much).
+        None means shares, but for windows the power of them, from 1 to -1, that does best on the sample (wide windows
+        blur classes, so that shares count too much); from sketches alone, shares.
     bounds : lowest and highest value of each column, for one Gaussian per class, as in `SketchPCA`.
     random_state : seed of the operator and of the search.
     n_jobs : threads that sketch; None means all cores.
@@ -122,7 +122,7 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
 
     _labels: tuple[Any, ...] | None = None  # label of each code; None where codes are the labels
     _declared: tuple[Any, ...] = ()  # classes that partial_fit was told of
-    _shares_count: bool = True
+    _power: float = 1.0  # of the shares, that counts for windows
 
     def __init__(
         self,
@@ -192,13 +192,13 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
                 raise ValueError(f"the classes' sketches cannot be compared: {reason}")
         d = operator.n_features
         by_class = ClassSketches(operator, d, {float(i): part.copy() for i, part in enumerate(parts)})
-        before = self._labels, self._declared, self._shares_count
-        self._labels, self._declared, self._shares_count = tuple(sketch), (), True
+        before = self._labels, self._declared, self._power
+        self._labels, self._declared, self._power = tuple(sketch), (), 1.0
         try:
             with self._aiming((d,)):
                 self._accept(by_class, self._learned(by_class, self._generator()))  # type: ignore[arg-type]
         except BaseException:
-            self._labels, self._declared, self._shares_count = before
+            self._labels, self._declared, self._power = before
             raise
         self._set_names(None if operator.columns is None else (*operator.columns, "class"), d + 1)
         return self
@@ -244,7 +244,7 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
             if self.rule == "auto" and not _clearly_less(window.error, left_out_error(rows, codes, seed), len(rows)):
                 window = None
         if window is not None:
-            self._shares_count = window.shares_count
+            self._power = window.power
             return window.operator
         if self.n_components > 1:
             operator = design(
@@ -306,8 +306,9 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
     def _log_priors(self, parts: list[Sketch], rule: str) -> Double:
         k = len(parts)
         if self.priors is None or isinstance(self.priors, str):
-            equal = self.priors == "equal" or (self.priors is None and rule == "parzen" and not self._shares_count)
-            weights = np.ones(k) if equal else np.array([float(part.count) for part in parts])
+            power = 0.0 if self.priors == "equal" else self._power if self.priors is None and rule == "parzen" else 1.0
+            counts = np.array([float(part.count) for part in parts])
+            weights = (counts / counts.sum()) ** power
         else:
             weights = np.asarray(self.priors, np.float64)
             if weights.shape != (k,) or not np.all(np.isfinite(weights)) or np.any(weights < 0) or not weights.sum():
