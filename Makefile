@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE := $(wildcard src/sketchlearn/_native/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint sanitize exhaustive everywhere kill audit memory benchmark benchmark-clustering benchmark-engines benchmark-sources benchmark-privacy clean
+.PHONY: demo test lint sanitize exhaustive everywhere kill audit memory benchmark benchmark-clustering benchmark-engines benchmark-sources benchmark-privacy benchmark-tasks clean
 
 demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
@@ -60,6 +60,10 @@ benchmark-sources: .venv/installed-test
 # Private sketches beside DPLloyd and diffprivlib, which gets an environment of its own: an hour.
 benchmark-privacy: .venv/installed-benchmark .venv/installed-privacy
 	$(BIN)/python benchmarks/privacy.py $(if $(DATA),--data $(DATA))
+
+# Subspaces, regressions and classes, with scikit-learn beside them: ten minutes, 3 GB.
+benchmark-tasks: .venv/installed-test
+	$(BIN)/python benchmarks/tasks.py
 
 clean:
 	rm -rf .venv build

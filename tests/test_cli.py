@@ -25,7 +25,7 @@ VERBS = [
     *("explain", "benchmark"),
     "demo",
 ]
-FITS = ["kmeans", "kmedians", "gmm", "stable"]
+FITS = ["kmeans", "kmedians", "gmm", "stable", "pca", "regression", "classifier"]
 
 
 def run(*arguments, cwd=None, **more):
@@ -466,3 +466,50 @@ def test_release_of_a_sampled_design_needs_a_word(worked, tmp_path):
     options = ["--assume-public-design", "--neighbors", "replace", "-o", tmp_path / "x"]
     assert "for replacing one record" in done("privatize", "day1.sketch", "--epsilon", 1, *options, cwd=worked).stdout
     assert called("privatize", "day1.sketch", "--epsilon", 0, *options, cwd=worked).returncode == 1
+
+
+def test_subspaces_regressions_and_classes(folder):
+    done("design", "day1.csv", "--task", "moments", "-o", "moments.json", cwd=folder)
+    for day in ("day1", "day2"):
+        done("sketch", f"{day}.csv", "--design", "moments.json", "-o", f"{day}.moments", cwd=folder)
+    done("merge", "day1.moments", "day2.moments", "-o", "all.moments", cwd=folder)
+    rows = np.concatenate(
+        [np.genfromtxt(folder / f"{day}.csv", delimiter=",", skip_header=1) for day in ("day1", "day2")]
+    )
+
+    assert "of the variance" in done("fit", "pca", "-k", 1, "all.moments", "-o", "pca.json", cwd=folder).stdout
+    assert "principal components" in done("info", "pca.json", cwd=folder).stdout
+    told = np.array(json.loads(done("predict", "pca.json", "day1.csv", "--json", cwd=folder).stdout)["coordinates"])
+    pca = skl.SketchPCA(1).fit(rows)
+    np.testing.assert_allclose(told, pca.transform(rows[:3000]), atol=1e-4)
+
+    done("fit", "regression", "all.moments", "--targets", "a", "--alpha", "gcv", "-o", "ridge.json", cwd=folder)
+    shown = done("fit", "regression", "all.moments", "--targets", "a", "-o", "line.json", cwd=folder).stdout
+    assert "standard errors" in shown
+    told = np.array([float(line) for line in done("predict", "line.json", "day1.csv", cwd=folder).stdout.split()])
+    line = skl.SketchLinearRegression().fit(rows[:, 1:], rows[:, 0])
+    np.testing.assert_allclose(told, line.predict(rows[:3000, 1:]), atol=1e-4)
+    assert json.loads(done("info", "ridge.json", "--json", cwd=folder).stdout)["type"] == "ridge"
+
+    done("fit", "classifier", "one=day1.moments", "two=day2.moments", "-o", "classes.json", cwd=folder)
+    labels = done("predict", "classes.json", "day1.csv", cwd=folder).stdout.split()
+    assert set(labels) <= {"one", "two"}
+    assert done("predict", "classes.json", "day1.csv", "--proba", cwd=folder).stdout.startswith("one,two\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["design", "day1.csv", "-o", "x"], 2, "Missing option '-k'"),
+        (["fit", "pca", "-k", 1, "day1.sketch"], 1, "PCA needs a sketch of second moments"),
+        (["fit", "regression", "day1.sketch"], 1, "linear regression needs a sketch of second moments"),
+        (["fit", "regression", "day1.sketch", "--alpha", "some"], 2, "--alpha must be a number or gcv"),
+        (["fit", "classifier", "day1.sketch", "day2.sketch"], 2, "give LABEL=SKETCH"),
+        (["fit", "classifier", "a=day1.sketch", "a=day2.sketch"], 2, "a label is given twice"),
+        (["fit", "classifier", "a=day1.sketch"], 1, "all rows are of one class"),
+    ],
+)
+def test_other_tasks_refuse_in_a_sentence(arguments, status, message, worked):
+    result = run(*arguments, cwd=worked)
+    assert result.returncode == status, result.stderr
+    assert message in result.stderr

@@ -149,3 +149,58 @@ def test_any_change_is_read_or_refused(good, read, data):
     at[key] = data.draw(ANYTHING)
     with contextlib.suppress(skl.FormatError):
         read(json.dumps(document).encode())
+
+
+TARGETS = ROWS @ [[1.0, 0.0], [2.0, -1.0]] + RNG.standard_normal((3000, 2))
+TASKS = {
+    "pca": (skl.SketchPCA(1), None),
+    "compressive": (skl.SketchPCA(1, 20, random_state=0), None),
+    "regression": (skl.SketchLinearRegression(), TARGETS),
+    "ridge": (skl.SketchRidge("gcv"), TARGETS[:, 0]),
+    "gaussians": (skl.SketchClassifier("mixture"), np.array(["u", "v"])[(ROWS[:, 0] > 6).astype(int)]),
+    "windows": (skl.SketchClassifier("parzen", n_frequencies=50, random_state=0), (ROWS[:, 0] > 6).astype(int)),
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_models_of_other_tasks_come_back(name, tmp_path):
+    estimator, y = TASKS[name]
+    fitted = estimator.fit(ROWS, y)
+    skl.save_model(fitted, tmp_path / "model.json")
+    again = skl.load_model(tmp_path / "model.json")
+    assert type(again) is type(fitted)
+    assert again.n_records_ == 3000
+    answer = "transform" if "predict" not in dir(fitted) else "predict"
+    assert np.array_equal(getattr(again, answer)(ROWS), getattr(fitted, answer)(ROWS))
+    for attribute in ("explained_variance_", "coef_", "intercept_", "standard_errors_", "r2_", "alpha_", "priors_"):
+        if hasattr(fitted, attribute):
+            assert np.array_equal(getattr(again, attribute), getattr(fitted, attribute)), attribute
+    assert json.loads(model_to_bytes(again)) == json.loads((tmp_path / "model.json").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value", "message"),
+    [
+        ("pca", "components", [[1.0]], "components must be 1 x 2 finite numbers"),
+        ("pca", "total", -1.0, "total must be positive"),
+        ("pca", "weights", [1.0], "field 'weights' is unknown"),
+        ("ridge", "intercepts", [1.0, 2.0], "coefficients must be 2 x 2 finite numbers"),
+        ("ridge", "flat", 3, "flat must be True or False"),
+        ("gaussians", "labels", ["u"], "the number of classes must be"),
+        ("gaussians", "factors", [[[0.0, 0.0], [0.0, 0.0]]] * 2, "diagonals of all factors must be positive"),
+        ("windows", "operator", {"type": "os.system"}, "is not the type of any FourierFeatures"),
+        ("windows", "means", [[1.0]], "means must be 2 x 100 finite numbers"),
+    ],
+)
+def test_odd_models_of_other_tasks_are_refused(name, field, value, message):
+    estimator, y = TASKS[name]
+    form = json.loads(model_to_bytes(estimator.fit(ROWS, y)))
+    form[field] = value
+    with pytest.raises(skl.FormatError, match=message):
+        model_from_bytes(json.dumps(form).encode())
+
+
+def test_several_gaussians_per_class_are_not_saved():
+    fitted = skl.SketchClassifier("mixture", n_components=2, random_state=0).fit(ROWS, (ROWS[:, 0] > 6).astype(int))
+    with pytest.raises(TypeError, match="save its sketches_"):
+        model_to_bytes(fitted)

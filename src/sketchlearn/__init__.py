@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from sketchlearn.designs import load_design, save_design
     from sketchlearn.diagnostics.explain import Explanation, explain
     from sketchlearn.estimators import (
+        SketchClassifier,
         SketchGaussianMixture,
         SketchKMeans,
         SketchKMedians,
+        SketchLinearRegression,
+        SketchPCA,
+        SketchRidge,
         SketchStableMixture,
         load_model,
         save_model,
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from sketchlearn.files import from_bytes, load, merge
     from sketchlearn.ledger import Ledger
     from sketchlearn.operators import (
+        ColumnMoments,
         Concatenated,
         FourierFeatures,
         Operator,
@@ -42,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ChangeDetector",
+    "ColumnMoments",
     "Concatenated",
     "Drift",
     "Explanation",
@@ -53,9 +59,13 @@ __all__ = [
     "Questions",
     "SecondMoments",
     "Sketch",
+    "SketchClassifier",
     "SketchGaussianMixture",
     "SketchKMeans",
     "SketchKMedians",
+    "SketchLinearRegression",
+    "SketchPCA",
+    "SketchRidge",
     "SketchStableMixture",
     "Source",
     "__version__",
@@ -89,9 +99,13 @@ _HOMES = {
     "designs": ("load_design", "save_design"),
     "diagnostics": ("Explanation", "explain"),
     "estimators": (
+        "SketchClassifier",
         "SketchGaussianMixture",
         "SketchKMeans",
         "SketchKMedians",
+        "SketchLinearRegression",
+        "SketchPCA",
+        "SketchRidge",
         "SketchStableMixture",
         "load_model",
         "save_model",
@@ -99,6 +113,7 @@ _HOMES = {
     "files": ("from_bytes", "load", "merge"),
     "ledger": ("Ledger",),
     "operators": (
+        "ColumnMoments",
         "Concatenated",
         "FourierFeatures",
         "Operator",

@@ -6,6 +6,9 @@ import json
 import math
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sketchlearn.container import FormatError, without_repetition
 from sketchlearn.values import shortened
 
@@ -70,3 +73,15 @@ def _finite(digits: str) -> float:
 
 
 DESIGN, MODEL = KINDS = ("sketchlearn design", "sketchlearn model")
+
+
+def numbers_of(document: dict[str, Any], name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """A field of a document that holds so many finite numbers."""
+    try:
+        array = np.array(document[name])
+    except (ValueError, TypeError):
+        array = np.array(None)
+    if array.dtype.kind not in "iuf" or array.shape != shape or not np.all(np.isfinite(array)):
+        size = " x ".join(map(str, shape)) or "one"
+        raise ValueError(f"{name} must be {size} finite numbers")
+    return array.astype(np.float64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sketchlearn.cli.designs import Choices, design_on_bounds, design_on_files, design_on_stream
+from sketchlearn.cli.designs import MOMENTS, Choices, design_on_bounds, design_on_files, design_on_stream
 from sketchlearn.cli.rows import columns_from, files_from, standard_input
 from sketchlearn.cli.sentences import misused
 from sketchlearn.cli.streams import STANDARD, Report, check_paths, write
@@ -13,7 +13,7 @@ from sketchlearn.designs import design_to_bytes
 def run(
     data: list[str],
     output: str,
-    n_components: int,
+    n_components: int | None,
     task: str,
     columns: str | None,
     nulls: str,
@@ -27,7 +27,10 @@ def run(
     """Designs an operator and writes it."""
     if bool(data) == (bounds is not None):
         raise misused("give either DATA to draw a sample from, or --bounds")
-    choices, chosen = Choices(n_components, task, n_frequencies, wave, seed, *budget), columns_from(columns)
+    if n_components is None and task != MOMENTS:
+        raise misused(f"Missing option '-k': --task {task} needs the number of clusters or components")
+    choices = Choices(n_components or 1, task, n_frequencies, wave, seed, *budget)
+    chosen = columns_from(columns)
     paths = files_from(data)
     check_paths(paths, [output], json=json)
     if bounds is not None:
@@ -39,7 +42,8 @@ def run(
     operator, made = designed.operator, designed.made
     write(output, design_to_bytes(operator, made))
     words = operator_in_words(operator)
+    with_k = "" if n_components is None else f" with k = {n_components}"
     Report(json, [output]).give(
         {"output": output, "operator": operator.to_json(), "made": made, "words": words},
-        f"{words}; designed on {made['from']}, for {task} with k = {n_components}",
+        f"{words}; designed on {made['from']}, for {task}{with_k}",
     )

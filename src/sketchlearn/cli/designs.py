@@ -19,6 +19,7 @@ from sketchlearn.sources import source
 from sketchlearn.sources.sampling import sample
 
 MOST_ROWS, MOST_FOR_SHAPES = 5000, 20_000  # that `design` looks at; for mixtures
+MOMENTS = "moments"  # the task of regressions and principal components, which need no number of components
 
 
 @dataclass(frozen=True)
@@ -98,11 +99,16 @@ def _designed(rows: Any, choices: Choices, columns: tuple[str, ...] | None, repr
     return Designed(_with_columns(operator, columns), {**_made(choices), "from": where, "n_rows": len(rows)})
 
 
-def _design(*arguments: Any, **more: Any) -> Operator:
+def _design(rows: Any = None, **more: Any) -> Operator:
     # scikit-learn takes a second to import, and a sketch with a design does not need it
     from sketchlearn.designing import design
+    from sketchlearn.designing.ranges import second_moments
 
-    return design(*arguments, **more)
+    if more["task"] != MOMENTS:
+        return design(rows, **more)
+    bounds, representative = more.get("bounds"), more.get("representative", True)
+    some = np.empty((0, len(bounds[0]))) if rows is None and bounds is not None else np.asarray(rows, np.float64)
+    return second_moments(some, bounds=bounds, representative=representative)
 
 
 def _made(choices: Choices) -> dict[str, Any]:

@@ -19,6 +19,10 @@ FAMILIES = {
     "kmedians": "k-medians",
     "gmm": "mixture of Gaussians",
     "stable": "mixture of stable laws",
+    "pca": "principal components",
+    "regression": "linear regression",
+    "ridge": "ridge regression",
+    "classifier": "classes",
 }
 
 
@@ -85,7 +89,10 @@ def _of_model(data: bytes) -> Facts:
     from sketchlearn.estimators.saved import model_from_bytes, type_of
 
     model: Any = model_from_bytes(data)
-    family, outcome, k = type_of(model), model.outcome_, len(model.weights_)
+    family = type_of(model)
+    if not hasattr(model, "outcome_"):
+        return _of_task(model, family)
+    outcome, k = model.outcome_, len(model.weights_)
     figures = {
         "kind": "model",
         "type": family,
@@ -106,5 +113,22 @@ def _of_model(data: bytes) -> Facts:
         ("columns", columns_in_words(model.columns_, model.n_features_in_)),
         ("fit", f"{outcome.status.value} (misfit {number(outcome.misfit)})"),
         *privacy,
+    ]
+    return figures, rows
+
+
+def _of_task(model: Any, family: str) -> Facts:
+    """Of subspaces, regressions and classes."""
+    figures = {
+        "kind": "model",
+        "type": family,
+        "n_features": model.n_features_in_,
+        "columns": model.columns_,
+        "records": model.n_records_,
+    }
+    rows = [
+        ("kind", f"model, {FAMILIES[family]}"),
+        ("learned from", records_in_words(model.n_records_)),
+        ("columns", columns_in_words(model.columns_, model.n_features_in_)),
     ]
     return figures, rows

@@ -16,6 +16,7 @@ class Task(str, Enum):
     mixture_full = "mixture-full"
     stable = "stable"
     histograms = "histograms"
+    moments = "moments"
 
 
 class Nulls(str, Enum):
@@ -54,6 +55,10 @@ ModelOutput = Annotated[
     str | None, typer.Option("--output", "-o", metavar="FILE", help="The model file to write; - is standard output.")
 ]
 Components = Annotated[int, typer.Option("-k", "--n-components", min=1, help="Number of clusters or components.")]
+DesignComponents = Annotated[
+    int | None,
+    typer.Option("-k", "--n-components", min=1, help="Number of clusters or components; not for --task moments."),
+]
 Columns = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to read: names, or positions from 0.")]
 NullsOption = Annotated[Nulls, typer.Option(help="Refuse missing values, or drop rows that have any.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random choices.")]

@@ -24,19 +24,31 @@ def run(model: str, data: list[str], proba: bool, columns: str | None, nulls: st
     check_paths([model, *paths], [])
     learned: Any = _model(model)
     if proba and not hasattr(learned, "predict_proba"):
-        raise misused("--proba needs a mixture (fit gmm or fit stable): clusters have labels alone")
-    answer = learned.predict_proba if proba else learned.predict
+        raise misused("--proba needs a mixture (fit gmm or fit stable) or classes: others have no probabilities")
+    answer = learned.predict_proba if proba else learned.predict if hasattr(learned, "predict") else learned.transform
     blocks = _blocks(paths, columns_from(columns), nulls, learned)
     answers = (answer(rows) for rows in blocks if len(rows))
     out = sys.stdout
     if json:
-        _print_json(answers, "probabilities" if proba else "labels")
+        _print_json(answers, "probabilities" if proba else _what(learned))
         return
     if proba:
-        out.write(",".join(f"component_{i}" for i in range(len(learned.weights_))) + "\n")
+        out.write(",".join(_heads(learned)) + "\n")
     for part in answers:
         out.write("\n".join(_lines(part)) + "\n")
         out.flush()
+
+
+def _what(learned: Any) -> str:
+    """What a model tells of a row."""
+    return "coordinates" if not hasattr(learned, "predict") else "targets" if hasattr(learned, "coef_") else "labels"
+
+
+def _heads(learned: Any) -> list[str]:
+    """Names of the probabilities."""
+    if hasattr(learned, "classes_"):
+        return [str(label) for label in learned.classes_]
+    return [f"component_{i}" for i in range(len(learned.weights_))]
 
 
 def _model(path: str) -> Any:

@@ -13,6 +13,7 @@ from sketchlearn.cli.options import (
     Covariance,
     Data,
     Decoder,
+    DesignComponents,
     Frequencies,
     Jobs,
     Json,
@@ -55,9 +56,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-fit = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Learn clusters or a mixture from a sketch, to a model file."
-)
+fit = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Learn a model from a sketch, to a model file.")
 
 
 def _show_version(wanted: bool) -> None:
@@ -91,7 +90,7 @@ def sketchlearn(
 @app.command()
 def design(
     output: Output,
-    n_components: Components,
+    n_components: DesignComponents = None,
     data: Annotated[list[str] | None, typer.Argument(metavar="[DATA]...", help="Where to draw a sample from.")] = None,
     task: TaskOption = Task.kmeans,
     columns: Columns = None,
@@ -112,10 +111,12 @@ def design(
 
     It is designed on a sample of rows, or on bounds alone: LOW,HIGH for all columns, or
     LOW,HIGH;LOW,HIGH;... for each. With --epsilon its size follows from the noise of a private release.
+    --task moments is for fit pca and fit regression.
 
     \b
     Example:
       sketchlearn design day1.csv -k 3 -o design.json
+      sketchlearn design day1.csv --task moments -o moments.json
       sketchlearn design --bounds -20,20 --columns a,b -k 3 -o bounds.json
       sketchlearn design --bounds -20,20 --columns a,b -k 3 --n-rows 100000 --epsilon 0.5 -o private.json
     """
@@ -164,7 +165,8 @@ def sketch(
     """
     from sketchlearn.cli.sketch import Choices, Kept, run
 
-    chosen = None if n_components is None else Choices(n_components, task.value, n_frequencies, wave, seed)
+    wanted = n_components if task is not Task.moments or design is not None else 1
+    chosen = None if wanted is None else Choices(wanted, task.value, n_frequencies, wave, seed)
     kept = Kept(checkpoint, checkpoint_every)
     run(data, output, design, chosen, columns, nulls.value, kept, skip_bad, jobs, progress, json)
 
@@ -357,6 +359,79 @@ def stable(
     run("stable", sketch, n_components, output, plot, json, decoder=decoder, random_state=seed)
 
 
+@fit.command()
+def pca(
+    sketch: SketchFile,
+    n_components: Components,
+    output: ModelOutput = None,
+    json: Json = False,
+) -> None:
+    """Learn principal components.
+
+    The sketch is one of a design for --task moments.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv --task moments -o moments.sketch
+      sketchlearn fit pca -k 2 moments.sketch -o model.json
+    """
+    from sketchlearn.cli.fit_tasks import pca
+
+    pca(sketch, n_components, output, json)
+
+
+@fit.command()
+def regression(
+    sketch: SketchFile,
+    targets: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="Names or positions of the targets; by default the last column."),
+    ] = None,
+    alpha: Annotated[
+        str | None, typer.Option(help="A ridge penalty, or gcv to choose one by cross-validation; by default none.")
+    ] = None,
+    output: ModelOutput = None,
+    json: Json = False,
+) -> None:
+    """Learn a linear regression of some columns on the others.
+
+    The sketch is one of a design for --task moments.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv --task moments -o moments.sketch
+      sketchlearn fit regression moments.sketch -o model.json
+    """
+    from sketchlearn.cli.fit_tasks import regression
+
+    regression(sketch, targets, alpha, output, json)
+
+
+@fit.command()
+def classifier(
+    sketches: Annotated[
+        list[str], typer.Argument(metavar="LABEL=SKETCH...", help="One sketch file per class, all of one design.")
+    ],
+    output: ModelOutput = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Learn to tell classes apart, from one sketch of each.
+
+    From a design for --task moments, each class is a Gaussian; from others, classes are compared by Parzen windows.
+
+    \b
+    Example:
+      sketchlearn design day1.csv --task moments -o moments.json
+      sketchlearn sketch day1.csv --design moments.json -o one.sketch
+      sketchlearn sketch day2.csv --design moments.json -o two.sketch
+      sketchlearn fit classifier one=one.sketch two=two.sketch -o model.json
+    """
+    from sketchlearn.cli.fit_tasks import classifier
+
+    classifier(sketches, output, seed, json)
+
+
 @app.command()
 def predict(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file.")],
@@ -366,7 +441,9 @@ def predict(
     nulls: NullsOption = Nulls.error,
     json: Json = False,
 ) -> None:
-    """Print the cluster or component of each row, line by line.
+    """Print what a model says of each row, line by line.
+
+    That is its cluster, component or class; its targets; or its coordinates.
 
     \b
     Example:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sketchlearn.operators import Concatenated, FourierFeatures, Operator, QuadraticFeatures, SecondMoments
+from sketchlearn.operators import (
+    ColumnMoments,
+    Concatenated,
+    FourierFeatures,
+    Operator,
+    QuadraticFeatures,
+    SecondMoments,
+)
 
 
 def operator_in_words(operator: Operator) -> str:
@@ -21,6 +28,8 @@ def operator_in_words(operator: Operator) -> str:
         return f"squares of {operator.n_directions:,} random projections of {columns}, seed {operator.seed}"
     if isinstance(operator, SecondMoments):
         return f"means and second moments of {columns}"
+    if isinstance(operator, ColumnMoments):
+        return f"means and squares of {columns}"
     if isinstance(operator, Concatenated):
         return "; ".join(operator_in_words(part) for part in operator.parts)
     return repr(operator)

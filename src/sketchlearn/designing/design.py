@@ -94,7 +94,7 @@ def design(
     wave = wave_from(wave)
     columns = None
     if bounds is not None:
-        low, high = _checked_bounds(bounds)
+        low, high = checked_bounds(bounds)
         center, d = (low + high) / 2, len(low)
         reach, usual = (high - low) / 2, _size(k, d, task, wave)
         if budget is None:
@@ -224,7 +224,8 @@ def _without_tails(rows: Double) -> Double:
     return np.clip(rows, low, high)
 
 
-def _checked_bounds(bounds: Any) -> tuple[Double, Double]:
+def checked_bounds(bounds: Any) -> tuple[Double, Double]:
+    """Lowest and highest values of columns, as arrays of equal length."""
     message = "bounds must be the lowest and the highest value of each column, finite, the lowest below the highest"
     try:
         lowest, highest = bounds

@@ -1,14 +1,21 @@
 """scikit-learn estimators that learn from sketches."""
 
+from sketchlearn.estimators.classifier import SketchClassifier
 from sketchlearn.estimators.kmeans import SketchKMeans, SketchKMedians
 from sketchlearn.estimators.mixture import SketchGaussianMixture
+from sketchlearn.estimators.pca import SketchPCA
+from sketchlearn.estimators.regression import SketchLinearRegression, SketchRidge
 from sketchlearn.estimators.saved import load_model, save_model
 from sketchlearn.estimators.stable import SketchStableMixture
 
 __all__ = [
+    "SketchClassifier",
     "SketchGaussianMixture",
     "SketchKMeans",
     "SketchKMedians",
+    "SketchLinearRegression",
+    "SketchPCA",
+    "SketchRidge",
     "SketchStableMixture",
     "load_model",
     "save_model",

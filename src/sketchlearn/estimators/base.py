@@ -1,63 +1,75 @@
-"""What the estimators share: rows become a sketch by a designed operator, and the sketch becomes a model."""
+"""What the estimators share: rows become a sketch by an operator that suits them, and the sketch becomes a model."""
 
 from __future__ import annotations
 
-import numbers
-import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sketchlearn import engines
-from sketchlearn.decoders import Decoder, Outcome, decoder_from
 from sketchlearn.decoders.threads import one_blas_thread
-from sketchlearn.designing import design
-from sketchlearn.designing.sample import MOST_ROWS, rows_wanted
+from sketchlearn.designing.sample import MOST_ROWS
 from sketchlearn.ledger import Ledger
-from sketchlearn.operators import FourierFeatures
+from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Source, is_array, sample, source
 
 Double = NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Glimpse:
+    """What is known of rows before they are sketched.
+
+    Attributes
+    ----------
+    rows : some of them, at most 5000.
+    representative : whether they come from all over, and not from the beginning of a stream.
+    columns : names of the columns, if they have names.
+    everything : all rows, where another pass over them is cheap because they are in memory.
+    """
+
+    rows: NDArray[Any]
+    representative: bool
+    columns: tuple[str, ...] | None
+    everything: Source | None = None
+
+
 class SketchEstimator(BaseEstimator):
     """An estimator that learns from a sketch: of all rows (`fit`), of batches (`partial_fit`), or a given one."""
 
-    _sketch: Sketch | None = None
+    _sketch: Any = None
     _buffer: tuple[NDArray[Any], ...] = ()  # the first rows of a stream
     _model: Any = None
     _privacy: Ledger | None = None  # of a model that was loaded, without its sketch
-    decoder: str | Decoder
-    n_frequencies: int | None
-    wave: Any
+    _most_rows: int = MOST_ROWS  # that the operator is designed on, where they come from all over the data
     random_state: Any
     n_jobs: int | None
     verbose: int
     n_features_in_: int
 
-    @property
-    @abstractmethod
-    def _n_components(self) -> int:
-        """How many clusters or components are asked for."""
-
-    @property
-    def _task(self) -> str:
-        """What the operator is designed for."""
-        return "kmeans"
-
     @abstractmethod
     def _learn(self, sketch: Sketch, rng: np.random.Generator) -> Any:
         """The model of a sketch."""
+
+    @abstractmethod
+    def _design(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+        """The operator for rows such as these."""
+
+    def _check_parameters(self) -> None:
+        """Refuses parameters that make no sense, before any row is read."""
+
+    def _check_size(self, n_rows: int) -> None:
+        """Refuses too few rows."""
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Learns from rows, which are read once, after a small sample of them.
@@ -69,48 +81,46 @@ class SketchEstimator(BaseEstimator):
         y : ignored.
         """
         if engines.engine_of(X):
-            return self._fit_engine(X)
+            return self.fit_sketch(self._engine_sketch(X))
         if not is_array(X):
             return self._fit_source(source(X))
         rows = self._rows(X, reset=True)
-        self._check_size(len(rows))
-        rng = self._generator()
-        most = rows_wanted(self._task)
-        some = rows if len(rows) <= most else rows[np.sort(rng.choice(len(rows), most, replace=False))]
-        if len(rows) <= MOST_ROWS and (distinct := len(np.unique(rows, axis=0))) < self._n_components:
-            warnings.warn(
-                f"there are only {distinct} distinct rows for {self._n_components} clusters: some of them coincide",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        operator = self._design(some, rng, representative=True, columns=self._names())
-        sketch = operator.sketch(rows, n_jobs=self.n_jobs, progress=bool(self.verbose))
-        self._accept(sketch, self._learned(sketch, rng))
+        self._fit_rows(source(rows))
         self._after_fit(rows)
         return self
 
-    def _fit_engine(self, X: Any) -> Self:
-        """Learns from rows that stay on other machines."""
+    def _fit_rows(self, rows: Source) -> None:
+        """Learns from rows in memory."""
+        self._check_size(rows.n_rows or 0)
+        rng = self._generator()
+        few = (rows.n_rows or 0) <= self._most_rows
+        some = np.concatenate([block.rows for block in rows.blocks()]) if few else sample(rows, self._most_rows, rng)[0]
+        operator = self._design(Glimpse(some, True, self._columns(), rows), rng)
+        sketch = self._sketched(operator, rows)
+        self._accept(sketch, self._learned(sketch, rng))
+
+    def _engine_sketch(self, X: Any) -> Sketch:
+        """The sketch of rows that stay on other machines."""
         self._check_parameters()
         rng = self._generator()
-        some, columns = engines.sample(X, rows_wanted(self._task), int(rng.integers(2**31)))
-        sketch = engines.sketch(X, self._design(some, rng, representative=True, columns=columns))
+        some, columns = engines.sample(X, self._most_rows, int(rng.integers(2**31)))
+        sketch = engines.sketch(X, self._design(Glimpse(some, True, columns), rng))
         self._check_size(int(sketch.count))
-        return self.fit_sketch(sketch)
+        return sketch
 
     def _fit_source(self, rows: Source) -> Self:
         """Learns from rows that are not in memory. Those of a stream, which is read once, are all counted."""
         self._check_parameters()
         rng = self._generator()
-        most = rows_wanted(self._task) if rows.replayable else MOST_ROWS
+        most = self._most_rows if rows.replayable else MOST_ROWS
         some, representative, rest = sample(rows, most, rng)
         if len(some) < most and representative:
             self._check_size(len(some))
-        operator = self._design(some, rng, representative=representative, columns=rows.columns)
-        sketch = operator.sketch(rest, n_jobs=self.n_jobs, progress=bool(self.verbose))
+        operator = self._design(Glimpse(some, representative, rows.columns), rng)
+        sketch = self._sketched(operator, rest)
         self._check_size(int(sketch.count))
         self._accept(sketch, self._learned(sketch, rng))
-        self._set_names(rows.columns, operator.n_features)
+        self._set_names(rows.columns, some.shape[1])
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
@@ -122,26 +132,30 @@ class SketchEstimator(BaseEstimator):
         first = self._sketch is None and not self._buffer
         if not is_array(X):
             return self._add_source(source(X), first)
-        rows = self._rows(X, reset=first)
+        self._add_rows(self._rows(X, reset=first))
+        return self
+
+    def _add_rows(self, rows: NDArray[Any]) -> None:
+        """Adds rows in memory to the sketch or, while there are few, to those kept for its design."""
         if self._sketch is not None and not self._buffer:
             self._sketch.update(rows, n_jobs=self.n_jobs)
         else:
             self._buffer, self._sketch = (*self._buffer, rows.copy()), None
             if sum(map(len, self._buffer)) >= MOST_ROWS:
-                self._sketch, self._buffer = self._sketch_of_buffer(self._buffer, self._names()), ()
+                self._sketch, self._buffer = self._sketch_of_buffer(self._buffer, self._columns()), ()
         self._forget_model()
-        return self
 
     def _add_source(self, rows: Source, first: bool) -> Self:
         """Adds rows that are not in memory, all of them or none."""
         self._check_parameters()
-        if not first:
-            rows = self._alike(rows)
+        names = None if first else self._columns()
+        rows = rows if names is None else rows.only(names)
         if self._sketch is not None and not self._buffer:
             self._sketch.update(rows, n_jobs=self.n_jobs)
         else:
-            buffer, sketch = self._buffer, None
-            for block in rows.blocks(None if first else self.n_features_in_):
+            buffer, sketch, width = self._buffer, None, 0
+            for block in rows.blocks(None if first else self._width):
+                width = block.rows.shape[1]
                 if sketch is None:
                     buffer = (*buffer, block.rows.copy())
                     if sum(map(len, buffer)) >= MOST_ROWS:
@@ -150,9 +164,8 @@ class SketchEstimator(BaseEstimator):
                     sketch.update(block.rows, n_jobs=self.n_jobs)
             if first and not buffer and sketch is None:
                 raise ValueError("there are no rows: the first ones tell how many columns there are")
-            width = buffer[0].shape[1] if sketch is None else sketch.operator.n_features  # type: ignore[attr-defined]
             self._buffer, self._sketch = buffer, sketch
-            self._set_names(rows.columns, width)
+            self._set_names(rows.columns, width or self._width)
         self._forget_model()
         return self
 
@@ -178,9 +191,13 @@ class SketchEstimator(BaseEstimator):
     @property
     def sketch_(self) -> Sketch:
         """The sketch of all rows so far."""
+        return self._state()
+
+    def _state(self) -> Any:
+        """What is known of all rows so far: a sketch, or several."""
         if self._sketch is None and not self._buffer:
             raise NotFittedError(f"this {type(self).__name__} has no sketch yet: fit it first")
-        sketch = self._sketch if self._sketch is not None else self._sketch_of_buffer(self._buffer, self._names())
+        sketch = self._sketch if self._sketch is not None else self._sketch_of_buffer(self._buffer, self._columns())
         self._sketch = sketch
         return sketch
 
@@ -192,8 +209,11 @@ class SketchEstimator(BaseEstimator):
 
     def _sketch_of_buffer(self, buffer: tuple[NDArray[Any], ...], columns: tuple[str, ...] | None) -> Sketch:
         rows = np.concatenate(buffer)
-        operator = self._design(rows[:MOST_ROWS], self._generator(), representative=False, columns=columns)
-        return operator.sketch(rows, n_jobs=self.n_jobs)
+        operator = self._design(Glimpse(rows[:MOST_ROWS], False, columns), self._generator())
+        return self._sketched(operator, rows)
+
+    def _sketched(self, operator: Operator, rows: Any) -> Any:
+        return operator.sketch(rows, n_jobs=self.n_jobs, progress=bool(self.verbose))
 
     def _learned(self, sketch: Sketch, rng: np.random.Generator) -> Any:
         with one_blas_thread():
@@ -203,17 +223,11 @@ class SketchEstimator(BaseEstimator):
         """The model, learned now if rows were added since."""
         if self._model is None:
             check_is_fitted(self, "sketch_")
-            self._model = self._learned(self.sketch_, self._generator())
+            self._model = self._learned(self._state(), self._generator())
         return self._model
 
     def _after_fit(self, rows: NDArray[Any]) -> None:
         """What `fit` adds that needs the rows."""
-
-    @property
-    def outcome_(self) -> Outcome:
-        """How decoding went: residual, misfit, iterations, status, advice."""
-        outcome: Outcome = self._fitted().outcome
-        return outcome
 
     def _rows(self, X: Any, *, reset: bool) -> NDArray[Any]:
         self._check_parameters()
@@ -237,40 +251,23 @@ class SketchEstimator(BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else tuple(str(name) for name in names)
 
+    def _columns(self) -> tuple[str, ...] | None:
+        """Names of the columns that are sketched."""
+        return self._names()
+
+    @property
+    def _width(self) -> int:
+        """Number of the columns that are sketched."""
+        return self.n_features_in_
+
     def _set_names(self, names: tuple[str, ...] | None, n_features: int) -> None:
         self.__dict__.pop("feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = np.array(names, object)
         self.n_features_in_ = n_features
 
-    def _check_parameters(self) -> None:
-        k = self._n_components
-        if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
-            raise ValueError(f"the number of clusters or components must be a positive whole number, not {k!r}")
-        decoder_from(self.decoder)
-
-    def _check_size(self, n_rows: int) -> None:
-        if n_rows < self._n_components:
-            raise ValueError(
-                f"n_samples={n_rows} rows cannot have {self._n_components} clusters: ask for fewer clusters"
-            )
-
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-
-    def _design(
-        self, rows: NDArray[Any], rng: np.random.Generator, *, representative: bool, columns: tuple[str, ...] | None
-    ) -> FourierFeatures:
-        operator = design(
-            rows,
-            n_components=self._n_components,
-            task=self._task,
-            representative=representative,
-            n_frequencies=self.n_frequencies,
-            wave=self.wave,
-            seed=int(rng.integers(2**31)),
-        )
-        return replace(operator, columns=columns)
 
     def _say(self, message: str) -> None:
         if self.verbose:

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import DensityMixin
 
-from sketchlearn.estimators.base import Double, SketchEstimator
+from sketchlearn.estimators.base import Double
+from sketchlearn.estimators.designed import DesignedEstimator
 from sketchlearn.models import Mixture
 
 
-class SketchMixture(DensityMixin, SketchEstimator):
+class SketchMixture(DensityMixin, DesignedEstimator):
     """A mixture of `n_components` distributions; each kind says how to learn it and what its densities are."""
 
     n_components: int

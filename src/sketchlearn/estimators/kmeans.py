@@ -12,7 +12,8 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from sketchlearn.decoders import Decoder, Outcome, Problem, Target, centroids, cleaned, decoder_from, fit_density
 from sketchlearn.decoders.reduction import medians
-from sketchlearn.estimators.base import Double, SketchEstimator
+from sketchlearn.estimators.base import Double
+from sketchlearn.estimators.designed import DesignedEstimator
 from sketchlearn.models import Mixture
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import is_array
@@ -31,7 +32,7 @@ class Clusters:
     outcome: Outcome
 
 
-class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, SketchEstimator):
+class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, DesignedEstimator):
     """k-means from one pass over the rows, or from a sketch alone.
 
     A mixture of Gaussians, with more components than clusters, is fitted to the sketch; its best k centroids are the

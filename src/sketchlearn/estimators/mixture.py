@@ -111,7 +111,7 @@ class SketchGaussianMixture(SketchMixture):
                 "1 if it did): the mixture is a likely one under a finer density, with shapes like those that the "
                 "operator declares; try more components or another covariance_type",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return fit
 

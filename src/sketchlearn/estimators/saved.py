@@ -13,7 +13,8 @@ import numpy as np
 from sketchlearn.container import FormatError, write
 from sketchlearn.decoders import Outcome, Status
 from sketchlearn.decoders.mixtures import MixtureFit
-from sketchlearn.documents import MODEL, from_document, to_document
+from sketchlearn.documents import MODEL, from_document, numbers_of, to_document
+from sketchlearn.estimators import saved_tasks
 from sketchlearn.estimators.base import Double, SketchEstimator
 from sketchlearn.estimators.kmeans import Clusters, SketchKMeans, SketchKMedians
 from sketchlearn.estimators.mixture import MODELS, SketchGaussianMixture
@@ -32,13 +33,16 @@ TYPES: dict[str, type[SketchEstimator]] = {
     "kmedians": SketchKMedians,
     "gmm": SketchGaussianMixture,
     "stable": SketchStableMixture,
+    **{name: kind for name, (kind, _) in saved_tasks.TYPES.items()},
 }
-SHARED = {"kind", "version", "type", "n_features", "columns", "n_records", "outcome", "weights"}
-OWN = {
-    "kmeans": {"centers"},
-    "kmedians": {"centers"},
-    "gmm": {"means", "covariance_type", "covariances", "fit_test"},
-    "stable": {"means", "scales", "alphas"},
+SHARED = {"kind", "version", "type", "n_features", "columns", "n_records"}
+DECODED = SHARED | {"outcome", "weights"}
+FIELDS = {
+    "kmeans": DECODED | {"centers"},
+    "kmedians": DECODED | {"centers"},
+    "gmm": DECODED | {"means", "covariance_type", "covariances", "fit_test"},
+    "stable": DECODED | {"means", "scales", "alphas"},
+    **{name: SHARED | own for name, (_, own) in saved_tasks.TYPES.items()},
 }
 
 
@@ -81,12 +85,21 @@ def type_of(estimator: SketchEstimator) -> str:
 def model_to_bytes(estimator: SketchEstimator) -> bytes:
     """A fitted estimator as the bytes of a file."""
     name = type_of(estimator)
-    fitted, outcome = estimator._fitted(), estimator.outcome_
+    fitted = estimator._fitted()
     content = {
         "type": name,
         "n_features": int(estimator.n_features_in_),
         "columns": _columns_of(estimator),
         "n_records": _records_of(estimator),
+    }
+    own = saved_tasks.content(estimator) if name in saved_tasks.TYPES else _decoded(estimator, fitted)
+    return to_document(MODEL, VERSION, content | own)
+
+
+def _decoded(estimator: Any, fitted: Any) -> Document:
+    """What is said of clusters and mixtures."""
+    outcome = estimator.outcome_
+    content = {
         "outcome": {
             "squared_residual": float(outcome.cost),
             "misfit": float(outcome.misfit),
@@ -112,13 +125,11 @@ def model_to_bytes(estimator: SketchEstimator) -> bytes:
             "scales": estimator.scales_.tolist(),
             "alphas": estimator.alphas_.tolist(),
         }
-    return to_document(MODEL, VERSION, content)
+    return content
 
 
 def _columns_of(estimator: SketchEstimator) -> list[str] | None:
     named = getattr(estimator, "feature_names_in_", None)
-    if named is None and estimator._sketch is not None:
-        named = estimator._sketch.operator.columns  # type: ignore[attr-defined]
     if named is None:
         named = getattr(estimator, "columns_", None)
     return None if named is None else [str(name) for name in named]
@@ -144,17 +155,23 @@ def _estimator(document: Document) -> SketchEstimator:
     name = document["type"]
     if not isinstance(name, str) or name not in TYPES:
         raise ValueError(f"{shortened(name)} is not a type of model that this version knows")
-    odd = sorted((document.keys() - {"privacy"}) ^ (SHARED | OWN[name]))
+    odd = sorted((document.keys() - {"privacy"}) ^ FIELDS[name])
     if odd:
         raise ValueError(f"field {shortened(odd[0])} is {'unknown' if odd[0] in document else 'missing'}")
     d = whole("n_features", document["n_features"], most=MOST_FEATURES)
+    if name in saved_tasks.TYPES:
+        return _known(saved_tasks.estimator_of(name, document, d), document, d)
     if not isinstance(document["weights"], list):
         raise ValueError("weights must be a list")
     k = whole("the number of components", len(document["weights"]), most=MOST_COMPONENTS)
-    weights = _numbers(document, "weights", (k,))
+    weights = numbers_of(document, "weights", (k,))
     if np.any(weights < 0) or not math.isclose(float(weights.sum()), 1.0, rel_tol=1e-3):
         raise ValueError("weights must not be negative and must sum to 1")
-    estimator = _BUILDERS[name](document, name, weights, d)
+    return _known(_BUILDERS[name](document, name, weights, d), document, d)
+
+
+def _known(estimator: Any, document: Document, d: int) -> SketchEstimator:
+    """The estimator with what every file says."""
     estimator.n_features_in_ = d
     estimator.columns_ = check_columns(document["columns"], d)
     estimator.n_records_ = _count(document["n_records"])
@@ -164,7 +181,7 @@ def _estimator(document: Document) -> SketchEstimator:
 
 def _clusters(document: Document, name: str, weights: Double, d: int) -> SketchEstimator:
     k = len(weights)
-    centers = _numbers(document, "centers", (k, d))
+    centers = numbers_of(document, "centers", (k, d))
     points = Mixture(Dirac(), weights, centers, np.zeros((k, 0)))
     estimator = SketchKMedians(k) if name == "kmedians" else SketchKMeans(k)
     estimator._model = Clusters(centers, weights, points, _outcome(document, points))
@@ -182,7 +199,7 @@ def _gaussians(document: Document, _name: str, weights: Double, d: int) -> Sketc
     }
     if not isinstance(kind, str) or kind not in shapes:
         raise ValueError(f"covariance_type must be one of {', '.join(shapes)}, not {shortened(kind)}")
-    means, given = _numbers(document, "means", (k, d)), _numbers(document, "covariances", shapes[kind])
+    means, given = numbers_of(document, "means", (k, d)), numbers_of(document, "covariances", shapes[kind])
     matrices = _matrices(kind, given, d)
     _check_positive(matrices)
     if kind == "known":
@@ -193,15 +210,15 @@ def _gaussians(document: Document, _name: str, weights: Double, d: int) -> Sketc
         forms = model.shapes_of(matrices)
         estimator = SketchGaussianMixture(k, covariance_type=kind)
     mixture = Mixture(model, weights, means, forms)
-    fit_test = float(_numbers(document, "fit_test", ()))
+    fit_test = float(numbers_of(document, "fit_test", ()))
     estimator._model = MixtureFit(mixture, fit_test, _outcome(document, mixture))
     return estimator
 
 
 def _stable(document: Document, _name: str, weights: Double, d: int) -> SketchEstimator:
     k = len(weights)
-    means, scales = _numbers(document, "means", (k, d)), _numbers(document, "scales", (k, d))
-    alphas = _numbers(document, "alphas", (k,))
+    means, scales = numbers_of(document, "means", (k, d)), numbers_of(document, "scales", (k, d))
+    alphas = numbers_of(document, "alphas", (k,))
     if np.any(scales <= 0) or np.any((alphas < 0.5) | (alphas > 2)):
         raise ValueError("scales must be positive, and alphas from 0.5 to 2")
     mixture = Mixture(SymmetricStable(), weights, means, np.column_stack([scales**2, alphas]))
@@ -235,17 +252,6 @@ def _check_positive(matrices: Double) -> None:
         raise ValueError("covariances must be symmetric")
 
 
-def _numbers(document: Document, name: str, shape: tuple[int, ...]) -> Double:
-    try:
-        array = np.array(document[name])
-    except (ValueError, TypeError):
-        array = np.array(None)
-    if array.dtype.kind not in "iuf" or array.shape != shape or not np.all(np.isfinite(array)):
-        size = " x ".join(map(str, shape)) or "one"
-        raise ValueError(f"{name} must be {size} finite numbers")
-    return array.astype(np.float64)
-
-
 def _count(number: Any) -> int | float:
     if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < 2**80:
         raise ValueError(f"n_records must be a number of records, not {shortened(number)}")
@@ -258,7 +264,7 @@ def _outcome(document: Document, mixture: Mixture) -> Outcome:
         raise ValueError("outcome must say squared_residual, misfit, iterations and status")
     if not isinstance(form["status"], str) or form["status"] not in Status.__members__:
         raise ValueError(f"outcome: {shortened(form['status'])} is not a status")
-    cost, misfit = (float(_numbers(form, name, ())) for name in ("squared_residual", "misfit"))
+    cost, misfit = (float(numbers_of(form, name, ())) for name in ("squared_residual", "misfit"))
     if cost < 0:
         raise ValueError("outcome: squared_residual must not be negative")
     return Outcome(mixture, cost, misfit, whole("iterations", form["iterations"], 0), Status[form["status"]])

@@ -50,7 +50,8 @@ class Probed(Law):
         units, spread = _lengths("units", self.units), _lengths("spread", self.spread)
         if len(units) != len(spread):
             raise ValueError(f"there are {len(units)} units but {len(spread)} spreads: one of each per column")
-        self._set(units=units, spread=spread, probes=_lengths("probes", self.probes) if len(self.probes) else ())
+        none = isinstance(self.probes, tuple | list) and not self.probes
+        self._set(units=units, spread=spread, probes=() if none else _lengths("probes", self.probes))
 
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:  # noqa: ARG002
         raise ValueError("a probed law has frequencies along axes: it cannot be part of another law")

@@ -1,9 +1,18 @@
 """Operators: what one record contributes to a sketch."""
 
 from sketchlearn.operators.base import Operator
+from sketchlearn.operators.columns import ColumnMoments
 from sketchlearn.operators.concatenated import Concatenated, concatenate
 from sketchlearn.operators.fourier import FourierFeatures
 from sketchlearn.operators.moments import SecondMoments
 from sketchlearn.operators.quadratic import QuadraticFeatures
 
-__all__ = ["Concatenated", "FourierFeatures", "Operator", "QuadraticFeatures", "SecondMoments", "concatenate"]
+__all__ = [
+    "ColumnMoments",
+    "Concatenated",
+    "FourierFeatures",
+    "Operator",
+    "QuadraticFeatures",
+    "SecondMoments",
+    "concatenate",
+]

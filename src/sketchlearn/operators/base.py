@@ -20,6 +20,7 @@ from sketchlearn.sources import Block, Source, source, weight_units
 from sketchlearn.values import Value, shortened, whole
 
 MOST_FEATURES = 2**16
+REMEDY = "declare a larger bound (estimators take bounds=(lowest, highest) of the columns)"
 COLUMN = re.compile(r"^column (\d+)")
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn._native import add_moments, write_moments
-from sketchlearn.operators.base import check_center, check_columns, check_features
+from sketchlearn.operators.base import REMEDY, check_center, check_columns, check_features
 from sketchlearn.operators.bounded import REFUSE, Bounded, check_outside
 from sketchlearn.values import positive
 
@@ -49,13 +49,7 @@ class SecondMoments(Bounded):
 
     def __post_init__(self) -> None:
         n_features = check_features(self.n_features)
-        table = np.asarray(self.bound, object)
-        given = [table.item()] * n_features if table.ndim == 0 else table.tolist()
-        bounds = tuple(positive("bound", b) for b in given)
-        if len(bounds) != n_features:
-            raise ValueError(f"bound must be one positive number, or one for each of the {n_features} columns")
-        if max(bounds) > LARGEST_BOUND:
-            raise ValueError(f"bound {max(bounds)!r} is too large for products of values: rescale the data")
+        bounds = check_bounds(self.bound, n_features)
         center = check_center(self.center, n_features, np.float64)
         columns, outside = check_columns(self.columns, n_features), check_outside(self.outside)
         self._set(n_features=n_features, bound=bounds, center=center, outside=outside, columns=columns)
@@ -99,7 +93,22 @@ class SecondMoments(Bounded):
         return values[: self.n_features], np.where(np.tri(self.n_features, dtype=bool), products, products.T)
 
     def explain_refusal(self, row: NDArray[np.float64]) -> str:
-        away = np.abs(row - self.origin) / np.array(self.bound)
-        column = int(np.argmax(away))
-        value = float(row[column])
-        return f"column {column} is {value!r}, beyond the bound {self.bound[column]!r}: declare a larger bound"
+        return beyond(row, self.origin, self.bound)
+
+
+def check_bounds(bound: Any, n_features: int) -> tuple[float, ...]:
+    """One positive bound per column, given one for all or one for each."""
+    table = np.asarray(bound, object)
+    given = [table.item()] * n_features if table.ndim == 0 else table.tolist()
+    bounds = tuple(positive("bound", b) for b in given)
+    if len(bounds) != n_features:
+        raise ValueError(f"bound must be one positive number, or one for each of the {n_features} columns")
+    if max(bounds) > LARGEST_BOUND:
+        raise ValueError(f"bound {max(bounds)!r} is too large for products of values: rescale the data")
+    return bounds
+
+
+def beyond(row: NDArray[np.float64], origin: NDArray[np.float64], bound: tuple[float, ...]) -> str:
+    """Which column of a row lies furthest beyond its bound."""
+    column = int(np.argmax(np.abs(row - origin) / np.array(bound)))
+    return f"column {column} is {float(row[column])!r}, beyond the bound {bound[column]!r}: {REMEDY}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn._native import Plan, dense_plan
-from sketchlearn.operators.base import check_center, check_columns, check_features
+from sketchlearn.operators.base import REMEDY, check_center, check_columns, check_features
 from sketchlearn.operators.bounded import REFUSE, Bounded, check_outside
 from sketchlearn.operators.projected import Projected
 from sketchlearn.randomness import Stream, lengths
@@ -120,10 +120,8 @@ class QuadraticFeatures(Bounded, Projected):
     def explain_refusal(self, row: NDArray[np.float64]) -> str:
         away = row - self.origin
         column, distance = int(np.argmax(np.abs(away))), float(np.linalg.norm(away))
-        return (
-            f"column {column} and the others put it {distance!r} from the center, beyond the bound {self.bound!r}: "
-            "declare a larger bound"
-        )
+        place = f"{distance!r} from the center, beyond the bound {self.bound!r}"
+        return f"column {column} and the others put it {place}: {REMEDY}"
 
 
 def _squares(y: NDArray[np.float64]) -> NDArray[np.float64]:

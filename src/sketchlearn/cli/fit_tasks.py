@@ -1,0 +1,94 @@
+"""`sketchlearn fit pca`, `regression` and `classifier`."""
+
+from __future__ import annotations
+
+import json as json_module
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sketchlearn.cli.rows import columns_from
+from sketchlearn.cli.sentences import misused
+from sketchlearn.cli.streams import Report, check_paths, read_sketch, write
+from sketchlearn.cli.words import number, records_in_words
+from sketchlearn.estimators import SketchClassifier, SketchLinearRegression, SketchPCA, SketchRidge
+from sketchlearn.estimators.saved import model_to_bytes
+
+MOST_COLUMNS = 8  # that are shown
+
+
+def pca(sketch: str, n_components: int, output: str | None, json: bool) -> None:
+    """Learns principal components, writes and shows them."""
+    check_paths([sketch], [output], json=json)
+    loaded = read_sketch(sketch)
+    model = SketchPCA(n_components).fit_sketch(loaded)
+    shares = model.explained_variance_ratio_
+    lines = [f"{100 * shares.sum():.4g} % of the variance, from {records_in_words(loaded.count)}"]
+    lines += _table("share", [f"{share:.4f}" for share in shares], model.components_, _names(model))
+    _give(model, output, json, lines)
+
+
+def regression(sketch: str, targets: str | None, alpha: str | None, output: str | None, json: bool) -> None:
+    """Learns a linear regression, writes and shows it."""
+    check_paths([sketch], [output], json=json)
+    model = SketchLinearRegression() if alpha is None else SketchRidge(_penalty(alpha))
+    loaded = read_sketch(sketch)
+    model.fit_sketch(loaded, targets=_targets(targets))
+    lines = [f"R^2 {number(model.r2_)}, from {records_in_words(loaded.count)}"]
+    if isinstance(model, SketchRidge):
+        lines.append(f"alpha {number(model.alpha_)}")
+    coefficients = np.column_stack([np.atleast_1d(model.intercept_), np.atleast_2d(model.coef_)])
+    errors = np.column_stack([np.atleast_1d(model.intercept_standard_error_), np.atleast_2d(model.standard_errors_)])
+    both = np.stack([coefficients, errors], axis=1).reshape(-1, coefficients.shape[1])
+    heads = ["coefficients", "standard errors"] * len(coefficients)
+    lines += _table("", heads, both, ["intercept", *_names(model)])
+    _give(model, output, json, lines)
+
+
+def classifier(sketches: Sequence[str], output: str | None, seed: int, json: bool) -> None:
+    """Learns classes, writes and shows them."""
+    pairs = [text.partition("=")[::2] for text in sketches]
+    for text, (label, path) in zip(sketches, pairs, strict=True):
+        if not label or not path:
+            raise misused(f"{text}: give LABEL=SKETCH, such as setosa=setosa.sketch")
+    if len({label for label, _ in pairs}) < len(pairs):
+        raise misused("a label is given twice: merge the sketches of one class first")
+    check_paths([path for _, path in pairs], [output], json=json)
+    model = SketchClassifier(random_state=seed).fit_sketch({label: read_sketch(path) for label, path in pairs})
+    lines = [f"{len(pairs)} classes by the {model.rule_} rule"]
+    for label, prior in zip(model.classes_, model.priors_, strict=True):
+        lines.append(f"{label}: {prior:.4f}, {records_in_words(model.sketches_[label].count)}")
+    _give(model, output, json, lines)
+
+
+def _give(model: Any, output: str | None, json: bool, lines: list[str]) -> None:
+    data = model_to_bytes(model)
+    if output is not None:
+        write(output, data)
+    Report(json, [output]).give({**json_module.loads(data), "output": output}, *lines)
+
+
+def _penalty(alpha: str) -> float | str:
+    try:
+        return alpha if alpha == "gcv" else float(alpha)
+    except ValueError:
+        raise misused(f"--alpha must be a number or gcv, not {alpha!r}") from None
+
+
+def _targets(text: str | None) -> list[Any] | None:
+    chosen = columns_from(text)
+    return None if chosen is None else list(chosen)
+
+
+def _names(model: Any) -> list[str]:
+    named = getattr(model, "feature_names_in_", None)
+    return [f"column {i}" for i in range(model.n_features_in_)] if named is None else named.tolist()
+
+
+def _table(head: str, heads: Sequence[str], values: Any, names: Sequence[str]) -> list[str]:
+    more = len(names) > MOST_COLUMNS
+    rows = [[head, *names[:MOST_COLUMNS], *(["..."] if more else [])]]
+    rows += [[h, *(number(x) for x in row[:MOST_COLUMNS])] for h, row in zip(heads, values, strict=True)]
+    widths = [max(len(row[j]) for row in rows if j < len(row)) for j in range(len(rows[0]))]
+    return ["  ".join(f"{cell:>{widths[j]}}" for j, cell in enumerate(row)).rstrip() for row in rows]

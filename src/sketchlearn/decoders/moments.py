@@ -1,0 +1,62 @@
+"""Means and covariances that a sketch of second moments holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.operators import Concatenated, Operator, SecondMoments
+from sketchlearn.operators.moments import FIXED_POINT
+from sketchlearn.sketch import Sketch
+
+Double = NDArray[np.float64]
+
+MOST_AVERAGED = 1000  # roundings of this many records are taken to be independent: records repeat themselves
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Mean and covariance of records, and how exactly they are known.
+
+    Attributes
+    ----------
+    count : number of records.
+    mean, covariance : arrays (columns,) and (columns, columns); the covariance is that of the records themselves,
+        divided by their count.
+    rounding : per column; an entry of the covariance is known to about rounding_j * rounding_k.
+    """
+
+    count: float
+    mean: Double
+    covariance: Double
+    rounding: Double
+
+    @classmethod
+    def of(cls, sketch: Sketch, task: str) -> Moments:
+        """The moments in a sketch of second moments, or of several operators of which one is that."""
+        part = part_of(sketch, SecondMoments)
+        if part is None:
+            kind = type(sketch.operator).__name__
+            raise ValueError(
+                f"{task} needs a sketch of second moments (skl.SecondMoments), but the sketch is of {kind}"
+            )
+        if not sketch.units:
+            raise ValueError(f"the sketch is empty: {task} needs records")
+        operator: SecondMoments = part.operator  # type: ignore[assignment]
+        away, products = operator.split(part.mean)
+        count = float(part.count)
+        rounding = np.array(operator.bound) / np.sqrt(FIXED_POINT * np.sqrt(min(count, MOST_AVERAGED)))
+        return cls(count, operator.origin + away, products - np.outer(away, away), rounding)
+
+    def about_zero(self) -> Double:
+        """Mean products of the columns, not centred."""
+        return self.covariance + np.outer(self.mean, self.mean)
+
+
+def part_of(sketch: Sketch, kind: type[Operator]) -> Sketch | None:
+    """The sketch itself, or the part of a concatenated one, whose operator is of this kind."""
+    if isinstance(sketch.operator, Concatenated):
+        return next((part for part in sketch.operator.split(sketch) if isinstance(part.operator, kind)), None)
+    return sketch if isinstance(sketch.operator, kind) else None

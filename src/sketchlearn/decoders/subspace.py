@@ -1,0 +1,90 @@
+"""Principal components from a sketch: of second moments exactly, of quadratic features by a low-rank fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sketchlearn.decoders.low_rank import low_rank
+from sketchlearn.decoders.moments import Double, Moments, part_of
+from sketchlearn.operators import ColumnMoments, QuadraticFeatures, SecondMoments
+from sketchlearn.operators.moments import FIXED_POINT
+from sketchlearn.sketch import Sketch
+
+CONSTANT = "all rows are equal: there is no direction in which they vary"
+
+
+@dataclass(frozen=True)
+class Subspace:
+    """The directions of largest variance.
+
+    Attributes
+    ----------
+    count : number of records.
+    mean : array (columns,).
+    components : array (k, columns), orthonormal, the largest variance first.
+    variances : of the records along the components, divided by their count.
+    total : variance in all directions.
+    residual : root mean square of what a low-rank fit leaves of the measurements, of their deviation; 0 if exact.
+    """
+
+    count: float
+    mean: Double
+    components: Double
+    variances: Double
+    total: float
+    residual: float = 0.0
+
+
+def principal_subspace(sketch: Sketch, k: int | None, progress: Callable[[str], None] | None = None) -> Subspace:
+    """The k directions of largest variance; all of them, from second moments, if k is None."""
+    if part_of(sketch, SecondMoments) is not None:
+        return _exact(Moments.of(sketch, "PCA"), k)
+    squares, columns = part_of(sketch, QuadraticFeatures), part_of(sketch, ColumnMoments)
+    if squares is None or columns is None:
+        raise ValueError(
+            "PCA needs a sketch of second moments (skl.SecondMoments), or of quadratic features beside column moments "
+            "(skl.concatenate([skl.QuadraticFeatures(...), skl.ColumnMoments(...)])), which give the mean; but the "
+            f"sketch is of {type(sketch.operator).__name__}"
+        )
+    if not sketch.units:
+        raise ValueError("the sketch is empty: PCA needs records")
+    if k is None:
+        raise ValueError("quadratic features tell a few components: say n_components")
+    return _compressive(squares, columns, k, progress)
+
+
+def _exact(moments: Moments, k: int | None) -> Subspace:
+    total = float(np.trace(moments.covariance))
+    if total <= np.sum(moments.rounding**2):
+        raise ValueError(CONSTANT)
+    values, vectors = np.linalg.eigh(moments.covariance)
+    values = np.maximum(values[::-1], 0.0)
+    wanted = slice(0, len(values) if k is None else k)
+    components = _turned(vectors[:, ::-1].T)[wanted]
+    return Subspace(moments.count, moments.mean, components, values[wanted], total)
+
+
+def _compressive(squares: Sketch, columns: Sketch, k: int, progress: Callable[[str], None] | None) -> Subspace:
+    quadratic: QuadraticFeatures = squares.operator  # type: ignore[assignment]
+    beside: ColumnMoments = columns.operator  # type: ignore[assignment]
+    away, power = np.split(columns.mean, 2)
+    mean, total = beside.origin + away, float(np.sum(power - away * away))
+    if total <= np.sum(np.square(beside.bound)) / FIXED_POINT:
+        raise ValueError(CONSTANT)
+    omega = quadratic.directions
+    values = squares.mean - ((mean - quadratic.origin) @ omega) ** 2
+    found = low_rank(omega, values, k, progress)
+    vectors, sizes, _ = np.linalg.svd(found.factors, full_matrices=False)
+    variances = np.clip(sizes**2 + found.floor, 0.0, total)
+    left = found.residual / max(float(np.std(values)), 1e-300)
+    return Subspace(float(columns.count), mean, _turned(vectors.T), variances, total, left)
+
+
+def _turned(components: Double) -> Double:
+    """Each component so that its largest coordinate is positive, as scikit-learn has them."""
+    largest = np.argmax(np.abs(components), axis=1)
+    signs = np.sign(components[np.arange(len(components)), largest])
+    return components * np.where(signs == 0, 1.0, signs)[:, None]

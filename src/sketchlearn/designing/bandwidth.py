@@ -1,0 +1,89 @@
+"""The width of a Parzen window, by leaving out one row of a labelled sample at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.frequencies import Gaussian, Probed
+from sketchlearn.operators import FourierFeatures
+
+Double = NDArray[np.float64]
+
+MOST_ROWS = 1000
+WIDTHS = np.geomspace(0.15, 3.0, 16)  # of the typical distance between rows, in units of deviations within classes
+POWERS = (1.0, 0.5, 0.0, -0.5, -1.0)  # of the classes' shares
+CLOSE = 0.05  # what the mean squared error of probabilities counts beside the rate of errors
+
+
+@dataclass(frozen=True)
+class Window:
+    """An operator, the power of the classes' shares that should count, and the rate of errors on rows left out."""
+
+    operator: FourierFeatures
+    power: float
+    error: float
+
+
+def parzen_window(
+    rows: Double, labels: NDArray[np.int64], n_frequencies: int, seed: int, columns: tuple[str, ...] | None
+) -> Window:
+    """The Gaussian window of least errors on a sample, with the very features that will be used.
+
+    With few features a narrow window is mostly noise: the rows left out tell. Wide windows smooth classes so much that
+    their shares outweigh what the rows say, and wide classes score too little: a power of the shares makes up for it.
+    Errors are averaged over neighbouring widths, since one alone may be lucky.
+    """
+    chosen = np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).astype(int)
+    rows, (classes, codes) = rows[chosen], np.unique(labels[chosen], return_inverse=True)
+    counts = np.bincount(codes)
+    center, units = rows.mean(axis=0), _within(rows, codes, counts)
+    y = (rows - center) / units
+    typical = float(np.sqrt(np.sum(y.var(axis=0)))) or 1.0
+
+    def operator(width: float) -> FourierFeatures:
+        law = Probed(Gaussian(width), units=tuple(units.tolist()), spread=tuple(units.tolist()), probes=())
+        return FourierFeatures(
+            rows.shape[1], n_frequencies, law=law, center=tuple(center.tolist()), seed=seed, columns=columns
+        )
+
+    if len(classes) < 2 or counts.min() < 2:
+        return Window(operator(typical / 2), 1.0, 1.0)
+    base = operator(1.0).frequencies.T * units  # for windows of other widths they are divided by the width
+    phases = y @ base.T
+    errors, losses = np.empty((2, len(WIDTHS), len(POWERS)))
+    for i, width in enumerate(WIDTHS * typical):
+        features = np.concatenate([np.cos(phases / width), np.sin(phases / width)], axis=1)
+        errors[i], losses[i] = _left_out(features, codes, counts)
+    padded = np.concatenate([errors[:1], errors, errors[-1:]])
+    smooth = (padded[:-2] + padded[1:-1] + padded[2:]) / 3
+    best, power = divmod(int(np.argmin(smooth + CLOSE * losses)), len(POWERS))
+    return Window(operator(float(WIDTHS[best] * typical)), POWERS[power], float(smooth[best, power]))
+
+
+def _left_out(features: Double, codes: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[Double, Double]:
+    """The rate of errors of rows left out one by one, and the squared error of probabilities, for each power."""
+    n, own = len(codes), np.eye(len(counts))[codes]
+    sums = features @ (features.T @ own)
+    sums[np.arange(n), codes] -= np.sum(features * features, axis=1)
+    errors, losses = np.empty((2, len(POWERS)))
+    for j, power in enumerate(POWERS):
+        scores = sums * np.maximum(counts - own, 1) ** (power - 1)
+        errors[j] = np.mean(np.argmax(scores, axis=1) != codes)
+        scores = np.maximum(scores, 1e-3 * np.abs(scores).max(axis=1, keepdims=True) + 1e-300)
+        probabilities = scores / scores.sum(axis=1, keepdims=True)
+        losses[j] = np.mean(np.sum((probabilities - own) ** 2, axis=1))
+    return errors, losses
+
+
+def _within(rows: Double, codes: NDArray[np.int64], counts: NDArray[np.int64]) -> Double:
+    """Deviation of each column within classes; columns without any are given a typical one."""
+    means = np.array([rows[codes == c].mean(axis=0) for c in range(len(counts))])
+    deviations = np.sqrt(np.mean((rows - means[codes]) ** 2, axis=0))
+    alive = deviations > 1e-9 * (np.abs(rows).max(axis=0) + 1e-300)
+    if not np.any(alive):
+        spread = rows.std(axis=0)
+        return np.where(spread > 0, spread, 1.0)
+    return np.where(alive, deviations, np.exp(np.mean(np.log(deviations[alive]))))

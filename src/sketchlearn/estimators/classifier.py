@@ -1,0 +1,403 @@
+"""Classes from one sketch per class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+from sklearn.base import ClassifierMixin, clone
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from sketchlearn import engines
+from sketchlearn.decoders.discriminant import Gaussians
+from sketchlearn.decoders.moments import Moments, part_of
+from sketchlearn.designing import design
+from sketchlearn.designing.bandwidth import parzen_window
+from sketchlearn.designing.ranges import box
+from sketchlearn.estimators.base import Double, Glimpse
+from sketchlearn.estimators.class_sketches import ClassSketches
+from sketchlearn.estimators.mixture import SketchGaussianMixture
+from sketchlearn.estimators.supervised import SupervisedEstimator
+from sketchlearn.operators import FourierFeatures, Operator, SecondMoments
+from sketchlearn.sketch import Sketch
+from sketchlearn.values import difference, shortened, whole
+
+RULES = ("auto", "parzen", "mixture")
+FREQUENCIES = 1000
+FOLDS = 5
+FAINTEST = 1e-6  # a class's Parzen score, of the largest one: random features make small ones negative
+
+
+@dataclass(frozen=True)
+class Parzen:
+    """Score of class c at x: weight_c Re <z_c, Phi(x)>."""
+
+    operator: FourierFeatures
+    means: NDArray[np.complex128]
+
+    def log_scores(self, rows: Double) -> Double:
+        scores = np.real(self.operator.features(rows) @ self.means.conj().T)
+        faintest = FAINTEST * np.maximum(np.abs(scores).max(axis=1, keepdims=True), 1e-300)
+        return np.asarray(np.log(np.maximum(scores, faintest)))
+
+
+@dataclass(frozen=True)
+class Mixtures:
+    """A mixture of Gaussians per class."""
+
+    mixtures: tuple[SketchGaussianMixture, ...]
+
+    def log_scores(self, rows: Double) -> Double:
+        return np.column_stack([mixture.score_samples(rows) for mixture in self.mixtures])
+
+
+@dataclass(frozen=True)
+class OneGaussian:
+    """A Gaussian per class."""
+
+    gaussians: Gaussians
+
+    def log_scores(self, rows: Double) -> Double:
+        return self.gaussians.log_densities(rows)
+
+
+@dataclass(frozen=True)
+class Classes:
+    """How each class scores, and what it weighs."""
+
+    rule: str
+    scores: Parzen | Mixtures | OneGaussian
+    codes: tuple[float, ...]
+    log_priors: Double
+
+
+class SketchClassifier(ClassifierMixin, SupervisedEstimator):
+    """Classes from one pass over labelled rows, or from one sketch per class.
+
+    Each class has a sketch of its own, all of one operator, so that classes are merged, updated and forgotten exactly.
+
+    Parameters
+    ----------
+    rule : "mixture" fits a mixture of Gaussians to each class and takes the likeliest class (one Gaussian comes from
+        exact second moments, with covariances drawn towards the common one where rows are few). "parzen" takes the
+        class whose mean features are most like those of the row: a compressed Parzen window. "auto" takes windows if
+        they make clearly fewer errors on rows of a sample, left out in turn, than one Gaussian per class; from sketches
+        alone, the rule that they were made for.
+    n_components : Gaussians per class, for mixtures.
+    n_frequencies : size of the sketch of a class; None means 1000 for windows, and as in `SketchGaussianMixture` for
+        mixtures of several components. One Gaussian per class needs no frequencies.
+    priors : probability of each class, in the order of `classes_`; "shares" are those of the rows, "equal" are equal.
+        None means shares, but for windows the power of them, from 1 to -1, that does best on the sample (wide windows
+        blur classes, so that shares count too much); from sketches alone, shares.
+    bounds : lowest and highest value of each column, for one Gaussian per class, as in `SketchPCA`.
+    random_state : seed of the operator and of the search.
+    n_jobs : threads that sketch; None means all cores.
+    verbose : 1 shows progress on standard error.
+
+    Attributes
+    ----------
+    classes_ : labels of the classes.
+    priors_ : what each class weighs.
+    rule_ : "parzen" or "mixture".
+    sketches_ : the sketch of each class, by label; they can be saved, merged and given to `fit_sketch`.
+    sketch_ : the sketch of all rows, whatever their class.
+
+    Examples
+    --------
+    >>> import sketchlearn as skl
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = skl.SketchClassifier(random_state=0).fit(X[::2], y[::2])
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.95), model.rule_
+    (True, 'mixture')
+    >>> a, b, c = (model.sketches_[label] for label in range(3))
+    >>> skl.SketchClassifier().fit_sketch({"setosa": a, "others": b + c}).predict(X[:1]).tolist()
+    ['setosa']
+    """
+
+    _labels: tuple[Any, ...] | None = None  # label of each code; None where codes are the labels
+    _declared: tuple[Any, ...] = ()  # classes that partial_fit was told of
+    _power: float = 1.0  # of the shares, that counts for windows
+
+    def __init__(
+        self,
+        rule: str = "auto",
+        *,
+        n_components: int = 1,
+        n_frequencies: int | None = None,
+        priors: Any = None,
+        bounds: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.rule = rule
+        self.n_components = n_components
+        self.n_frequencies = n_frequencies
+        self.priors = priors
+        self.bounds = bounds
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learns from labelled rows, which are read once, after a small sample of them.
+
+        Parameters
+        ----------
+        X : array of shape (rows, columns) or data frame; or files, Arrow tables and all else that `source` takes.
+        y : the label of each row; or, where X holds them too, as numbers, the name of their column, or [its position].
+        """
+        before = self._labels, self._declared
+        self._labels, self._declared = None, ()
+        try:
+            if engines.engine_of(X):
+                raise TypeError(
+                    "the rows of each class must be sketched apart there: give fit_sketch({label: sketch, ...}), each "
+                    "made by skl.engines.sketch of the rows of that class"
+                )
+            return super().fit(X, y)
+        except BaseException:
+            self._labels, self._declared = before
+            raise
+
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
+        """Adds labelled rows to those seen so far. The model is learned anew when it is next asked for.
+
+        Parameters
+        ----------
+        X, y : as in `fit`.
+        classes : all labels that may come, if that is to be checked; others are refused from then on.
+        """
+        if classes is not None:
+            self._declared = tuple(np.unique(np.asarray(classes)).tolist())
+        return super().partial_fit(X, y)
+
+    def fit_sketch(self, sketch: Mapping[Any, Sketch]) -> Self:  # type: ignore[override]
+        """Learns from one sketch per class: a dictionary of labels and sketches of one operator."""
+        if not isinstance(sketch, Mapping) or not all(isinstance(part, Sketch) for part in sketch.values()):
+            raise TypeError("expected a dictionary of one Sketch per class, {label: sketch}: rows go through fit(X, y)")
+        self._check_parameters()
+        if not sketch:
+            raise ValueError("there are no sketches: give one per class")
+        parts = list(sketch.values())
+        operator: Any = parts[0].operator
+        for part in parts[1:]:
+            if reason := difference(operator, part.operator):
+                raise ValueError(f"the classes' sketches cannot be compared: {reason}")
+        d = operator.n_features
+        by_class = ClassSketches(operator, d, {float(i): part.copy() for i, part in enumerate(parts)})
+        before = self._labels, self._declared, self._power
+        self._labels, self._declared, self._power = tuple(sketch), (), 1.0
+        try:
+            with self._aiming((d,)):
+                self._accept(by_class, self._learned(by_class, self._generator()))  # type: ignore[arg-type]
+        except BaseException:
+            self._labels, self._declared, self._power = before
+            raise
+        self._set_names(None if operator.columns is None else (*operator.columns, "class"), d + 1)
+        return self
+
+    def _arrays(self, X: Any, y: Any, *, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+        self._check_parameters()
+        rows, labels = validate_data(self, X, y, reset=reset, dtype=[np.float64, np.float32])
+        check_classification_targets(labels)
+        known = () if self._labels is None else self._labels
+        found = np.unique(labels).tolist()
+        if self._declared and (other := [label for label in found if label not in self._declared]):
+            raise ValueError(f"y has the label {shortened(other[0])}, which is not among the declared classes")
+        self._labels = (*known, *(label for label in found if label not in known))
+        code = {label: i for i, label in enumerate(self._labels)}
+        codes = np.array([code[label] for label in found], np.float64)
+        return rows, codes[np.searchsorted(np.array(found), labels)][:, None]
+
+    def _check_parameters(self) -> None:
+        if self.rule not in RULES:
+            raise ValueError(f"rule must be one of {', '.join(RULES)}, not {self.rule!r}")
+        whole("n_components", self.n_components)
+        if self.n_frequencies is not None:
+            whole("n_frequencies", self.n_frequencies)
+        if isinstance(self.priors, str) and self.priors not in ("shares", "equal"):
+            raise ValueError(f'priors must be "shares", "equal" or one number per class, not {self.priors!r}')
+
+    def _check_size(self, n_rows: int) -> None:
+        if n_rows < 2:
+            raise ValueError(f"n_samples={n_rows} rows cannot tell classes apart: give at least one of each class")
+
+    def _design(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+        if len(self._targets) != 1:
+            raise ValueError(f"there is one column of labels, not {len(self._targets)}")
+        (label,), seed = self._targets, int(rng.integers(2**31))
+        rows, labels = np.delete(glimpse.rows, label, axis=1).astype(np.float64), glimpse.rows[:, label]
+        if not len(rows):
+            raise ValueError("there are no rows")
+        codes = np.unique(labels, return_inverse=True)[1]
+        columns = None if glimpse.columns is None else tuple(n for i, n in enumerate(glimpse.columns) if i != label)
+        window = None
+        if self.rule != "mixture":
+            window = parzen_window(rows, codes, self.n_frequencies or FREQUENCIES, seed, columns)
+            if self.rule == "auto" and not _clearly_less(window.error, left_out_error(rows, codes, seed), len(rows)):
+                window = None
+        if window is not None:
+            self._power = window.power
+            return window.operator
+        if self.n_components > 1:
+            operator = design(
+                rows,
+                n_components=self.n_components,
+                task="mixture-full",
+                representative=glimpse.representative,
+                n_frequencies=self.n_frequencies,
+                seed=seed,
+            )
+            return replace(operator, columns=columns)
+        if self.bounds is not None:
+            center, reach = box(rows, None, self.bounds, representative=True)
+        else:
+            whole_rows = box(glimpse.rows, glimpse.everything, None, representative=glimpse.representative)
+            center, reach = (np.delete(values, label) for values in whole_rows)
+        return SecondMoments(rows.shape[1], bound=tuple(reach.tolist()), center=tuple(center.tolist()), columns=columns)
+
+    def _sketched(self, operator: Operator, rows: Any) -> ClassSketches:
+        return ClassSketches(operator, self._targets[0]).update(rows, n_jobs=self.n_jobs)
+
+    def _learn(self, sketch: Any, rng: np.random.Generator) -> Classes:
+        found = {code: part for code, part in sketch.sketches.items() if part.units}
+        if not found:
+            raise ValueError("the sketches are empty: a classifier needs records of each class")
+        if len(found) == 1:
+            raise ValueError("all rows are of one class: a classifier needs at least two")
+        codes = tuple(sorted(found, key=self._label_of))
+        parts = [found[code] for code in codes]
+        rule, scores = self._scores(parts, rng)
+        model = Classes(rule, scores, codes, self._log_priors(parts, rule))
+        self._say(f"{rule} rule, {len(codes)} classes, from {sketch.count:g} records")
+        return model
+
+    def _scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, Parzen | Mixtures | OneGaussian]:
+        """The rule that was asked for or, if it is "auto", the one that the sketches were made for."""
+        windows, moments = part_of(parts[0], FourierFeatures), part_of(parts[0], SecondMoments)
+        if moments is not None and self.rule != "parzen" and self.n_components == 1:
+            return "mixture", OneGaussian(Gaussians.of([Moments.of(part, "a classifier") for part in parts]))
+        if windows is None:
+            needed = "Fourier features (skl.FourierFeatures)"
+            if self.rule != "parzen" and self.n_components == 1:
+                needed = f"second moments (skl.SecondMoments) or of {needed}"
+            kind = type(parts[0].operator).__name__
+            raise ValueError(f"this classifier needs sketches of {needed}, but they are of {kind}")
+        fourier: Any = windows.operator
+        if self.rule == "mixture" or (self.rule == "auto" and self.n_components > 1):
+            seed = int(rng.integers(2**31))
+            mixture = SketchGaussianMixture(self.n_components, random_state=seed)
+            return "mixture", Mixtures(tuple(clone(mixture).fit_sketch(part) for part in parts))
+        if not (fourier.wave.complex and not fourier.wave.dithered):
+            raise ValueError(
+                "the Parzen rule compares features of the exponential wave, but the sketches have "
+                f"{shortened(fourier.wave)}"
+            )
+        means = [part_of(part, FourierFeatures).mean for part in parts]  # type: ignore[union-attr]
+        return "parzen", Parzen(fourier, np.array(means))
+
+    def _log_priors(self, parts: list[Sketch], rule: str) -> Double:
+        k = len(parts)
+        if self.priors is None or isinstance(self.priors, str):
+            power = 0.0 if self.priors == "equal" else self._power if self.priors is None and rule == "parzen" else 1.0
+            counts = np.array([float(part.count) for part in parts])
+            weights = (counts / counts.sum()) ** power
+        else:
+            weights = np.asarray(self.priors, np.float64)
+            if weights.shape != (k,) or not np.all(np.isfinite(weights)) or np.any(weights < 0) or not weights.sum():
+                raise ValueError(
+                    f"priors must be {k} numbers, one per class, not negative, not {shortened(self.priors)}"
+                )
+        return np.asarray(np.log(np.maximum(weights / weights.sum(), 1e-300)))
+
+    def _label_of(self, code: float) -> Any:
+        return code if self._labels is None else self._labels[int(code)]
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        loaded = self._model is not None and self._sketch is None and not self._buffer  # from a file, without sketches
+        labels = set() if loaded else {self._label_of(code) for code in self._state().sketches}
+        labels |= set(self._declared)
+        if self._labels is None and all(float(label).is_integer() for label in labels):
+            labels = {int(label) for label in labels}
+        return np.array(sorted(labels))
+
+    @property
+    def sketches_(self) -> dict[Any, Sketch]:
+        sketches: dict[float, Sketch] = self._state().sketches
+        return {self._label_of(code): sketch for code, sketch in sketches.items()}
+
+    @property
+    def sketch_(self) -> Sketch:
+        total: Sketch = self._state().total
+        return total
+
+    @property
+    def rule_(self) -> str:
+        rule: str = self._fitted().rule
+        return rule
+
+    @property
+    def priors_(self) -> Double:
+        return self._spread(np.exp(self._fitted().log_priors)[None])[0]
+
+    def _spread(self, values: Double) -> Double:
+        """Columns of the classes that have rows, among those of all classes."""
+        classes = self.classes_
+        known = np.array([self._label_of(code) for code in self._fitted().codes])
+        result = np.zeros((len(values), len(classes)))
+        result[:, np.searchsorted(classes, known)] = values
+        return result
+
+    def predict_proba(self, X: Any) -> Double:
+        """The probability of each class, in the order of `classes_`."""
+        fitted = self._fitted()
+        parts = [np.empty((0, len(fitted.codes)))]
+        for rows in self._row_blocks(X, np.float64):
+            logs = fitted.scores.log_scores(rows) + fitted.log_priors
+            parts.append(np.exp(logs - logsumexp(logs, axis=1, keepdims=True)))
+        return self._spread(np.concatenate(parts))
+
+    def predict_log_proba(self, X: Any) -> Double:
+        """The logarithm of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class of each row."""
+        probabilities = self.predict_proba(X)
+        return self.classes_[np.argmax(probabilities, axis=1)]
+
+
+def _clearly_less(error: float, other: float, n_rows: int) -> bool:
+    """Whether a rate of errors is below another by more than the deviation that chance gives it."""
+    return error < other - float(np.sqrt(max(other, 1 / n_rows) / n_rows))
+
+
+def left_out_error(rows: Double, codes: NDArray[np.int64], seed: int) -> float:
+    """The rate of errors of one Gaussian per class, on folds of a sample left out in turn."""
+    fold = np.random.default_rng(seed).permutation(len(rows)) % min(FOLDS, len(rows))
+    wrong = 0
+    for left_out in range(fold.max() + 1):
+        there = np.unique(codes[fold != left_out])
+        try:
+            gaussians = Gaussians.of([_moments(rows[(fold != left_out) & (codes == c)]) for c in there])
+        except ValueError:
+            return 1.0
+        logs = gaussians.log_densities(rows[fold == left_out])
+        logs += np.log(np.bincount(codes[fold != left_out])[there])
+        wrong += int(np.sum(there[np.argmax(logs, axis=1)] != codes[fold == left_out]))
+    return wrong / len(rows)
+
+
+def _moments(rows: Double) -> Moments:
+    mean = rows.mean(axis=0)
+    covariance = (rows - mean).T @ (rows - mean) / len(rows)
+    return Moments(len(rows), mean, covariance, np.zeros(len(mean)))

@@ -1,0 +1,134 @@
+"""What the files of subspaces, regressions and classes say, beside what all models say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sketchlearn.decoders.discriminant import Gaussians
+from sketchlearn.decoders.least_squares import LinearFit
+from sketchlearn.decoders.subspace import Subspace
+from sketchlearn.documents import numbers_of
+from sketchlearn.estimators.base import SketchEstimator
+from sketchlearn.estimators.classifier import Classes, OneGaussian, Parzen, SketchClassifier
+from sketchlearn.estimators.pca import SketchPCA
+from sketchlearn.estimators.regression import SketchLinearRegression, SketchRidge
+from sketchlearn.operators import FourierFeatures
+from sketchlearn.values import truth, whole
+
+Document = dict[str, Any]
+
+LINEAR = {"coefficients", "intercepts", "standard_errors", "intercept_errors", "r2", "penalty", "rank", "flat"}
+#: each type of model, and the fields of its own
+TYPES: dict[str, tuple[type[SketchEstimator], set[str]]] = {
+    "pca": (SketchPCA, {"mean", "components", "variances", "total", "residual"}),
+    "regression": (SketchLinearRegression, LINEAR),
+    "ridge": (SketchRidge, LINEAR),
+    "classifier": (SketchClassifier, {"rule", "labels", "log_priors", "means", "factors", "operator"}),
+}
+
+
+def content(estimator: SketchEstimator) -> Document:
+    """The fields of an estimator's own."""
+    fitted = estimator._fitted()
+    if isinstance(fitted, Subspace):
+        return {
+            "mean": fitted.mean.tolist(),
+            "components": fitted.components.tolist(),
+            "variances": fitted.variances.tolist(),
+            "total": fitted.total,
+            "residual": fitted.residual,
+        }
+    if isinstance(estimator, SketchLinearRegression):
+        arrays = ("coefficients", "intercepts", "standard_errors", "intercept_errors", "r2")
+        return {
+            **{name: np.nan_to_num(getattr(fitted, name), nan=-1.0).tolist() for name in arrays},
+            "penalty": fitted.penalty,
+            "rank": fitted.rank,
+            "flat": estimator._flat,
+        }
+    return _classes(estimator, fitted)
+
+
+def _classes(estimator: SketchClassifier, fitted: Classes) -> Document:
+    labels = [estimator._label_of(code) for code in fitted.codes]
+    if not all(isinstance(label, str | int | float) for label in labels):
+        raise TypeError("classes can be saved if their labels are words or numbers")
+    form: Document = {"rule": fitted.rule, "labels": labels, "log_priors": fitted.log_priors.tolist()}
+    if isinstance(fitted.scores, OneGaussian):
+        gaussians = fitted.scores.gaussians
+        return {**form, "means": gaussians.means.tolist(), "factors": gaussians.factors.tolist(), "operator": None}
+    if isinstance(fitted.scores, Parzen):
+        means = fitted.scores.means
+        parts = np.concatenate([means.real, means.imag], axis=1)
+        return {**form, "means": parts.tolist(), "factors": None, "operator": fitted.scores.operator.to_json()}
+    raise TypeError("a classifier with several Gaussians per class cannot be saved: save its sketches_")
+
+
+def estimator_of(name: str, document: Document, d: int) -> SketchEstimator:
+    """The estimator that a file describes."""
+    if name == "pca":
+        return _subspace(document, d)
+    if name == "classifier":
+        return _classifier(document, d)
+    return _linear(name, document, d)
+
+
+def _subspace(document: Document, d: int) -> SketchEstimator:
+    k = whole("the number of components", len(document["variances"]), most=d)
+    estimator = SketchPCA(k)
+    total, residual = (float(numbers_of(document, field, ())) for field in ("total", "residual"))
+    estimator._model = Subspace(
+        max(float(document["n_records"]), 1.0),
+        numbers_of(document, "mean", (d,)),
+        numbers_of(document, "components", (k, d)),
+        numbers_of(document, "variances", (k,)),
+        total,
+        residual,
+    )
+    if total <= 0:
+        raise ValueError("total must be positive")
+    return estimator
+
+
+def _linear(name: str, document: Document, d: int) -> SketchEstimator:
+    t = whole("the number of targets", len(document["intercepts"]))
+    penalty = float(numbers_of(document, "penalty", ()))
+    estimator = SketchRidge(penalty) if name == "ridge" else SketchLinearRegression()
+    known = {field: numbers_of(document, field, (t, d)) for field in ("coefficients", "standard_errors")}
+    known |= {field: numbers_of(document, field, (t,)) for field in ("intercepts", "intercept_errors", "r2")}
+    for field in ("standard_errors", "intercept_errors"):
+        known[field] = np.where(known[field] < 0, np.nan, known[field])  # unknown
+    estimator._flat = truth("flat", document["flat"])
+    if estimator._flat and t > 1:
+        raise ValueError("several targets cannot be flat")
+    rank = whole("rank", document["rank"], 0, d)
+    estimator._model = LinearFit(**known, penalty=penalty, rank=rank)
+    return estimator
+
+
+def _classifier(document: Document, d: int) -> SketchEstimator:
+    labels = document["labels"]
+    if not isinstance(labels, list) or not all(isinstance(label, str | int | float) for label in labels):
+        raise ValueError("labels must be a list of words or numbers")
+    k = whole("the number of classes", len(labels), 2)
+    estimator = SketchClassifier(document["rule"])
+    estimator._check_parameters()
+    scores: Parzen | OneGaussian
+    if document["operator"] is None:
+        factors = numbers_of(document, "factors", (k, d, d))
+        if np.any(np.diagonal(factors, axis1=1, axis2=2) <= 0):
+            raise ValueError("the diagonals of all factors must be positive")
+        scores = OneGaussian(Gaussians(numbers_of(document, "means", (k, d)), np.tril(factors)))
+    else:
+        operator = FourierFeatures.from_json(document["operator"])
+        if operator.n_features != d:
+            raise ValueError(f"the operator is for {operator.n_features} columns, not {d}")
+        parts = numbers_of(document, "means", (k, 2 * operator.n_frequencies))
+        real, imaginary = np.split(parts, 2, axis=1)
+        scores = Parzen(operator, real + 1j * imaginary)
+    estimator._labels, estimator._declared = tuple(labels), tuple(labels)
+    log_priors = numbers_of(document, "log_priors", (k,))
+    estimator._model = Classes(document["rule"], scores, tuple(map(float, range(k))), log_priors)
+    return estimator
