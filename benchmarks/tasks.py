@@ -1,4 +1,4 @@
-"""Subspaces, regressions and classes from a sketch beside scikit-learn: python benchmarks/tasks.py
+"""Subspaces, regressions, classes and questions from a sketch, beside scikit-learn: python benchmarks/tasks.py
 
 Every figure is measured in this run, with default arguments, and printed beside what is asked of it. The parts are
 chosen by --only. Where memory is told, each method runs in a process of its own, on rows that are in memory already.
@@ -21,6 +21,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import questions
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
@@ -304,11 +305,20 @@ def classes(settings: argparse.Namespace) -> Iterator[bool]:
     console.print(table)
 
 
+def asked(settings: argparse.Namespace) -> Iterator[bool]:
+    """Questions to sketches."""
+    for title, table, reached in questions.tables(settings.repetitions, settings.histogram_rows):
+        table.title = title
+        console.print(table)
+        yield from reached
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], Iterator[bool]]] = {
     "pca": pca,
     "compressive": compressive,
     "regression": regression,
     "classes": classes,
+    "questions": asked,
 }
 
 
@@ -337,6 +347,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--compressive-rows", type=count, default=20_000, help="rows of the part compressive")
     parser.add_argument("--draws", type=int, default=3, help="draws of the part compressive")
     parser.add_argument("--splits", type=int, default=100, help="splits of the part classes")
+    parser.add_argument("--repetitions", type=int, default=2000, help="of tests and intervals in the part questions")
+    parser.add_argument("--histogram-rows", type=count, default=10**6, help="rows of the histograms in that part")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first draw; the next have the next seeds")
     parser.add_argument("--worker", choices=[*REGRESSIONS, *SUBSPACES], help=argparse.SUPPRESS)
     parser.add_argument("--worker-rows", type=count, help=argparse.SUPPRESS)
