@@ -1,8 +1,11 @@
 """Learning from private sketches: designs from bounds alone, and decoders that know the noise."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from typer.testing import CliRunner
 
@@ -123,6 +126,10 @@ def test_hidden_clusters_are_said_to_be_hidden():
     with pytest.warns(UserWarning, match="noise will hide"):
         sketch = private(rows, 0.01)
     model = skl.SketchKMeans(K, random_state=0).fit_sketch(sketch)
+    mixture = skl.SketchGaussianMixture(K, covariance_type="diag", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert np.isfinite(mixture.fit_sketch(sketch).score(rows))
     assert model.outcome_.status is Status.HIDDEN
     assert "larger epsilon" in model.outcome_.advice
     assert np.all(np.abs(model.cluster_centers_) < 100)

@@ -13,7 +13,7 @@ from sketchlearn.decoders.auto import cleaned, fit_density
 from sketchlearn.decoders.gauss_newton import Whitening, levenberg_marquardt
 from sketchlearn.decoders.loop import Decoder, Progress
 from sketchlearn.decoders.merging import merge_components
-from sketchlearn.decoders.outcome import Outcome
+from sketchlearn.decoders.outcome import Outcome, Status
 from sketchlearn.decoders.problem import Problem
 from sketchlearn.decoders.reduction import antithetic_sample
 from sketchlearn.decoders.sharpening import sharpened
@@ -62,9 +62,15 @@ def fit_mixture(
     problem = cleaned(problem, decoder, rng, progress)
     density, outcome = fit_density(problem, decoder, rng, progress)
     k = problem.n_components
+    if outcome.status is Status.HIDDEN:  # narrow components in wrong places: hundreds of nats per row were lost
+        whole = Mixture(DiagonalGaussian(), np.ones(1), np.zeros((1, len(problem.spread))), problem.spread[None] ** 2)
+        density = problem.in_data_units(whole)
     density = with_components(density, k)
     with one_blas_thread():
         merged = merge_components(*_gaussians(density), k)
+        if outcome.status is Status.HIDDEN:
+            coarse = problem.in_own_units(model, *merged)
+            return MixtureFit(problem.in_data_units(coarse), outcome.misfit, outcome)
         best, misfit = _refined(problem, problem.in_own_units(model, *merged))
         if misfit > PASSES:
             likely = _likely(density, k, covariance_type, rng)
