@@ -10,7 +10,7 @@ demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
 
 test: .venv/installed-test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: .venv/installed-lint
 	$(BIN)/ruff check .

@@ -52,11 +52,6 @@ def test_noise_has_the_deviation_that_the_ledger_says(delta, neighbors):
     noise = (private.sums - exact.sums).astype(float)
     assert noise.var() == pytest.approx(private.ledger.sum_variance, rel=0.3)
     assert abs(noise.mean()) < 6 * math.sqrt(private.ledger.sum_variance / len(noise))
-    if neighbors == "replace":
-        assert private.count == exact.count
-        assert private.ledger.count_variance == private.ledger.count_share == 0
-    else:
-        assert abs(private.count - exact.count) < 40 * math.sqrt(private.ledger.count_variance)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -72,11 +67,11 @@ def test_the_count_has_noise_of_its_own(delta):
 def test_replacing_needs_twice_the_noise_and_gaussian_noise_is_smaller():
     exact = skl.FourierFeatures(2, 1000, law=Gaussian(1.0)).sketch(ROWS)
     scale = {
-        (n, delta): privatize(exact.copy(), epsilon=1.0, delta=delta, neighbors=n).ledger.sum_scale
+        (n, delta): privatize(exact.operator.sketch(ROWS), epsilon=1.0, delta=delta, neighbors=n).ledger.sum_scale
         for n in ("add-remove", "replace")
         for delta in (0.0, 1e-6)
     }
-    assert scale["replace", 0.0] == pytest.approx(2 * 0.98 * scale["add-remove", 0.0], rel=1e-3)
+    assert scale["replace", 0.0] == pytest.approx(2 * scale["add-remove", 0.0], rel=1e-3)
     assert scale["add-remove", 1e-6] < scale["add-remove", 0.0] / 5
 
 
@@ -106,7 +101,7 @@ def test_every_operator_can_be_released(name):
 
 def test_what_leaks_is_left_out():
     operator = skl.SecondMoments(2, bound=1.0, outside="clip")
-    exact = operator.sketch(ROWS) + skl.Sketch(operator, skipped=["secret.csv"])
+    exact = operator.sketch(ROWS)
     assert exact.clipped > 0
     private = privatize(exact, epsilon=1.0)
     assert (private.skipped, private.clipped, private.bits) == ((), 0, 0)
@@ -404,3 +399,63 @@ def test_a_missing_opendp_is_one_sentence(exact, monkeypatch):
     monkeypatch.undo()
     mechanisms.opendp.cache_clear()
     assert exact.released is None
+
+
+# what reviewers found
+
+
+def test_parts_of_parts_are_looked_at(exact):
+    sampled = skl.design(ROWS, n_components=2)
+    nested = skl.concatenate([skl.concatenate([sampled])])
+    with pytest.raises(ValueError, match="designed on a sample of rows"):
+        privatize(nested.sketch(ROWS), epsilon=1.0)
+    refusing = skl.concatenate([skl.concatenate([skl.SecondMoments(2, bound=1e3)])])
+    with pytest.raises(ValueError, match="that refuses rows outside its bound"):
+        privatize(refusing.sketch(ROWS), epsilon=1.0)
+
+
+def test_skipped_files_may_be_one_records_doing(exact):
+    skipping = exact + skl.Sketch(exact.operator, skipped=["b.csv"])
+    with pytest.raises(ValueError, match="one record may have been the reason"):
+        privatize(skipping, epsilon=1.0)
+
+
+def test_a_replaced_record_may_change_the_count(exact):
+    dropped = ROWS.copy()
+    dropped[0] = np.nan
+    for rows in (ROWS, dropped):
+        sketch = exact.operator.sketch(rows, nulls="drop")
+        ledger = privatize(sketch, epsilon=1.0, neighbors="replace").ledger
+        assert ledger.count_scale >= 1
+        assert ledger.count_variance > 1
+
+
+def test_marks_about_different_neighbors_add_up(exact):
+    a, b = (exact.operator.sketch(rows) for rows in np.array_split(ROWS, 2))
+    first = privatize(a, epsilon=1.0, neighbors="replace")
+    privatize(b, epsilon=0.9)
+    assert (a + b).released.epsilon == pytest.approx(1 + 2 * 0.9)
+    with pytest.raises(ValueError, match="were released before"):
+        privatize(a + b, epsilon=0.1, neighbors="replace", already=first)
+
+
+def test_copies_and_parts_share_the_memory_of_releases():
+    operator = skl.concatenate([skl.FourierFeatures(2, 5, law=Gaussian(1.0))])
+    whole = operator.sketch(ROWS)
+    copied, part = whole.copy(), operator.split(whole)[0]
+    privatize(part, epsilon=1.0)
+    for other in (whole, copied):
+        with pytest.raises(ValueError, match="were released before"):
+            privatize(other, epsilon=1.0)
+
+
+def test_exact_and_private_are_not_compared(exact):
+    private = privatize(exact, epsilon=1.0)
+    with pytest.raises(ValueError, match="one sketch is private and the other exact"):
+        private.distance(exact)
+
+
+@pytest.mark.parametrize("budget", [(5e-324, 0.0), (1e-300, 1e-6), (1.7e308, 1e-6), (1.0, 5e-324)])
+def test_budgets_beyond_numbers_are_refused_in_a_sentence(exact, budget):
+    with pytest.raises(ValueError, match=r"epsilon .*: ask for"):
+        privatize(exact, epsilon=budget[0], delta=budget[1])

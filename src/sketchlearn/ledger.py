@@ -143,6 +143,13 @@ class Ledger(Value):
         own = ("mechanism", "sensitivity", "sum_scale", "count_scale", "count_share", "sum_variance", "count_variance")
         return replace(both, parts=self.parts, **{name: getattr(self, name) for name in own})
 
+    def about_replacing(self) -> Ledger:
+        """The same about replaced records: one is removed and one added, which is paid twice."""
+        if self.neighbors == REPLACE:
+            return self
+        delta = min(1.0, self.delta * (1 + math.exp(min(self.epsilon, 700.0)))) if self.delta else 0.0
+        return replace(self, neighbors=REPLACE, epsilon=_added(self.epsilon, self.epsilon), delta=delta)
+
     def covers(self, other: Ledger) -> bool:
         """Whether this ledger admits to at least what the other has spent."""
         return self.neighbors == other.neighbors and self.epsilon >= other.epsilon and self.delta >= other.delta
@@ -171,6 +178,8 @@ def _merged_parts(a: tuple[PartNoise, ...] | None, b: tuple[PartNoise, ...] | No
 def _added(a: float, b: float) -> float:
     """The sum, never rounded down: a guarantee must not shrink."""
     total = a + b
+    if math.isinf(total):
+        raise ValueError("the epsilons add up to more than a number holds: nothing is left that is private")
     return total if Fraction(total) >= Fraction(a) + Fraction(b) else math.nextafter(total, math.inf)
 
 

@@ -98,7 +98,7 @@ class Sketch:
         self._ledger, self._clipped = ledger, whole("clipped", clipped, 0)
         self._heaviest = whole("heaviest", heaviest)
         #: what was spent on releases of these very records, as far as this process knows
-        self.released: Ledger | None = None
+        self._mark: list[Ledger | None] = [None]
 
     @property
     def sums(self) -> NDArray[np.int64]:
@@ -150,14 +150,29 @@ class Sketch:
     def distance(self, other: Sketch) -> float:
         """Root mean square difference of the two means: an estimate of the maximum mean discrepancy."""
         self._require_same_operator(_a_sketch(other, "operator.sketch"), "compare")
+        if (self._ledger is None) != (other._ledger is None):
+            raise ValueError("one sketch is private and the other exact: compare two of the same kind")
         return float(np.sqrt(np.mean(np.abs(self.mean - other.mean) ** 2)))
 
     def copy(self) -> Sketch:
         """An independent copy."""
         notes = {"skipped": self._skipped, "clipped": self._clipped, "heaviest": self._heaviest}
         twin = Sketch(self.operator, self._sums, self._units, self._bits, ledger=self._ledger, **notes)  # type: ignore[arg-type]
-        twin.released = self.released
+        twin._mark = self._mark
         return twin
+
+    @property
+    def released(self) -> Ledger | None:
+        """What was spent on these records by releases of this sketch, its copies, its parts or its summands."""
+        return self._mark[0]
+
+    @released.setter
+    def released(self, ledger: Ledger | None) -> None:
+        self._mark[0] = ledger
+
+    def share_mark(self, other: Sketch) -> None:
+        """Makes a release of either count for both."""
+        self._mark = other._mark
 
     def update(
         self,
@@ -327,7 +342,7 @@ def _both_released(a: Ledger | None, b: Ledger | None) -> Ledger | None:
     if a is None or b is None:
         return a or b
     if a.neighbors != b.neighbors:
-        return max(a, b, key=lambda ledger: ledger.epsilon)
+        a, b = a.about_replacing(), b.about_replacing()
     return a if a is b else a.merged(b, overlapping=True)
 
 

@@ -62,7 +62,7 @@ class Concatenated(Operator):
             ledger = None if sketch.ledger is None else sketch.ledger.of_part(n)
             notes = (sketch.skipped, ledger, sketch.clipped, sketch.heaviest)
             found.append(Sketch(part, sketch.sums[where], sketch.units, sketch.bits, *notes))
-            found[-1].released = sketch.released
+            found[-1].share_mark(sketch)
         return found
 
     def add_rows(

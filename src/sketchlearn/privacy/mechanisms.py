@@ -19,6 +19,7 @@ from sketchlearn.ledger import GAUSSIAN, LAPLACE
 from sketchlearn.privacy.sensitivity import Sensitivity
 
 Integers = NDArray[np.int64]
+LARGEST = 1e300  # scale that is computed
 BITS = 16  # of a scale: OpenDP's exact samplers are four times slower with fractions of 53 bits
 
 
@@ -74,7 +75,10 @@ class Mechanism(ABC):
     def scales(self, sensitivities: Sequence[int], shares: Sequence[float]) -> list[float]:
         """Scales of the parts, such that OpenDP's own privacy maps add up to no more than the budget."""
         pairs = zip(sensitivities, shares, strict=True)
-        found = [_short(self.start(sensitivity, share)) for sensitivity, share in pairs]
+        starts = [self.start(sensitivity, share) for sensitivity, share in pairs]
+        if not all(map(math.isfinite, starts)):
+            raise ValueError(f"epsilon {self.epsilon!r} is so small that its noise has no finite scale: ask for more")
+        found = [_short(start) for start in starts]
         while self._spent(sensitivities, found) > self.budget:
             found = [_short(math.nextafter(scale, math.inf)) for scale in found]
         return found
@@ -100,7 +104,8 @@ class DiscreteLaplace(Mechanism):
         return bound.l1
 
     def start(self, sensitivity: int, share: float) -> float:
-        return sensitivity / (self.epsilon * share)
+        spent = self.epsilon * share
+        return sensitivity / spent if spent > sensitivity / LARGEST else math.inf
 
     @property
     def budget(self) -> Fraction:
@@ -128,6 +133,11 @@ class DiscreteGaussian(Mechanism):
         return bound.l2
 
     def start(self, sensitivity: int, share: float) -> float:
+        if not (1 / LARGEST < self.epsilon < LARGEST and self.delta > 1 / LARGEST):
+            raise ValueError(
+                f"epsilon {self.epsilon!r} and delta {self.delta!r} are beyond what Gaussian noise is computed for: "
+                "ask for others"
+            )
         return sensitivity * unit_scale(self.epsilon, self.delta) / math.sqrt(share)
 
     @property

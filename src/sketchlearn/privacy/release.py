@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from sketchlearn.frequencies import Probed
 from sketchlearn.ledger import ADD_REMOVE, ASSUMED, DECLARED, Ledger, PartNoise
 from sketchlearn.operators import Concatenated, FourierFeatures, Operator
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism
-from sketchlearn.privacy.sensitivity import Sensitivity, sensitivity
+from sketchlearn.privacy.sensitivity import sensitivity
 from sketchlearn.sketch import Sketch
-from sketchlearn.values import number, positive, whole
+from sketchlearn.values import number, positive, truth, whole
 
 COUNT_SHARE = 0.02  # the count is one number of sensitivity 1 beside sums of hundreds: docs/privacy.md
 ROOM = 2.0**56  # scales beyond this leave no room for noise in 64 bits
@@ -38,8 +40,8 @@ def privatize(
     epsilon : the privacy loss, of sums and count together: the smaller, the more noise.
     delta : 0 gives pure epsilon by discrete Laplace noise; more gives (epsilon, delta) by discrete Gaussian noise,
         which is much smaller for many frequencies. Far below one over the number of records.
-    neighbors : "add-remove" hides whether any one record is there; "replace" hides its values, while the number of
-        records is public and stays exact.
+    neighbors : "add-remove" hides whether any one record is there; "replace" hides its values, at about twice the
+        noise.
     count_share : the count's share of the budget.
     already : the ledger of earlier releases of any of these records, or a private sketch that has it: both are paid.
     assume_public_design : the caller knows that the operator was designed on other data, or on none.
@@ -65,19 +67,15 @@ def privatize(
     if seed_for_tests_not_private is not None:
         rng = np.random.default_rng(whole("seed_for_tests_not_private", seed_for_tests_not_private, 0))
     operator = _releasable(sketch)
-    design = _design(operator, assume_public_design)
+    design = _design(operator, truth("assume_public_design", assume_public_design))
     earlier = _earlier(sketch, already, for_tests=rng is not None)
 
     mechanism: Mechanism = DiscreteGaussian(epsilon, delta) if delta else DiscreteLaplace(epsilon)
     parts = operator.parts if isinstance(operator, Concatenated) else (operator,)
-    of_count = Sensitivity(1, 1) if neighbors == ADD_REMOVE else Sensitivity(0, 0)
     of_sums = [mechanism.norm(sensitivity(part, neighbors)) for part in parts]
-    share = share if of_count.l1 else 0.0
     shares = [(1 - share) / len(parts)] * len(parts)
-    if of_count.l1:
-        *scales, count_scale = mechanism.scales([*of_sums, 1], [*shares, share])
-    else:
-        scales, count_scale = mechanism.scales(of_sums, shares), 0.0
+    # neighbors that replace a record differ in count, too, where rows are left out for their values
+    *scales, count_scale = mechanism.scales([*of_sums, 1], [*shares, share])
     if max(*scales, count_scale) > ROOM:
         raise ValueError(f"epsilon {epsilon!r} is so small that its noise does not fit into 64 bits: ask for more")
 
@@ -85,9 +83,7 @@ def privatize(
     for part, scale in zip(parts, scales, strict=True):
         sums.append(mechanism.release(sketch.sums[first : first + part.n_sums], scale, rng))
         first += part.n_sums
-    count = np.array([sketch.units], np.int64)
-    if of_count.l1:
-        count = mechanism.release(count, count_scale, rng)
+    count = mechanism.release(np.array([sketch.units], np.int64), count_scale, rng)
     noise = [PartNoise(*of) for of in zip(of_sums, scales, map(mechanism.variance, scales), strict=True)]
     noisiest = max(noise, key=lambda part: part.variance)
     ledger = Ledger(
@@ -100,7 +96,7 @@ def privatize(
         count_scale=count_scale,
         count_share=share,
         sum_variance=noisiest.variance,
-        count_variance=mechanism.variance(count_scale) if of_count.l1 else 0.0,
+        count_variance=mechanism.variance(count_scale),
         private=rng is None,
         design=design,
         parts=tuple(noise) if isinstance(operator, Concatenated) else None,
@@ -124,21 +120,35 @@ def _releasable(sketch: Sketch) -> Operator:
             f"the sketch has rows of weight up to {sketch.heaviest:,}, and the bounds are for rows of weight 1: sketch "
             "without weights"
         )
+    if sketch.skipped:
+        raise ValueError(
+            "files that could not be read were left out, and one record may have been the reason: mend or remove them, "
+            "and sketch the others without skipping any"
+        )
     operator = sketch.operator
     assert isinstance(operator, Operator)
-    for part in operator.parts if isinstance(operator, Concatenated) else (operator,):
+    for part in _leaves(operator):
         if getattr(part, "outside", "clip") != "clip":
             raise ValueError(
                 f"a {type(part).__name__} that refuses rows outside its bound tells that there are none: make it with "
-                "outside='clip'"
+                "outside='clip', and a bound and center that were not taken from the rows"
             )
     return operator
 
 
+def _leaves(operator: Operator) -> Iterator[Operator]:
+    """The operator, or its parts and theirs."""
+    if isinstance(operator, Concatenated):
+        for part in operator.parts:
+            yield from _leaves(part)
+    else:
+        yield operator
+
+
 def _design(operator: Operator, assumed: bool) -> str:
     """Whether the operator itself may be known: one that `design` made of a sample tells about its rows."""
-    parts = operator.parts if isinstance(operator, Concatenated) else (operator,)
-    on_sample = any(isinstance(p, FourierFeatures) and isinstance(p.law, Probed) and not p.declared for p in parts)
+    fourier = [part for part in _leaves(operator) if isinstance(part, FourierFeatures)]
+    on_sample = any(isinstance(part.law, Probed) and not part.declared for part in fourier)
     if on_sample and not assumed:
         raise ValueError(
             "the operator was designed on a sample of rows, which it tells about: design it on bounds alone or, if "
