@@ -52,6 +52,7 @@ def test_noise_has_the_deviation_that_the_ledger_says(delta, neighbors):
     noise = (private.sums - exact.sums).astype(float)
     assert noise.var() == pytest.approx(private.ledger.sum_variance, rel=0.3)
     assert abs(noise.mean()) < 6 * math.sqrt(private.ledger.sum_variance / len(noise))
+    assert abs(private.count - exact.count) < 40 * math.sqrt(private.ledger.count_variance)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -404,7 +405,7 @@ def test_a_missing_opendp_is_one_sentence(exact, monkeypatch):
 # what reviewers found
 
 
-def test_parts_of_parts_are_looked_at(exact):
+def test_parts_of_parts_are_looked_at():
     sampled = skl.design(ROWS, n_components=2)
     nested = skl.concatenate([skl.concatenate([sampled])])
     with pytest.raises(ValueError, match="designed on a sample of rows"):
