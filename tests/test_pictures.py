@@ -13,7 +13,7 @@ pytest.importorskip("matplotlib")
 from matplotlib.image import imread
 from matplotlib.patches import Ellipse
 
-from sketchlearn.diagnostics.pictures import plot_comparison, plot_model
+from sketchlearn.diagnostics.pictures import plot_changes, plot_comparison, plot_marginal, plot_model
 
 CENTERS = np.array([[0, 0, 0, 0], [8, 0, 2, 0], [0, 8, -2, 0]])
 NAMES = ("age", "income", "height", "visits")
@@ -125,3 +125,17 @@ def test_without_matplotlib(monkeypatch):
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_histograms_and_streams_are_drawn(tmp_path):
+    rng = np.random.default_rng(0)
+    days = [rng.standard_normal((400, 2)) + (2.0 if day == 2 else 0.0) for day in range(3)]
+    operator, detector = skl.design(days[0], n_components=1), skl.ChangeDetector()
+    sketches = [operator.sketch(day) for day in days]
+    for sketch in sketches:
+        detector.update(sketch)
+    figure = plot_changes(detector.changes, tmp_path / "stream.png")
+    assert figure.axes[0].get_title() == "1 change in 3 sketches"
+    figure = plot_marginal(skl.Questions(sketches[0]).marginal(1), tmp_path / "column.svg")
+    assert figure.axes[0].get_xlabel() == "column 1"
+    assert {path.name for path in tmp_path.iterdir()} == {"stream.png", "column.svg"}

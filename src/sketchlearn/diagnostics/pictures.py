@@ -153,7 +153,9 @@ def plot_changes(changes: list[Change], path: str | os.PathLike[str] | None = No
     axes.plot(at, [surprise[step] for step in at], "D", color=ORANGE, markersize=7, label="alarms")
     for change in alarms:
         axes.axvspan((change.since or 0) - 0.5, change.step + 0.5, color=ORANGE, alpha=0.12, linewidth=0)
-    axes.set(xlabel="step", ylabel="-log10 of the p-value", title=f"{len(alarms)} changes in {len(changes)} sketches")
+    found = "1 change" if len(alarms) == 1 else f"{len(alarms)} changes"
+    axes.set(xlabel="step", ylabel="-log10 of the p-value", title=f"{found} in {len(changes)} sketches")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.legend(**_LEGEND)
     return _saved(figure, path)
 
