@@ -136,7 +136,7 @@ class Regression:
     def best_penalty(self) -> float:
         """The penalty of least generalised cross-validation: n |y - Hy|^2 / (n - trace H)^2, summed over targets.
 
-        Each target counts in units of its variance. From a private sketch, no less than the size of its noise.
+        Each target counts in units of its variance. From a private sketch, no less than what balances its noise.
         """
         typical = float(np.trace(self.gram)) / max(len(self.features), 1) * self.count
         if typical <= 0:
@@ -149,11 +149,12 @@ class Regression:
         return max(float(np.exp(found.x if found.fun < scores[best] else grid[best])), self._least_penalty())
 
     def _least_penalty(self) -> float:
-        """The spectral norm of the noise on the sum of products: that of a matrix of independent entries."""
+        """What balances the noise: its squared spectral norm over the features' mean variance, at most that norm."""
         if self.noise is None:
             return 0.0
         bound = self.noise.bound[list(self.features)]
-        return float(2 * self.noise.deviation * np.max(bound) * np.linalg.norm(bound)) * self.count
+        norm = float(2 * self.noise.deviation * np.max(bound) * np.linalg.norm(bound))
+        return norm * min(1.0, norm * len(bound) / float(np.trace(self.gram))) * self.count
 
     def _validated(self, penalty: float) -> float:
         gram = self.gram

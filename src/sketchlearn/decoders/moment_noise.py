@@ -60,7 +60,7 @@ class MomentNoise:
         return np.asarray(to_x @ covariance @ to_x.T)
 
     def edges(self, directions: Double, about: Double, units: Double) -> Double:
-        """How large an eigenvalue noise alone makes, near directions (n, columns) of the products of (x - about) / units.
+        """Eigenvalues of the mean products of (x - about) / units that noise alone makes near directions (n, columns).
 
         That is twice the root mean square length of the noise matrix times a direction: 2 deviation sqrt(columns), the
         edge of Wigner's semicircle, if `about` is the origin and units are the bounds.
@@ -70,7 +70,8 @@ class MomentNoise:
         size = one**2 + np.sum(others**2, axis=1)
         corner = self.deviation**2 * (size - one**2) + (self.count_deviation * one) ** 2
         across = self.deviation**2 * one * (others @ (away * bound))
-        return 2 * np.sqrt(away @ away * corner - 2 * across + self.deviation**2 * size * np.sum(bound**2))
+        squares = away @ away * corner - 2 * across + self.deviation**2 * size * np.sum(bound**2)
+        return np.asarray(2 * np.sqrt(squares))
 
     def floored(self, products: Double, about: Double) -> tuple[Double, int]:
         """Mean products about a point, no eigenvalue below what noise alone makes; and how many were.

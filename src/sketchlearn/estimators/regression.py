@@ -160,10 +160,11 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
 
     def _warn_of_noise(self, short: int, n_features: int, hidden: bool) -> None:
         if short or hidden:
-            what = "all coefficients" if hidden else f"{short} of the features' {n_features} directions"
+            what = f"{short} of the features' {n_features} directions" if short else "the coefficients"
+            drawn = ", and coefficients along those are drawn towards 0" if short else ""
             warnings.warn(
-                f"the noise of the private sketch hides {what}, along which coefficients are drawn towards 0: more "
-                "records, fewer columns, tighter bounds or a larger epsilon would show them",
+                f"the noise of the private sketch hides {what}{drawn}: more records, fewer columns, tighter bounds or "
+                "a larger epsilon would help",
                 stacklevel=6,
             )
 
@@ -225,7 +226,7 @@ class SketchRidge(SketchLinearRegression):
     ----------
     alpha : the penalty; "gcv" takes the one of least generalised cross-validation, which needs no more than the second
         moments: n |y - Hy|^2 / (n - trace H)^2. It is sound while records are independent. From a private sketch,
-        the penalty is at least as large as the noise.
+        the penalty is at least what balances the noise.
     fit_intercept, bounds, random_state, n_jobs, verbose : as in `SketchLinearRegression`.
 
     Attributes
