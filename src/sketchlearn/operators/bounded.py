@@ -49,6 +49,21 @@ class Bounded(Centred):
         return rows
 
 
+class Boxed(Bounded):
+    """An operator with a bound of each column's distance from the center."""
+
+    bound: tuple[float, ...]
+
+    def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.asarray(np.any(np.abs(rows.astype(np.float64) - self.origin) > np.array(self.bound), axis=1))
+
+    def _moved(self, rows: Double) -> Double:
+        center, bound = self.origin, np.array(self.bound)
+        moved = np.clip(rows, center - bound, center + bound)
+        # center + bound rounds, perhaps to beyond the bound
+        return np.where(np.abs(moved - center) > bound, np.nextafter(moved, center), moved)
+
+
 def check_outside(outside: Any) -> str:
     """What becomes of rows outside a bound."""
     if not isinstance(outside, str) or outside not in (REFUSE, CLIP):

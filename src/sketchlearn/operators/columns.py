@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.operators.base import Centred, check_center, check_columns, check_features
+from sketchlearn.operators.base import check_center, check_columns, check_features
+from sketchlearn.operators.bounded import REFUSE, Boxed, check_outside
 from sketchlearn.operators.moments import FIXED_POINT, beyond, check_bounds
 
 STEP = 1 << 18  # numbers worked on at a time
 
 
 @dataclass(frozen=True)
-class ColumnMoments(Centred):
+class ColumnMoments(Boxed):
     """Phi(x) = (y, y_k^2 for each k), y = x - center: means and variances, where second moments would be too many.
 
     Parameters
@@ -23,6 +24,7 @@ class ColumnMoments(Centred):
     n_features : number of columns of the data.
     bound : no value may be further than this from the center; one number, or one per column.
     center : subtracted from each row.
+    outside : "refuse" rows with a value beyond the bound, or "clip" such values to it, as private releases need.
     columns : names of the columns, for tables that have names.
 
     Examples
@@ -37,6 +39,7 @@ class ColumnMoments(Centred):
     _: KW_ONLY
     bound: tuple[float, ...]
     center: tuple[float, ...] | None = None
+    outside: str = REFUSE
     columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -45,6 +48,7 @@ class ColumnMoments(Centred):
             n_features=n_features,
             bound=check_bounds(self.bound, n_features),
             center=check_center(self.center, n_features, np.float64),
+            outside=check_outside(self.outside),
             columns=check_columns(self.columns, n_features),
         )
 
@@ -73,7 +77,7 @@ class ColumnMoments(Centred):
         return -1
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:  # noqa: ARG002
-        away = rows.astype(np.float64) - self.origin
+        away = self.within(rows).astype(np.float64) - self.origin
         bad = ~np.all(np.abs(away) <= np.array(self.bound), axis=1)
         if np.any(bad):
             return np.zeros((len(rows), self.n_sums), np.int64), int(np.argmax(bad))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sketchlearn import kernel
 from sketchlearn._native import add_moments, write_moments
 from sketchlearn.operators.base import REMEDY, check_center, check_columns, check_features
-from sketchlearn.operators.bounded import REFUSE, Bounded, check_outside
+from sketchlearn.operators.bounded import REFUSE, Boxed, check_outside
 from sketchlearn.values import positive
 
 FIXED_POINT = 2**30
@@ -19,7 +19,7 @@ LARGEST_BOUND = 1e150
 
 
 @dataclass(frozen=True)
-class SecondMoments(Bounded):
+class SecondMoments(Boxed):
     """Phi(x) = (y, and y_j y_k for k <= j), y = x - center: exact sums for PCA and least squares.
 
     Parameters
@@ -71,15 +71,6 @@ class SecondMoments(Bounded):
         integers = np.zeros((len(rows), self.n_sums), np.int64)
         bounds = np.array(self.bound)
         return integers, write_moments(kernel.active, self.within(rows), self.origin, bounds, threads, integers)
-
-    def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
-        return np.asarray(np.any(np.abs(rows.astype(np.float64) - self.origin) > np.array(self.bound), axis=1))
-
-    def _moved(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        center, bound = self.origin, np.array(self.bound)
-        moved = np.clip(rows, center - bound, center + bound)
-        # center + bound rounds, perhaps to beyond the bound
-        return np.where(np.abs(moved - center) > bound, np.nextafter(moved, center), moved)
 
     def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
         b = np.array(self.bound)
