@@ -1,15 +1,20 @@
 """Regressions, principal components and classes from private sketches: the noise is accounted for, epsilon stays."""
 
+import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import sketchlearn as skl
+from sketchlearn.cli import info
+from sketchlearn.cli.designs import Choices, design_on_bounds
 from sketchlearn.decoders.moment_noise import MomentNoise
 
 BOUNDS = ([-6, -5, -6, -6, -15], [6, 7, 6, 6, 21])
 N = 20_000
+TINY = [1e-2, 1e-4, 1e-6]
 
 
 def release(sketch, epsilon, seed, **more):
@@ -65,6 +70,11 @@ def test_design_of_moments_is_releasable():
     assert private.clipped == 0
 
 
+def test_the_command_line_designs_the_same():
+    designed = design_on_bounds("0,1;-10,30", Choices(1, "moments"), ("a", "b"))
+    assert designed.operator == replace(skl.design(bounds=([0, -10], [1, 30]), task="moments"), columns=("a", "b"))
+
+
 def test_design_of_moments_on_a_sample_is_not():
     rows = np.random.default_rng(0).standard_normal((100, 2))
     operator = skl.design(rows, task="moments")
@@ -117,7 +127,7 @@ def test_coefficients_approach_the_exact_ones(table, model):
 @pytest.mark.parametrize("more", [{}, {"delta": 1e-6}, {"neighbors": "replace"}], ids=["laplace", "gauss", "replace"])
 def test_standard_errors_cover_the_noise(table, intercept, more):
     """Sampling is the same in all releases, so only what the noise adds is tested: it is ten times as large."""
-    model, exact = skl.SketchLinearRegression(fit_intercept=intercept), None
+    model = skl.SketchLinearRegression(fit_intercept=intercept)
     exact = np.append(model.fit_sketch(table).coef_, model.intercept_)
     inside, scaled = [], []
     for seed in range(40):
@@ -172,6 +182,24 @@ def test_pca_warns_of_what_the_noise_hides(stretched):
     assert np.sum(pca.explained_variance_ratio_) <= 1
 
 
+def test_compressive_pca():
+    rng, d = np.random.default_rng(4), 12
+    turn = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    rows = rng.standard_normal((N, d)) * np.append([4, 2.5], [0.5] * 10) @ turn.T + 1
+    squares = skl.QuadraticFeatures(d, 8 * d, bound=20.0, outside="clip")
+    sketch = skl.concatenate([squares, skl.ColumnMoments(d, bound=15.0, outside="clip")]).sketch(rows)
+    exact = skl.SketchPCA(2).fit_sketch(sketch)
+    for epsilon, least in ((2.0, 0.97), (20.0, 0.999)):
+        pca = skl.SketchPCA(2).fit_sketch(release(sketch, epsilon, 0))
+        assert np.linalg.svd(pca.components_ @ exact.components_.T)[1][-1] > least
+        np.testing.assert_allclose(pca.explained_variance_, exact.explained_variance_, rtol=0.4 / epsilon)
+    for epsilon in TINY:
+        with pytest.warns(UserWarning, match="of 2 components do not stand out of the noise"):
+            pca = skl.SketchPCA(2).fit_sketch(release(sketch, epsilon, 0))
+        assert np.all(np.isfinite(pca.transform(rows[:2])))
+        assert np.sum(pca.explained_variance_ratio_) <= 1
+
+
 @pytest.mark.parametrize("kind", OPERATORS)
 def test_classes(kind):
     sketches = class_sketches(kind)
@@ -185,9 +213,6 @@ def test_classes(kind):
     assert model.privacy_.epsilon == 8.0
     assert model.privacy_.composition == "parallel"
     assert model.sketch_.count == sum(sketch.count for sketch in private.values())
-
-
-TINY = [1e-2, 1e-4, 1e-6]
 
 
 @pytest.mark.parametrize("epsilon", TINY)
@@ -213,13 +238,15 @@ def test_tiny_epsilons_give_finite_models_and_a_warning(table, stretched, epsilo
         assert np.all(np.isfinite(classifier.predict_proba(np.ones((2, 3)))))
 
 
-def test_epsilon_stays_and_is_saved(table, tmp_path):
+def test_epsilon_stays_and_is_saved(table, tmp_path, capsys):
     private = release(table, 3.0, 0)
     models = [skl.SketchLinearRegression(), skl.SketchRidge("gcv"), skl.SketchPCA(1)]
     for model in models:
         model.fit_sketch(private)
         skl.save_model(model, tmp_path / "model.json")
         assert model.privacy_ == private.ledger == skl.load_model(tmp_path / "model.json").privacy_
+        info.run(str(tmp_path / "model.json"), json=True)
+        assert json.loads(capsys.readouterr().out)["ledger"] == private.ledger.to_json()
 
 
 def test_refusals(table):

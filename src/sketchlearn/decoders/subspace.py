@@ -15,6 +15,9 @@ from sketchlearn.operators.moments import FIXED_POINT
 from sketchlearn.sketch import Sketch
 
 CONSTANT = "all rows are equal: there is no direction in which they vary"
+# A low-rank fit to m values of noise has eigenvalues of 1 to 2 times deviation sqrt(d / m), which is what its spectral
+# start has (10 to 100 columns, 1 to 5 components, 4 to 30 values per coordinate; 2.4 with 2 of them).
+FITTED = 2.0
 
 
 @dataclass(frozen=True)
@@ -94,16 +97,25 @@ def _compressive(squares: Sketch, columns: Sketch, k: int, progress: Callable[[s
     quadratic: QuadraticFeatures = squares.operator  # type: ignore[assignment]
     beside: ColumnMoments = columns.operator  # type: ignore[assignment]
     away, power = np.split(columns.mean, 2)
+    ledger, m = squares.ledger, quadratic.n_directions
+    if ledger is not None:
+        away = np.clip(away, -np.array(beside.bound), np.array(beside.bound))  # where the mean must lie
     mean, total = beside.origin + away, float(np.sum(power - away * away))
-    if total <= np.sum(np.square(beside.bound)) / FIXED_POINT:
+    if ledger is None and total <= np.sum(np.square(beside.bound)) / FIXED_POINT:
         raise ValueError(CONSTANT)
     omega = quadratic.directions
     values = squares.mean - ((mean - quadratic.origin) @ omega) ** 2
     found = low_rank(omega, values, k, progress)
     vectors, sizes, _ = np.linalg.svd(found.factors, full_matrices=False)
-    variances = np.clip(sizes**2 + found.floor, 0.0, total)
+    variances, hidden = sizes**2, 0
+    if ledger is not None:
+        noise = float(np.max(quadratic.mean_of(np.full(m, np.sqrt(ledger.sum_variance) / squares.units))))
+        edges = np.full(k, FITTED * noise * np.sqrt(quadratic.n_features / m))
+        variances, above = _without_noise(variances, edges)
+        hidden, total = int(np.sum(~above)), max(total, float(np.sum(variances)), float(edges[0]))
+    variances = np.clip(variances + found.floor, 0.0, total)
     left = found.residual / max(float(np.std(values)), 1e-300)
-    return Subspace(float(columns.count), mean, _turned(vectors.T), variances, total, left)
+    return Subspace(float(columns.count), mean, _turned(vectors.T), variances, total, left, hidden)
 
 
 def _turned(components: Double) -> Double:

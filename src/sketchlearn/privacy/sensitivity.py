@@ -10,7 +10,14 @@ from functools import singledispatch
 import numpy as np
 
 from sketchlearn.ledger import ADD_REMOVE, REPLACE
-from sketchlearn.operators import ColumnMoments, Concatenated, FourierFeatures, Operator, QuadraticFeatures, SecondMoments
+from sketchlearn.operators import (
+    ColumnMoments,
+    Concatenated,
+    FourierFeatures,
+    Operator,
+    QuadraticFeatures,
+    SecondMoments,
+)
 from sketchlearn.operators.moments import FIXED_POINT as MOMENTS_UNIT
 from sketchlearn.values import shortened
 from sketchlearn.waves import FIXED_POINT, Cosine, Exponential, FourierSeries, Sawtooth, Square, Triangle, Wave
