@@ -102,13 +102,9 @@ def _designed(rows: Any, choices: Choices, columns: tuple[str, ...] | None, repr
 def _design(rows: Any = None, **more: Any) -> Operator:
     # scikit-learn takes a second to import, and a sketch with a design does not need it
     from sketchlearn.designing import design
-    from sketchlearn.designing.ranges import second_moments
 
-    if more["task"] != MOMENTS:
-        return design(rows, **more)
-    bounds, representative = more.get("bounds"), more.get("representative", True)
-    some = np.empty((0, len(bounds[0]))) if rows is None and bounds is not None else np.asarray(rows, np.float64)
-    return second_moments(some, bounds=bounds, representative=representative)
+    operator: Operator = design(rows, **more)
+    return operator
 
 
 def _made(choices: Choices) -> dict[str, Any]:

@@ -90,8 +90,14 @@ def _of_model(data: bytes) -> Facts:
 
     model: Any = model_from_bytes(data)
     family = type_of(model)
-    if not hasattr(model, "outcome_"):
-        return _of_task(model, family)
+    figures, rows = _of_clusters(model, family) if hasattr(model, "outcome_") else _of_task(model, family)
+    if model.privacy_ is None:
+        return figures, rows
+    return {**figures, "ledger": model.privacy_.to_json()}, [*rows, ("privacy", str(model.privacy_))]
+
+
+def _of_clusters(model: Any, family: str) -> Facts:
+    """Of clusters and mixtures."""
     outcome, k = model.outcome_, len(model.weights_)
     figures = {
         "kind": "model",
@@ -104,15 +110,11 @@ def _of_model(data: bytes) -> Facts:
         "misfit": outcome.misfit,
         "status": outcome.status.name,
     }
-    if model.privacy_ is not None:
-        figures["ledger"] = model.privacy_.to_json()
-    privacy = [] if model.privacy_ is None else [("privacy", str(model.privacy_))]
     rows = [
         ("kind", f"model, {FAMILIES[family]} with k = {k}"),
         ("learned from", records_in_words(model.n_records_)),
         ("columns", columns_in_words(model.columns_, model.n_features_in_)),
         ("fit", f"{outcome.status.value} (misfit {number(outcome.misfit)})"),
-        *privacy,
     ]
     return figures, rows
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.decoders.moment_noise import MomentNoise
 from sketchlearn.operators import Concatenated, Operator, SecondMoments
 from sketchlearn.operators.moments import FIXED_POINT
 from sketchlearn.sketch import Sketch
@@ -26,12 +27,14 @@ class Moments:
     mean, covariance : arrays (columns,) and (columns, columns); the covariance is that of the records themselves,
         divided by their count.
     rounding : per column; an entry of the covariance is known to about rounding_j * rounding_k.
+    noise : of a private release; None if the sums are exact.
     """
 
     count: float
     mean: Double
     covariance: Double
     rounding: Double
+    noise: MomentNoise | None = None
 
     @classmethod
     def of(cls, sketch: Sketch, task: str) -> Moments:
@@ -48,11 +51,21 @@ class Moments:
         away, products = operator.split(part.mean)
         count = float(part.count)
         rounding = np.array(operator.bound) / np.sqrt(FIXED_POINT * np.sqrt(min(count, MOST_AVERAGED)))
-        return cls(count, operator.origin + away, products - np.outer(away, away), rounding)
+        noise = MomentNoise.of(part)
+        if noise is not None:
+            away = np.clip(away, -noise.bound, noise.bound)  # where the mean must lie
+        return cls(count, operator.origin + away, products - np.outer(away, away), rounding, noise)
 
     def about_zero(self) -> Double:
         """Mean products of the columns, not centred."""
         return self.covariance + np.outer(self.mean, self.mean)
+
+    def floored(self) -> tuple[Moments, int]:
+        """With a covariance that is positive definite in spite of noise; and how many directions noise hides."""
+        if self.noise is None:
+            return self, 0
+        covariance, hidden = self.noise.floored(self.covariance, self.mean)
+        return replace(self, covariance=covariance), hidden
 
 
 def part_of(sketch: Sketch, kind: type[Operator]) -> Sketch | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sketchlearn.decoders.low_rank import low_rank
 from sketchlearn.decoders.moments import Double, Moments, part_of
@@ -14,6 +15,9 @@ from sketchlearn.operators.moments import FIXED_POINT
 from sketchlearn.sketch import Sketch
 
 CONSTANT = "all rows are equal: there is no direction in which they vary"
+# A low-rank fit to m values of noise has eigenvalues of 1 to 2 times deviation sqrt(d / m), which is what its spectral
+# start has (10 to 100 columns, 1 to 5 components, 4 to 30 values per coordinate; 2.4 with 2 of them).
+FITTED = 2.0
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class Subspace:
     variances : of the records along the components, divided by their count.
     total : variance in all directions.
     residual : root mean square of what a low-rank fit leaves of the measurements, of their deviation; 0 if exact.
+    hidden : components that may be the noise of a private release.
     """
 
     count: float
@@ -36,6 +41,7 @@ class Subspace:
     variances: Double
     total: float
     residual: float = 0.0
+    hidden: int = 0
 
 
 def principal_subspace(sketch: Sketch, k: int | None, progress: Callable[[str], None] | None = None) -> Subspace:
@@ -58,29 +64,58 @@ def principal_subspace(sketch: Sketch, k: int | None, progress: Callable[[str], 
 
 def _exact(moments: Moments, k: int | None) -> Subspace:
     total = float(np.trace(moments.covariance))
-    if total <= np.sum(moments.rounding**2):
+    if moments.noise is None and total <= np.sum(moments.rounding**2):
         raise ValueError(CONSTANT)
     values, vectors = np.linalg.eigh(moments.covariance)
-    values = np.maximum(values[::-1], 0.0)
-    wanted = slice(0, len(values) if k is None else k)
-    components = _turned(vectors[:, ::-1].T)[wanted]
-    return Subspace(moments.count, moments.mean, components, values[wanted], total)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    k = len(values) if k is None else k
+    components, variances, hidden = _turned(vectors.T)[:k], np.maximum(values[:k], 0.0), 0
+    if moments.noise is not None:
+        edges = moments.noise.edges(components, moments.mean, np.ones(len(values)))
+        variances, above = _without_noise(values, edges)
+        hidden, order = int(np.sum(~above)), np.argsort(-variances, stable=True)
+        components, variances = components[order], variances[order]
+        total = max(total, float(np.sum(variances)), float(np.max(edges)))
+    return Subspace(moments.count, moments.mean, components, variances, total, hidden=hidden)
+
+
+def _without_noise(values: Double, edges: Double) -> tuple[Double, NDArray[np.bool_]]:
+    """The first eigenvalues, without what noise adds to them, and which of them stand out of it.
+
+    A matrix with an eigenvalue c + a far above all others, which are c, has c + a + edge^2 / (4 a) with noise (Benaych-
+    Georges and Nadakuditi 2011); from c + edge on that can be undone, and what is below cannot be told from c.
+    """
+    k = len(edges)
+    rest = max(float(np.mean(values[k:])), 0.0) if k < len(values) else 0.0
+    away = values[:k] - rest
+    above = away > edges
+    undone = (away + np.sqrt(np.maximum(away**2 - edges**2, 0.0))) / 2
+    return rest + np.where(above, undone, 0.0), above
 
 
 def _compressive(squares: Sketch, columns: Sketch, k: int, progress: Callable[[str], None] | None) -> Subspace:
     quadratic: QuadraticFeatures = squares.operator  # type: ignore[assignment]
     beside: ColumnMoments = columns.operator  # type: ignore[assignment]
     away, power = np.split(columns.mean, 2)
+    ledger, m = squares.ledger, quadratic.n_directions
+    if ledger is not None:
+        away = np.clip(away, -np.array(beside.bound), np.array(beside.bound))  # where the mean must lie
     mean, total = beside.origin + away, float(np.sum(power - away * away))
-    if total <= np.sum(np.square(beside.bound)) / FIXED_POINT:
+    if ledger is None and total <= np.sum(np.square(beside.bound)) / FIXED_POINT:
         raise ValueError(CONSTANT)
     omega = quadratic.directions
     values = squares.mean - ((mean - quadratic.origin) @ omega) ** 2
     found = low_rank(omega, values, k, progress)
     vectors, sizes, _ = np.linalg.svd(found.factors, full_matrices=False)
-    variances = np.clip(sizes**2 + found.floor, 0.0, total)
+    variances, hidden = sizes**2, 0
+    if ledger is not None:
+        noise = float(np.max(quadratic.mean_of(np.full(m, np.sqrt(ledger.sum_variance) / squares.units))))
+        edges = np.full(k, FITTED * noise * np.sqrt(quadratic.n_features / m))
+        variances, above = _without_noise(variances, edges)
+        hidden, total = int(np.sum(~above)), max(total, float(np.sum(variances)), float(edges[0]))
+    variances = np.clip(variances + found.floor, 0.0, total)
     left = found.residual / max(float(np.std(values)), 1e-300)
-    return Subspace(float(columns.count), mean, _turned(vectors.T), variances, total, left)
+    return Subspace(float(columns.count), mean, _turned(vectors.T), variances, total, left, hidden)
 
 
 def _turned(components: Double) -> Double:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.decoders.reading import PER_PARAMETER, coarseness
 from sketchlearn.designing.private import Budget, law_of_lengths
+from sketchlearn.designing.ranges import checked_bounds, second_moments
 from sketchlearn.designing.sample import MOST_ROWS, Summary, rows_wanted, summarize, thinned
 from sketchlearn.designing.shapes import cluster_shapes
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, Law, LogUniform, Mixture, Probed, Shaped
-from sketchlearn.operators import FourierFeatures
+from sketchlearn.operators import FourierFeatures, SecondMoments
+from sketchlearn.operators.bounded import CLIP
 from sketchlearn.sources import is_array, source
 from sketchlearn.sources import sample as sample_of
 from sketchlearn.values import number, positive, shortened, whole
@@ -22,7 +24,8 @@ from sketchlearn.waves import Wave, wave_from
 
 Double = NDArray[np.float64]
 
-TASKS = ("kmeans", "mixture", "mixture-full", "stable", "histograms")
+MOMENTS = "moments"
+TASKS = ("kmeans", "mixture", "mixture-full", "stable", "histograms", MOMENTS)
 FEWEST_PER_PARAMETER = 2
 MOST_NUMBERS = 10_000_000  # of the matrix of frequencies, where fewer frequencies would do
 FINER = 1.34  # a mixture's frequencies are that much longer than its clusters' own scale suggests
@@ -38,6 +41,18 @@ LOOSE = 2.0  # bounds may be that many times too wide
 BEYOND = 16.0  # the records of a stream may spread that many times as far as its first rows
 
 
+@overload
+def design(
+    sample: Any = None,
+    *,
+    task: Literal["moments"],
+    bounds: Any = None,
+    representative: bool | None = None,
+    seed: int = 0,
+) -> SecondMoments: ...
+
+
+@overload
 def design(
     sample: Any = None,
     *,
@@ -51,8 +66,24 @@ def design(
     n_rows: int | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
-) -> FourierFeatures:
-    """An operator whose sketches tell clusters or mixtures of the data apart.
+) -> FourierFeatures: ...
+
+
+def design(
+    sample: Any = None,
+    *,
+    n_components: int | None = None,
+    task: str = "kmeans",
+    bounds: Any = None,
+    representative: bool | None = None,
+    n_frequencies: int | None = None,
+    wave: str | Wave = "exponential",
+    seed: int = 0,
+    n_rows: int | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+) -> FourierFeatures | SecondMoments:
+    """An operator whose sketches tell clusters or mixtures of the data apart, or that hold its second moments.
 
     Parameters
     ----------
@@ -60,7 +91,9 @@ def design(
         `source` takes, of which some rows are read. If its columns have names, so have the operator's.
     n_components : the number of clusters or mixture components.
     task : "kmeans", "mixture" (Gaussians with spherical, tied or diagonal covariances), "mixture-full" or
-        "stable" (components with heavy tails) or "histograms" (half of the frequencies along the axes).
+        "stable" (components with heavy tails) or "histograms" (half of the frequencies along the axes);
+        or "moments" (for regressions, principal components and classes), which has no size to choose. Values beyond
+        declared bounds are clipped there, as private releases need.
     bounds : instead of a sample: lowest and highest value of each column, as a pair of numbers or of lists. The
         operator then has frequencies of many scales, and decoders read the right one off the sketch.
     representative : False if the sample is not drawn from all over the data, such as the first rows of a stream: many
@@ -84,12 +117,16 @@ def design(
     LogUniform(smallest=..., largest=...)
     >>> [skl.design(bounds=(-9, [9] * 5), n_components=4, n_rows=10**5, epsilon=e).n_frequencies for e in (0.02, 1)]
     [60, 200]
+    >>> skl.design(bounds=([0, 0], [1, 100]), task="moments").outside
+    'clip'
     """
-    k = whole("n_components", n_components)
     if task not in TASKS:
         raise ValueError(f"task must be one of {', '.join(TASKS)}, not {shortened(task)}")
     if (sample is None) == (bounds is None):
         raise ValueError("design needs either a sample of rows or bounds")
+    if task == MOMENTS:
+        return _moments(sample, bounds, representative, seed)
+    k = whole("n_components", n_components)
     budget = _budget(bounds, n_rows, epsilon, delta)
     wave = wave_from(wave)
     columns = None
@@ -120,6 +157,16 @@ def design(
             law = _law(summary, k, m, task, wave)
     where, declared = tuple(center.tolist()), bounds is not None
     return FourierFeatures(d, m, law=law, wave=wave, center=where, seed=seed, columns=columns, declared=declared)
+
+
+def _moments(sample: Any, bounds: Any, representative: bool | None, seed: int) -> SecondMoments:
+    if bounds is not None:
+        nothing = np.empty((0, len(checked_bounds(bounds)[0])))
+        return replace(second_moments(nothing, bounds=bounds), outside=CLIP)
+    rows, columns, from_all_over = _rows_of(sample, seed, MOST_ROWS)
+    return second_moments(
+        rows, columns, representative=from_all_over if representative is None else bool(representative)
+    )
 
 
 def _budget(bounds: Any, n_rows: int | None, epsilon: float | None, delta: float) -> Budget | None:
@@ -222,16 +269,3 @@ def _without_tails(rows: Double) -> Double:
     """Rows pulled in to the range of nine tenths of them: stable laws have no variance."""
     low, high = np.quantile(rows, [0.05, 0.95], axis=0)
     return np.clip(rows, low, high)
-
-
-def checked_bounds(bounds: Any) -> tuple[Double, Double]:
-    """Lowest and highest values of columns, as arrays of equal length."""
-    message = "bounds must be the lowest and the highest value of each column, finite, the lowest below the highest"
-    try:
-        lowest, highest = bounds
-        low, high = np.broadcast_arrays(*(np.atleast_1d(np.asarray(b, np.float64)) for b in (lowest, highest)))
-    except (TypeError, ValueError):
-        raise ValueError(message) from None
-    if low.ndim != 1 or not np.all(np.isfinite(low) & np.isfinite(high) & (low < high)):
-        raise ValueError(message)
-    return low, high

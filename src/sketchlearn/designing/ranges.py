@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.designing.design import checked_bounds
 from sketchlearn.operators import SecondMoments
 from sketchlearn.sources import Source
 
@@ -81,3 +80,16 @@ def _declared(bounds: Any, n_features: int) -> tuple[Double, Double]:
 def _positive(reach: Double, center: Double) -> Double:
     """Columns that never change are given a reach of their own size."""
     return np.where(reach > 0, reach, np.where(center == 0, 1.0, np.abs(center)))
+
+
+def checked_bounds(bounds: Any) -> tuple[Double, Double]:
+    """Lowest and highest values of columns, as arrays of equal length."""
+    message = "bounds must be the lowest and the highest value of each column, finite, the lowest below the highest"
+    try:
+        lowest, highest = bounds
+        low, high = np.broadcast_arrays(*(np.atleast_1d(np.asarray(b, np.float64)) for b in (lowest, highest)))
+    except (TypeError, ValueError):
+        raise ValueError(message) from None
+    if low.ndim != 1 or not np.all(np.isfinite(low) & np.isfinite(high) & (low < high)):
+        raise ValueError(message)
+    return low, high

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sketchlearn.files import merge
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import source
@@ -26,8 +27,8 @@ class ClassSketches:
 
     @property
     def total(self) -> Sketch:
-        """The sketch of all classes together."""
-        return sum(self.sketches.values(), Sketch(self.operator))
+        """The sketch of all classes together. No record is in two of them: private ones compose in parallel."""
+        return merge(self.sketches.values(), overlapping=False) if self.sketches else Sketch(self.operator)
 
     def copy(self) -> ClassSketches:
         return ClassSketches(self.operator, self.label, {c: sketch.copy() for c, sketch in self.sketches.items()})

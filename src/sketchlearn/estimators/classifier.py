@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -16,6 +17,7 @@ from sklearn.utils.validation import validate_data
 from sketchlearn import engines
 from sketchlearn.decoders.discriminant import Gaussians
 from sketchlearn.decoders.moments import Moments, part_of
+from sketchlearn.decoders.target import released_variance
 from sketchlearn.designing import design
 from sketchlearn.designing.bandwidth import parzen_window
 from sketchlearn.designing.ranges import box
@@ -179,7 +181,10 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
         return super().partial_fit(X, y)
 
     def fit_sketch(self, sketch: Mapping[Any, Sketch]) -> Self:  # type: ignore[override]
-        """Learns from one sketch per class: a dictionary of labels and sketches of one operator."""
+        """Learns from one sketch per class: a dictionary of labels and sketches of one operator.
+
+        Private sketches are taken to be of disjoint records, as classes are: the largest epsilon holds for all.
+        """
         if not isinstance(sketch, Mapping) or not all(isinstance(part, Sketch) for part in sketch.values()):
             raise TypeError("expected a dictionary of one Sketch per class, {label: sketch}: rows go through fit(X, y)")
         self._check_parameters()
@@ -192,6 +197,8 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
                 raise ValueError(f"the classes' sketches cannot be compared: {reason}")
         d = operator.n_features
         by_class = ClassSketches(operator, d, {float(i): part.copy() for i, part in enumerate(parts)})
+        if any(part.ledger for part in parts):
+            by_class.total  # noqa: B018 - refuses private sketches beside exact ones, and guarantees that differ
         before = self._labels, self._declared, self._power
         self._labels, self._declared, self._power = tuple(sketch), (), 1.0
         try:
@@ -283,7 +290,7 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
         """The rule that was asked for or, if it is "auto", the one that the sketches were made for."""
         windows, moments = part_of(parts[0], FourierFeatures), part_of(parts[0], SecondMoments)
         if moments is not None and self.rule != "parzen" and self.n_components == 1:
-            return "mixture", OneGaussian(Gaussians.of([Moments.of(part, "a classifier") for part in parts]))
+            return "mixture", OneGaussian(Gaussians.of(_shown([Moments.of(part, "a classifier") for part in parts])))
         if windows is None:
             needed = "Fourier features (skl.FourierFeatures)"
             if self.rule != "parzen" and self.n_components == 1:
@@ -300,8 +307,13 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
                 "the Parzen rule compares features of the exponential wave, but the sketches have "
                 f"{shortened(fourier.wave)}"
             )
-        means = [part_of(part, FourierFeatures).mean for part in parts]  # type: ignore[union-attr]
-        return "parzen", Parzen(fourier, np.array(means))
+        found: list[Any] = [part_of(part, FourierFeatures) for part in parts]
+        means = np.array([part.mean for part in found])
+        noise = np.array([2 * released_variance(part, fourier) for part in found])  # of a complex number
+        typical = np.mean(np.abs(means) ** 2, axis=1) - noise  # score of a row of the class, known not better than
+        deviation = np.sqrt((noise + 3 * noise**2) / means.shape[1])
+        _warn_of_noise(int(np.sum(typical < 2 * deviation)), len(parts))
+        return "parzen", Parzen(fourier, means)
 
     def _log_priors(self, parts: list[Sketch], rule: str) -> Double:
         k = len(parts)
@@ -379,6 +391,22 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
 def _clearly_less(error: float, other: float, n_rows: int) -> bool:
     """Whether a rate of errors is below another by twice the deviation that chance gives it: it is the best of many."""
     return error < other - 2 * float(np.sqrt(max(other, 1 / n_rows) / n_rows))
+
+
+def _shown(classes: list[Moments]) -> list[Moments]:
+    """Moments with covariances that are positive definite, though their sketches may be private."""
+    found = [moments.floored() for moments in classes]
+    _warn_of_noise(sum(hidden > 0 for _, hidden in found), len(found))
+    return [moments for moments, _ in found]
+
+
+def _warn_of_noise(hidden: int, n_classes: int) -> None:
+    if hidden:
+        warnings.warn(
+            f"the noise of the private sketches hides the shape of {hidden} of {n_classes} classes, at least in part: "
+            "more records, fewer columns, tighter bounds or a larger epsilon would show it",
+            stacklevel=7,
+        )
 
 
 def left_out_error(rows: Double, codes: NDArray[np.int64], seed: int) -> float:

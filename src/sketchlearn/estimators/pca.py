@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,8 @@ class SketchPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
     Attributes
     ----------
     components_ : array (n_components, columns), the largest variance first.
-    explained_variance_, explained_variance_ratio_ : of each component, and as a share of the whole variance.
+    explained_variance_, explained_variance_ratio_ : of each component, and as a share of the whole variance. From a
+        private sketch, without what its noise adds to them.
     mean_ : of each column.
     noise_variance_ : mean variance of the directions that are left.
     residual_ : what the decoded matrix leaves of the measurements, of their deviation; 0 with second moments.
@@ -114,6 +116,12 @@ class SketchPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
         operator: Any = sketch.operator
         self._check_components(operator.n_features)
         found = principal_subspace(sketch, self.n_components, self._say if self.verbose else None)
+        if found.hidden:
+            warnings.warn(
+                f"{found.hidden} of {len(found.variances)} components do not stand out of the noise of the private "
+                "sketch: ask for fewer, or give more records, tighter bounds or a larger epsilon",
+                stacklevel=5,
+            )
         self._say(f"{np.sum(found.variances) / found.total:.4%} of the variance in {len(found.variances)} components")
         return found
 

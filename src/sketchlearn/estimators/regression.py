@@ -40,7 +40,8 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
     ----------
     coef_ : array (columns,), or (targets, columns) for several targets.
     intercept_ : number, or array (targets,).
-    standard_errors_, intercept_standard_error_ : of the same shapes; for independent errors of equal variance.
+    standard_errors_, intercept_standard_error_ : of the same shapes; for independent errors of equal variance. From
+        a private sketch, with the deviations that its noise causes.
     r2_ : share of the targets' variance that is explained in the rows that were sketched: what `score` would say.
     rank_ : number of directions of the features that the rows tell apart.
     sketch_ : the sketch of features and targets; it can be saved, merged, updated and given to `fit_sketch`.
@@ -145,7 +146,9 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
         regression = Regression.of(moments, self._targets, intercept=bool(self.fit_intercept))
         fit = self._solve(regression)
         short = len(regression.features) - fit.rank
-        if short and not fit.penalty:
+        if regression.noise is not None:
+            self._warn_of_noise(short, len(regression.features), regression.hidden_by_noise(fit))
+        elif short and not fit.penalty:
             warnings.warn(
                 f"the features are singular: the records tell only {fit.rank} of {len(regression.features)} directions "
                 "apart (columns that never change, or that others determine); the smallest coefficients that fit are "
@@ -154,6 +157,16 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
             )
         self._say(f"R^2 {float(np.mean(fit.r2)):.6g}, rank {fit.rank}, from {moments.count:g} records")
         return fit
+
+    def _warn_of_noise(self, short: int, n_features: int, hidden: bool) -> None:
+        if short or hidden:
+            what = f"{short} of the features' {n_features} directions" if short else "the coefficients"
+            drawn = ", and coefficients along those are drawn towards 0" if short else ""
+            warnings.warn(
+                f"the noise of the private sketch hides {what}{drawn}: more records, fewer columns, tighter bounds or "
+                "a larger epsilon would help",
+                stacklevel=6,
+            )
 
     def _solve(self, regression: Regression) -> LinearFit:
         return regression.fit(0.0)
@@ -212,7 +225,8 @@ class SketchRidge(SketchLinearRegression):
     Parameters
     ----------
     alpha : the penalty; "gcv" takes the one of least generalised cross-validation, which needs no more than the second
-        moments: n |y - Hy|^2 / (n - trace H)^2. It is sound while records are independent and the sketch is exact.
+        moments: n |y - Hy|^2 / (n - trace H)^2. It is sound while records are independent. From a private sketch,
+        the penalty is at least what balances the noise.
     fit_intercept, bounds, random_state, n_jobs, verbose : as in `SketchLinearRegression`.
 
     Attributes

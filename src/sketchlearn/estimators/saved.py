@@ -92,6 +92,8 @@ def model_to_bytes(estimator: SketchEstimator) -> bytes:
         "columns": _columns_of(estimator),
         "n_records": _records_of(estimator),
     }
+    if estimator.privacy_ is not None:
+        content["privacy"] = estimator.privacy_.to_json()
     own = saved_tasks.content(estimator) if name in saved_tasks.TYPES else _decoded(estimator, fitted)
     return to_document(MODEL, VERSION, content | own)
 
@@ -108,8 +110,6 @@ def _decoded(estimator: Any, fitted: Any) -> Document:
         },
         "weights": estimator.weights_.tolist(),
     }
-    if estimator.privacy_ is not None:
-        content["privacy"] = estimator.privacy_.to_json()
     if isinstance(estimator, SketchKMeans):
         content |= {"centers": estimator.cluster_centers_.tolist()}
     elif isinstance(estimator, SketchGaussianMixture):

@@ -50,7 +50,7 @@ class Bounded(Centred):
 
 
 class Boxed(Bounded):
-    """An operator with a bound for each column."""
+    """An operator with a bound of each column's distance from the center."""
 
     bound: tuple[float, ...]
 

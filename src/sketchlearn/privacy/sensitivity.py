@@ -80,13 +80,15 @@ def _(operator: FourierFeatures) -> Sensitivity:
     return of_wave(operator.wave).times(operator.subsample or operator.n_frequencies)
 
 
-@_of_record.register
-def _(operator: SecondMoments) -> Sensitivity:
+@_of_record.register(SecondMoments)
+@_of_record.register(ColumnMoments)
+def _(operator: SecondMoments | ColumnMoments) -> Sensitivity:
     return Sensitivity(MOMENTS_UNIT, MOMENTS_UNIT**2).times(operator.n_sums)
 
 
-@_of_replacement.register
-def _(operator: SecondMoments) -> Sensitivity:
+@_of_replacement.register(SecondMoments)
+@_of_replacement.register(ColumnMoments)
+def _(operator: SecondMoments | ColumnMoments) -> Sensitivity:
     d = operator.n_features
     squares = Sensitivity(MOMENTS_UNIT, MOMENTS_UNIT**2).times(d)  # from 0 to 1, the others from -1 to 1
     return squares + Sensitivity(2 * MOMENTS_UNIT, 4 * MOMENTS_UNIT**2).times(operator.n_sums - d)
