@@ -95,17 +95,6 @@ def _(operator: SecondMoments | ColumnMoments) -> Sensitivity:
 
 
 @_of_record.register
-def _(operator: ColumnMoments) -> Sensitivity:
-    return Sensitivity(MOMENTS_UNIT, MOMENTS_UNIT**2).times(operator.n_sums)
-
-
-@_of_replacement.register
-def _(operator: ColumnMoments) -> Sensitivity:
-    one = Sensitivity(MOMENTS_UNIT, MOMENTS_UNIT**2) + Sensitivity(2 * MOMENTS_UNIT, 4 * MOMENTS_UNIT**2)
-    return one.times(operator.n_features)  # squares from 0 to 1, values from -1 to 1
-
-
-@_of_record.register
 def _(operator: QuadraticFeatures) -> Sensitivity:
     d, m, most = operator.n_features, operator.n_directions, operator.ceiling
     energy, error = _energy(operator), (d + 3) * 2.0**-24

@@ -15,6 +15,8 @@ from sketchlearn.queries.two_sample import checked_pair
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import positive, whole
 
+BETTER = 1.3  # deviations: with less, 98 % of the intervals of small distances held them
+
 
 @dataclass(frozen=True)
 class Distance:
@@ -74,8 +76,8 @@ def distance(a: Sketch, b: Sketch, *, confidence: float = 0.95, seed: int = 0) -
     seen = float(gap @ gap) / m
     law = _Law(spectrum, seen, along)
     tail = (1 - confidence) / 2
-    # sketches that agree better than chance lets them are no nearer than those that agree as well as chance
-    unsurprising = _Law(spectrum, max(seen, law.powers[0]), along)
+    # sketches that agree far better than chance lets them are no nearer than those that agree a little better
+    unsurprising = _Law(spectrum, max(seen, law.powers[0] - BETTER * np.sqrt(2 * law.powers[1])), along)
     squares = [law.solve(tail), max(seen - law.powers[0], 0.0), unsurprising.solve(1 - tail)]
     low, value, high = (float(np.sqrt(square)) for square in squares)
     return Distance(value, low, high, float(confidence))
