@@ -264,7 +264,13 @@ def test_refusals(table):
         skl.SketchPCA(1).fit_sketch(private).partial_fit(np.zeros((3, 5)))
 
 
-def test_no_warning_where_nothing_is_hidden(table):
+def test_warnings_are_of_noise_alone(table):
+    """No coefficient stands out of sampling here, but that is no fault of the release; then it is."""
+    rows = np.random.default_rng(5).uniform(-1, 1, (500, 3))
+    unrelated = skl.design(bounds=([-1] * 3, [1] * 3), task="moments").sketch(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         skl.SketchLinearRegression().fit_sketch(release(table, 5.0, 0))
+        skl.SketchLinearRegression().fit_sketch(release(unrelated, 1e4, 0))
+    with pytest.warns(UserWarning, match="hides the coefficients: more records"):
+        skl.SketchLinearRegression().fit_sketch(release(unrelated, 1.5, 0))

@@ -126,12 +126,13 @@ class Regression:
         return np.maximum(of_coefficients, 0.0), np.maximum(of_intercepts, 0.0)
 
     def hidden_by_noise(self, fit: LinearFit) -> bool:
-        """Whether a private release shows nothing of the coefficients: no target has one that stands out."""
+        """Whether no target has coefficients of more than twice the deviation that a private release gives them."""
         if self.noise is None:
             return False
         size = self.noise.bound[list(self.features)]
-        coefficients, errors = (np.linalg.norm(of * size, axis=1) for of in (fit.coefficients, fit.standard_errors))
-        return bool(np.all(coefficients < errors))
+        inverse, _ = self._inverse(self.gram, fit.penalty / self.count)
+        released, _ = self._released(fit.coefficients, fit.intercepts, inverse)
+        return bool(np.all(fit.coefficients**2 @ size**2 < 4 * (released @ size**2)))
 
     def best_penalty(self) -> float:
         """The penalty of least generalised cross-validation: n |y - Hy|^2 / (n - trace H)^2, summed over targets.

@@ -73,7 +73,7 @@ def _exact(moments: Moments, k: int | None) -> Subspace:
     if moments.noise is not None:
         edges = moments.noise.edges(components, moments.mean, np.ones(len(values)))
         variances, above = _without_noise(values, edges)
-        hidden, order = int(np.sum(~above)), np.argsort(-variances, stable=True)
+        hidden, order = int(np.sum(~above)), np.argsort(-variances, kind="stable")
         components, variances = components[order], variances[order]
         total = max(total, float(np.sum(variances)), float(np.max(edges)))
     return Subspace(moments.count, moments.mean, components, variances, total, hidden=hidden)
