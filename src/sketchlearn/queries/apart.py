@@ -15,8 +15,6 @@ from sketchlearn.queries.two_sample import checked_pair
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import positive, whole
 
-BETTER = 1.3  # deviations: with less, 98 % of the intervals of small distances held them
-
 
 @dataclass(frozen=True)
 class Distance:
@@ -77,7 +75,7 @@ def distance(a: Sketch, b: Sketch, *, confidence: float = 0.95, seed: int = 0) -
     law = _Law(spectrum, seen, along)
     tail = (1 - confidence) / 2
     # sketches that agree far better than chance lets them are no nearer than those that agree a little better
-    unsurprising = _Law(spectrum, max(seen, law.powers[0] - BETTER * np.sqrt(2 * law.powers[1])), along)
+    unsurprising = _Law(spectrum, max(seen, law.usual(2 * tail)), along)
     squares = [law.solve(tail), max(seen - law.powers[0], 0.0), unsurprising.solve(1 - tail)]
     low, value, high = (float(np.sqrt(square)) for square in squares)
     return Distance(value, low, high, float(confidence))
@@ -105,12 +103,13 @@ class _Law:
         direction = np.clip(excess / size, 0, float(spectrum.max())) if size > 0 else typical
         self.direction = float(trust * direction + (1 - trust) * typical)
 
-    def above(self, square: float) -> float:
+    def above(self, square: float, seen: float | None = None) -> float:
         """P(T > what was seen), if D^2 is `square`."""
+        seen = self.seen if seen is None else seen
         s = self.direction
         c1, c2, c3, c4 = (power + (k + 1) * s**k * square for k, power in enumerate(self.powers))
         if c2 <= 0:
-            return float(square > self.seen)
+            return float(square > seen)
         skewness, kurtosis = c3 / c2**1.5, c4 / c2**2
         if skewness**2 > kurtosis:
             root = 1 / (skewness - np.sqrt(skewness**2 - kurtosis))
@@ -119,10 +118,18 @@ class _Law:
         else:
             root = 1 / skewness
             shift, freedom = 0.0, c2**3 / c3**2
-        away = (self.seen - c1) / np.sqrt(2 * c2)
+        away = (seen - c1) / np.sqrt(2 * c2)
         value = away * np.sqrt(2 * (freedom + 2 * shift)) + freedom + shift
         found = float(ncx2.sf(value, freedom, shift)) if shift > 0 else float(ncx2.sf(value, freedom, 1e-12))
         return found if np.isfinite(found) else float(norm.sf(away))
+
+    def usual(self, probability: float) -> float:
+        """The T below which sketches of one distribution stay with this probability."""
+        low, high = 0.0, self.powers[0]
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.above(0.0, middle) > 1 - probability else (low, middle)
+        return low
 
     def solve(self, probability: float) -> float:
         """The D^2 for which T exceeds what was seen with this probability; 0 if there is none."""
