@@ -87,7 +87,7 @@ def test_the_noise_of_a_release_is_known(wave):
     noisy = skl.privatize(exact, epsilon=1.0, neighbors="replace", seed_for_tests_not_private=1)
     target, before = Target.of(noisy), Target.of(exact)
     assert before.released == 0
-    assert target.sampling == before.noise
+    assert target.sampling == pytest.approx(before.noise, rel=0.1)  # the count has noise, too
     assert np.mean(np.abs(target.values - before.values) ** 2) == pytest.approx(target.released, rel=0.2)
 
 
