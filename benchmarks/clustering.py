@@ -11,8 +11,6 @@ import argparse
 import importlib
 import importlib.metadata
 import json
-import os
-import platform
 import resource
 import subprocess
 import sys
@@ -27,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from report import add_only, machine, table_of, yes_or_no
 from rich.console import Console
 from rich.table import Table
 from sklearn.cluster import BisectingKMeans, KMeans, MiniBatchKMeans
@@ -38,7 +37,6 @@ from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import train_test_split
 
 import sketchlearn as skl
-from sketchlearn import kernel
 
 N = 100_000
 HELD_OUT = 20_000
@@ -319,17 +317,6 @@ def seeds(settings: argparse.Namespace) -> range:
 
 
 # The tables
-
-
-def table_of(title: str, columns: Sequence[str]) -> Table:
-    table = Table(title=title)
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right")
-    return table
-
-
-def yes_or_no(reached: bool) -> str:
-    return "[green]yes[/]" if reached else "[bold red]NO[/]"
 
 
 def limit(value: float) -> str:
@@ -646,29 +633,9 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[bool]]] = {
 }
 
 
-def version(package: str) -> str:
-    try:
-        return f"{package} {importlib.metadata.version(package)}"
-    except importlib.metadata.PackageNotFoundError:
-        return f"no {package}"
-
-
-def machine() -> str:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    python = f"Python {platform.python_version()}, sketchlearn {skl.__version__} (kernel {kernel.active})"
-    return f"{platform.machine()}, {cores} threads, {python}, {', '.join(version(package) for package in VERSIONS)}"
-
-
-def parts(text: str) -> list[str]:
-    names = text.split(",")
-    if unknown := [name for name in names if name not in PARTS]:
-        raise argparse.ArgumentTypeError(f"there is no part {unknown[0]!r}: choose of {', '.join(PARTS)}")
-    return names
-
-
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", type=parts, default=list(PARTS), metavar="PART,PART", help=f"of {', '.join(PARTS)}")
+    add_only(parser, PARTS)
     parser.add_argument("--draws", type=int, default=10, help="draws per problem")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first draw; the next have the next seeds")
     parser.add_argument("--data", type=Path, help=f"folder of {FILE}")
@@ -682,7 +649,7 @@ def main() -> int:
     if settings.worker:
         worker(settings.worker, settings.rows, settings.seed)
         return 0
-    console.print(machine())
+    console.print(machine(VERSIONS))
     verdicts = [reached for name in settings.only for reached in PARTS[name](settings)]
     console.print(f"{sum(verdicts)} of {len(verdicts)} asked figures reached")
     return not all(verdicts)

@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from report import add_only, table_of
 from rich.console import Console
-from rich.table import Table
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
@@ -227,13 +227,6 @@ def diffprivlib_centers(draw: Draw, epsilons: Sequence[float]) -> Rows | None:
 # The tables
 
 
-def table_of(title: str, columns: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left")
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right")
-    return table
-
-
 def verdict(reached: bool) -> str:
     return "yes" if reached else "[bold]NO[/bold]"
 
@@ -367,16 +360,9 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[bool]]] = {
 }
 
 
-def parts(text: str) -> list[str]:
-    names = text.split(",")
-    if unknown := [name for name in names if name not in PARTS]:
-        raise argparse.ArgumentTypeError(f"there is no part {unknown[0]!r}: choose of {', '.join(PARTS)}")
-    return names
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", type=parts, default=list(PARTS), metavar="PART,PART", help=f"of {', '.join(PARTS)}")
+    add_only(parser, PARTS)
     parser.add_argument("--runs", type=int, default=20, help="draws of rows and noise")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first draw; the next have the next seeds")
     parser.add_argument("--data", type=Path, help=f"folder of {FILE}")

@@ -7,10 +7,7 @@ chosen by --only. Where memory is told, each method runs in a process of its own
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
-import os
-import platform
 import subprocess
 import sys
 import time
@@ -23,8 +20,8 @@ from typing import Any
 import numpy as np
 import questions
 from numpy.typing import NDArray
+from report import add_only, machine, table_of, yes_or_no
 from rich.console import Console
-from rich.table import Table
 from scipy.linalg import subspace_angles
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.decomposition import PCA, IncrementalPCA
@@ -35,8 +32,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
 
 import sketchlearn as skl
-from sketchlearn import kernel
 
+VERSIONS = ("numpy", "scipy", "scikit-learn")
 BLOCK = 100_000  # rows made at a time
 Rows = NDArray[Any]
 console = Console(width=150, highlight=False)
@@ -164,17 +161,6 @@ def run_worker(method: str, n: int, seed: int) -> dict[str, Any] | None:
 
 
 # The tables
-
-
-def table_of(title: str, columns: Sequence[str]) -> Table:
-    table = Table(title=title)
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right")
-    return table
-
-
-def yes_or_no(reached: bool) -> str:
-    return "[green]yes[/]" if reached else "[bold red]NO[/]"
 
 
 def side_by_side(
@@ -322,26 +308,12 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[bool]]] = {
 }
 
 
-def machine() -> str:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("numpy", "scipy", "scikit-learn"))
-    python = f"Python {platform.python_version()}, sketchlearn {skl.__version__} (kernel {kernel.active})"
-    return f"{platform.machine()}, {cores} threads, {python}, {versions}"
-
-
-def parts(text: str) -> list[str]:
-    names = text.split(",")
-    if unknown := [name for name in names if name not in PARTS]:
-        raise argparse.ArgumentTypeError(f"there is no part {unknown[0]!r}: choose of {', '.join(PARTS)}")
-    return names
-
-
 def arguments() -> argparse.Namespace:
     def count(text: str) -> int:
         return int(float(text))
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", type=parts, default=list(PARTS), metavar="PART,PART", help=f"of {', '.join(PARTS)}")
+    add_only(parser, PARTS)
     parser.add_argument("--rows", type=count, default=10**7, help="rows of the part regression")
     parser.add_argument("--pca-rows", type=count, default=10**6, help="rows of the part pca")
     parser.add_argument("--compressive-rows", type=count, default=20_000, help="rows of the part compressive")
@@ -360,7 +332,7 @@ def main() -> int:
     if settings.worker:
         worker(settings.worker, settings.worker_rows, settings.seed)
         return 0
-    console.print(machine())
+    console.print(machine(VERSIONS))
     verdicts = [reached for name in settings.only for reached in PARTS[name](settings)]
     console.print(f"{sum(verdicts)} of {len(verdicts)} asked figures reached")
     return not all(verdicts)
