@@ -1,0 +1,185 @@
+"""The verbs under `fit`: one per kind of model. What they do is in fit.py and fit_tasks.py."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sketchlearn.cli.options import (
+    Components,
+    Covariance,
+    Decoder,
+    Json,
+    ModelOutput,
+    Plot,
+    Seed,
+    SketchFile,
+)
+
+fit = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Learn a model from a sketch, to a model file.")
+
+
+@fit.command()
+def kmeans(
+    sketch: SketchFile,
+    n_components: Components,
+    output: ModelOutput = None,
+    decoder: Decoder = "auto",
+    seed: Seed = 0,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Learn clusters: least sum of squared distances to centers.
+
+    \b
+    Example:
+      sketchlearn fit kmeans -k 3 day1.sketch -o model.json
+    """
+    from sketchlearn.cli.fit import run
+
+    run("kmeans", sketch, n_components, output, plot, json, decoder=decoder, random_state=seed)
+
+
+@fit.command()
+def kmedians(
+    sketch: SketchFile,
+    n_components: Components,
+    output: ModelOutput = None,
+    decoder: Decoder = "auto",
+    seed: Seed = 0,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Learn clusters: least sum of distances to centers.
+
+    Outliers move such centers less.
+
+    \b
+    Example:
+      sketchlearn fit kmedians -k 3 day1.sketch -o model.json
+    """
+    from sketchlearn.cli.fit import run
+
+    run("kmedians", sketch, n_components, output, plot, json, decoder=decoder, random_state=seed)
+
+
+@fit.command()
+def gmm(
+    sketch: SketchFile,
+    n_components: Components,
+    output: ModelOutput = None,
+    covariance_type: Annotated[Covariance, typer.Option(help="Shape of the Gaussians.")] = Covariance.full,
+    decoder: Decoder = "auto",
+    seed: Seed = 0,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Learn a mixture of Gaussians.
+
+    Best from a design for --task mixture, or mixture-full for full covariances.
+
+    \b
+    Example:
+      sketchlearn fit gmm -k 3 --covariance-type diag day1.sketch -o model.json
+    """
+    from sketchlearn.cli.fit import run
+
+    more = {"covariance_type": covariance_type.value, "decoder": decoder, "random_state": seed}
+    run("gmm", sketch, n_components, output, plot, json, **more)
+
+
+@fit.command()
+def stable(
+    sketch: SketchFile,
+    n_components: Components,
+    output: ModelOutput = None,
+    decoder: Decoder = "auto",
+    seed: Seed = 0,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Learn a mixture of stable laws, with heavy tails.
+
+    Best from a design for --task stable.
+
+    \b
+    Example:
+      sketchlearn fit stable -k 3 day1.sketch -o model.json
+    """
+    from sketchlearn.cli.fit import run
+
+    run("stable", sketch, n_components, output, plot, json, decoder=decoder, random_state=seed)
+
+
+@fit.command()
+def pca(
+    sketch: SketchFile,
+    n_components: Components,
+    output: ModelOutput = None,
+    json: Json = False,
+) -> None:
+    """Learn principal components.
+
+    The sketch is one of a design for --task moments.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv --task moments -o moments.sketch
+      sketchlearn fit pca -k 2 moments.sketch -o model.json
+    """
+    from sketchlearn.cli.fit_tasks import pca
+
+    pca(sketch, n_components, output, json)
+
+
+@fit.command()
+def regression(
+    sketch: SketchFile,
+    targets: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="Names or positions of the targets; by default the last column."),
+    ] = None,
+    alpha: Annotated[
+        str | None, typer.Option(help="A ridge penalty, or gcv to choose one by cross-validation; by default none.")
+    ] = None,
+    output: ModelOutput = None,
+    json: Json = False,
+) -> None:
+    """Learn a linear regression of some columns on the others.
+
+    The sketch is one of a design for --task moments.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv --task moments -o moments.sketch
+      sketchlearn fit regression moments.sketch -o model.json
+    """
+    from sketchlearn.cli.fit_tasks import regression
+
+    regression(sketch, targets, alpha, output, json)
+
+
+@fit.command()
+def classifier(
+    sketches: Annotated[
+        list[str], typer.Argument(metavar="LABEL=SKETCH...", help="One sketch file per class, all of one design.")
+    ],
+    output: ModelOutput = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Learn to tell classes apart, from one sketch of each.
+
+    From a design for --task moments, each class is a Gaussian; from others, classes are compared by Parzen windows.
+
+    \b
+    Example:
+      sketchlearn design day1.csv --task moments -o moments.json
+      sketchlearn sketch day1.csv --design moments.json -o one.sketch
+      sketchlearn sketch day2.csv --design moments.json -o two.sketch
+      sketchlearn fit classifier one=one.sketch two=two.sketch -o model.json
+    """
+    from sketchlearn.cli.fit_tasks import classifier
+
+    classifier(sketches, output, seed, json)
