@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.engines import partial
-from sketchlearn.engines.extras import required
+from sketchlearn.extras import required
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import source

@@ -1,0 +1,53 @@
+"""Operators that first turn each row into another row, then sketch that."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.operators.base import Operator
+
+
+class Mapped(Operator):
+    """Phi(x) = Psi(g(x)): a map g of rows, and the operator Psi of what it gives.
+
+    The value of g at a row must be the same bits in whatever block the row comes.
+    """
+
+    @property
+    @abstractmethod
+    def inner(self) -> Operator:
+        """The operator of mapped rows."""
+
+    @abstractmethod
+    def mapped(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """g of each row; not finite where the row is not."""
+
+    @property
+    def n_sums(self) -> int:
+        return self.inner.n_sums
+
+    @property
+    def ceiling(self) -> int:
+        return self.inner.ceiling
+
+    def add_rows(
+        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
+    ) -> int:
+        return self.inner.add_rows(self.mapped(rows), weights, threads, sums)
+
+    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+        return self.inner.write_rows(self.mapped(rows), threads)
+
+    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
+        return self.inner.mean_of(sums)
+
+    @property
+    def n_drawn(self) -> int:
+        return self.inner.n_drawn
+
+    def random_parts(self) -> list[NDArray[Any]]:
+        return self.inner.random_parts()
