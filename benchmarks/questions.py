@@ -6,6 +6,7 @@ rows), how often intervals of distances cover, histograms of columns, and change
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Iterator
 
@@ -145,9 +146,15 @@ def changes(streams: int) -> Table:
     return table
 
 
-def tables(runs: int, n: int) -> Iterator[tuple[str, Table, list[bool]]]:
-    """Each with a title, and whether the figures asked for were reached."""
-    yield "Two-sample test: rejections at the 5 % level, 500 and 500 records", *level(runs)
-    yield "Intervals of distances, 2000 and 2000 records", *coverage(runs)
-    yield f"Histograms of columns: total variation, worst of five, n = {n:,}, m = 2000", *histograms(n)
-    yield "Changes in a stream", changes(max(2, runs // 100)), []
+def tables(settings: argparse.Namespace) -> Iterator[tuple[Table, list[bool]]]:
+    """Each table, and whether the figures asked for were reached."""
+    runs, n = settings.repetitions, settings.histogram_rows
+    yield titled("Two-sample test: rejections at the 5 % level, 500 and 500 records", *level(runs))
+    yield titled("Intervals of distances, 2000 and 2000 records", *coverage(runs))
+    yield titled(f"Histograms of columns: total variation, worst of five, n = {n:,}, m = 2000", *histograms(n))
+    yield titled("Changes in a stream", changes(max(2, runs // 100)), [])
+
+
+def titled(title: str, table: Table, reached: list[bool]) -> tuple[Table, list[bool]]:
+    table.title = title
+    return table, reached

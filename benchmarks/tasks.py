@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -291,12 +292,15 @@ def classes(settings: argparse.Namespace) -> Iterator[bool]:
     console.print(table)
 
 
-def asked(settings: argparse.Namespace) -> Iterator[bool]:
-    """Questions to sketches."""
-    for title, table, reached in questions.tables(settings.repetitions, settings.histogram_rows):
-        table.title = title
-        console.print(table)
-        yield from reached
+def tables_of(module: ModuleType) -> Callable[[argparse.Namespace], Iterator[bool]]:
+    """The part that a file of its own measures, by its function `tables`."""
+
+    def part(settings: argparse.Namespace) -> Iterator[bool]:
+        for table, reached in module.tables(settings):
+            console.print(table)
+            yield from reached
+
+    return part
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], Iterator[bool]]] = {
@@ -304,7 +308,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[bool]]] = {
     "compressive": compressive,
     "regression": regression,
     "classes": classes,
-    "questions": asked,
+    "questions": tables_of(questions),
 }
 
 
@@ -317,7 +321,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=count, default=10**7, help="rows of the part regression")
     parser.add_argument("--pca-rows", type=count, default=10**6, help="rows of the part pca")
     parser.add_argument("--compressive-rows", type=count, default=20_000, help="rows of the part compressive")
-    parser.add_argument("--draws", type=int, default=3, help="draws of the part compressive")
+    parser.add_argument("--draws", type=int, default=3, help="draws of rows, where a part makes several")
     parser.add_argument("--splits", type=int, default=100, help="splits of the part classes")
     parser.add_argument("--repetitions", type=int, default=2000, help="of tests and intervals in the part questions")
     parser.add_argument("--histogram-rows", type=count, default=10**6, help="rows of the histograms in that part")
