@@ -46,7 +46,7 @@ def run(
 def _table(model: Any, operator: Any) -> list[str]:
     """Shares and centers, the largest first."""
     centers = model.cluster_centers_ if hasattr(model, "cluster_centers_") else model.means_
-    names = operator.columns or [f"column {i}" for i in range(centers.shape[1])]
+    names = operator.column_names
     shown = list(names[:MOST_COLUMNS])
     rows = [["share", *shown, *(["..."] if len(names) > len(shown) else [])]]
     order = sorted(range(len(centers)), key=lambda i: -model.weights_[i])

@@ -45,7 +45,7 @@ def moments(mixture: Mixture) -> tuple[Double, Double]:
     return mean, inside + (away * weights[:, None]).T @ away
 
 
-def view_of(total: Double, center: Double, interesting: Double, columns: tuple[str, ...] | None) -> View:
+def view_of(total: Double, center: Double, interesting: Double, names: tuple[str, ...]) -> View:
     """One or two columns as they are; of more columns, the two directions along which `interesting` is largest.
 
     Directions are of columns in units of their own standard deviation, so that no unit of measure decides. `total`
@@ -55,7 +55,6 @@ def view_of(total: Double, center: Double, interesting: Double, columns: tuple[s
     ('b', 'c')
     """
     d = len(total)
-    names = tuple(f"column {i}" for i in range(d)) if columns is None else columns
     spread = np.sqrt(np.maximum(np.diag(total), 1e-300))
     if d <= 2:
         return View(np.zeros(d), np.eye(d), names, bool(spread.max() < ALIKE * spread.min()))

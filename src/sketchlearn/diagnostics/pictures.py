@@ -76,7 +76,7 @@ def plot_model(sketch: Sketch, estimator: Any = None, path: str | os.PathLike[st
     mean, total = moments(density)
     away = parts.centers - parts.weights @ parts.centers / parts.weights.sum()
     between = (away * parts.weights[:, None]).T @ away
-    view = view_of(total, mean, between, _columns(sketch))
+    view = view_of(total, mean, between, _names(sketch))
     axes = figure.add_subplot()
     (_draw_curve if view.n_axes == 1 else _draw_map)(axes, view, density, parts)
     n = len(parts.centers)
@@ -117,7 +117,7 @@ def plot_comparison(a: Sketch, b: Sketch, path: str | os.PathLike[str] | None = 
         densities = [_nearby(sketch, common) for sketch in (a, b)]
     (mean_a, total_a), (mean_b, total_b) = map(moments, densities)
     mean, total = moments(common)
-    view = view_of(total, mean, _difference(mean_b - mean_a, total_b - total_a, total), _columns(a))
+    view = view_of(total, mean, _difference(mean_b - mean_a, total_b - total_a, total), _names(a))
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
     (_draw_curves if view.n_axes == 1 else _draw_difference)(left, view, common, densities)
     _draw_distances(right, a, b, noise, np.sqrt(np.maximum(np.diag(total), 1e-300)))
@@ -398,8 +398,8 @@ def _dress(axes: Any, view: View, grid: _Grid) -> None:
         axes.set_aspect("equal")
 
 
-def _columns(sketch: Sketch) -> tuple[str, ...] | None:
-    names: tuple[str, ...] | None = sketch.operator.columns  # type: ignore[attr-defined]
+def _names(sketch: Sketch) -> tuple[str, ...]:
+    names: tuple[str, ...] = sketch.operator.column_names  # type: ignore[attr-defined]
     return names
 
 

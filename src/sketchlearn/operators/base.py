@@ -32,6 +32,11 @@ class Operator(Value, ABC):
     columns: tuple[str, ...] | None
 
     @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns; "column 0" and so on, where they have none."""
+        return tuple(f"column {i}" for i in range(self.n_features)) if self.columns is None else self.columns
+
+    @property
     @abstractmethod
     def n_sums(self) -> int:
         """Length of the integer vector."""

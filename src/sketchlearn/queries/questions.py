@@ -107,8 +107,7 @@ class Questions:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
-        names = self._operator.columns
-        return tuple(f"column {i}" for i in range(self._operator.n_features)) if names is None else names
+        return self._operator.column_names
 
     @cached_property
     def mixture(self) -> Mixture:

@@ -201,8 +201,9 @@ def _columns(a: Sketch, b: Sketch, noise: Noise, weights: Double, private: Relea
         surprise = statistic / max(float(spectrum.sum()), 1e-300)
         p = min(1.0, d * exceedance(spectrum, statistic))
         shift = float(np.angle(z_b * np.conj(z_a)) / operator.frequencies[column, lowest])
-        name = f"column {column}" if operator.columns is None else operator.columns[column]
-        found.append((surprise, ColumnDrift(name, p, shift, _spread_ratio(abs(z_a), abs(z_b)))))
+        found.append(
+            (surprise, ColumnDrift(operator.column_names[column], p, shift, _spread_ratio(abs(z_a), abs(z_b))))
+        )
     return tuple(drift for _, drift in sorted(found, key=lambda pair: (pair[1].p_value, -pair[0])))
 
 
