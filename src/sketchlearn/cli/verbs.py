@@ -163,7 +163,7 @@ def sketch(
     """
     from sketchlearn.cli.sketch import Choices, Kept, run
 
-    wanted = n_components if task is not Task.moments or design is not None else 1
+    wanted = n_components if task not in (Task.moments, Task.generator) or design is not None else 1
     chosen = None if wanted is None else Choices(wanted, task.value, n_frequencies, wave, seed)
     kept = Kept(checkpoint, checkpoint_every)
     run(data, output, design, chosen, columns, nulls.value, kept, skip_bad, jobs, progress, json)
