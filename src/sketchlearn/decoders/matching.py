@@ -1,7 +1,7 @@
 """Networks whose sketch matches a given one: gradients of |z - mean of Phi(G(noise))|^2 through the features.
 
 The squared distance of a batch of b rows exceeds that of the network by a term that is all but constant, as features
-have modulus 1: gradients of small batches are fair. This module needs torch, and is imported when that is there.
+have modulus 1: gradients of small batches are fair, and so are those of some of the frequencies. This module needs torch, and is imported when that is there.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from sketchlearn.operators import FourierFeatures
 from sketchlearn.sketch import Sketch
 from sketchlearn.waves import Exponential
 
-WIDTH, DEPTH, SLOPE = 96, 3, 0.2
+WIDTH, DEPTH = 96, 3
 LEARNING_RATE, BETAS = 5e-3, (0.9, 0.99)
 WARMING = 0.02  # of the steps, in which the learning rate grows; then it falls as a cosine
+SOME = 150  # frequencies, at random, that a step looks at: many rough steps are better than few fine ones
 AVERAGED = 0.99  # of the weights' running mean is kept in each step
 EVERY = 100  # steps between looks at the residual
 LOOKED_AT = 20_000  # rows, then
@@ -83,18 +84,21 @@ class Goal:
         self._omega = torch.from_numpy((omega * deviations).astype(np.float32))
         self._offset = torch.from_numpy(np.float32(omega @ reading.mean + (0 if shift is None else shift)))
         self._values = torch.from_numpy(target.parts)
-        self._weights = torch.from_numpy(target.part_weights / len(target))
-        self._phases, self._cosines, self._sines = (torch.empty(batch, len(target)) for _ in range(3))
+        self._weights = torch.from_numpy(target.part_weights)
+        self._some = min(SOME, len(target))
+        self._phases, self._cosines, self._sines = (torch.empty(batch, self._some) for _ in range(3))
 
     @torch.no_grad()
-    def pull(self, rows: torch.Tensor) -> torch.Tensor:
-        """The gradient of the squared distance, for each row: cosines and sines are computed once."""
-        torch.addmm(self._offset, rows, self._omega.T, out=self._phases)
+    def pull(self, rows: torch.Tensor, noise: torch.Generator) -> torch.Tensor:
+        """The gradient of the mean square distance at some frequencies, for each row."""
+        which = torch.randperm(len(self.target), generator=noise)[: self._some]
+        omega = self._omega[which]
+        torch.addmm(self._offset[which], rows, omega.T, out=self._phases)
         torch.cos(self._phases, out=self._cosines)
         torch.sin(self._phases, out=self._sines)
-        left = torch.stack([self._cosines.mean(0), self._sines.mean(0)]) - self._values
-        forces = left * self._weights * (2 / len(rows))
-        return self._cosines @ (forces[1, :, None] * self._omega) - self._sines @ (forces[0, :, None] * self._omega)
+        left = torch.stack([self._cosines.mean(0), self._sines.mean(0)]) - self._values[:, which]
+        forces = left * self._weights[:, which] * (2 / len(rows) / len(which))
+        return self._cosines @ (forces[1, :, None] * omega) - self._sines @ (forces[0, :, None] * omega)
 
     def look(self, rows: Double) -> tuple[float, float]:
         """The mean square distance of a value from the network's, and the part of it that noise of the sketch makes.
@@ -122,14 +126,18 @@ class Goal:
 
 
 def default_network(n_inputs: int, n_features: int, seed: int) -> Any:
-    """A perceptron of three hidden layers."""
-    with torch.random.fork_rng(devices=[]):
+    """A perceptron of three hidden layers, whose first outputs have mean 0 and variance 1 as the records have."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
-        sizes = [n_inputs, *[WIDTH] * DEPTH]
         layers: list[Any] = []
-        for one, other in itertools.pairwise(sizes):
-            layers += [torch.nn.Linear(one, other), torch.nn.LeakyReLU(SLOPE)]
-        return torch.nn.Sequential(*layers, torch.nn.Linear(WIDTH, n_features))
+        for one, other in itertools.pairwise([n_inputs, *[WIDTH] * DEPTH]):
+            layers += [torch.nn.Linear(one, other), torch.nn.ReLU()]
+        last = torch.nn.Linear(WIDTH, n_features)
+        network = torch.nn.Sequential(*layers, last)
+        made = network(torch.randn(BLOCK, n_inputs))
+        last.weight /= made.std(0)[:, None]
+        last.bias.copy_((last.bias - made.mean(0)) / made.std(0))
+    return network
 
 
 def match(
@@ -162,7 +170,7 @@ def match(
         inputs = [_inputs(share, n_latent, which, len(goals), noise) for which in range(len(goals))]
         rows = network(torch.cat(inputs))
         optimizer.zero_grad()
-        rows.backward(torch.cat([goal.pull(part) for goal, part in zip(goals, rows.split(share), strict=True)]))
+        rows.backward(torch.cat([goal.pull(part, noise) for goal, part in zip(goals, rows.split(share), strict=True)]))
         optimizer.step()
         averaged.update_parameters(network)
         if step % EVERY == 0 or step == steps:

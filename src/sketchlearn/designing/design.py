@@ -38,8 +38,8 @@ WIDER = (1.0, 1.7, 3.0)  # scales of those, in a cluster's own: tails, and how c
 ALONG = 0.5  # share of the frequencies that lie along the axes, for histograms of columns
 PERIOD = 1.25  # half of it, in the largest distances of the sample from its mean
 LOOSE = 2.0  # bounds may be that many times too wide
-DETAIL = (0.5, 16.0)  # lengths of a generator's frequencies, per deviation of a column
-DETAIL_IN_BOUNDS = (0.8, 64.0)  # per half the width of the bounds, which the records may fill or not
+DETAIL = (0.3, 16.0)  # lengths of a generator's frequencies, per deviation of a column
+DETAIL_IN_BOUNDS = (0.5, 64.0)  # per half the width of the bounds, which the records may fill or not
 FOR_GENERATORS = (400, 100)  # frequencies, and so many more per column
 BEYOND = 16.0  # the records of a stream may spread that many times as far as its first rows
 

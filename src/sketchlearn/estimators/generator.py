@@ -74,7 +74,7 @@ class SketchGenerator(LabelledEstimator):
         *,
         n_latent: int = 8,
         max_iter: int = 4000,
-        batch_size: int = 1000,
+        batch_size: int = 500,
         n_frequencies: int | None = None,
         wave: str | Wave = "exponential",
         random_state: Any = None,
