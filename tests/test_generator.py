@@ -8,8 +8,11 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from typer.testing import CliRunner
 
 import sketchlearn as skl
+from sketchlearn.cli import app
+from sketchlearn.estimators.saved import model_from_bytes, model_to_bytes
 from sketchlearn.frequencies import Gaussian
 
 torch = pytest.importorskip("torch")
@@ -161,9 +164,7 @@ def test_networks_that_do_not_fit_are_refused(network, error, message):
 
 def test_other_sketches_are_refused():
     moments = skl.design(ROWS, task="moments").sketch(ROWS)
-    with pytest.raises(
-        ValueError, match="a generator learns from Fourier features, but the sketch is of SecondMoments"
-    ):
+    with pytest.raises(ValueError, match="learns from Fourier features, but the sketch is of SecondMoments"):
         skl.SketchGenerator().fit_sketch(moments)
     with pytest.raises(ValueError, match="the sketch is empty"):
         skl.SketchGenerator().fit_sketch(skl.FourierFeatures(2, 10, law=Gaussian(1.0)).sketch(np.empty((0, 2))))
@@ -172,3 +173,51 @@ def test_other_sketches_are_refused():
 def test_importing_does_not_load_torch():
     code = "import sys, sketchlearn; sketchlearn.SketchGenerator(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@quiet
+def test_models_come_back(fitted, tmp_path):
+    skl.save_model(fitted, tmp_path / "model.safetensors")
+    again = skl.load_model(tmp_path / "model.safetensors")
+    again.random_state = 0
+    assert np.array_equal(again.sample(20), fitted.sample(20))
+    assert (again.residual_, again.n_iter_, again.n_records_) == (fitted.residual_, fitted.n_iter_, 4000)
+    assert again.loss_curve_ == fitted.loss_curve_
+
+
+@quiet
+def test_own_networks_and_labels_come_back(tmp_path):
+    def network():
+        return torch.nn.Sequential(torch.nn.Linear(5, 20), torch.nn.ReLU(), torch.nn.Linear(20, 2))
+
+    model = skl.SketchGenerator(network(), n_latent=3, **SMALL | {"max_iter": 20}).fit(ROWS, RIGHT.astype(int))
+    skl.save_model(model, tmp_path / "model.safetensors")
+    with pytest.raises(skl.FormatError, match="give SketchGenerator"):
+        skl.load_model(tmp_path / "model.safetensors")
+    again = skl.SketchGenerator(network(), random_state=0).load_weights(tmp_path / "model.safetensors")
+    assert np.array_equal(again.sample(20, y=1), model.sample(20, y=1))
+    assert again.classes_.tolist() == [0, 1]
+    with pytest.raises(skl.FormatError, match="not a generator that this version can use"):
+        skl.SketchGenerator(torch.nn.Linear(5, 2)).load_weights(tmp_path / "model.safetensors")
+
+
+@quiet
+def test_damaged_files_are_refused(fitted):
+    data = model_to_bytes(fitted)
+    for damaged in (data[:200], data[:8] + b"[" + data[9:], data.replace(b"deviations", b"deviationz")):
+        with pytest.raises(skl.FormatError):
+            model_from_bytes(damaged)
+
+
+@quiet
+def test_command_line(tmp_path):
+    rows, sketch, model = (str(tmp_path / name) for name in ("rows.csv", "rows.sketch", "model.safetensors"))
+    np.savetxt(rows, ROWS[:500], delimiter=",", header="a,b", comments="")
+    run = CliRunner().invoke
+    assert run(app, ["sketch", rows, "--task", "generator", "-m", "50", "-o", sketch]).exit_code == 0
+    done = run(app, ["fit", "generator", sketch, "--max-iter", "20", "-o", model])
+    assert done.exit_code == 0, done.output
+    assert "residual" in done.output
+    made = run(app, ["sample", model, "-n", "7"])
+    assert made.output.splitlines()[0] == "a,b"
+    assert len(made.output.splitlines()) == 8

@@ -289,6 +289,25 @@ def predict(
 
 
 @app.command()
+def sample(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file of a generator or a mixture.")],
+    n_rows: Annotated[int, typer.Option("-n", "--n-rows", min=1, help="How many rows.")] = 1000,
+    label: Annotated[str | None, typer.Option(help="The class of all rows, if the generator has classes.")] = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Print random rows of a model, as CSV.
+
+    \b
+    Example:
+      sketchlearn sample model.safetensors -n 1000 > rows.csv
+    """
+    from sketchlearn.cli.sample import run
+
+    run(model, n_rows, label, seed, json)
+
+
+@app.command()
 def compare(
     a: Annotated[str, typer.Argument(metavar="A", help="A sketch file; - is standard input.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Another of the same operator.")],

@@ -1,7 +1,8 @@
 """Networks whose sketch matches a given one: gradients of |z - mean of Phi(G(noise))|^2 through the features.
 
 The squared distance of a batch of b rows exceeds that of the network by a term that is all but constant, as features
-have modulus 1: gradients of small batches are fair, and so are those of some of the frequencies. This module needs torch, and is imported when that is there.
+have modulus 1: gradients of small batches are fair, and so are those of some of the frequencies.
+This module needs torch, and is imported when that is there.
 """
 
 from __future__ import annotations

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +26,15 @@ from sketchlearn.waves import Wave, wave_from
 
 FAR = 1e-3  # mean square residual: a test that compares a thousand rows would see it
 MANY = 10.0  # and so many times the sketch's own noise
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A network that matches, and the classes that it makes rows of."""
+
+    match: Any
+    labels: tuple[Any, ...] | None  # in the order that the network knows them; None without labels
+    shares: Double
 
 
 class SketchGenerator(LabelledEstimator):
@@ -165,12 +176,12 @@ class SketchGenerator(LabelledEstimator):
     def _learned(self, sketch: Any, rng: np.random.Generator) -> Any:
         return self._learn(sketch, rng)  # torch's own threads, as many as its user chose
 
-    def _learn(self, sketch: Any, rng: np.random.Generator) -> Any:
+    def _learn(self, sketch: Any, rng: np.random.Generator) -> Generation:
         required("torch", "torch")
         from sketchlearn.decoders.matching import default_network, match
 
-        codes, sketches = self._parts(sketch)
-        n_inputs = self.n_latent + (len(codes) if len(codes) > 1 else 0)
+        labels, sketches = self._parts(sketch)
+        n_inputs = self.n_latent + (len(sketches) if len(sketches) > 1 else 0)
         seed = int(rng.integers(2**63))
         network = self.network or default_network(n_inputs, sketch.operator.n_features, seed)
         found = match(
@@ -189,16 +200,17 @@ class SketchGenerator(LabelledEstimator):
                 ConvergenceWarning,
                 stacklevel=5,
             )
-        return found
+        counts = np.array([float(part.count) for part in sketches])
+        return Generation(found, labels, counts / counts.sum())
 
-    def _parts(self, sketch: Any) -> tuple[list[float], list[Sketch]]:
-        """Codes and sketches of the classes that have rows, in the order of their labels."""
+    def _parts(self, sketch: Any) -> tuple[tuple[Any, ...] | None, list[Sketch]]:
+        """Labels and sketches of the classes that have rows."""
         if not isinstance(sketch, ClassSketches):
-            return [0.0], [sketch]
+            return None, [sketch]
         codes = sorted((code for code, part in sketch.sketches.items() if part.units), key=self._label_of)
         if not codes:
             raise ValueError("the sketches are empty: add records before learning from them")
-        return codes, [sketch.sketches[code] for code in codes]
+        return tuple(self._label_of(code) for code in codes), [sketch.sketches[code] for code in codes]
 
     def sample(self, n_samples: int = 1, y: Any = None) -> Double:
         """Random rows.
@@ -209,51 +221,41 @@ class SketchGenerator(LabelledEstimator):
         y : the label that all rows shall have, or one label per row; by default labels are drawn as often as they came.
         """
         n, rng, fitted = whole("n_samples", n_samples), self._generator(), self._fitted()
-        which = self._which(n, y, rng)
+        which = _which(fitted, n, y, rng)
         rows = np.empty((n, self.n_features_in_))
         for place in np.unique(which):
             chosen = which == place
-            rows[chosen] = fitted.rows(int(place), int(np.sum(chosen)), rng)
+            rows[chosen] = fitted.match.rows(int(place), int(np.sum(chosen)), rng)
         return rows
 
-    def _which(self, n: int, y: Any, rng: np.random.Generator) -> NDArray[np.int64]:
-        """The class of each row, as the position of its label among those that have rows."""
-        if not self._targets:
-            if y is not None:
-                raise ValueError("the rows were fitted without labels: sample them without y")
-            return np.zeros(n, np.int64)
-        codes, sketches = self._parts(self._state())
-        if y is None:
-            counts = np.array([float(part.count) for part in sketches])
-            return rng.choice(len(codes), size=n, p=counts / counts.sum())
-        known = {self._label_of(code): i for i, code in enumerate(codes)}
-        wanted = np.broadcast_to(np.asarray(y), (n,)).tolist()
-        for label in wanted:
-            if label not in known:
-                raise ValueError(f"there are no rows with the label {shortened(label)}")
-        return np.array([known[label] for label in wanted])
+    def load_weights(self, path: str | os.PathLike[str]) -> Self:
+        """Takes over what `save_model` wrote, for a `network` of the same kind: that is not in the file."""
+        from sketchlearn.estimators.saved_networks import restore
+
+        self._check_parameters()
+        return restore(self, Path(path).read_bytes())
 
     @property
     def network_(self) -> Any:
-        return self._fitted().network
+        return self._fitted().match.network
 
     @property
     def residual_(self) -> float:
-        residual: float = self._fitted().residual
+        residual: float = self._fitted().match.residual
         return residual
 
     @property
     def misfit_(self) -> float:
-        misfit: float = self._fitted().misfit
+        misfit: float = self._fitted().match.misfit
         return misfit
 
     @property
     def loss_curve_(self) -> list[float]:
-        return list(self._fitted().curve)
+        return list(self._fitted().match.curve)
 
     @property
     def n_iter_(self) -> int:
-        iterations: int = self._fitted().iterations
+        iterations: int = self._fitted().match.iterations
         return iterations
 
     @property
@@ -278,3 +280,17 @@ class SketchGenerator(LabelledEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
         return tags
+
+
+def _which(fitted: Generation, n: int, y: Any, rng: np.random.Generator) -> NDArray[np.int64]:
+    """The class of each row, as its position among those of the network."""
+    if y is None:
+        return rng.choice(len(fitted.shares), size=n, p=fitted.shares)
+    if fitted.labels is None:
+        raise ValueError("the rows were fitted without labels: sample them without y")
+    known = {label: i for i, label in enumerate(fitted.labels)}
+    wanted = np.broadcast_to(np.asarray(y), (n,)).tolist()
+    for label in wanted:
+        if label not in known:
+            raise ValueError(f"there are no rows with the label {shortened(label)}")
+    return np.array([known[label] for label in wanted])
