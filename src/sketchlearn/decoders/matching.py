@@ -89,12 +89,11 @@ class Goal:
         self._some = min(SOME, len(target))
         self._phases, self._cosines, self._sines = (torch.empty(batch, self._some) for _ in range(3))
 
-    @torch.no_grad()
     def pull(self, rows: torch.Tensor, noise: torch.Generator) -> torch.Tensor:
         """The gradient of the mean square distance at some frequencies, for each row."""
         which = torch.randperm(len(self.target), generator=noise)[: self._some]
         omega = self._omega[which]
-        torch.addmm(self._offset[which], rows, omega.T, out=self._phases)
+        torch.addmm(self._offset[which], rows.detach(), omega.T, out=self._phases)
         torch.cos(self._phases, out=self._cosines)
         torch.sin(self._phases, out=self._sines)
         left = torch.stack([self._cosines.mean(0), self._sines.mean(0)]) - self._values[:, which]
@@ -204,7 +203,6 @@ def _inputs(n_rows: int, n_latent: int, which: int, n_classes: int, noise: torch
     return torch.cat([latent, indicator], dim=1)
 
 
-@torch.no_grad()
 def _rows(
     network: Any, places: tuple[Place, ...], n_latent: int, which: int, n_rows: int, noise: torch.Generator
 ) -> Double:
@@ -212,11 +210,10 @@ def _rows(
     place, made = places[which], np.empty((n_rows, len(places[which].mean)))
     for first in range(0, n_rows, BLOCK):
         inputs = _inputs(min(BLOCK, n_rows - first), n_latent, which, len(places), noise)
-        made[first : first + BLOCK] = network(inputs).double().numpy()
+        made[first : first + BLOCK] = network(inputs).detach().double().numpy()
     return place.mean + place.deviations * made
 
 
-@torch.no_grad()
 def _check(network: Any, n_latent: int, places: tuple[Place, ...]) -> None:
     """Refuses networks that do not map latents to rows."""
     d, n_inputs = len(places[0].mean), n_latent + (len(places) if len(places) > 1 else 0)

@@ -128,7 +128,7 @@ class SketchGenerator(LabelledEstimator):
         with self._unlabelled():
             return SketchEstimator.partial_fit(self, X)
 
-    def fit_sketch(self, sketch: Sketch | Mapping[Any, Sketch]) -> Self:  # type: ignore[override]
+    def fit_sketch(self, sketch: Sketch | Mapping[Any, Sketch]) -> Self:
         """Learns from a sketch alone or, to generate rows by class, from a dictionary of labels and sketches.
 
         Private sketches of classes are taken to be of disjoint records: the largest epsilon holds for all.

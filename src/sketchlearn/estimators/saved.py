@@ -96,7 +96,7 @@ def model_to_bytes(estimator: SketchEstimator) -> bytes:
 
 def known_of(estimator: SketchEstimator) -> Document:
     """What every file says."""
-    content = {
+    content: Document = {
         "n_features": int(estimator.n_features_in_),
         "columns": _columns_of(estimator),
         "n_records": _records_of(estimator),
