@@ -214,10 +214,12 @@ def test_command_line(tmp_path):
     rows, sketch, model = (str(tmp_path / name) for name in ("rows.csv", "rows.sketch", "model.safetensors"))
     np.savetxt(rows, ROWS[:500], delimiter=",", header="a,b", comments="")
     run = CliRunner().invoke
-    assert run(app, ["sketch", rows, "--task", "generator", "-m", "50", "-o", sketch]).exit_code == 0
+    assert run(app, ["sketch", rows, "--task", "generator", "--n-frequencies", "50", "-o", sketch]).exit_code == 0
     done = run(app, ["fit", "generator", sketch, "--max-iter", "20", "-o", model])
     assert done.exit_code == 0, done.output
     assert "residual" in done.output
     made = run(app, ["sample", model, "-n", "7"])
     assert made.output.splitlines()[0] == "a,b"
     assert len(made.output.splitlines()) == 8
+    assert "network that generates rows" in run(app, ["info", model]).output
+    assert run(app, ["predict", model, rows]).exit_code == 2

@@ -129,8 +129,8 @@ def generator(
     \b
     Example:
       sketchlearn sketch day1.csv --task generator -o day1.sketch
-      sketchlearn fit generator day1.sketch -o model.safetensors
-      sketchlearn sample model.safetensors -n 1000 > like-day1.csv
+      sketchlearn fit generator day1.sketch --max-iter 200 -o model.safetensors
+      sketchlearn sample model.safetensors -n 10
     """
     from sketchlearn.cli.fit_generator import generator
 

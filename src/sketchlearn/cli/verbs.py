@@ -300,7 +300,8 @@ def sample(
 
     \b
     Example:
-      sketchlearn sample model.safetensors -n 1000 > rows.csv
+      sketchlearn fit gmm -k 3 day1.sketch -o gmm.json
+      sketchlearn sample gmm.json -n 10
     """
     from sketchlearn.cli.sample import run
 

@@ -34,6 +34,7 @@ TYPES: dict[str, type[SketchEstimator]] = {
     "kmedians": SketchKMedians,
     "gmm": SketchGaussianMixture,
     "stable": SketchStableMixture,
+    saved_networks.TYPE: SketchGenerator,
     **{name: kind for name, (kind, _) in saved_tasks.TYPES.items()},
 }
 SHARED = {"kind", "version", "type", "n_features", "columns", "n_records"}
@@ -161,7 +162,7 @@ def model_from_bytes(data: bytes) -> SketchEstimator:
 
 def _estimator(document: Document) -> SketchEstimator:
     name = document["type"]
-    if not isinstance(name, str) or name not in TYPES:
+    if not isinstance(name, str) or name not in FIELDS:
         raise ValueError(f"{shortened(name)} is not a type of model that this version knows")
     odd = sorted((document.keys() - {"privacy"}) ^ FIELDS[name])
     if odd:
