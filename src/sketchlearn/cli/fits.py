@@ -129,7 +129,7 @@ def generator(
     \b
     Example:
       sketchlearn sketch day1.csv --task generator -o day1.sketch
-      sketchlearn fit generator day1.sketch --max-iter 200 -o model.safetensors
+      sketchlearn fit generator day1.sketch --max-iter 600 -o model.safetensors
       sketchlearn sample model.safetensors -n 10
     """
     from sketchlearn.cli.fit_generator import generator
