@@ -151,7 +151,7 @@ def shapes(settings: argparse.Namespace, *, private: bool) -> tuple[Table, list[
     n, limit = (PRIVATE_ROWS, PRIVATE_LIMIT) if private else (ROWS, LIMIT)
     released = f", private (epsilon {EPSILON:g}, delta {DELTA:g}, bounds declared)" if private else ""
     title = f"MMD of generated rows, over that of real ones; {n:,} rows{released}, medians of {settings.draws} draws"
-    beside = [] if private else [f"{COMPONENTS} Gaussians: {kernel}" for kernel in KERNELS]
+    beside = [] if private else [f"the ratios of SketchGaussianMixture({COMPONENTS})"]
     table = table_of(
         title, ("rows", *KERNELS, "asked", "reached", "fit, s", "asked", "reached", "residual / noise", *beside)
     )
@@ -180,7 +180,7 @@ def shapes(settings: argparse.Namespace, *, private: bool) -> tuple[Table, list[
         table.add_row(
             name, *(f"{r:.2f}" for r in middle), f"<= {limit:g}", yes_or_no(near), f"{median(seconds):.0f}",
             f"<= {SECONDS:g}", yes_or_no(quick), f"{median(misfits):.1f}",
-            *(f"{r:.2f}" for r in ([] if private else np.median(others, axis=0))),
+            *([] if private else ["  ".join(f"{r:.2f}" for r in np.median(others, axis=0))]),
         )  # fmt: skip
     return table, reached
 

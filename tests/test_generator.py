@@ -162,6 +162,20 @@ def test_networks_that_do_not_fit_are_refused(network, error, message):
         skl.SketchGenerator(network).fit(ROWS)
 
 
+def test_designs_have_frequencies_of_all_lengths():
+    operator = skl.design(ROWS, task="generator", seed=3)
+    lengths = np.linalg.norm(operator.frequencies * ROWS.std(axis=0)[:, None], axis=0)
+    assert operator.n_frequencies == 600
+    assert 0.29 < lengths.min() < 0.4
+    assert 12 < lengths.max() < 16.1
+    assert abs(np.mean(lengths < np.sqrt(0.3 * 16)) - 0.5) < 0.02
+    declared = skl.design(bounds=([0, 0, 0], [1, 2, 4]), task="generator", wave="square")
+    assert declared.declared
+    assert (declared.n_frequencies, declared.center) == (875, (0.5, 1.0, 2.0))
+    with pytest.raises(ValueError, match="leave out epsilon"):
+        skl.design(bounds=(0, [1]), task="generator", epsilon=1.0, n_rows=100)
+
+
 def test_other_sketches_are_refused():
     moments = skl.design(ROWS, task="moments").sketch(ROWS)
     with pytest.raises(ValueError, match="learns from Fourier features, but the sketch is of SecondMoments"):

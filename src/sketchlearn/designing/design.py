@@ -144,6 +144,8 @@ def design(
     if task == MOMENTS:
         return _moments(sample, bounds, representative, seed)
     if task == GENERATOR:
+        if epsilon is not None:
+            raise ValueError('task="generator" has one size for all releases: leave out epsilon, delta and n_rows')
         return _for_generators(sample, bounds, representative, n_frequencies, wave_from(wave), seed)
     k = whole("n_components", n_components)
     budget = _budget(bounds, n_rows, epsilon, delta)
