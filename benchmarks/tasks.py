@@ -18,6 +18,7 @@ from statistics import median
 from types import ModuleType
 from typing import Any
 
+import generators
 import numpy as np
 import questions
 from numpy.typing import NDArray
@@ -309,6 +310,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[bool]]] = {
     "regression": regression,
     "classes": classes,
     "questions": tables_of(questions),
+    "generators": tables_of(generators),
 }
 
 

@@ -21,11 +21,11 @@ from sketchlearn.cli import main
 
 CENTERS = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
 VERBS = [
-    *("design", "sketch", "merge", "subtract", "privatize", "info", "predict", "compare", "watch", "marginal"),
-    *("explain", "benchmark"),
+    *("design", "sketch", "merge", "subtract", "privatize", "info", "predict", "sample", "compare", "watch"),
+    *("marginal", "explain", "benchmark"),
     "demo",
 ]
-FITS = ["kmeans", "kmedians", "gmm", "stable", "pca", "regression", "classifier"]
+FITS = ["kmeans", "kmedians", "gmm", "stable", "generator", "pca", "regression", "classifier"]
 
 
 def run(*arguments, cwd=None, **more):
@@ -105,7 +105,7 @@ def test_completion():
         "COMP_WORDS": "sketchlearn s",
         "COMP_CWORD": "1",
     }
-    assert run(env=variables).stdout.split() == ["sketch", "subtract"]
+    assert run(env=variables).stdout.split() == ["sketch", "subtract", "sample"]
 
 
 HEAVY = ("numpy", "scipy", "sklearn", "rich", "safetensors", "sketchlearn._native", "sketchlearn.operators")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sketchlearn.estimators import (
         SketchClassifier,
         SketchGaussianMixture,
+        SketchGenerator,
         SketchKMeans,
         SketchKMedians,
         SketchLinearRegression,
@@ -61,6 +62,7 @@ __all__ = [
     "Sketch",
     "SketchClassifier",
     "SketchGaussianMixture",
+    "SketchGenerator",
     "SketchKMeans",
     "SketchKMedians",
     "SketchLinearRegression",
@@ -101,6 +103,7 @@ _HOMES = {
     "estimators": (
         "SketchClassifier",
         "SketchGaussianMixture",
+        "SketchGenerator",
         "SketchKMeans",
         "SketchKMedians",
         "SketchLinearRegression",

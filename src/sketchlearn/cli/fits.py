@@ -13,6 +13,7 @@ from sketchlearn.cli.options import (
     Json,
     ModelOutput,
     Plot,
+    Progress,
     Seed,
     SketchFile,
 )
@@ -110,6 +111,30 @@ def stable(
     from sketchlearn.cli.fit import run
 
     run("stable", sketch, n_components, output, plot, json, decoder=decoder, random_state=seed)
+
+
+@fit.command()
+def generator(
+    sketch: SketchFile,
+    max_iter: Annotated[int, typer.Option(min=1, help="Steps of training at the most.")] = 4000,
+    output: ModelOutput = None,
+    seed: Seed = 0,
+    progress: Progress = None,
+    json: Json = False,
+) -> None:
+    """Learn a network that generates rows; needs torch.
+
+    The sketch is one of a design for --task generator. Rows are made by sketchlearn sample.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv --task generator -o day1.sketch
+      sketchlearn fit generator day1.sketch --max-iter 600 -o model.safetensors
+      sketchlearn sample model.safetensors -n 10
+    """
+    from sketchlearn.cli.fit_generator import generator
+
+    generator(sketch, max_iter, output, seed, progress, json)
 
 
 @fit.command()

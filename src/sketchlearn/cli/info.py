@@ -23,6 +23,7 @@ FAMILIES = {
     "regression": "linear regression",
     "ridge": "ridge regression",
     "classifier": "classes",
+    "generator": "network that generates rows",
 }
 
 
@@ -30,12 +31,20 @@ def run(file: str, json: bool) -> None:
     """Tells all that a file says about itself."""
     data = read(file)
     try:
-        figures, rows = _of_document(data) if data.lstrip()[:1] == b"{" else _of_sketch(data)
+        if data.lstrip()[:1] == b"{":
+            figures, rows = _of_document(data)
+        else:
+            figures, rows = _of_model(data) if MODEL.encode() in _header(data) else _of_sketch(data)
     except FormatError as error:
         raise FormatError(f"{named(file)}: {error}") from None
     digest = hashlib.sha256(data).hexdigest()
     figures |= {"file": file, "bytes": len(data), "sha256": digest}
     Report(json).give(figures, *aligned([*rows, ("size", size_in_words(len(data))), ("SHA-256", digest)]))
+
+
+def _header(data: bytes) -> bytes:
+    """What a safetensors file says before its numbers."""
+    return data[8 : 8 + int.from_bytes(data[:8], "little")]
 
 
 def _of_sketch(data: bytes) -> Facts:

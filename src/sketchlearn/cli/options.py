@@ -16,6 +16,7 @@ class Task(str, Enum):
     mixture_full = "mixture-full"
     stable = "stable"
     histograms = "histograms"
+    generator = "generator"
     moments = "moments"
 
 
@@ -57,7 +58,9 @@ ModelOutput = Annotated[
 Components = Annotated[int, typer.Option("-k", "--n-components", min=1, help="Number of clusters or components.")]
 DesignComponents = Annotated[
     int | None,
-    typer.Option("-k", "--n-components", min=1, help="Number of clusters or components; not for --task moments."),
+    typer.Option(
+        "-k", "--n-components", min=1, help="Number of clusters or components; not for --task moments or generator."
+    ),
 ]
 Columns = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to read: names, or positions from 0.")]
 NullsOption = Annotated[Nulls, typer.Option(help="Refuse missing values, or drop rows that have any.")]

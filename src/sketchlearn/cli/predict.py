@@ -22,7 +22,9 @@ def run(model: str, data: list[str], proba: bool, columns: str | None, nulls: st
     """Prints the label of each row, or the probabilities of each component."""
     paths = files_from(data)
     check_paths([model, *paths], [])
-    learned: Any = _model(model)
+    learned: Any = model_from(model)
+    if hasattr(learned, "network_"):
+        raise misused("a generator says nothing of rows: sketchlearn sample makes new ones")
     if proba and not hasattr(learned, "predict_proba"):
         raise misused("--proba needs a mixture (fit gmm or fit stable) or classes: others have no probabilities")
     answer = learned.predict_proba if proba else learned.predict if hasattr(learned, "predict") else learned.transform
@@ -51,7 +53,8 @@ def _heads(learned: Any) -> list[str]:
     return [f"component_{i}" for i in range(len(learned.weights_))]
 
 
-def _model(path: str) -> Any:
+def model_from(path: str) -> Any:
+    """The estimator of a model file."""
     data = read(path)
     try:
         return model_from_bytes(data)

@@ -163,7 +163,7 @@ def sketch(
     """
     from sketchlearn.cli.sketch import Choices, Kept, run
 
-    wanted = n_components if task is not Task.moments or design is not None else 1
+    wanted = n_components if task not in (Task.moments, Task.generator) or design is not None else 1
     chosen = None if wanted is None else Choices(wanted, task.value, n_frequencies, wave, seed)
     kept = Kept(checkpoint, checkpoint_every)
     run(data, output, design, chosen, columns, nulls.value, kept, skip_bad, jobs, progress, json)
@@ -286,6 +286,26 @@ def predict(
     from sketchlearn.cli.predict import run
 
     run(model, data, proba, columns, nulls.value, json)
+
+
+@app.command()
+def sample(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file of a generator or a mixture.")],
+    n_rows: Annotated[int, typer.Option("-n", "--n-rows", min=1, help="How many rows.")] = 1000,
+    label: Annotated[str | None, typer.Option(help="The class of all rows, if the generator has classes.")] = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Print random rows of a model, as CSV.
+
+    \b
+    Example:
+      sketchlearn fit gmm -k 3 day1.sketch -o gmm.json
+      sketchlearn sample gmm.json -n 10
+    """
+    from sketchlearn.cli.sample import run
+
+    run(model, n_rows, label, seed, json)
 
 
 @app.command()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sketchlearn.decoders.reading import PER_PARAMETER, coarseness
 from sketchlearn.designing.private import Budget, law_of_lengths
 from sketchlearn.designing.ranges import checked_bounds, second_moments
-from sketchlearn.designing.sample import MOST_ROWS, Summary, rows_wanted, summarize, thinned
+from sketchlearn.designing.sample import MOST_ROWS, Summary, deviations, rows_wanted, summarize, thinned
 from sketchlearn.designing.shapes import cluster_shapes
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, Law, LogUniform, Mixture, Probed, Shaped
 from sketchlearn.operators import FourierFeatures, SecondMoments
@@ -24,8 +24,8 @@ from sketchlearn.waves import Wave, wave_from
 
 Double = NDArray[np.float64]
 
-MOMENTS = "moments"
-TASKS = ("kmeans", "mixture", "mixture-full", "stable", "histograms", MOMENTS)
+GENERATOR, MOMENTS = "generator", "moments"
+TASKS = ("kmeans", "mixture", "mixture-full", "stable", "histograms", GENERATOR, MOMENTS)
 FEWEST_PER_PARAMETER = 2
 MOST_NUMBERS = 10_000_000  # of the matrix of frequencies, where fewer frequencies would do
 FINER = 1.34  # a mixture's frequencies are that much longer than its clusters' own scale suggests
@@ -38,6 +38,9 @@ WIDER = (1.0, 1.7, 3.0)  # scales of those, in a cluster's own: tails, and how c
 ALONG = 0.5  # share of the frequencies that lie along the axes, for histograms of columns
 PERIOD = 1.25  # half of it, in the largest distances of the sample from its mean
 LOOSE = 2.0  # bounds may be that many times too wide
+DETAIL = (0.3, 16.0)  # lengths of a generator's frequencies, per deviation of a column
+DETAIL_IN_BOUNDS = (0.5, 64.0)  # per half the width of the bounds, which the records may fill or not
+FOR_GENERATORS = (400, 100)  # frequencies, and so many more per column
 BEYOND = 16.0  # the records of a stream may spread that many times as far as its first rows
 
 
@@ -50,6 +53,19 @@ def design(
     representative: bool | None = None,
     seed: int = 0,
 ) -> SecondMoments: ...
+
+
+@overload
+def design(
+    sample: Any = None,
+    *,
+    task: Literal["generator"],
+    bounds: Any = None,
+    representative: bool | None = None,
+    n_frequencies: int | None = None,
+    wave: str | Wave = "exponential",
+    seed: int = 0,
+) -> FourierFeatures: ...
 
 
 @overload
@@ -89,11 +105,12 @@ def design(
     ----------
     sample : some rows (up to 5000 are used, 20,000 for mixtures), best drawn from all over the data; or anything that
         `source` takes, of which some rows are read. If its columns have names, so have the operator's.
-    n_components : the number of clusters or mixture components.
+    n_components : the number of clusters or mixture components; not for "generator" and "moments".
     task : "kmeans", "mixture" (Gaussians with spherical, tied or diagonal covariances), "mixture-full" or
         "stable" (components with heavy tails) or "histograms" (half of the frequencies along the axes);
-        or "moments" (for regressions, principal components and classes), which has no size to choose. Values beyond
-        declared bounds are clipped there, as private releases need.
+        or "generator" (frequencies of many lengths, for `SketchGenerator`); or "moments" (for regressions, principal
+        components and classes), which has no size to choose. Values beyond declared bounds are clipped there, as
+        private releases need.
     bounds : instead of a sample: lowest and highest value of each column, as a pair of numbers or of lists. The
         operator then has frequencies of many scales, and decoders read the right one off the sketch.
     representative : False if the sample is not drawn from all over the data, such as the first rows of a stream: many
@@ -126,6 +143,10 @@ def design(
         raise ValueError("design needs either a sample of rows or bounds")
     if task == MOMENTS:
         return _moments(sample, bounds, representative, seed)
+    if task == GENERATOR:
+        if epsilon is not None:
+            raise ValueError('task="generator" has one size for all releases: leave out epsilon, delta and n_rows')
+        return _for_generators(sample, bounds, representative, n_frequencies, wave_from(wave), seed)
     k = whole("n_components", n_components)
     budget = _budget(bounds, n_rows, epsilon, delta)
     wave = wave_from(wave)
@@ -169,6 +190,30 @@ def _moments(sample: Any, bounds: Any, representative: bool | None, seed: int) -
     )
 
 
+def _for_generators(
+    sample: Any, bounds: Any, representative: bool | None, n_frequencies: int | None, wave: Wave, seed: int
+) -> FourierFeatures:
+    """Lengths log-uniform, as nobody says at which scale generated rows will be looked at."""
+    columns = None
+    if bounds is not None:
+        low, high = checked_bounds(bounds)
+        center, unit, least, (coarse, fine) = (low + high) / 2, (high - low) / 2, (high - low) / 32, DETAIL_IN_BOUNDS
+    else:
+        rows, columns, from_all_over = _rows_of(sample, seed, MOST_ROWS)
+        center, unit = rows.mean(axis=0), deviations(rows)
+        least, (coarse, fine) = unit, DETAIL
+        if not (from_all_over if representative is None else representative):
+            coarse /= BEYOND
+    d = len(center)
+    m = FOR_GENERATORS[0] + FOR_GENERATORS[1] * d
+    m = math.ceil(m * _more(wave)) if n_frequencies is None else whole("n_frequencies", n_frequencies)
+    law = Probed(
+        LogUniform(math.sqrt(d) / fine, math.sqrt(d) / coarse), units=_plain(unit), spread=_plain(least), probes=()
+    )
+    where, declared = _plain(center), bounds is not None
+    return FourierFeatures(d, m, law=law, wave=wave, center=where, seed=seed, columns=columns, declared=declared)
+
+
 def _budget(bounds: Any, n_rows: int | None, epsilon: float | None, delta: float) -> Budget | None:
     if epsilon is None:
         if n_rows is not None or delta:
@@ -186,8 +231,12 @@ def _size(k: int, d: int, task: str, wave: Wave) -> int:
     """Frequencies in proportion to the parameters, fewer where the matrix of frequencies would be huge."""
     parameters = _parameters(k, d, task)
     most = max(FEWEST_PER_PARAMETER * parameters, MOST_NUMBERS // d)
-    more = 1.0 if not wave.dithered else 1.25 if wave.complex else 2.0
-    return math.ceil(min(PER_PARAMETER * parameters, most) * more)
+    return math.ceil(min(PER_PARAMETER * parameters, most) * _more(wave))
+
+
+def _more(wave: Wave) -> float:
+    """How many times as many frequencies a wave needs as the exponential."""
+    return 1.0 if not wave.dithered else 1.25 if wave.complex else 2.0
 
 
 def _parameters(k: int, d: int, task: str) -> int:

@@ -31,6 +31,11 @@ def thinned(rows: Double, most: int) -> Double:
     return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(int)]
 
 
+def deviations(rows: Double) -> Double:
+    """The standard deviation of each column; a typical one, where a column never changes."""
+    return _floored(rows.std(axis=0), rows.mean(axis=0))
+
+
 @dataclass(frozen=True)
 class Summary:
     """Figures of a sample: per column the mean, the spread and a unit; in those units, the cost of a row."""

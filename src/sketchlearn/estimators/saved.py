@@ -14,8 +14,9 @@ from sketchlearn.container import FormatError, write
 from sketchlearn.decoders import Outcome, Status
 from sketchlearn.decoders.mixtures import MixtureFit
 from sketchlearn.documents import MODEL, from_document, numbers_of, to_document
-from sketchlearn.estimators import saved_tasks
+from sketchlearn.estimators import saved_networks, saved_tasks
 from sketchlearn.estimators.base import Double, SketchEstimator
+from sketchlearn.estimators.generator import SketchGenerator
 from sketchlearn.estimators.kmeans import Clusters, SketchKMeans, SketchKMedians
 from sketchlearn.estimators.mixture import MODELS, SketchGaussianMixture
 from sketchlearn.estimators.stable import SketchStableMixture, StableFit
@@ -33,6 +34,7 @@ TYPES: dict[str, type[SketchEstimator]] = {
     "kmedians": SketchKMedians,
     "gmm": SketchGaussianMixture,
     "stable": SketchStableMixture,
+    saved_networks.TYPE: SketchGenerator,
     **{name: kind for name, (kind, _) in saved_tasks.TYPES.items()},
 }
 SHARED = {"kind", "version", "type", "n_features", "columns", "n_records"}
@@ -84,18 +86,23 @@ def type_of(estimator: SketchEstimator) -> str:
 
 def model_to_bytes(estimator: SketchEstimator) -> bytes:
     """A fitted estimator as the bytes of a file."""
+    if isinstance(estimator, SketchGenerator):
+        return saved_networks.to_bytes(estimator, known_of(estimator))
     name = type_of(estimator)
     fitted = estimator._fitted()
-    content = {
-        "type": name,
+    content = {"type": name, **known_of(estimator)}
+    own = saved_tasks.content(estimator) if name in saved_tasks.TYPES else _decoded(estimator, fitted)
+    return to_document(MODEL, VERSION, content | own)
+
+
+def known_of(estimator: SketchEstimator) -> Document:
+    """What every file says."""
+    content: Document = {
         "n_features": int(estimator.n_features_in_),
         "columns": _columns_of(estimator),
         "n_records": _records_of(estimator),
     }
-    if estimator.privacy_ is not None:
-        content["privacy"] = estimator.privacy_.to_json()
-    own = saved_tasks.content(estimator) if name in saved_tasks.TYPES else _decoded(estimator, fitted)
-    return to_document(MODEL, VERSION, content | own)
+    return content if estimator.privacy_ is None else {**content, "privacy": estimator.privacy_.to_json()}
 
 
 def _decoded(estimator: Any, fitted: Any) -> Document:
@@ -143,6 +150,8 @@ def _records_of(estimator: SketchEstimator) -> int | float:
 
 def model_from_bytes(data: bytes) -> SketchEstimator:
     """The estimator whose file these bytes are."""
+    if saved_networks.is_network(data):
+        return saved_networks.restore(SketchGenerator(), data)
     document = from_document(data, MODEL, VERSION)
     try:
         return _estimator(document)
@@ -153,7 +162,7 @@ def model_from_bytes(data: bytes) -> SketchEstimator:
 
 def _estimator(document: Document) -> SketchEstimator:
     name = document["type"]
-    if not isinstance(name, str) or name not in TYPES:
+    if not isinstance(name, str) or name not in FIELDS:
         raise ValueError(f"{shortened(name)} is not a type of model that this version knows")
     odd = sorted((document.keys() - {"privacy"}) ^ FIELDS[name])
     if odd:

@@ -1,0 +1,239 @@
+"""Networks that generate rows like those that were sketched."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from typer.testing import CliRunner
+
+import sketchlearn as skl
+from sketchlearn.cli import app
+from sketchlearn.estimators.saved import model_from_bytes, model_to_bytes
+from sketchlearn.frequencies import Gaussian
+
+torch = pytest.importorskip("torch")
+RNG = np.random.default_rng(0)
+quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def two_clusters(n, seed=0):
+    """Three tenths of the rows around (10, 0), the others around (20, 3)."""
+    rng = np.random.default_rng(seed)
+    right = rng.random(n) < 0.7
+    return rng.standard_normal((n, 2)) * [0.5, 0.2] + np.where(right[:, None], [20, 3], [10, 0]), right
+
+
+ROWS, RIGHT = two_clusters(4000)
+SMALL = {"max_iter": 400, "batch_size": 200, "n_frequencies": 80, "random_state": 0}
+
+
+@quiet
+@parametrize_with_checks([skl.SketchGenerator(max_iter=2, batch_size=10, n_frequencies=10, random_state=0)])
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return skl.SketchGenerator(**SMALL).fit(ROWS)
+
+
+def is_like(rows, *, share=0.7, within=0.06):
+    """Whether rows lie in the two clusters, as often as they should."""
+    right = rows[:, 0] > 15
+    between = np.mean((rows[:, 0] > 13) & (rows[:, 0] < 17))
+    middles = np.median(rows[right], axis=0), np.median(rows[~right], axis=0)
+    return abs(right.mean() - share) < within and between < 0.1 and np.allclose(middles, [[20, 3], [10, 0]], atol=0.4)
+
+
+@quiet
+def test_rows_are_like_those_sketched(fitted):
+    rows = fitted.sample(4000)
+    assert rows.shape == (4000, 2)
+    assert rows.dtype == np.float64
+    assert is_like(rows)
+    assert fitted.n_iter_ == 400
+    assert len(fitted.loss_curve_) == 4
+    assert fitted.loss_curve_[-1] < fitted.loss_curve_[0] / 3
+    assert fitted.residual_**2 == pytest.approx(fitted.loss_curve_[-1])
+    assert np.array_equal(fitted.sample(50), fitted.sample(50))
+
+
+@quiet
+def test_the_sketch_is_enough(fitted, tmp_path):
+    fitted.sketch_.save(tmp_path / "rows.sketch")
+    again = skl.SketchGenerator(**SMALL).fit_sketch(skl.load(tmp_path / "rows.sketch"))
+    assert is_like(again.sample(4000))
+    with pytest.raises(AttributeError, match="without labels"):
+        _ = again.classes_
+    with pytest.raises(ValueError, match="sample them without y"):
+        again.sample(3, y=0)
+
+
+@quiet
+@pytest.mark.parametrize("wave", ["square", "triangle", "cosine"])
+def test_other_waves(wave):
+    generator = skl.SketchGenerator(**SMALL | {"n_frequencies": 120, "wave": wave}).fit(ROWS)
+    assert is_like(generator.sample(4000), within=0.1)
+
+
+@quiet
+def test_private_sketches():
+    pytest.importorskip("opendp")
+    operator = skl.design(bounds=([0, -10], [40, 10]), task="generator", n_frequencies=100)
+    private = skl.privatize(operator.sketch(two_clusters(20_000)[0]), epsilon=5.0, delta=1e-6)
+    generator = skl.SketchGenerator(**SMALL).fit_sketch(private)
+    assert is_like(generator.sample(4000), within=0.1)
+    assert generator.privacy_.epsilon == 5.0
+
+
+@quiet
+def test_labels(fitted):
+    words = np.where(RIGHT, "right", "left")
+    generator = skl.SketchGenerator(**SMALL).fit(ROWS, words)
+    assert generator.classes_.tolist() == ["left", "right"]
+    assert abs(np.median(generator.sample(500, y="left")[:, 0]) - 10) < 0.5
+    assert np.all((generator.sample(3, y=["left", "right", "left"])[:, 0] > 15) == [False, True, False])
+    assert abs(np.mean(generator.sample(4000)[:, 0] > 15) - RIGHT.mean()) < 0.05
+    assert generator.sketch_.count == 4000
+    again = skl.SketchGenerator(**SMALL).fit_sketch(generator.sketches_)
+    assert np.allclose(np.median(again.sample(500, y="right"), axis=0), [20, 3], atol=0.3)
+    with pytest.raises(ValueError, match="no rows with the label 'up'"):
+        generator.sample(2, y="up")
+    with pytest.raises(ValueError, match="the rows so far have labels"):
+        generator.partial_fit(ROWS)
+    with pytest.raises(ValueError, match="the rows so far have no labels"):
+        clone(fitted).partial_fit(ROWS[:10]).partial_fit(ROWS, words)
+
+
+@quiet
+def test_streams_train_when_asked():
+    stream = skl.SketchGenerator(**SMALL | {"max_iter": 200})
+    with pytest.raises(NotFittedError):
+        stream.sample(1)
+    for batch in np.array_split(two_clusters(6000)[0], 4):
+        stream.partial_fit(batch)
+    assert stream._model is None
+    assert stream.sketch_.count == 6000
+    assert stream.sample(10).shape == (10, 2)
+
+
+def test_training_ends_at_the_noise():
+    cloud = RNG.standard_normal((300, 1)) * 3 + 5
+    generator = skl.SketchGenerator(max_iter=3000, batch_size=200, n_frequencies=30, random_state=0).fit(cloud)
+    assert generator.n_iter_ < 3000
+    assert generator.misfit_ <= 1.25
+    assert abs(generator.sample(2000).std() - 3) < 0.5
+
+
+def test_a_warning_says_that_training_was_too_short():
+    with pytest.warns(ConvergenceWarning, match="try a larger max_iter"):
+        skl.SketchGenerator(**SMALL | {"max_iter": 20}).fit(ROWS)
+
+
+@quiet
+def test_own_networks_are_copied_and_torch_is_left_as_found():
+    before, threads = torch.random.get_rng_state(), torch.get_num_threads()
+    network = torch.nn.Sequential(torch.nn.Linear(3, 20), torch.nn.Tanh(), torch.nn.Linear(20, 2))
+    weights = network[0].weight.detach().clone()
+    state = torch.random.get_rng_state()
+    generator = skl.SketchGenerator(network, n_latent=3, **SMALL | {"max_iter": 20}).fit(ROWS)
+    assert torch.equal(network[0].weight, weights)
+    assert not torch.equal(generator.network_[0].weight, weights)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert torch.get_num_threads() == threads
+    torch.random.set_rng_state(before)
+
+
+@pytest.mark.parametrize(
+    ("network", "error", "message"),
+    [
+        (torch.nn.Linear(8, 3), ValueError, r"rows of 2 columns, but of 2 latents it makes \(2, 3\)"),
+        (torch.nn.Linear(7, 2), ValueError, "must take rows of 8 numbers"),
+        ("perceptron", TypeError, "must be a torch.nn.Module or None, not 'perceptron'"),
+    ],
+)
+def test_networks_that_do_not_fit_are_refused(network, error, message):
+    with pytest.raises(error, match=message):
+        skl.SketchGenerator(network).fit(ROWS)
+
+
+def test_designs_have_frequencies_of_all_lengths():
+    operator = skl.design(ROWS, task="generator", seed=3)
+    lengths = np.linalg.norm(operator.frequencies * ROWS.std(axis=0)[:, None], axis=0)
+    assert operator.n_frequencies == 600
+    assert 0.29 < lengths.min() < 0.4
+    assert 12 < lengths.max() < 16.1
+    assert abs(np.mean(lengths < np.sqrt(0.3 * 16)) - 0.5) < 0.02
+    declared = skl.design(bounds=([0, 0, 0], [1, 2, 4]), task="generator", wave="square")
+    assert declared.declared
+    assert (declared.n_frequencies, declared.center) == (875, (0.5, 1.0, 2.0))
+    with pytest.raises(ValueError, match="leave out epsilon"):
+        skl.design(bounds=(0, [1]), task="generator", epsilon=1.0, n_rows=100)
+
+
+def test_other_sketches_are_refused():
+    moments = skl.design(ROWS, task="moments").sketch(ROWS)
+    with pytest.raises(ValueError, match="learns from Fourier features, but the sketch is of SecondMoments"):
+        skl.SketchGenerator().fit_sketch(moments)
+    with pytest.raises(ValueError, match="the sketch is empty"):
+        skl.SketchGenerator().fit_sketch(skl.FourierFeatures(2, 10, law=Gaussian(1.0)).sketch(np.empty((0, 2))))
+
+
+def test_importing_does_not_load_torch():
+    code = "import sys, sketchlearn; sketchlearn.SketchGenerator(); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@quiet
+def test_models_come_back(fitted, tmp_path):
+    skl.save_model(fitted, tmp_path / "model.safetensors")
+    again = skl.load_model(tmp_path / "model.safetensors")
+    again.random_state = 0
+    assert np.array_equal(again.sample(20), fitted.sample(20))
+    assert (again.residual_, again.n_iter_, again.n_records_) == (fitted.residual_, fitted.n_iter_, 4000)
+    assert again.loss_curve_ == fitted.loss_curve_
+
+
+@quiet
+def test_own_networks_and_labels_come_back(tmp_path):
+    def network():
+        return torch.nn.Sequential(torch.nn.Linear(5, 20), torch.nn.ReLU(), torch.nn.Linear(20, 2))
+
+    model = skl.SketchGenerator(network(), n_latent=3, **SMALL | {"max_iter": 20}).fit(ROWS, RIGHT.astype(int))
+    skl.save_model(model, tmp_path / "model.safetensors")
+    with pytest.raises(skl.FormatError, match="give SketchGenerator"):
+        skl.load_model(tmp_path / "model.safetensors")
+    again = skl.SketchGenerator(network(), random_state=0).load_weights(tmp_path / "model.safetensors")
+    assert np.array_equal(again.sample(20, y=1), model.sample(20, y=1))
+    assert again.classes_.tolist() == [0, 1]
+    with pytest.raises(skl.FormatError, match="not a generator that this version can use"):
+        skl.SketchGenerator(torch.nn.Linear(5, 2)).load_weights(tmp_path / "model.safetensors")
+
+
+@quiet
+def test_damaged_files_are_refused(fitted):
+    data = model_to_bytes(fitted)
+    for damaged in (data[:200], data[:8] + b"[" + data[9:], data.replace(b"deviations", b"deviationz")):
+        with pytest.raises(skl.FormatError):
+            model_from_bytes(damaged)
+
+
+@quiet
+def test_command_line(tmp_path):
+    rows, sketch, model = (str(tmp_path / name) for name in ("rows.csv", "rows.sketch", "model.safetensors"))
+    np.savetxt(rows, ROWS[:500], delimiter=",", header="a,b", comments="")
+    run = CliRunner().invoke
+    assert run(app, ["sketch", rows, "--task", "generator", "--n-frequencies", "50", "-o", sketch]).exit_code == 0
+    done = run(app, ["fit", "generator", sketch, "--max-iter", "20", "-o", model])
+    assert done.exit_code == 0, done.output
+    assert "residual" in done.output
+    made = run(app, ["sample", model, "-n", "7"])
+    assert made.output.splitlines()[0] == "a,b"
+    assert len(made.output.splitlines()) == 8
+    assert "network that generates rows" in run(app, ["info", model]).output
+    assert run(app, ["predict", model, rows]).exit_code == 2
