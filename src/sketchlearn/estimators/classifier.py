@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +24,7 @@ from sketchlearn.designing.ranges import box
 from sketchlearn.estimators.base import Double, Glimpse
 from sketchlearn.estimators.class_sketches import ClassSketches
 from sketchlearn.estimators.mixture import SketchGaussianMixture
+from sketchlearn.estimators.rules import Classes, Mixtures, OneGaussian, Parzen, left_out_error
 from sketchlearn.estimators.supervised import SupervisedEstimator
 from sketchlearn.operators import FourierFeatures, Operator, SecondMoments
 from sketchlearn.sketch import Sketch
@@ -31,51 +32,6 @@ from sketchlearn.values import difference, shortened, whole
 
 RULES = ("auto", "parzen", "mixture")
 FREQUENCIES = 1000
-FOLDS = 5
-FAINTEST = 1e-6  # a class's Parzen score, of the largest one: random features make small ones negative
-
-
-@dataclass(frozen=True)
-class Parzen:
-    """Score of class c at x: weight_c Re <z_c, Phi(x)>."""
-
-    operator: FourierFeatures
-    means: NDArray[np.complex128]
-
-    def log_scores(self, rows: Double) -> Double:
-        scores = np.real(self.operator.features(rows) @ self.means.conj().T)
-        faintest = FAINTEST * np.maximum(np.abs(scores).max(axis=1, keepdims=True), 1e-300)
-        return np.asarray(np.log(np.maximum(scores, faintest)))
-
-
-@dataclass(frozen=True)
-class Mixtures:
-    """A mixture of Gaussians per class."""
-
-    mixtures: tuple[SketchGaussianMixture, ...]
-
-    def log_scores(self, rows: Double) -> Double:
-        return np.column_stack([mixture.score_samples(rows) for mixture in self.mixtures])
-
-
-@dataclass(frozen=True)
-class OneGaussian:
-    """A Gaussian per class."""
-
-    gaussians: Gaussians
-
-    def log_scores(self, rows: Double) -> Double:
-        return self.gaussians.log_densities(rows)
-
-
-@dataclass(frozen=True)
-class Classes:
-    """How each class scores, and what it weighs."""
-
-    rule: str
-    scores: Parzen | Mixtures | OneGaussian
-    codes: tuple[float, ...]
-    log_priors: Double
 
 
 class SketchClassifier(ClassifierMixin, SupervisedEstimator):
@@ -407,25 +363,3 @@ def _warn_of_noise(hidden: int, n_classes: int) -> None:
             "more records, fewer columns, tighter bounds or a larger epsilon would show it",
             stacklevel=7,
         )
-
-
-def left_out_error(rows: Double, codes: NDArray[np.int64], seed: int) -> float:
-    """The rate of errors of one Gaussian per class, on folds of a sample left out in turn."""
-    fold = np.random.default_rng(seed).permutation(len(rows)) % min(FOLDS, len(rows))
-    wrong = 0
-    for left_out in range(fold.max() + 1):
-        there = np.unique(codes[fold != left_out])
-        try:
-            gaussians = Gaussians.of([_moments(rows[(fold != left_out) & (codes == c)]) for c in there])
-        except ValueError:
-            return 1.0
-        logs = gaussians.log_densities(rows[fold == left_out])
-        logs += np.log(np.bincount(codes[fold != left_out])[there])
-        wrong += int(np.sum(there[np.argmax(logs, axis=1)] != codes[fold == left_out]))
-    return wrong / len(rows)
-
-
-def _moments(rows: Double) -> Moments:
-    mean = rows.mean(axis=0)
-    covariance = (rows - mean).T @ (rows - mean) / len(rows)
-    return Moments(len(rows), mean, covariance, np.zeros(len(mean)))

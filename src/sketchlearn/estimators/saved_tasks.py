@@ -11,9 +11,10 @@ from sketchlearn.decoders.least_squares import LinearFit
 from sketchlearn.decoders.subspace import Subspace
 from sketchlearn.documents import numbers_of
 from sketchlearn.estimators.base import SketchEstimator
-from sketchlearn.estimators.classifier import Classes, OneGaussian, Parzen, SketchClassifier
+from sketchlearn.estimators.classifier import SketchClassifier
 from sketchlearn.estimators.pca import SketchPCA
 from sketchlearn.estimators.regression import SketchLinearRegression, SketchRidge
+from sketchlearn.estimators.rules import Classes, OneGaussian, Parzen
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.values import truth, whole
 
