@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sketchlearn.operators import (
         ColumnMoments,
         Concatenated,
+        ConvolutionalFeatures,
         FourierFeatures,
         Operator,
         QuadraticFeatures,
@@ -49,6 +50,7 @@ __all__ = [
     "ChangeDetector",
     "ColumnMoments",
     "Concatenated",
+    "ConvolutionalFeatures",
     "Drift",
     "Explanation",
     "FormatError",
@@ -115,6 +117,7 @@ _HOMES = {
     "operators": (
         "ColumnMoments",
         "Concatenated",
+        "ConvolutionalFeatures",
         "FourierFeatures",
         "Operator",
         "QuadraticFeatures",

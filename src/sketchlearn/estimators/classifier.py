@@ -24,9 +24,10 @@ from sketchlearn.designing.ranges import box
 from sketchlearn.estimators.base import Double, Glimpse
 from sketchlearn.estimators.class_sketches import ClassSketches
 from sketchlearn.estimators.mixture import SketchGaussianMixture
-from sketchlearn.estimators.rules import Classes, Mixtures, OneGaussian, Parzen, left_out_error
+from sketchlearn.estimators.rules import AfterMap, Classes, Mixtures, OneGaussian, Parzen, Rule, left_out_error
 from sketchlearn.estimators.supervised import SupervisedEstimator
-from sketchlearn.operators import FourierFeatures, Operator, SecondMoments
+from sketchlearn.operators import Concatenated, FourierFeatures, Operator, SecondMoments
+from sketchlearn.operators.mapped import Mapped
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import difference, shortened, whole
 
@@ -53,6 +54,8 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
         None means shares, but for windows the power of them, from 1 to -1, that does best on the sample (wide windows
         blur classes, so that shares count too much); from sketches alone, shares.
     bounds : lowest and highest value of each column, for one Gaussian per class, as in `SketchPCA`.
+    features : the operator of the sketches, such as `ConvolutionalFeatures` for images; None means that one is
+        designed on a sample of the rows. The rule is the one that it is made for.
     random_state : seed of the operator and of the search.
     n_jobs : threads that sketch; None means all cores.
     verbose : 1 shows progress on standard error.
@@ -90,6 +93,7 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
         n_frequencies: int | None = None,
         priors: Any = None,
         bounds: Any = None,
+        features: Operator | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -99,6 +103,7 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
         self.n_frequencies = n_frequencies
         self.priors = priors
         self.bounds = bounds
+        self.features = features
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -188,6 +193,12 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
         if isinstance(self.priors, str) and self.priors not in ("shares", "equal"):
             raise ValueError(f'priors must be "shares", "equal" or one number per class, not {self.priors!r}')
 
+        if self.features is not None and not isinstance(self.features, Operator):
+            raise TypeError(
+                "features must be an operator, such as ConvolutionalFeatures((28, 28), pixels=(0, 255)), "
+                f"not {shortened(self.features)}"
+            )
+
     def _check_size(self, n_rows: int) -> None:
         if n_rows < 2:
             raise ValueError(f"n_samples={n_rows} rows cannot tell classes apart: give at least one of each class")
@@ -201,6 +212,8 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
             raise ValueError("there are no rows")
         codes = np.unique(labels, return_inverse=True)[1]
         columns = None if glimpse.columns is None else tuple(n for i, n in enumerate(glimpse.columns) if i != label)
+        if self.features is not None:
+            return self._given(self.features, rows.shape[1], columns)
         window = None
         if self.rule != "mixture":
             window = parzen_window(rows, codes, self.n_frequencies or FREQUENCIES, seed, columns)
@@ -226,6 +239,16 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
             center, reach = (np.delete(values, label) for values in whole_rows)
         return SecondMoments(rows.shape[1], bound=tuple(reach.tolist()), center=tuple(center.tolist()), columns=columns)
 
+    def _given(self, features: Any, width: int, columns: tuple[str, ...] | None) -> Operator:
+        """The operator that the user chose, for columns of these names."""
+        if features.n_features != width:
+            raise ValueError(f"features is an operator of {features.n_features} columns, but X has {width} features")
+        self._power = 1.0
+        named: Operator = features
+        if features.columns is None and columns is not None and not isinstance(features, Concatenated):
+            named = replace(features, columns=columns)
+        return named
+
     def _sketched(self, operator: Operator, rows: Any) -> ClassSketches:
         return ClassSketches(operator, self._targets[0]).update(rows, n_jobs=self.n_jobs)
 
@@ -242,8 +265,17 @@ class SketchClassifier(ClassifierMixin, SupervisedEstimator):
         self._say(f"{rule} rule, {len(codes)} classes, from {sketch.count:g} records")
         return model
 
-    def _scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, Parzen | Mixtures | OneGaussian]:
+    def _scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, Rule]:
         """The rule that was asked for or, if it is "auto", the one that the sketches were made for."""
+        operator = parts[0].operator
+        if isinstance(operator, Mapped):
+            rule, scores = self._plain_scores([operator.inner_sketch(part) for part in parts], rng)
+            return rule, AfterMap(operator, scores)
+        return self._plain_scores(parts, rng)
+
+    def _plain_scores(
+        self, parts: list[Sketch], rng: np.random.Generator
+    ) -> tuple[str, Parzen | Mixtures | OneGaussian]:
         windows, moments = part_of(parts[0], FourierFeatures), part_of(parts[0], SecondMoments)
         if moments is not None and self.rule != "parzen" and self.n_components == 1:
             return "mixture", OneGaussian(Gaussians.of(_shown([Moments.of(part, "a classifier") for part in parts])))

@@ -12,6 +12,7 @@ from sketchlearn.decoders.moments import Moments
 from sketchlearn.estimators.base import Double
 from sketchlearn.estimators.mixture import SketchGaussianMixture
 from sketchlearn.operators import FourierFeatures
+from sketchlearn.operators.mapped import Mapped
 
 FOLDS = 5
 FAINTEST = 1e-6  # a class's Parzen score, of the largest one: random features make small ones negative
@@ -51,11 +52,29 @@ class OneGaussian:
 
 
 @dataclass(frozen=True)
+class AfterMap:
+    """A rule for what an operator's map makes of the rows."""
+
+    operator: Mapped
+    scores: Parzen | Mixtures | OneGaussian
+
+    def log_scores(self, rows: Double) -> Double:
+        mapped = self.operator.mapped(rows)
+        refused = np.flatnonzero(~np.all(np.isfinite(mapped), axis=1))
+        if len(refused):
+            raise ValueError(f"row {refused[0]}, {self.operator.explain_refusal(rows[refused[0]])}")
+        return self.scores.log_scores(mapped)
+
+
+Rule = Parzen | Mixtures | OneGaussian | AfterMap
+
+
+@dataclass(frozen=True)
 class Classes:
     """How each class scores, and what it weighs."""
 
     rule: str
-    scores: Parzen | Mixtures | OneGaussian
+    scores: Rule
     codes: tuple[float, ...]
     log_priors: Double
 
