@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 import generators
+import images
 import numpy as np
 import questions
 from numpy.typing import NDArray
@@ -309,6 +310,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[bool]]] = {
     "compressive": compressive,
     "regression": regression,
     "classes": classes,
+    "images": tables_of(images),
     "questions": tables_of(questions),
     "generators": tables_of(generators),
 }
@@ -325,6 +327,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--compressive-rows", type=count, default=20_000, help="rows of the part compressive")
     parser.add_argument("--draws", type=int, default=3, help="draws of rows, where a part makes several")
     parser.add_argument("--splits", type=int, default=100, help="splits of the part classes")
+    parser.add_argument("--mnist", type=Path, help="an npz file, or a folder of idx files, for the part images")
     parser.add_argument("--repetitions", type=int, default=2000, help="of tests and intervals in the part questions")
     parser.add_argument("--histogram-rows", type=count, default=10**6, help="rows of the histograms in that part")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first draw; the next have the next seeds")

@@ -43,6 +43,8 @@ def operators(d: int, m: int = 60) -> dict[str, skl.Operator]:
         "moments": skl.SecondMoments(d, bound=[60.0 + k for k in range(d)], center=[0.25] * d),
         "columns": skl.ColumnMoments(d, bound=[60.0 + k for k in range(d)], center=[0.25] * d),
     }
+    if d == 9:
+        others["convolutional"] = skl.ConvolutionalFeatures((3, 3), m, pixels=(-60, 60), seed=11)
     both = skl.concatenate([others["moments"], others["quadratic"], fourier["wave-square"]])
     return {**fourier, **laws, **others, **(structured(d, m) if d >= 8 else {}), "concatenated": both}
 

@@ -130,11 +130,40 @@ def groups(operator, X):
     return np.array(result)
 
 
+def network_outputs(operator, X):
+    """Outputs of the network in whole numbers of Python's own size, image by image, pixel by pixel."""
+    (height, width), channels, k = operator.shape[:2], operator.n_channels, operator.filter_size
+    low, high = operator.pixels
+    levels = np.rint((np.clip(X.astype(f64), low, high) - low) * (255 / (high - low)))
+    images = np.minimum(levels, 255).astype(int).reshape(len(X), height, width, channels)
+    filters = operator.filters.astype(int).reshape(channels, k, k, operator.n_filters)
+    weights = [(16 * np.maximum(2 * n - np.abs(cell_distances(n)), 0) + n) // (2 * n) for n in (height, width)]
+    outputs = []
+    for image in images:
+        pooled = np.zeros((len(weights[0]), len(weights[1]), operator.n_filters), int)
+        for y in range(height):
+            for x in range(width):
+                near = [np.clip(np.arange(k) - k // 2 + at, 0, n - 1) for at, n in ((y, height), (x, width))]
+                seen = np.maximum(np.einsum("yxc,cyxf->f", image[np.ix_(*near)], filters), 0)
+                pooled += weights[0][:, y, None, None] * weights[1][:, x, None] * seen
+        total = np.rint(np.sqrt(pooled)).astype(int).ravel() @ operator.signs.astype(int)
+        outputs.append(np.clip(total, -operator.limit, operator.limit))
+    return np.array(outputs, f64).reshape(len(X), operator.n_outputs)
+
+
+def cell_distances(n):
+    """From the middles of the cells to those of n pixels, in units of half a pixel's share of a cell."""
+    cells = min(4, n)
+    return (2 * np.arange(n) + 1) * cells - (2 * np.arange(cells)[:, None] + 1) * n
+
+
 def record_integers(operator, X):
     """The integers of each row."""
     X = np.asarray(X)
     if isinstance(operator, skl.Concatenated):
         return np.concatenate([record_integers(part, X) for part in operator.parts], axis=1)
+    if isinstance(operator, skl.ConvolutionalFeatures):
+        return record_integers(operator.inner, network_outputs(operator, X))
     if isinstance(operator, skl.SecondMoments):
         y = (X.astype(f64) - operator.origin) / np.array(operator.bound)
         j, k = np.tril_indices(operator.n_features)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sketchlearn.operators import (
         ColumnMoments,
         Concatenated,
+        ConvolutionalFeatures,
         FourierFeatures,
         Operator,
         QuadraticFeatures,
@@ -50,6 +51,7 @@ __all__ = [
     "ChangeDetector",
     "ColumnMoments",
     "Concatenated",
+    "ConvolutionalFeatures",
     "Drift",
     "Explanation",
     "FormatError",
@@ -118,6 +120,7 @@ _HOMES = {
     "operators": (
         "ColumnMoments",
         "Concatenated",
+        "ConvolutionalFeatures",
         "FourierFeatures",
         "Operator",
         "QuadraticFeatures",

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from sketchlearn.cli.designs import SIZELESS, Choices, design_on_bounds, design_on_files, design_on_stream
+from sketchlearn.cli.designs import (
+    SIZELESS,
+    Choices,
+    design_for_images,
+    design_on_bounds,
+    design_on_files,
+    design_on_stream,
+)
 from sketchlearn.cli.rows import columns_from, files_from, standard_input
 from sketchlearn.cli.sentences import misused
 from sketchlearn.cli.streams import STANDARD, Report, check_paths, write
@@ -18,6 +25,7 @@ def run(
     columns: str | None,
     nulls: str,
     bounds: str | None,
+    images: str | None,
     n_frequencies: int | None,
     wave: str,
     seed: int,
@@ -25,15 +33,19 @@ def run(
     json: bool,
 ) -> None:
     """Designs an operator and writes it."""
+    if images is not None and (data or bounds is None):
+        raise misused("--images needs --bounds LOW,HIGH, the range of a pixel, and no DATA")
     if bool(data) == (bounds is not None):
         raise misused("give either DATA to draw a sample from, or --bounds")
-    if n_components is None and task not in SIZELESS:
+    if n_components is None and task not in SIZELESS and images is None:
         raise misused(f"Missing option '-k': --task {task} needs the number of clusters or components")
     choices = Choices(n_components or 1, task, n_frequencies, wave, seed, *budget)
     chosen = columns_from(columns)
     paths = files_from(data)
     check_paths(paths, [output], json=json)
-    if bounds is not None:
+    if images is not None and bounds is not None:
+        designed, task = design_for_images(images, bounds, seed, chosen), "images"
+    elif bounds is not None:
         designed = design_on_bounds(bounds, choices, chosen)
     elif paths == [STANDARD]:
         designed = design_on_stream(standard_input(chosen, nulls), choices)[0]

@@ -14,7 +14,7 @@ from sketchlearn.cli.sentences import misused
 from sketchlearn.cli.streams import named, read
 from sketchlearn.container import FormatError
 from sketchlearn.designs import design_from_bytes
-from sketchlearn.operators import Operator
+from sketchlearn.operators import ConvolutionalFeatures, Operator
 from sketchlearn.sources import source
 from sketchlearn.sources.sampling import sample
 
@@ -91,6 +91,18 @@ def design_on_bounds(bounds: str, choices: Choices, columns: tuple[Any, ...] | N
         raise misused(f"--bounds has {len(lows)} pairs, but --columns has {len(columns)} names")
     operator = _design(bounds=(lows, highs), **choices.arguments())
     return Designed(_with_columns(operator, columns), {**_made(choices), "from": "bounds", "bounds": [lows, highs]})
+
+
+def design_for_images(images: str, bounds: str, seed: int, columns: tuple[Any, ...] | None) -> Designed:
+    """A random network for images of a size, HEIGHT,WIDTH or with ,CHANNELS; the bounds are those of a pixel."""
+    try:
+        shape = tuple(int(size) for size in images.split(","))
+        low, high = (float(x) for x in bounds.split(","))
+    except ValueError:
+        raise misused("give --images HEIGHT,WIDTH and --bounds LOW,HIGH, such as 28,28 and 0,255") from None
+    operator = ConvolutionalFeatures(shape, pixels=(low, high), seed=seed)
+    made = {"task": "images", "from": "bounds", "bounds": [low, high]}
+    return Designed(_with_columns(operator, columns), made)
 
 
 def _designed(rows: Any, choices: Choices, columns: tuple[str, ...] | None, representative: bool) -> Designed:

@@ -97,6 +97,9 @@ def design(
         str | None,
         typer.Option(metavar="LOW,HIGH", help="Instead of DATA: lowest and highest value, of all --columns or each."),
     ] = None,
+    images: Annotated[
+        str | None, typer.Option(metavar="H,W", help="For images of H x W pixels (or H,W,CHANNELS) within --bounds.")
+    ] = None,
     n_frequencies: Frequencies = None,
     wave: Wave = "exponential",
     seed: Seed = 0,
@@ -109,20 +112,21 @@ def design(
 
     It is designed on a sample of rows, or on bounds alone: LOW,HIGH for all columns, or
     LOW,HIGH;LOW,HIGH;... for each. With --epsilon its size follows from the noise of a private release.
-    --task moments is for fit pca and fit regression.
+    --task moments is for fit pca and fit regression, --images for fit classifier.
 
     \b
     Example:
       sketchlearn design day1.csv -k 3 -o design.json
       sketchlearn design day1.csv --task moments -o moments.json
       sketchlearn design --bounds -20,20 --columns a,b -k 3 -o bounds.json
+      sketchlearn design --images 28,28 --bounds 0,255 -o images.json
       sketchlearn design --bounds -20,20 --columns a,b -k 3 --n-rows 100000 --epsilon 0.5 -o private.json
     """
     from sketchlearn.cli.design import run
 
     budget = (n_rows, epsilon, delta)
-    given = (data or [], output, n_components, task.value, columns, nulls.value, bounds, n_frequencies, wave, seed)
-    run(*given, budget, json)
+    rows = (data or [], output, n_components, task.value, columns, nulls.value, bounds, images)
+    run(*rows, n_frequencies, wave, seed, budget, json)
 
 
 @app.command()

@@ -7,6 +7,7 @@ from typing import Any
 from sketchlearn.operators import (
     ColumnMoments,
     Concatenated,
+    ConvolutionalFeatures,
     FourierFeatures,
     Operator,
     QuadraticFeatures,
@@ -30,6 +31,10 @@ def operator_in_words(operator: Operator) -> str:
         return f"means and second moments of {columns}"
     if isinstance(operator, ColumnMoments):
         return f"means and squares of {columns}"
+    if isinstance(operator, ConvolutionalFeatures):
+        shape = " x ".join(map(str, operator.shape))
+        network = f"a random network for images of {shape}, seed {operator.seed}"
+        return f"means and second moments of {operator.n_outputs} outputs of {network}"
     if isinstance(operator, Concatenated):
         return "; ".join(operator_in_words(part) for part in operator.parts)
     return repr(operator)

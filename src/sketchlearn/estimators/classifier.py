@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,57 +21,14 @@ from sketchlearn.designing.ranges import box
 from sketchlearn.estimators.base import Double, Glimpse
 from sketchlearn.estimators.labelled import LabelledEstimator
 from sketchlearn.estimators.mixture import SketchGaussianMixture
-from sketchlearn.operators import FourierFeatures, Operator, SecondMoments
+from sketchlearn.estimators.rules import AfterMap, Classes, Mixtures, OneGaussian, Parzen, Rule, left_out_error
+from sketchlearn.operators import Concatenated, FourierFeatures, Operator, SecondMoments
+from sketchlearn.operators.mapped import Mapped
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import shortened, whole
 
 RULES = ("auto", "parzen", "mixture")
 FREQUENCIES = 1000
-FOLDS = 5
-FAINTEST = 1e-6  # a class's Parzen score, of the largest one: random features make small ones negative
-
-
-@dataclass(frozen=True)
-class Parzen:
-    """Score of class c at x: weight_c Re <z_c, Phi(x)>."""
-
-    operator: FourierFeatures
-    means: NDArray[np.complex128]
-
-    def log_scores(self, rows: Double) -> Double:
-        scores = np.real(self.operator.features(rows) @ self.means.conj().T)
-        faintest = FAINTEST * np.maximum(np.abs(scores).max(axis=1, keepdims=True), 1e-300)
-        return np.asarray(np.log(np.maximum(scores, faintest)))
-
-
-@dataclass(frozen=True)
-class Mixtures:
-    """A mixture of Gaussians per class."""
-
-    mixtures: tuple[SketchGaussianMixture, ...]
-
-    def log_scores(self, rows: Double) -> Double:
-        return np.column_stack([mixture.score_samples(rows) for mixture in self.mixtures])
-
-
-@dataclass(frozen=True)
-class OneGaussian:
-    """A Gaussian per class."""
-
-    gaussians: Gaussians
-
-    def log_scores(self, rows: Double) -> Double:
-        return self.gaussians.log_densities(rows)
-
-
-@dataclass(frozen=True)
-class Classes:
-    """How each class scores, and what it weighs."""
-
-    rule: str
-    scores: Parzen | Mixtures | OneGaussian
-    codes: tuple[float, ...]
-    log_priors: Double
 
 
 class SketchClassifier(ClassifierMixin, LabelledEstimator):
@@ -93,6 +50,8 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         None means shares, but for windows the power of them, from 1 to -1, that does best on the sample (wide windows
         blur classes, so that shares count too much); from sketches alone, shares.
     bounds : lowest and highest value of each column, for one Gaussian per class, as in `SketchPCA`.
+    features : the operator of the sketches, such as `ConvolutionalFeatures` for images; None means that one is
+        designed on a sample of the rows. The rule is the one that it is made for.
     random_state : seed of the operator and of the search.
     n_jobs : threads that sketch; None means all cores.
     verbose : 1 shows progress on standard error.
@@ -128,6 +87,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         n_frequencies: int | None = None,
         priors: Any = None,
         bounds: Any = None,
+        features: Operator | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -137,6 +97,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         self.n_frequencies = n_frequencies
         self.priors = priors
         self.bounds = bounds
+        self.features = features
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -158,6 +119,12 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         if isinstance(self.priors, str) and self.priors not in ("shares", "equal"):
             raise ValueError(f'priors must be "shares", "equal" or one number per class, not {self.priors!r}')
 
+        if self.features is not None and not isinstance(self.features, Operator):
+            raise TypeError(
+                "features must be an operator, such as ConvolutionalFeatures((28, 28), pixels=(0, 255)), "
+                f"not {shortened(self.features)}"
+            )
+
     def _check_size(self, n_rows: int) -> None:
         if n_rows < 2:
             raise ValueError(f"n_samples={n_rows} rows cannot tell classes apart: give at least one of each class")
@@ -171,6 +138,8 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             raise ValueError("there are no rows")
         codes = np.unique(labels, return_inverse=True)[1]
         columns = None if glimpse.columns is None else tuple(n for i, n in enumerate(glimpse.columns) if i != label)
+        if self.features is not None:
+            return self._given(self.features, rows.shape[1], columns)
         window = None
         if self.rule != "mixture":
             window = parzen_window(rows, codes, self.n_frequencies or FREQUENCIES, seed, columns)
@@ -196,6 +165,16 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             center, reach = (np.delete(values, label) for values in whole_rows)
         return SecondMoments(rows.shape[1], bound=tuple(reach.tolist()), center=tuple(center.tolist()), columns=columns)
 
+    def _given(self, features: Any, width: int, columns: tuple[str, ...] | None) -> Operator:
+        """The operator that the user chose, for columns of these names."""
+        if features.n_features != width:
+            raise ValueError(f"features is an operator of {features.n_features} columns, but X has {width} features")
+        self._power = 1.0
+        named: Operator = features
+        if features.columns is None and columns is not None and not isinstance(features, Concatenated):
+            named = replace(features, columns=columns)
+        return named
+
     def _learn(self, sketch: Any, rng: np.random.Generator) -> Classes:
         found = {code: part for code, part in sketch.sketches.items() if part.units}
         if not found:
@@ -209,8 +188,17 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         self._say(f"{rule} rule, {len(codes)} classes, from {sketch.count:g} records")
         return model
 
-    def _scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, Parzen | Mixtures | OneGaussian]:
+    def _scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, Rule]:
         """The rule that was asked for or, if it is "auto", the one that the sketches were made for."""
+        operator = parts[0].operator
+        if isinstance(operator, Mapped):
+            rule, scores = self._plain_scores([operator.inner_sketch(part) for part in parts], rng)
+            return rule, AfterMap(operator, scores)
+        return self._plain_scores(parts, rng)
+
+    def _plain_scores(
+        self, parts: list[Sketch], rng: np.random.Generator
+    ) -> tuple[str, Parzen | Mixtures | OneGaussian]:
         windows, moments = part_of(parts[0], FourierFeatures), part_of(parts[0], SecondMoments)
         if moments is not None and self.rule != "parzen" and self.n_components == 1:
             return "mixture", OneGaussian(Gaussians.of(_shown([Moments.of(part, "a classifier") for part in parts])))
@@ -308,25 +296,3 @@ def _warn_of_noise(hidden: int, n_classes: int) -> None:
             "more records, fewer columns, tighter bounds or a larger epsilon would show it",
             stacklevel=7,
         )
-
-
-def left_out_error(rows: Double, codes: NDArray[np.int64], seed: int) -> float:
-    """The rate of errors of one Gaussian per class, on folds of a sample left out in turn."""
-    fold = np.random.default_rng(seed).permutation(len(rows)) % min(FOLDS, len(rows))
-    wrong = 0
-    for left_out in range(fold.max() + 1):
-        there = np.unique(codes[fold != left_out])
-        try:
-            gaussians = Gaussians.of([_moments(rows[(fold != left_out) & (codes == c)]) for c in there])
-        except ValueError:
-            return 1.0
-        logs = gaussians.log_densities(rows[fold == left_out])
-        logs += np.log(np.bincount(codes[fold != left_out])[there])
-        wrong += int(np.sum(there[np.argmax(logs, axis=1)] != codes[fold == left_out]))
-    return wrong / len(rows)
-
-
-def _moments(rows: Double) -> Moments:
-    mean = rows.mean(axis=0)
-    covariance = (rows - mean).T @ (rows - mean) / len(rows)
-    return Moments(len(rows), mean, covariance, np.zeros(len(mean)))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.operators.base import Operator
+from sketchlearn.sketch import Sketch
 
 
 class Mapped(Operator):
@@ -25,6 +26,13 @@ class Mapped(Operator):
     @abstractmethod
     def mapped(self, rows: NDArray[Any]) -> NDArray[Any]:
         """g of each row; not finite where the row is not."""
+
+    def inner_sketch(self, sketch: Sketch) -> Sketch:
+        """The same integers, as the inner operator's sketch of mapped rows."""
+        notes = (sketch.skipped, sketch.ledger, sketch.clipped, sketch.heaviest)
+        found = Sketch(self.inner, sketch.sums, sketch.units, sketch.bits, *notes)
+        found.share_mark(sketch)
+        return found
 
     @property
     def n_sums(self) -> int:

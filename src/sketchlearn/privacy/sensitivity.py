@@ -13,6 +13,7 @@ from sketchlearn.ledger import ADD_REMOVE, REPLACE
 from sketchlearn.operators import (
     ColumnMoments,
     Concatenated,
+    ConvolutionalFeatures,
     FourierFeatures,
     Operator,
     QuadraticFeatures,
@@ -125,6 +126,16 @@ def _(operator: Concatenated) -> Sensitivity:
 @_of_replacement.register
 def _(operator: Concatenated) -> Sensitivity:
     return sum((_of_replacement(part) for part in operator.parts), Sensitivity(0, 0))
+
+
+@_of_record.register
+def _(operator: ConvolutionalFeatures) -> Sensitivity:
+    return _of_record(operator.inner)
+
+
+@_of_replacement.register
+def _(operator: ConvolutionalFeatures) -> Sensitivity:
+    return _of_replacement(operator.inner)
 
 
 @singledispatch
