@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         SecondMoments,
         concatenate,
     )
+    from sketchlearn.packed import PackedBits
     from sketchlearn.privacy import privatize
     from sketchlearn.queries import ChangeDetector, Drift, Questions, distance, two_sample_test
     from sketchlearn.sketch import Sketch
@@ -55,6 +56,7 @@ __all__ = [
     "FourierFeatures",
     "Ledger",
     "Operator",
+    "PackedBits",
     "QuadraticFeatures",
     "Questions",
     "SecondMoments",
@@ -121,6 +123,7 @@ _HOMES = {
         "SecondMoments",
         "concatenate",
     ),
+    "packed": ("PackedBits",),
     "privacy": ("privatize",),
     "queries": ("ChangeDetector", "Drift", "Questions", "distance", "two_sample_test"),
     "sketch": ("Sketch",),
