@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sketchlearn as skl
+from sketchlearn import kernel
 from sketchlearn.frequencies import Gaussian
 from sketchlearn.packed import PackedBits
 from sketchlearn.waves import Square
@@ -144,3 +145,68 @@ def test_what_cannot_be_packed():
     heavy = OPERATOR.sketch_packed(bits, sample_weight=[2**60] * 3)
     with pytest.raises(OverflowError, match="a sum could overflow"):
         (heavy + heavy).update_packed(bits, sample_weight=[2**60] * 3)
+
+
+@pytest.mark.parametrize("n_bits", [1, 63, 64, 65, 127, 200, 513, 4099])
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (3, 5), (4, 8), (70, 67), (0, 3)])
+def test_inner_products_of_bits_are_those_of_signs(n_bits, n, k, kernel_name, monkeypatch):
+    monkeypatch.setattr(kernel, "active", kernel_name)
+    a, b = signs(n, n_bits, 1), signs(k, n_bits, 2)
+    found = PackedBits.from_signs(a).inner(PackedBits.from_signs(b))
+    np.testing.assert_array_equal(found, a.astype(np.int64) @ b.T.astype(np.int64))
+
+
+def test_inner_products_at_their_limits(kernel_name, monkeypatch):
+    monkeypatch.setattr(kernel, "active", kernel_name)
+    ones = PackedBits.from_signs(np.ones((5, 70_000), np.int8))
+    assert np.all(ones.inner(ones) == 70_000)
+    assert np.all(ones.inner(PackedBits.from_signs(-ones.signs())) == -70_000)
+
+
+def summed(given_signs, weights):
+    """The twin: eight signed weights from the left, then the next eight, in float32."""
+    bits = -(-given_signs.shape[1] // 8) * 8
+    padded = np.zeros((len(given_signs), bits, weights.shape[1]), np.float32)
+    padded[:, : given_signs.shape[1]] = given_signs[:, :, None] * weights
+    total = np.zeros((len(given_signs), weights.shape[1]), np.float32)
+    for first in range(0, bits, 8):
+        part = np.zeros_like(total)
+        for bit in range(first, first + 8):
+            part = part + padded[:, bit]
+        total = total + part
+    return total
+
+
+@pytest.mark.parametrize("n_bits", [1, 8, 63, 130])
+@pytest.mark.parametrize("columns", [1, 5, 16, 17])
+def test_products_with_floats_are_the_same_in_every_block_and_kernel(n_bits, columns, kernel_name, monkeypatch):
+    monkeypatch.setattr(kernel, "active", kernel_name)
+    given_signs = signs(131, n_bits)
+    weights = np.random.default_rng(3).normal(size=(n_bits, columns)).astype(np.float32)
+    bits, expected = PackedBits.from_signs(given_signs), summed(given_signs, weights)
+    np.testing.assert_array_equal(bits @ weights, expected)
+    np.testing.assert_array_equal(bits[7] @ weights, expected[7:8])
+    np.testing.assert_array_equal(bits @ weights[:, 0], expected[:, 0])
+    np.testing.assert_allclose(bits @ weights.astype(np.float64), given_signs @ weights, rtol=1e-4, atol=1e-4)
+
+
+def test_products_on_any_number_of_threads():
+    a = PackedBits(RNG.integers(0, 2**63, (5000, 40), np.uint64), 2560)
+    weights = RNG.normal(size=(2560, 9)).astype(np.float32)
+    for found in (a.inner(a[:700], n_jobs=1), a.inner(a[:700], n_jobs=5)):
+        np.testing.assert_array_equal(found[:, :3], a.signs().astype(np.int64) @ a[:3].signs().T)
+    one, many = (kernel.signed_sums(a.words, 2560, weights, n_jobs) for n_jobs in (1, 5))
+    np.testing.assert_array_equal(one, many)
+
+
+def test_products_that_do_not_fit():
+    bits = PackedBits.from_signs(signs(3, 11))
+    with pytest.raises(ValueError, match="rows of 11 bits have no inner product with rows of 12"):
+        bits.inner(PackedBits.from_signs(signs(3, 12)))
+    with pytest.raises(TypeError, match="inner takes PackedBits"):
+        bits.inner(bits.signs())
+    with pytest.raises(TypeError, match=r"use a.inner\(b\)"):
+        bits @ bits
+    for odd in (np.ones(10), np.ones((11, 2, 2)), np.ones(11, complex), 3.0):
+        with pytest.raises(ValueError, match="rows of 11 bits need as many rows of weights"):
+            bits @ odd

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn import kernel
 from sketchlearn.values import shortened, whole
 
 MAGIC = b"SKLBITS\x01"
 HEADER = struct.Struct("<8sQQ")  # magic, rows, bits per row
-MOST_BITS = 2**32
+MOST_BITS = 2**30
 ROWS_AT_ONCE = 255  # counts of ones fit into bytes
 
 
@@ -113,6 +114,34 @@ class PackedBits:
         if weights is not None:
             total = int(weights.sum())
         return (2 * ones - total)[: self.n_bits]
+
+    def inner(self, other: PackedBits, *, n_jobs: int | None = None) -> NDArray[np.int32]:
+        """Inner products of the signs of each row with those of each row of `other`, by counting differing bits.
+
+        >>> PackedBits.from_signs([[1, -1, 1], [-1, -1, -1]]).inner(PackedBits.from_signs([[1, 1, 1]]))
+        array([[ 1],
+               [-3]], dtype=int32)
+        """
+        if not isinstance(other, PackedBits):
+            raise TypeError(f"inner takes PackedBits, not {type(other).__name__}: numbers go after @")
+        if self.n_bits != other.n_bits:
+            raise ValueError(f"rows of {self.n_bits} bits have no inner product with rows of {other.n_bits}")
+        return kernel.bit_products(self.words, other.words, self.n_bits, n_jobs)
+
+    def __matmul__(self, weights: Any) -> NDArray[np.float32]:
+        """The signs times an array (n_bits, columns) or (n_bits,), in float32: as `signs() @ weights`.
+
+        >>> PackedBits.from_signs([[1, -1, 1], [-1, -1, -1]]) @ [0.5, 2.0, 1.0]
+        array([-0.5, -3.5], dtype=float32)
+        """
+        if isinstance(weights, PackedBits):
+            raise TypeError("use a.inner(b) for the products of packed rows with each other")
+        values = np.asarray(weights)
+        if values.dtype.kind not in "fiub" or values.ndim not in (1, 2) or len(values) != self.n_bits:
+            raise ValueError(f"rows of {self.n_bits} bits need as many rows of weights, not {shortened(weights)}")
+        columns = np.ascontiguousarray(values.reshape(self.n_bits, -1), np.float32)
+        sums = kernel.signed_sums(self.words, self.n_bits, columns)
+        return sums if values.ndim == 2 else sums[:, 0]
 
     def _unpacked(self) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
         """Blocks of rows, a byte per bit, the padding too."""
