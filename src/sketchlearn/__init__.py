@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sketchlearn.designs import load_design, save_design
     from sketchlearn.diagnostics.explain import Explanation, explain
     from sketchlearn.estimators import (
+        PeriodicFeatures,
         SketchClassifier,
         SketchGaussianMixture,
         SketchKMeans,
@@ -57,6 +58,7 @@ __all__ = [
     "Ledger",
     "Operator",
     "PackedBits",
+    "PeriodicFeatures",
     "QuadraticFeatures",
     "Questions",
     "SecondMoments",
@@ -101,6 +103,7 @@ _HOMES = {
     "designs": ("load_design", "save_design"),
     "diagnostics": ("Explanation", "explain"),
     "estimators": (
+        "PeriodicFeatures",
         "SketchClassifier",
         "SketchGaussianMixture",
         "SketchKMeans",

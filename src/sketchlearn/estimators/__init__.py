@@ -4,11 +4,13 @@ from sketchlearn.estimators.classifier import SketchClassifier
 from sketchlearn.estimators.kmeans import SketchKMeans, SketchKMedians
 from sketchlearn.estimators.mixture import SketchGaussianMixture
 from sketchlearn.estimators.pca import SketchPCA
+from sketchlearn.estimators.periodic import PeriodicFeatures
 from sketchlearn.estimators.regression import SketchLinearRegression, SketchRidge
 from sketchlearn.estimators.saved import load_model, save_model
 from sketchlearn.estimators.stable import SketchStableMixture
 
 __all__ = [
+    "PeriodicFeatures",
     "SketchClassifier",
     "SketchGaussianMixture",
     "SketchKMeans",
