@@ -18,6 +18,7 @@ from statistics import median
 from types import ModuleType
 from typing import Any
 
+import kernels
 import numpy as np
 import questions
 from numpy.typing import NDArray
@@ -308,6 +309,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[bool]]] = {
     "compressive": compressive,
     "regression": regression,
     "classes": classes,
+    "kernels": tables_of(kernels),
     "questions": tables_of(questions),
 }
 

@@ -128,8 +128,8 @@ class PackedBits:
             raise ValueError(f"rows of {self.n_bits} bits have no inner product with rows of {other.n_bits}")
         return kernel.bit_products(self.words, other.words, self.n_bits, n_jobs)
 
-    def __matmul__(self, weights: Any) -> NDArray[np.float32]:
-        """The signs times an array (n_bits, columns) or (n_bits,), in float32: as `signs() @ weights`.
+    def dot(self, weights: Any, *, n_jobs: int | None = None) -> NDArray[np.float32]:
+        """The signs times an array (n_bits, columns) or (n_bits,), in float32; `bits @ weights` is the same.
 
         >>> PackedBits.from_signs([[1, -1, 1], [-1, -1, -1]]) @ [0.5, 2.0, 1.0]
         array([-0.5, -3.5], dtype=float32)
@@ -140,8 +140,11 @@ class PackedBits:
         if values.dtype.kind not in "fiub" or values.ndim not in (1, 2) or len(values) != self.n_bits:
             raise ValueError(f"rows of {self.n_bits} bits need as many rows of weights, not {shortened(weights)}")
         columns = np.ascontiguousarray(values.reshape(self.n_bits, -1), np.float32)
-        sums = kernel.signed_sums(self.words, self.n_bits, columns)
+        sums = kernel.signed_sums(self.words, self.n_bits, columns, n_jobs)
         return sums if values.ndim == 2 else sums[:, 0]
+
+    def __matmul__(self, weights: Any) -> NDArray[np.float32]:
+        return self.dot(weights)
 
     def _unpacked(self) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
         """Blocks of rows, a byte per bit, the padding too."""

@@ -73,7 +73,6 @@ struct BitRows {
   const uint64_t* words;
   int64_t count, width;  // width: words per row
 };
-constexpr int64_t kStrip = 256;
 
 constexpr int kBlockRows = 192;             // a multiple of every tile's rows
 constexpr int kStructuredRows = 8;          // rows that a structured block takes through its transforms at a time
@@ -101,7 +100,7 @@ struct Kernel {
   // sums[row][column] of +-weights[bit][column], of sum_columns columns; weights are zero beyond the row's bits, up to
   // 8 * bytes of them; tables: table_floats
   void (*signed_sums)(const BitRows& bits, int64_t bytes, const float* weights, float* tables, float* sums);
-  // The same of one row and at most kStrip columns, without tables; weights are `stride` apart from bit to bit.
+  // The same of one row and any number of columns, without tables; weights are `stride` apart from bit to bit.
   void (*signed_row)(const uint64_t* row, int64_t n_bits, const float* weights, int64_t stride, int64_t columns, float* sums);
 };
 

@@ -11,6 +11,7 @@ namespace sketchlearn {
 constexpr int64_t kTileBytes = 32 << 10, kTileBitRows = 64;
 constexpr int64_t kBitsPerThread = 1 << 24;  // fewer cost less than starting a thread
 constexpr int64_t kSumRows = 4096;           // a table serves that many rows
+constexpr int64_t kStrip = 4096;             // columns whose sums stay in the cache
 constexpr int64_t kFewRows = 48;             // below, tables cost more than they save
 
 inline int64_t pieces(int64_t count, int64_t size) { return (count + size - 1) / size; }

@@ -154,17 +154,26 @@ void signed_sums(const BitRows& bits, int64_t bytes, const float* weights, float
   }
 }
 
+template <int Bits>
+inline void add_signed(uint64_t signs, const float* weights, int64_t stride, int64_t columns, float* sums) {
+  float sign[Bits];
+  for (int bit = 0; bit < Bits; bit++) sign[bit] = signs >> bit & 1 ? 1.0f : -1.0f;
+  for (int64_t c = 0; c < columns; c++) {
+    float part = 0.0f;
+#pragma GCC unroll 8
+    for (int bit = 0; bit < Bits; bit++) part = part + sign[bit] * weights[bit * stride + c];
+    sums[c] = sums[c] + part;
+  }
+}
+
 void signed_row(const uint64_t* row, int64_t n_bits, const float* weights, int64_t stride, int64_t columns, float* sums) {
   for (int64_t c = 0; c < columns; c++) sums[c] = 0.0f;
-  for (int64_t byte = 0; byte * 8 < n_bits; byte++) {
-    float part[kStrip]{};
-    const uint64_t signs = row[byte / 8] >> (byte % 8 * 8);
-    for (int64_t bit = byte * 8; bit < n_bits && bit < byte * 8 + 8; bit++, weights += stride) {
-      if (signs >> (bit % 8) & 1)
-        for (int64_t c = 0; c < columns; c++) part[c] = part[c] + weights[c];
-      else
-        for (int64_t c = 0; c < columns; c++) part[c] = part[c] - weights[c];
-    }
-    for (int64_t c = 0; c < columns; c++) sums[c] = sums[c] + part[c];
+  int64_t bit = 0;
+  for (; bit + 8 <= n_bits; bit += 8) add_signed<8>(row[bit / 64] >> (bit % 64), weights + bit * stride, stride, columns, sums);
+  if (bit == n_bits) return;
+  for (int64_t c = 0; c < columns; c++) {
+    float part = 0.0f;
+    for (int64_t b = bit; b < n_bits; b++) part = part + (row[b / 64] >> (b % 64) & 1 ? weights[b * stride + c] : -weights[b * stride + c]);
+    sums[c] = sums[c] + part;
   }
 }
