@@ -17,6 +17,7 @@ from sketchlearn.pairs import TAIL, Pair
 from sketchlearn.randomness import Stream
 from sketchlearn.waves import Cosine, FourierSeries, Sawtooth, Square, Triangle
 
+M = 10_000
 Z = 4.4  # deviations; two-sided chance of 1e-5 for each comparison
 KERNELS = {
     "gaussian": Gaussian(2.0),
@@ -100,16 +101,16 @@ def test_known_pairs():
 ROWS = np.random.default_rng(1).normal(size=(400, 3)) + 5
 LABELS = (np.linalg.norm(ROWS - 5, axis=1) > 1.5).astype(int) + (ROWS[:, 0] > 5)
 WAVE_PAIRS = [("cosine", "square"), ("cosine", "sawtooth"), ("triangle", "square"), ("softened", "square"),
-              (Square(), Square()), ("cosine", Square()), (FourierSeries((0.3, 0.1)), "triangle")]  # fmt: skip
+              (Square(), Square()), ("cosine", Square()), ("exponential", Square()), (FourierSeries((0.3, 0.1)), "triangle")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("wave", "query"), WAVE_PAIRS, ids=str)
 @pytest.mark.parametrize("law", [Gaussian(2.0), Cauchy(2.0)], ids=str)
 def test_products_are_the_kernel(wave, query, law):
-    features = skl.PeriodicFeatures(20_000, law=law, wave=wave, query=query, random_state=3).fit(ROWS)
+    features = skl.PeriodicFeatures(M, law=law, wave=wave, query=query, random_state=3).fit(ROWS)
     asked, known = features.transform_queries(ROWS[:10]), features.transform(ROWS[10:20])
-    terms = 20_000 * asked[:, None] * known
-    deviations = terms.std(axis=2) / np.sqrt(20_000) * np.sqrt(asked.shape[1] / 20_000)
+    terms = M * asked[:, None] * known
+    deviations = terms.std(axis=2) / np.sqrt(M) * np.sqrt(asked.shape[1] / M)
     assert np.all(np.abs(asked @ known.T - features.kernel(ROWS[:10], ROWS[10:20])) <= 1.5 * Z * deviations + TAIL)
     np.testing.assert_allclose(np.sum(known**2, axis=1), 1, atol=0.05)
     np.testing.assert_allclose(np.diag(features.kernel(ROWS[:10])), 1)

@@ -151,7 +151,7 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 def _query(given: str | Wave) -> Wave:
     """The queries' wave; real if it is named, and one with dither in place of the exponential."""
     wave = wave_from(REAL.get(given, given) if isinstance(given, str) else given)
-    return wave.softened() if isinstance(wave, Exponential) and wave.complex else wave
+    return FourierSeries(((0.5, 0.0),), complex=True) if wave == Exponential() else wave
 
 
 def _wave(given: str | Wave, query: Wave) -> Wave:
