@@ -20,6 +20,7 @@ from typing import Any
 
 import generators
 import images
+import kernels
 import numpy as np
 import questions
 from numpy.typing import NDArray
@@ -311,6 +312,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[bool]]] = {
     "regression": regression,
     "classes": classes,
     "images": tables_of(images),
+    "kernels": tables_of(kernels),
     "questions": tables_of(questions),
     "generators": tables_of(generators),
 }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sketchlearn.designs import load_design, save_design
     from sketchlearn.diagnostics.explain import Explanation, explain
     from sketchlearn.estimators import (
+        PeriodicFeatures,
         SketchClassifier,
         SketchGaussianMixture,
         SketchGenerator,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         SecondMoments,
         concatenate,
     )
+    from sketchlearn.packed import PackedBits
     from sketchlearn.privacy import privatize
     from sketchlearn.queries import ChangeDetector, Drift, Questions, distance, two_sample_test
     from sketchlearn.sketch import Sketch
@@ -58,6 +60,8 @@ __all__ = [
     "FourierFeatures",
     "Ledger",
     "Operator",
+    "PackedBits",
+    "PeriodicFeatures",
     "QuadraticFeatures",
     "Questions",
     "SecondMoments",
@@ -103,6 +107,7 @@ _HOMES = {
     "designs": ("load_design", "save_design"),
     "diagnostics": ("Explanation", "explain"),
     "estimators": (
+        "PeriodicFeatures",
         "SketchClassifier",
         "SketchGaussianMixture",
         "SketchGenerator",
@@ -127,6 +132,7 @@ _HOMES = {
         "SecondMoments",
         "concatenate",
     ),
+    "packed": ("PackedBits",),
     "privacy": ("privatize",),
     "queries": ("ChangeDetector", "Drift", "Questions", "distance", "two_sample_test"),
     "sketch": ("Sketch",),

@@ -60,6 +60,17 @@ def compare(
     n_threads: int,
     sums: NDArray[np.float64],
 ) -> None: ...
+def bit_products(
+    kernel: str, a: NDArray[np.uint64], b: NDArray[np.uint64], n_bits: int, n_threads: int, out: NDArray[np.int32]
+) -> None: ...
+def signed_sums(
+    kernel: str,
+    words: NDArray[np.uint64],
+    n_bits: int,
+    weights: NDArray[np.float32],
+    n_threads: int,
+    out: NDArray[np.float32],
+) -> None: ...
 def add_moments(
     kernel: str,
     rows: NDArray[Any],

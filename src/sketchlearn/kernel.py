@@ -78,3 +78,21 @@ def compare(
     sums = np.empty(1 + len(weights) + locations.size + shapes.size)
     native.compare(active, *frequencies, *target, weights, locations, shapes, n_threads(None), sums)
     return sums
+
+
+def bit_products(
+    a: NDArray[np.uint64], b: NDArray[np.uint64], n_bits: int, n_jobs: int | None = None
+) -> NDArray[np.int32]:
+    """Inner products of rows of signs, packed 64 to a word: each of a with each of b."""
+    out = np.empty((len(a), len(b)), np.int32)
+    native.bit_products(active, a, b, n_bits, n_threads(n_jobs), out)
+    return out
+
+
+def signed_sums(
+    words: NDArray[np.uint64], n_bits: int, weights: NDArray[np.float32], n_jobs: int | None = None
+) -> NDArray[np.float32]:
+    """Sums of weights (n_bits, columns) with the signs of packed rows; the same floats in every block and kernel."""
+    out = np.empty((len(words), weights.shape[1]), np.float32)
+    native.signed_sums(active, words, n_bits, weights, n_threads(n_jobs), out)
+    return out

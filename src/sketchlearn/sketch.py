@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sketchlearn import container
 from sketchlearn.ledger import Ledger
+from sketchlearn.packed import PackedBits
 from sketchlearn.sources import WEIGHT_BITS
 from sketchlearn.values import difference, shortened, whole
 from sketchlearn.version import __version__
@@ -36,6 +37,7 @@ class SketchOperator(Protocol):
         n_jobs: int | None = None,
         progress: bool = False,
     ) -> Sketch: ...
+    def sketch_packed(self, bits: PackedBits, *, sample_weight: Any = None) -> Sketch: ...
     def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]: ...
     def to_json(self) -> dict[str, Any]: ...
 
@@ -187,6 +189,11 @@ class Sketch:
         self._require_exact("take in records")
         options: dict[str, Any] = {"nulls": nulls, "n_jobs": n_jobs, "progress": progress}
         return self.__iadd__(self.operator.sketch(data, sample_weight=sample_weight, **options))
+
+    def update_packed(self, bits: PackedBits, *, sample_weight: Any = None) -> Sketch:
+        """Adds records of which only the signs came, as `operator.pack` packs them."""
+        self._require_exact("take in records")
+        return self.__iadd__(self.operator.sketch_packed(bits, sample_weight=sample_weight))
 
     def forget(
         self, data: Any, *, sample_weight: Any = None, nulls: str = "error", n_jobs: int | None = None

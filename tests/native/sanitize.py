@@ -15,6 +15,7 @@ TESTS = [
     "test_compare.py",
     "test_damped_waves.py",
     "test_operators.py",
+    "test_packed.py",
     "test_sketch.py",
 ]
 

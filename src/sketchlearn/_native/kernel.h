@@ -68,6 +68,12 @@ struct Comparison {
 };
 constexpr int64_t kTile = 64;  // frequencies whose waves stay in the cache
 
+// Rows of signs: bit j of a row, from the low end of its words, is 1 for +1.
+struct BitRows {
+  const uint64_t* words;
+  int64_t count, width;  // width: words per row
+};
+
 constexpr int kBlockRows = 192;             // a multiple of every tile's rows
 constexpr int kStructuredRows = 8;          // rows that a structured block takes through its transforms at a time
 constexpr int64_t kSmallestTransform = 32;  // a structured block has at least this size
@@ -88,6 +94,14 @@ struct Kernel {
   // sum of r f; by component, sum of b = Re(conj(f) wave); by component and coordinate, sum of Im(f conj(wave)) turns; by
   // shape's parameter, sum of b quadratic (b summed with weights alpha if tied). A wave is damped, its weight left out.
   void (*compare)(const Comparison&, int64_t from, int64_t to, float* space, double* sums);
+  int sum_columns, table_floats;
+  // Inner products of rows of signs: out[r * stride + c] of a's row r and b's row c.
+  void (*bit_products)(const BitRows& a, const BitRows& b, int64_t n_bits, int32_t* out, int64_t stride);
+  // sums[row][column] of +-weights[bit][column], of sum_columns columns; weights are zero beyond the row's bits, up to
+  // 8 * bytes of them; tables: table_floats
+  void (*signed_sums)(const BitRows& bits, int64_t bytes, const float* weights, float* tables, float* sums);
+  // The same of one row and any number of columns, without tables; weights are `stride` apart from bit to bit.
+  void (*signed_row)(const uint64_t* row, int64_t n_bits, const float* weights, int64_t stride, int64_t columns, float* sums);
 };
 
 const Kernel* portable_kernel();

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "packed.h"
 #include "plan.h"
 #include "threads.h"
 
@@ -49,6 +50,7 @@ using Weights = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device
 using PlainFloats = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using OutFloats = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using OutDoubles = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Words = nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using RowIntegers = nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using RowMoments = nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
@@ -203,6 +205,33 @@ void compare(const std::string& kernel, const PlainFloats& turns, const std::opt
   }
 }
 
+BitRows bit_rows(const Words& words, int64_t n_bits) {
+  require(n_bits >= 1 && (int64_t)words.shape(1) == (n_bits + 63) / 64, "words have the wrong number of columns");
+  return {words.data(), (int64_t)words.shape(0), (int64_t)words.shape(1)};
+}
+
+void bit_products(const std::string& kernel, const Words& a, const Words& b, int64_t n_bits, int n_threads, RowIntegers out) {
+  const BitRows left = bit_rows(a, n_bits), right = bit_rows(b, n_bits);
+  require((int64_t)out.shape(0) == left.count && (int64_t)out.shape(1) == right.count, "out has the wrong shape");
+  const Kernel* found = find_kernel(kernel);
+  int32_t* to = out.data();
+  nb::gil_scoped_release release;
+  multiply_bits(*found, left, right, n_bits, n_threads, to);
+}
+
+void signed_sums(const std::string& kernel, const Words& words, int64_t n_bits, const PlainFloats& weights, int n_threads,
+                 OutFloats out) {
+  const BitRows bits = bit_rows(words, n_bits);
+  require((int64_t)weights.shape(0) == n_bits && (int64_t)out.shape(0) == bits.count && out.shape(1) == weights.shape(1),
+          "shapes do not fit");
+  const Kernel* found = find_kernel(kernel);
+  const float* from = weights.data();
+  const int64_t columns = (int64_t)weights.shape(1);
+  float* to = out.data();
+  nb::gil_scoped_release release;
+  sum_signed(*found, bits, n_bits, from, columns, n_threads, to);
+}
+
 Moments moments(const std::string& kernel, const Doubles& center, const Doubles& bound) {
   require(center.size() == bound.size(), "one bound per column is needed");
   return {find_kernel(kernel), center.data(), bound.data()};
@@ -259,6 +288,10 @@ NB_MODULE(_native, m) {
         nb::arg("quadratics").noconvert(), nb::arg("values").none().noconvert(), nb::arg("counts").noconvert(),
         nb::arg("weights").noconvert(), nb::arg("locations").noconvert(), nb::arg("shapes").noconvert(),
         nb::arg("n_threads"), nb::arg("sums").noconvert());
+  m.def("bit_products", &bit_products, nb::arg("kernel"), nb::arg("a").noconvert(), nb::arg("b").noconvert(),
+        nb::arg("n_bits"), nb::arg("n_threads"), nb::arg("out").noconvert());
+  m.def("signed_sums", &signed_sums, nb::arg("kernel"), nb::arg("words").noconvert(), nb::arg("n_bits"),
+        nb::arg("weights").noconvert(), nb::arg("n_threads"), nb::arg("out").noconvert());
   m.def("add_moments", &add_moments, nb::arg("kernel"), nb::arg("rows"), nb::arg("center"), nb::arg("bound"),
         nb::arg("weights").none().noconvert(), nb::arg("n_threads"),
            nb::arg("sums").noconvert());

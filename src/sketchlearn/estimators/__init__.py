@@ -5,11 +5,13 @@ from sketchlearn.estimators.generator import SketchGenerator
 from sketchlearn.estimators.kmeans import SketchKMeans, SketchKMedians
 from sketchlearn.estimators.mixture import SketchGaussianMixture
 from sketchlearn.estimators.pca import SketchPCA
+from sketchlearn.estimators.periodic import PeriodicFeatures
 from sketchlearn.estimators.regression import SketchLinearRegression, SketchRidge
 from sketchlearn.estimators.saved import load_model, save_model
 from sketchlearn.estimators.stable import SketchStableMixture
 
 __all__ = [
+    "PeriodicFeatures",
     "SketchClassifier",
     "SketchGaussianMixture",
     "SketchGenerator",

@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import hyp1f1
 
 from sketchlearn.frequencies.law import ScaledLaw
+from sketchlearn.frequencies.radial import LONGEST, radial_kernel
 from sketchlearn.randomness import Floats, Stream
 from sketchlearn.values import shortened
 
@@ -34,6 +36,15 @@ class AdaptedRadius(ScaledLaw):
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
         r = stream.chi(2, n_frequencies) if self.variant == "kmeans" else _mixture_radii(n_frequencies, stream)
         return r * (math.sqrt(n_features / MEAN_SQUARES[self.variant]) / self.scale)
+
+    def kernel(self, distances: Floats, n_features: int) -> Floats:
+        lengths = np.asarray(distances) * (math.sqrt(n_features / MEAN_SQUARES[self.variant]) / self.scale)
+        if self.variant == "kmeans":
+            return np.asarray(hyp1f1(1.0, n_features / 2, -(lengths**2) / 2))
+        near = np.minimum(lengths, LONGEST)
+        values = radial_kernel(near, n_features, lambda r: r * np.sqrt(1 + r * r / 4) * np.exp(-r * r / 2), 0.0, 9.0)
+        # far out, only the density of the shortest radii counts, which for mixtures begins like that for k-means
+        return np.where(lengths > LONGEST, values * (LONGEST / np.maximum(lengths, LONGEST)) ** 2, values)
 
 
 def _mixture_radii(size: int, stream: Stream) -> Floats:

@@ -25,3 +25,6 @@ class Cauchy(ScaledLaw):
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
         divisor = np.abs(stream.normal(n_frequencies))
         return stream.chi(n_features, n_frequencies) / divisor * (_MEDIAN / self.scale)
+
+    def kernel(self, distances: Floats, n_features: int) -> Floats:  # noqa: ARG002
+        return np.asarray(np.exp(-_MEDIAN * distances / self.scale))

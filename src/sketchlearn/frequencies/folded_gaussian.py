@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import hyp1f1
 
 from sketchlearn.frequencies.law import ScaledLaw
 from sketchlearn.randomness import Floats, Stream
@@ -21,3 +22,7 @@ class FoldedGaussian(ScaledLaw):
 
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
         return np.abs(stream.normal(n_frequencies)) * (math.sqrt(n_features) / self.scale)
+
+    def kernel(self, distances: Floats, n_features: int) -> Floats:
+        # the mean over the radius of 0F1(d/2; -(radius distance)^2 / 4), term by term
+        return np.asarray(hyp1f1(0.5, n_features / 2, -n_features / 2 * (distances / self.scale) ** 2))

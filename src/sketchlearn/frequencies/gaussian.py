@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from sketchlearn.frequencies.law import ScaledLaw
 from sketchlearn.randomness import Floats, Stream
 
@@ -18,6 +20,9 @@ class Gaussian(ScaledLaw):
 
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
         return stream.chi(n_features, n_frequencies) / self.scale
+
+    def kernel(self, distances: Floats, n_features: int) -> Floats:  # noqa: ARG002
+        return np.asarray(np.exp(-((distances / self.scale) ** 2) / 2))
 
     def draw(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
         return stream.normal(n_features * n_frequencies).reshape(n_features, n_frequencies) / self.scale

@@ -30,6 +30,10 @@ class Law(Value, ABC):
         vectors = stream.normal(n_features * n_frequencies).reshape(n_features, n_frequencies)
         return vectors * (self.radii(n_features, n_frequencies, stream) / lengths(vectors))
 
+    def kernel(self, distances: Floats, n_features: int) -> Floats:  # noqa: ARG002
+        """E cos(omega . x) for rows x of these lengths: the kernel that the law's features give."""
+        raise ValueError(f"the kernel of {type(self).__name__} frequencies is not known in closed form: use features")
+
     def widths(self, n_features: int) -> Floats | None:  # noqa: ARG002
         """The scale in each column, or None where the law has no single scale."""
         return None

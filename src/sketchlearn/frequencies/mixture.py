@@ -49,6 +49,10 @@ class Mixture(Law):
         logs = sum(share * np.log(width) for share, width in zip(self.shares, own, strict=True) if width is not None)
         return np.asarray(np.exp(logs / sum(self.shares)))
 
+    def kernel(self, distances: Floats, n_features: int) -> Floats:
+        parts = (share * law.kernel(distances, n_features) for law, share in zip(self.laws, self.shares, strict=True))
+        return np.asarray(sum(parts) / sum(self.shares))
+
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
         point = stream.uniform(n_frequencies) * sum(self.shares)
         result, reached = np.zeros(n_frequencies), 0.0

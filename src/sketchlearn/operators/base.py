@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn import kernel
+from sketchlearn.packed import PackedBits
 from sketchlearn.progress import row_bar
 from sketchlearn.sketch import Sketch, check_room
 from sketchlearn.sources import Block, Source, source, weight_units
@@ -63,6 +64,11 @@ class Operator(Value, ABC):
     @abstractmethod
     def explain_refusal(self, row: NDArray[np.float64]) -> str:
         """Why a finite row is outside the operator's domain, starting with the column."""
+
+    @property
+    def one_bit(self) -> bool:
+        """Whether each integer of each record is +1 or -1, so that 64 of them go into a word."""
+        return False
 
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         """Which rows are outside a bound and moved onto it before they contribute."""
@@ -131,6 +137,45 @@ class Operator(Value, ABC):
             self._accept(block, bad)
             parts.append(integers)
         return self.mean_of(np.concatenate(parts).astype(np.float64))
+
+    def pack(self, data: Any, *, n_jobs: int | None = None) -> PackedBits:
+        """The signs that rows contribute to their sketch, one bit each, for operators that are `one_bit`.
+
+        >>> import numpy as np, sketchlearn as skl
+        >>> operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(2.0), wave="square", seed=7)
+        >>> bits = operator.pack(np.eye(3))
+        >>> bits
+        <PackedBits: 3 rows of 200 bits>
+        >>> operator.sketch_packed(bits) == operator.sketch(np.eye(3))
+        True
+        """
+        self._require_one_bit()
+        threads = kernel.n_threads(n_jobs)
+        parts = [np.empty((0, -(-self.n_sums // 64)), np.uint64)]
+        for block in self._source(data).blocks(self.n_features):
+            integers, bad = self.write_rows(block.rows, threads)
+            self._accept(block, bad)
+            parts.append(PackedBits.from_signs(integers).words)
+        return PackedBits(np.concatenate(parts), self.n_sums)
+
+    def sketch_packed(self, bits: PackedBits, *, sample_weight: Any = None) -> Sketch:
+        """The sketch of the rows that `pack` packed: the same integers as of the rows themselves."""
+        self._require_one_bit()
+        if not isinstance(bits, PackedBits):
+            raise TypeError(f"expected PackedBits, as operator.pack(rows) gives them, not {type(bits).__name__}")
+        if bits.n_bits != self.n_sums:
+            raise ValueError(f"the packed rows have {bits.n_bits} bits, but this operator gives {self.n_sums}")
+        weights, n_bits, heaviest = None, 0, 1
+        if sample_weight is not None:
+            weights, n_bits = weight_units(sample_weight, len(bits))
+            heaviest = max(1, -(-int(weights.max(initial=0)) >> n_bits))
+        units = len(bits) if weights is None else int(weights.sum())
+        check_room(self, units, n_bits)
+        return Sketch(self, bits.sums(weights), units, n_bits, heaviest=heaviest)
+
+    def _require_one_bit(self) -> None:
+        if not self.one_bit:
+            raise ValueError("this operator's features are no single bits: use square waves, without subsample")
 
     def _source(self, data: Any, nulls: str = "error") -> Source:
         """The data's rows, of the operator's own columns."""

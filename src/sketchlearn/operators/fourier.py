@@ -114,6 +114,10 @@ class FourierFeatures(Projected):
     def ceiling(self) -> int:
         return self.wave.ceiling
 
+    @property
+    def one_bit(self) -> bool:
+        return self.wave.ceiling == 1 and self.subsample is None
+
     @cached_property
     def _dense(self) -> Single:
         """Frequencies in turns."""

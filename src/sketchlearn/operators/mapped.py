@@ -42,6 +42,10 @@ class Mapped(Operator):
     def ceiling(self) -> int:
         return self.inner.ceiling
 
+    @property
+    def one_bit(self) -> bool:
+        return self.inner.one_bit
+
     def add_rows(
         self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
     ) -> int:

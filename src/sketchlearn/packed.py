@@ -1,0 +1,169 @@
+"""Signs, 64 to a word: what one-bit features take to keep and to send."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn import kernel
+from sketchlearn.values import shortened, whole
+
+MAGIC = b"SKLBITS\x01"
+HEADER = struct.Struct("<8sQQ")  # magic, rows, bits per row
+MOST_BITS = 2**30
+ROWS_AT_ONCE = 255  # counts of ones fit into bytes
+
+
+@dataclass(frozen=True, eq=False)
+class PackedBits:
+    """Rows of signs: bit j of a row, from the low end of its words, is 1 for +1 and 0 for -1.
+
+    Parameters
+    ----------
+    words : uint64 array (rows, ceil(n_bits / 64)); bits beyond n_bits are zero.
+    n_bits : signs per row.
+
+    Examples
+    --------
+    >>> bits = PackedBits.from_signs([[1, -1, 1], [-1, -1, -1]])
+    >>> bits.words.tolist(), bits.signs().tolist()
+    ([[5], [0]], [[1, -1, 1], [-1, -1, -1]])
+    >>> PackedBits.from_bytes(bits.to_bytes()) == bits
+    True
+    """
+
+    words: NDArray[np.uint64]
+    n_bits: int
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        n_bits = whole("n_bits", self.n_bits, most=MOST_BITS)
+        words, width = np.array(self.words, order="C"), -(-n_bits // 64)
+        if words.dtype != np.uint64 or words.ndim != 2 or words.shape[1] != width:
+            raise ValueError(f"words must be a uint64 array of {width} columns (64 bits each), not {shortened(words)}")
+        if n_bits % 64 and np.any(words[:, -1] >> np.uint64(n_bits % 64)):
+            raise ValueError(f"the bits of words beyond the first {n_bits} must be zero")
+        words.flags.writeable = False
+        object.__setattr__(self, "words", words)
+        object.__setattr__(self, "n_bits", n_bits)
+
+    @classmethod
+    def from_signs(cls, signs: Any) -> PackedBits:
+        """Packs an array (rows, n_bits) of +1 and -1."""
+        values = np.asarray(signs)
+        if values.ndim != 2 or not values.shape[1] or values.dtype.kind not in "fiu" or not np.all(np.abs(values) == 1):
+            raise ValueError(f"signs must be rows of +1 and -1, not {shortened(signs)}")
+        return cls._from_octets(np.packbits(values > 0, axis=1, bitorder="little"), values.shape[1])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> PackedBits:
+        """What `to_bytes` wrote."""
+        try:
+            magic, n_rows, n_bits = HEADER.unpack_from(data)
+        except (struct.error, TypeError):
+            magic = b""
+        if magic != MAGIC:
+            raise ValueError("these bytes are no packed bits of a format that this version knows")
+        width = -(-n_bits // 8)
+        if not 1 <= n_bits <= MOST_BITS or len(data) != HEADER.size + n_rows * width:
+            raise ValueError(f"these packed bits are damaged: {n_rows} rows of {n_bits} bits have another length")
+        octets = np.frombuffer(data, np.uint8, offset=HEADER.size).reshape(n_rows, width)
+        return cls._from_octets(octets, n_bits)
+
+    @classmethod
+    def _from_octets(cls, octets: NDArray[np.uint8], n_bits: int) -> PackedBits:
+        whole_words = np.zeros((len(octets), -(-n_bits // 64) * 8), np.uint8)
+        whole_words[:, : octets.shape[1]] = octets
+        return cls(whole_words.view("<u8").astype(np.uint64, copy=False), n_bits)
+
+    def _octets(self) -> NDArray[np.uint8]:
+        return self.words.astype("<u8", copy=False).view(np.uint8)[:, : -(-self.n_bits // 8)]
+
+    def to_bytes(self) -> bytes:
+        """The bits for sending: 24 bytes of header, then each row in whole bytes, the lowest bit first."""
+        return HEADER.pack(MAGIC, len(self), self.n_bits) + self._octets().tobytes()
+
+    def signs(self) -> NDArray[np.int8]:
+        """The signs, +1 or -1: (rows, n_bits)."""
+        ones = np.unpackbits(self._octets(), axis=1, count=self.n_bits, bitorder="little")
+        return np.asarray(2 * ones.view(np.int8) - np.int8(1))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the words take."""
+        return self.words.nbytes
+
+    def sums(self, weights: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """The sum of the rows' signs, each row times its weight, for each of the n_bits.
+
+        >>> PackedBits.from_signs([[1, -1, 1], [-1, -1, -1]]).sums()
+        array([ 0, -2,  0])
+        """
+        ones, total = np.zeros(8 * self.words.shape[1] * 8, np.int64), len(self)
+        for rows, bits in self._unpacked():
+            if weights is None:  # bytes of ones add up inside of words
+                ones += bits.view(np.uint64).sum(axis=0).view(np.uint8)
+            else:
+                ones += weights[rows] @ bits.astype(np.int64)
+        if weights is not None:
+            total = int(weights.sum())
+        return (2 * ones - total)[: self.n_bits]
+
+    def inner(self, other: PackedBits, *, n_jobs: int | None = None) -> NDArray[np.int32]:
+        """Inner products of the signs of each row with those of each row of `other`, by counting differing bits.
+
+        >>> PackedBits.from_signs([[1, -1, 1], [-1, -1, -1]]).inner(PackedBits.from_signs([[1, 1, 1]]))
+        array([[ 1],
+               [-3]], dtype=int32)
+        """
+        if not isinstance(other, PackedBits):
+            raise TypeError(f"inner takes PackedBits, not {type(other).__name__}: numbers go after @")
+        if self.n_bits != other.n_bits:
+            raise ValueError(f"rows of {self.n_bits} bits have no inner product with rows of {other.n_bits}")
+        return kernel.bit_products(self.words, other.words, self.n_bits, n_jobs)
+
+    def dot(self, weights: Any, *, n_jobs: int | None = None) -> NDArray[np.float32]:
+        """The signs times an array (n_bits, columns) or (n_bits,), in float32; `bits @ weights` is the same.
+
+        >>> PackedBits.from_signs([[1, -1, 1], [-1, -1, -1]]) @ [0.5, 2.0, 1.0]
+        array([-0.5, -3.5], dtype=float32)
+        """
+        if isinstance(weights, PackedBits):
+            raise TypeError("use a.inner(b) for the products of packed rows with each other")
+        values = np.asarray(weights)
+        if values.dtype.kind not in "fiub" or values.ndim not in (1, 2) or len(values) != self.n_bits:
+            raise ValueError(f"rows of {self.n_bits} bits need as many rows of weights, not {shortened(weights)}")
+        columns = np.ascontiguousarray(values.reshape(self.n_bits, -1), np.float32)
+        sums = kernel.signed_sums(self.words, self.n_bits, columns, n_jobs)
+        return sums if values.ndim == 2 else sums[:, 0]
+
+    def __matmul__(self, weights: Any) -> NDArray[np.float32]:
+        return self.dot(weights)
+
+    def _unpacked(self) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
+        """Blocks of rows, a byte per bit, the padding too."""
+        octets = self.words.astype("<u8", copy=False).view(np.uint8)
+        for start in range(0, len(self), ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            yield rows, np.unpackbits(octets[rows], axis=1, bitorder="little")
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __getitem__(self, rows: Any) -> PackedBits:
+        """Some of the rows: a number, a slice, numbers or a mask."""
+        return PackedBits(np.atleast_2d(self.words[rows]), self.n_bits)
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, PackedBits):
+            return NotImplemented
+        return self.n_bits == other.n_bits and np.array_equal(self.words, other.words)
+
+    def __repr__(self) -> str:
+        return f"<PackedBits: {len(self):,} rows of {self.n_bits:,} bits>"
