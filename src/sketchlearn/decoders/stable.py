@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sketchlearn.decoders.auto import cleaned, fit_density
+from sketchlearn.decoders.auto import CLEANINGS, cleaned, fit_density
 from sketchlearn.decoders.gauss_newton import Whitening, levenberg_marquardt
 from sketchlearn.decoders.loop import Decoder, Progress
 from sketchlearn.decoders.merging import merge_components
@@ -42,6 +42,7 @@ def fit_stable(
     A wrong mixture leaves hundreds of times the noise of the sketch, so that the search knows when it has ended: until
     then components are taken out and others put where the residual is largest.
     """
+    given = problem
     problem = cleaned(problem, decoder, rng, progress)
     density, outcome = fit_density(problem, decoder, rng, progress)
     density = with_components(density, problem.n_components)
@@ -54,6 +55,10 @@ def fit_stable(
         if best.misfit > PASSES and problem.target.n_features > 1:
             other = _searched(problem, replace(best.mixture, model=IndependentStable()), rng, progress)
             best = min(best, other, key=lambda candidate: candidate.misfit)
+        for _ in range(CLEANINGS if problem.target.harmonics else 0):
+            # the tails have harmonics, too, which Gaussians do not predict
+            problem = given.without_harmonics(best.mixture)
+            best = _refined(problem, best.mixture)
     mixture = replace(best.mixture, weights=best.mixture.weights / best.mixture.weights.sum())
     return MixtureFit(problem.in_data_units(mixture), best.misfit, _judged(problem, best, outcome))
 

@@ -17,6 +17,7 @@ from sketchlearn.models import IndependentStable
 from sketchlearn.models.stable_density import log_density
 from sketchlearn.sketch import Sketch
 from sketchlearn.waves import Wave
+HIGHEST = 41  # order of a wave's harmonics: under heavy tails they vanish slowly
 
 
 class SketchStableMixture(SketchMixture):
@@ -74,7 +75,7 @@ class SketchStableMixture(SketchMixture):
         return "stable"
 
     def _learn(self, sketch: Sketch, rng: np.random.Generator) -> MixtureFit:
-        problem = Problem.of(Target.of(sketch), self.n_components)
+        problem = Problem.of(Target.of(sketch, HIGHEST), self.n_components)
         fit = fit_stable(problem, decoder_from(self.decoder), rng, self._say if self.verbose else None)
         if not fit.passes:
             warnings.warn(
