@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import questions
+import stable
 from numpy.typing import NDArray
 from report import add_only, machine, table_of, yes_or_no
 from rich.console import Console
@@ -309,6 +310,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[bool]]] = {
     "regression": regression,
     "classes": classes,
     "questions": tables_of(questions),
+    "stable": tables_of(stable),
 }
 
 

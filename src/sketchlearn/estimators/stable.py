@@ -17,6 +17,7 @@ from sketchlearn.models import IndependentStable
 from sketchlearn.models.stable_density import log_density
 from sketchlearn.sketch import Sketch
 from sketchlearn.waves import Wave
+
 HIGHEST = 41  # order of a wave's harmonics: under heavy tails they vanish slowly
 
 
