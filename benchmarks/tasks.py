@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import questions
+import sensors
 import stable
 from numpy.typing import NDArray
 from report import add_only, machine, table_of, yes_or_no
@@ -310,6 +311,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[bool]]] = {
     "regression": regression,
     "classes": classes,
     "questions": tables_of(questions),
+    "sensors": tables_of(sensors),
     "stable": tables_of(stable),
 }
 

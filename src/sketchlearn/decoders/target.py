@@ -13,6 +13,8 @@ from sketchlearn.models.frequency_set import Double, Single
 from sketchlearn.operators import Concatenated, FourierFeatures
 from sketchlearn.sketch import Sketch
 
+HIGHEST = 41  # order of the harmonics that mixtures are freed of: those of narrow components vanish slowly
+
 
 @dataclass(frozen=True)
 class Target:

@@ -11,14 +11,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sketchlearn.decoders import Decoder, Problem, Target, decoder_from
 from sketchlearn.decoders.mixtures import MixtureFit
 from sketchlearn.decoders.stable import fit_stable
+from sketchlearn.decoders.target import HIGHEST
 from sketchlearn.estimators.base import Double
 from sketchlearn.estimators.density import SketchMixture
 from sketchlearn.models import IndependentStable
 from sketchlearn.models.stable_density import log_density
 from sketchlearn.sketch import Sketch
 from sketchlearn.waves import Wave
-
-HIGHEST = 41  # order of a wave's harmonics: under heavy tails they vanish slowly
 
 
 class SketchStableMixture(SketchMixture):
