@@ -23,6 +23,8 @@ import images
 import kernels
 import numpy as np
 import questions
+import sensors
+import stable
 from numpy.typing import NDArray
 from report import add_only, machine, table_of, yes_or_no
 from rich.console import Console
@@ -315,6 +317,8 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[bool]]] = {
     "kernels": tables_of(kernels),
     "questions": tables_of(questions),
     "generators": tables_of(generators),
+    "sensors": tables_of(sensors),
+    "stable": tables_of(stable),
 }
 
 

@@ -13,6 +13,7 @@ from sketchlearn.models import (
     Dirac,
     FrequencySet,
     FullGaussian,
+    IndependentStable,
     KnownGaussian,
     Mixture,
     SphericalGaussian,
@@ -33,6 +34,7 @@ MODELS = [
     TiedDiagonalGaussian(),
     KnownGaussian(COVARIANCE),
     SymmetricStable(),
+    IndependentStable(),
     StretchedGaussian(),
 ]
 every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)

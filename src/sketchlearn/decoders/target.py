@@ -13,6 +13,8 @@ from sketchlearn.models.frequency_set import Double, Single
 from sketchlearn.operators import Concatenated, FourierFeatures
 from sketchlearn.sketch import Sketch
 
+HIGHEST = 41  # order of the harmonics that mixtures are freed of: those of narrow components vanish slowly
+
 
 @dataclass(frozen=True)
 class Target:
@@ -38,8 +40,11 @@ class Target:
     cleaned: bool = False  # the harmonics of a fitted mixture are subtracted
 
     @classmethod
-    def of(cls, sketch: Sketch) -> Target:
-        """The target that a sketch of Fourier features gives, whatever its wave: F_1 and the dither are divided out."""
+    def of(cls, sketch: Sketch, highest: int = 9) -> Target:
+        """The target that a sketch of Fourier features gives, whatever its wave: F_1 and the dither are divided out.
+
+        Harmonics up to the `highest` order are known to disturb it.
+        """
         sketch, operator = _fourier_part(sketch)
         mean, part = sketch.mean, released_variance(sketch, operator)
         first, omega = operator.wave.coefficient(1), operator.frequencies.T
@@ -66,7 +71,7 @@ class Target:
             whole=not operator.wave.dithered and operator.n_groups == 1,
             one_scale=widths is not None,
             dither=operator.dither,
-            harmonics=operator.wave.harmonics(),
+            harmonics=operator.wave.harmonics(highest),
         )
 
     def __len__(self) -> int:

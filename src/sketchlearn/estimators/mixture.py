@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.decoders import Decoder, Problem, Target, decoder_from
 from sketchlearn.decoders.mixtures import MixtureFit, fit_mixture
+from sketchlearn.decoders.target import HIGHEST
 from sketchlearn.estimators.base import Double
 from sketchlearn.estimators.density import SketchMixture
 from sketchlearn.models import (
@@ -102,7 +103,7 @@ class SketchGaussianMixture(SketchMixture):
 
     def _learn(self, sketch: Sketch, rng: np.random.Generator) -> MixtureFit:
         decoder = decoder_from(self.decoder)
-        problem = Problem.of(Target.of(sketch), self.n_components)
+        problem = Problem.of(Target.of(sketch, HIGHEST), self.n_components)
         model = self._gaussian(problem)
         fit = fit_mixture(problem, model, self.covariance_type, decoder, rng, self._say if self.verbose else None)
         if not fit.passes:

@@ -19,9 +19,9 @@ from sketchlearn.estimators.base import Double, SketchEstimator
 from sketchlearn.estimators.generator import SketchGenerator
 from sketchlearn.estimators.kmeans import Clusters, SketchKMeans, SketchKMedians
 from sketchlearn.estimators.mixture import MODELS, SketchGaussianMixture
-from sketchlearn.estimators.stable import SketchStableMixture, StableFit
+from sketchlearn.estimators.stable import SketchStableMixture
 from sketchlearn.ledger import Ledger
-from sketchlearn.models import Dirac, KnownGaussian, Mixture, SymmetricStable
+from sketchlearn.models import Dirac, IndependentStable, KnownGaussian, Mixture, SymmetricStable
 from sketchlearn.operators.base import MOST_FEATURES, check_columns
 from sketchlearn.values import shortened, whole
 
@@ -43,7 +43,7 @@ FIELDS = {
     "kmeans": DECODED | {"centers"},
     "kmedians": DECODED | {"centers"},
     "gmm": DECODED | {"means", "covariance_type", "covariances", "fit_test"},
-    "stable": DECODED | {"means", "scales", "alphas"},
+    "stable": DECODED | {"means", "scales", "alphas", "coordinates", "fit_test"},
     **{name: SHARED | own for name, (_, own) in saved_tasks.TYPES.items()},
 }
 
@@ -131,6 +131,8 @@ def _decoded(estimator: Any, fitted: Any) -> Document:
             "means": estimator.means_.tolist(),
             "scales": estimator.scales_.tolist(),
             "alphas": estimator.alphas_.tolist(),
+            "coordinates": estimator.coordinates_,
+            "fit_test": float(fitted.misfit),
         }
     return content
 
@@ -230,9 +232,14 @@ def _stable(document: Document, _name: str, weights: Double, d: int) -> SketchEs
     alphas = numbers_of(document, "alphas", (k,))
     if np.any(scales <= 0) or np.any((alphas < 0.5) | (alphas > 2)):
         raise ValueError("scales must be positive, and alphas from 0.5 to 2")
-    mixture = Mixture(SymmetricStable(), weights, means, np.column_stack([scales**2, alphas]))
+    laws = {"elliptical": SymmetricStable(), "independent": IndependentStable()}
+    kind = document["coordinates"]
+    if not isinstance(kind, str) or kind not in laws:
+        raise ValueError(f"coordinates must be one of {', '.join(laws)}, not {shortened(kind)}")
+    mixture = Mixture(laws[kind], weights, means, np.column_stack([scales**2, alphas]))
+    fit_test = float(numbers_of(document, "fit_test", ()))
     estimator = SketchStableMixture(k)
-    estimator._model = StableFit(mixture, _outcome(document, mixture))
+    estimator._model = MixtureFit(mixture, fit_test, _outcome(document, mixture))
     return estimator
 
 

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import warnings
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
+from sklearn.exceptions import ConvergenceWarning
 
-from sketchlearn.decoders import Decoder, Outcome, Problem, Target, cleaned, decoder_from, fit_density
-from sketchlearn.decoders.merging import merge_components
-from sketchlearn.decoders.mixtures import with_components
-from sketchlearn.decoders.refinement import refine
+from sketchlearn.decoders import Decoder, Problem, Target, decoder_from
+from sketchlearn.decoders.mixtures import MixtureFit
+from sketchlearn.decoders.stable import fit_stable
+from sketchlearn.decoders.target import HIGHEST
 from sketchlearn.estimators.base import Double
 from sketchlearn.estimators.density import SketchMixture
-from sketchlearn.models import Mixture, SymmetricStable
-from sketchlearn.models.stable import one_sided
+from sketchlearn.models import IndependentStable
+from sketchlearn.models.stable_density import log_density
 from sketchlearn.sketch import Sketch
 from sketchlearn.waves import Wave
-
-ITERATIONS = 500
-NODES = 200  # per axis, of the average that gives a stable density
-
-
-@dataclass
-class StableFit:
-    """The mixture in the units of the data, and how decoding went."""
-
-    mixture: Mixture
-    outcome: Outcome
 
 
 class SketchStableMixture(SketchMixture):
     """A mixture of symmetric alpha-stable laws: bell shapes whose tails may be so heavy that they have no variance.
 
-    Their densities have no closed form, but their characteristic functions have, and a sketch is made of those.
+    Their densities have no closed form, but their characteristic functions have, and a sketch is made of those. Each
+    component has its own center, scales and alpha. Its coordinates share the size of their jumps (elliptical laws);
+    where the sketch contradicts that, they are independent of each other.
 
     Parameters
     ----------
@@ -46,6 +37,9 @@ class SketchStableMixture(SketchMixture):
     weights_, means_ : arrays (n_components,) and (n_components, columns); the means are centers of symmetry.
     scales_ : array (n_components, columns): standard deviations, if alpha were 2.
     alphas_ : array (n_components,), between 0.5 and 2; 2 is Gaussian, 1 is Cauchy.
+    coordinates_ : "elliptical" or "independent", the kind of law that the sketch looks like.
+    fit_test_ : squared residual per degree of freedom, at most about 1 if the rows come from such a mixture. Above 1.5
+        a warning is given.
     sketch_, outcome_ : the sketch, and how decoding went.
 
     Examples
@@ -80,22 +74,17 @@ class SketchStableMixture(SketchMixture):
     def _task(self) -> str:
         return "stable"
 
-    def _learn(self, sketch: Sketch, rng: np.random.Generator) -> StableFit:
-        problem = Problem.of(Target.of(sketch), self.n_components)
-        progress = self._say if self.verbose else None
-        decoder = decoder_from(self.decoder)
-        problem = cleaned(problem, decoder, rng, progress)
-        density, outcome = fit_density(problem, decoder, rng, progress)
-        density = with_components(density, self.n_components)
-        merged = merge_components(density.weights, density.locations, density.covariances(), self.n_components)
-        start = problem.in_own_units(SymmetricStable(), *merged)
-        # tails of a stable law are found as wide components: begin with what is narrow
-        start = replace(start, shapes=np.column_stack([np.minimum(start.shapes[:, :-1], 1.0), start.shapes[:, -1]]))
-        mixture, _, _ = refine(problem.plain, start, problem.box, iterations=ITERATIONS, tolerance=1e-9)
-        mixture = replace(mixture, weights=mixture.weights / mixture.weights.sum())
-        alphas = mixture.shapes[:, -1]
-        whole = problem.in_data_units(mixture)
-        return StableFit(replace(whole, shapes=np.column_stack([whole.shapes[:, :-1], alphas])), outcome)
+    def _learn(self, sketch: Sketch, rng: np.random.Generator) -> MixtureFit:
+        problem = Problem.of(Target.of(sketch, HIGHEST), self.n_components)
+        fit = fit_stable(problem, decoder_from(self.decoder), rng, self._say if self.verbose else None)
+        if not fit.passes:
+            warnings.warn(
+                f"the sketch does not look like one of {self.n_components} stable laws (fit test {fit.misfit:.3g}, "
+                "about 1 if it did): try more components",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        return fit
 
     @property
     def scales_(self) -> Double:
@@ -105,23 +94,21 @@ class SketchStableMixture(SketchMixture):
     def alphas_(self) -> Double:
         return self._mixture.shapes[:, -1]
 
+    @property
+    def coordinates_(self) -> str:
+        return "independent" if isinstance(self._mixture.model, IndependentStable) else "elliptical"
+
+    @property
+    def fit_test_(self) -> float:
+        misfit: float = self._fitted().misfit
+        return misfit
+
     def _log_densities(self, rows: Double) -> Double:
         parts = zip(self.means_, self.scales_, self.alphas_, strict=True)
-        return np.stack([_log_density((rows - c) / s, a) - np.sum(np.log(s)) for c, s, a in parts], axis=1)
+        return np.stack([self._log_density((rows - c) / s, a) - np.sum(np.log(s)) for c, s, a in parts], axis=1)
 
-
-def _log_density(standard: Double, alpha: float) -> Double:
-    """Log-density at rows of unit scales: Gaussian densities averaged over the one-sided stable variance, tabulated."""
-    d = standard.shape[1]
-    radius = np.linalg.norm(standard, axis=1)
-    if alpha >= 2 - 1e-9:
-        return np.asarray(-0.5 * radius**2 - 0.5 * d * np.log(2 * np.pi))
-    grid = (np.arange(NODES) + 0.5) / NODES
-    variance = one_sided(alpha, *(axis.ravel() for axis in np.meshgrid(grid, grid)))
-    # beyond most of the variances there are too few nodes, but the density is a power law
-    far = float(np.sqrt(np.quantile(variance, 0.999)))
-    at = np.concatenate([[0.0], np.geomspace(1e-3 * far, far, NODES)])
-    inside = -0.5 * at[:, None] ** 2 / variance - 0.5 * d * np.log(2 * np.pi * variance)
-    table = logsumexp(inside, axis=1) - np.log(len(variance))
-    near = np.interp(np.log1p(radius), np.log1p(at), table)
-    return np.where(radius <= far, near, table[-1] - (d + alpha) * np.log(np.maximum(radius, far) / far))
+    def _log_density(self, standard: Double, alpha: float) -> Double:
+        """Log-density at rows of unit scales."""
+        if self.coordinates_ == "elliptical":
+            return log_density(np.linalg.norm(standard, axis=1), standard.shape[1], alpha)
+        return np.asarray(log_density(np.abs(standard).ravel(), 1, alpha).reshape(standard.shape).sum(axis=1))

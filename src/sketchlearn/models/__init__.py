@@ -12,7 +12,7 @@ from sketchlearn.models.gaussian import (
 )
 from sketchlearn.models.mixture import Mixture
 from sketchlearn.models.model import Model
-from sketchlearn.models.stable import SymmetricStable
+from sketchlearn.models.stable import IndependentStable, SymmetricStable
 from sketchlearn.models.stretched import StretchedGaussian
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Dirac",
     "FrequencySet",
     "FullGaussian",
+    "IndependentStable",
     "KnownGaussian",
     "Mixture",
     "Model",

@@ -8,6 +8,7 @@ from sketchlearn.models.frequency_set import Double, FrequencySet, Single
 from sketchlearn.models.model import Model
 
 LEAST_ALPHA = 0.5
+STEP = 0.3  # the longest of alpha
 
 
 class SymmetricStable(Model):
@@ -41,6 +42,25 @@ class SymmetricStable(Model):
     def covariances(self, shapes: Double, n_features: int) -> Double:
         return shapes[:, :-1, None] * np.eye(n_features)
 
+    def steps(self, shapes: Double, frequencies: FrequencySet) -> Single:
+        q, half = self._quadratic(shapes, frequencies), (0.5 * shapes[:, -1:]).astype(np.float32)
+        psi = q**half
+        parts = (0.5 * shapes[:, None, :-1]).astype(np.float32) * frequencies.squares
+        by_scale = (half * psi / q)[:, :, None] * parts
+        return np.concatenate([by_scale, (0.5 * psi * np.log(q))[:, :, None]], axis=2)
+
+    def moved(self, shapes: Double, step: Double) -> Double:
+        variances = shapes[:, :-1] * np.exp(np.clip(step[:, :-1], -1.0, 1.0))
+        alphas = np.clip(shapes[:, -1:] + np.clip(step[:, -1:], -STEP, STEP), LEAST_ALPHA, 2.0)
+        return np.concatenate([variances, alphas], axis=1)
+
+    def deviations(self, shapes: Double, others: Double) -> Double:
+        scales = np.log(shapes[:, :-1] / others[:, :-1])
+        return np.concatenate([scales, shapes[:, -1:] - others[:, -1:]], axis=1)
+
+    def scaled(self, shapes: Double, unit: Double) -> Double:
+        return np.concatenate([shapes[:, :-1] * unit**2, shapes[:, -1:]], axis=1)
+
     def lower(self, n_features: int, least_variance: float) -> Double:
         return np.append(np.full(n_features, least_variance), LEAST_ALPHA)
 
@@ -51,6 +71,35 @@ class SymmetricStable(Model):
         normal = super().draw(shapes, size, rng)
         stretch = np.stack([one_sided(row[-1], rng.random(size[0]), rng.random(size[0])) for row in shapes])
         return np.asarray(normal * np.sqrt(stretch)[:, :, None])
+
+
+class IndependentStable(SymmetricStable):
+    """Coordinates that are independent symmetric stable numbers of one alpha: psi = sum of (v omega^2 / 2)^(alpha / 2).
+
+    In one column it is the elliptical law; in more, its tails lie along the axes.
+    """
+
+    def _powers(self, shapes: Double, frequencies: FrequencySet) -> tuple[Single, Single]:
+        """v omega^2 / 2 of each coordinate and its power alpha / 2: two arrays (rows of shapes, m, d)."""
+        q = np.maximum((0.5 * shapes[:, None, :-1]).astype(np.float32) * frequencies.squares, np.float32(1e-30))
+        return q, q ** (0.5 * shapes[:, -1:, None]).astype(np.float32)
+
+    def exponents(self, shapes: Double, frequencies: FrequencySet) -> Single | None:
+        return np.asarray(self._powers(shapes, frequencies)[1].sum(axis=2))
+
+    def pull(self, shapes: Double, frequencies: FrequencySet, upstream: Single) -> Double:
+        steps = self.steps(shapes, frequencies)
+        steps[:, :, :-1] /= shapes[:, None, :-1].astype(np.float32)
+        return np.asarray(np.einsum("km,kmp->kp", upstream, steps), np.float64)
+
+    def steps(self, shapes: Double, frequencies: FrequencySet) -> Single:
+        q, psi = self._powers(shapes, frequencies)
+        by_alpha = 0.5 * np.sum(psi * np.log(q), axis=2, keepdims=True)
+        return np.concatenate([(0.5 * shapes[:, -1:, None]).astype(np.float32) * psi, by_alpha], axis=2)
+
+    def draw(self, shapes: Double, size: tuple[int, int], rng: np.random.Generator) -> Double:
+        stretch = np.stack([one_sided(row[-1], rng.random(size), rng.random(size)) for row in shapes])
+        return np.asarray(rng.standard_normal(stretch.shape) * np.sqrt(stretch * shapes[:, None, :-1]))
 
 
 def one_sided(alpha: float, u: Double, v: Double) -> Double:
