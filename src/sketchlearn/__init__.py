@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sketchlearn.estimators import (
         SketchClassifier,
         SketchGaussianMixture,
+        SketchICA,
         SketchKMeans,
         SketchKMedians,
         SketchLinearRegression,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from sketchlearn.operators import (
         ColumnMoments,
         Concatenated,
+        CumulantFeatures,
         FourierFeatures,
         Operator,
         QuadraticFeatures,
@@ -49,6 +51,7 @@ __all__ = [
     "ChangeDetector",
     "ColumnMoments",
     "Concatenated",
+    "CumulantFeatures",
     "Drift",
     "Explanation",
     "FormatError",
@@ -61,6 +64,7 @@ __all__ = [
     "Sketch",
     "SketchClassifier",
     "SketchGaussianMixture",
+    "SketchICA",
     "SketchKMeans",
     "SketchKMedians",
     "SketchLinearRegression",
@@ -101,6 +105,7 @@ _HOMES = {
     "estimators": (
         "SketchClassifier",
         "SketchGaussianMixture",
+        "SketchICA",
         "SketchKMeans",
         "SketchKMedians",
         "SketchLinearRegression",
@@ -115,6 +120,7 @@ _HOMES = {
     "operators": (
         "ColumnMoments",
         "Concatenated",
+        "CumulantFeatures",
         "FourierFeatures",
         "Operator",
         "QuadraticFeatures",

@@ -1,6 +1,7 @@
 """scikit-learn estimators that learn from sketches."""
 
 from sketchlearn.estimators.classifier import SketchClassifier
+from sketchlearn.estimators.ica import SketchICA
 from sketchlearn.estimators.kmeans import SketchKMeans, SketchKMedians
 from sketchlearn.estimators.mixture import SketchGaussianMixture
 from sketchlearn.estimators.pca import SketchPCA
@@ -11,6 +12,7 @@ from sketchlearn.estimators.stable import SketchStableMixture
 __all__ = [
     "SketchClassifier",
     "SketchGaussianMixture",
+    "SketchICA",
     "SketchKMeans",
     "SketchKMedians",
     "SketchLinearRegression",

@@ -3,6 +3,7 @@
 from sketchlearn.operators.base import Operator
 from sketchlearn.operators.columns import ColumnMoments
 from sketchlearn.operators.concatenated import Concatenated, concatenate
+from sketchlearn.operators.cumulants import CumulantFeatures
 from sketchlearn.operators.fourier import FourierFeatures
 from sketchlearn.operators.moments import SecondMoments
 from sketchlearn.operators.quadratic import QuadraticFeatures
@@ -10,6 +11,7 @@ from sketchlearn.operators.quadratic import QuadraticFeatures
 __all__ = [
     "ColumnMoments",
     "Concatenated",
+    "CumulantFeatures",
     "FourierFeatures",
     "Operator",
     "QuadraticFeatures",
