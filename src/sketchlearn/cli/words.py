@@ -7,6 +7,7 @@ from typing import Any
 from sketchlearn.operators import (
     ColumnMoments,
     Concatenated,
+    CumulantFeatures,
     FourierFeatures,
     Operator,
     QuadraticFeatures,
@@ -30,6 +31,8 @@ def operator_in_words(operator: Operator) -> str:
         return f"means and second moments of {columns}"
     if isinstance(operator, ColumnMoments):
         return f"means and squares of {columns}"
+    if isinstance(operator, CumulantFeatures):
+        return f"generalised cumulants of {operator.n_components:,} components of {columns}"
     if isinstance(operator, Concatenated):
         return "; ".join(operator_in_words(part) for part in operator.parts)
     return repr(operator)

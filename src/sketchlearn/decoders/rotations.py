@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from sketchlearn.decoders.moments import Double
@@ -30,8 +31,8 @@ class Measured:
     """
 
     columns: Double
-    z: np.ndarray
-    logs: np.ndarray
+    z: NDArray[np.complex128]
+    logs: NDArray[np.complex128]
     frequencies: Double
     root: Double
     unrooted: Double
@@ -48,12 +49,11 @@ class Measured:
         away = np.where(z == 0, 1.0, z) * np.exp(-1j * (t * m + np.array(operator.phases)))
         return cls(unrooted @ T, z, np.log(away) + t**2 * np.diag(C) / 2, t, root, unrooted)
 
-    def farthest(self, Q: Double) -> float:
-        """The largest share of another component in a coordinate of u, relative to its own."""
+    def farthest(self, Q: Double, told: NDArray[np.bool_]) -> float:
+        """The largest share of another component in a coordinate of u, relative to its own, where either is told."""
         A = np.abs(self.root @ Q)
-        own = np.diag(A).copy()
-        np.fill_diagonal(A, 0.0)
-        return float(np.max(A / np.maximum(own, 1e-9)[:, None], initial=0.0))
+        others = ~np.eye(len(A), dtype=bool) & (told[:, None] | told)
+        return float(np.max((A / np.maximum(np.diag(A), 1e-9)[:, None])[others], initial=0.0))
 
 
 def searched(
@@ -66,7 +66,8 @@ def searched(
     k, t = len(start), measured.frequencies
     lower, weights = np.tril_indices(k, -1), 1 / np.sqrt(noise)
     of_logs = 4 * weights / t  # u^4 t^4 / 24 beside u^3 t^3 / 6
-    given = np.concatenate([(measured.columns * weights).ravel(), of_logs * measured.logs.real, of_logs * measured.logs.imag])
+    logs = measured.logs
+    given = np.concatenate([(measured.columns * weights).ravel(), of_logs * logs.real, of_logs * logs.imag])
 
     def turned(S: Double, Q: Double) -> Double:
         skew = np.zeros((k, k))
@@ -90,7 +91,7 @@ def searched(
     starts = [start, np.eye(k), *(polar(rng.standard_normal((k, k))) for _ in range(STARTS))]
     found = []
     for n, Q in enumerate(starts):
-        fit = least_squares(left, np.zeros(len(lower[0])), args=(Q,), method="lm", xtol=1e-6, max_nfev=50 * k * k)
+        fit = least_squares(left, np.zeros(len(lower[0])), args=(Q,), method="lm", xtol=1e-6, max_nfev=30 * k * k)
         found.append((fit.cost, n, turned(fit.x, Q)))
         if progress is not None:
             progress(f"start {n + 1} of {len(starts)}: misfit {fit.cost:.3g}")

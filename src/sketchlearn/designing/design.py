@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.decoders.reading import PER_PARAMETER, coarseness
+from sketchlearn.designing.independent import cumulant_features
 from sketchlearn.designing.private import Budget, law_of_lengths
 from sketchlearn.designing.ranges import checked_bounds, second_moments
 from sketchlearn.designing.sample import MOST_ROWS, Summary, rows_wanted, summarize, thinned
 from sketchlearn.designing.shapes import cluster_shapes
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, Law, LogUniform, Mixture, Probed, Shaped
-from sketchlearn.operators import FourierFeatures, SecondMoments
+from sketchlearn.operators import Concatenated, FourierFeatures, SecondMoments
 from sketchlearn.operators.bounded import CLIP
 from sketchlearn.sources import is_array, source
 from sketchlearn.sources import sample as sample_of
@@ -24,8 +25,8 @@ from sketchlearn.waves import Wave, wave_from
 
 Double = NDArray[np.float64]
 
-MOMENTS = "moments"
-TASKS = ("kmeans", "mixture", "mixture-full", "stable", "histograms", MOMENTS)
+MOMENTS, ICA = "moments", "ica"
+TASKS = ("kmeans", "mixture", "mixture-full", "stable", "histograms", MOMENTS, ICA)
 FEWEST_PER_PARAMETER = 2
 MOST_NUMBERS = 10_000_000  # of the matrix of frequencies, where fewer frequencies would do
 FINER = 1.34  # a mixture's frequencies are that much longer than its clusters' own scale suggests
@@ -50,6 +51,17 @@ def design(
     representative: bool | None = None,
     seed: int = 0,
 ) -> SecondMoments: ...
+
+
+@overload
+def design(
+    sample: Any,
+    *,
+    task: Literal["ica"],
+    n_components: int | None = None,
+    representative: bool | None = None,
+    seed: int = 0,
+) -> Concatenated: ...
 
 
 @overload
@@ -82,7 +94,7 @@ def design(
     n_rows: int | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
-) -> FourierFeatures | SecondMoments:
+) -> FourierFeatures | SecondMoments | Concatenated:
     """An operator whose sketches tell clusters or mixtures of the data apart, or that hold its second moments.
 
     Parameters
@@ -93,7 +105,8 @@ def design(
     task : "kmeans", "mixture" (Gaussians with spherical, tied or diagonal covariances), "mixture-full" or
         "stable" (components with heavy tails) or "histograms" (half of the frequencies along the axes);
         or "moments" (for regressions, principal components and classes), which has no size to choose. Values beyond
-        declared bounds are clipped there, as private releases need.
+        declared bounds are clipped there, as private releases need. Or "ica" (independent components; n_components may
+        be left out), which needs a sample.
     bounds : instead of a sample: lowest and highest value of each column, as a pair of numbers or of lists. The
         operator then has frequencies of many scales, and decoders read the right one off the sketch.
     representative : False if the sample is not drawn from all over the data, such as the first rows of a stream: many
@@ -126,6 +139,8 @@ def design(
         raise ValueError("design needs either a sample of rows or bounds")
     if task == MOMENTS:
         return _moments(sample, bounds, representative, seed)
+    if task == ICA:
+        return _cumulants(sample, n_components, representative, seed)
     k = whole("n_components", n_components)
     budget = _budget(bounds, n_rows, epsilon, delta)
     wave = wave_from(wave)
@@ -166,6 +181,21 @@ def _moments(sample: Any, bounds: Any, representative: bool | None, seed: int) -
     rows, columns, from_all_over = _rows_of(sample, seed, MOST_ROWS)
     return second_moments(
         rows, columns, representative=from_all_over if representative is None else bool(representative)
+    )
+
+
+def _cumulants(sample: Any, n_components: int | None, representative: bool | None, seed: int) -> Concatenated:
+    if sample is None:
+        raise ValueError("task 'ica' needs a sample of rows: bounds do not tell which components there are")
+    rows, columns, from_all_over = _rows_of(sample, seed, MOST_ROWS)
+    if n_components is not None and whole("n_components", n_components) > rows.shape[1]:
+        raise ValueError(f"n_components={n_components} must be at most the number of columns, {rows.shape[1]}")
+    return cumulant_features(
+        rows,
+        columns,
+        n_components=n_components,
+        representative=from_all_over if representative is None else bool(representative),
+        rng=np.random.default_rng(seed),
     )
 
 

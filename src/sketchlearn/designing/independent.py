@@ -1,4 +1,4 @@
-"""An operator for independent components: cumulants of roughly independent coordinates, each looked at where it tells most."""
+"""An operator for independent components: cumulants of coordinates that are roughly independent already."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FREQUENCIES = (0.3, 0.5, 0.7, 1.0, 1.4, 1.8, 2.3, 3.0)  # in deviations
 OF_STREAM = (0.25,)  # near cumulants, which tell components of any scale and rotation
 PHASES = np.arange(8) * np.pi / 8
 STARTS = 3
-STEPS = 6
+STEPS = 4
 FLAT = 1e-9  # variance of a direction, in deviations of the columns, that is none
 
 
@@ -48,7 +48,7 @@ def cumulant_features(
     mean = sample.mean(axis=0)
     y = (sample - mean) @ whitening.T
     grid = FREQUENCIES if representative else OF_STREAM
-    found = min((_separated(y, grid, rng) for _ in range(STARTS)), key=lambda f: f.error) 
+    found = min((_separated(y, grid, rng) for _ in range(STARTS)), key=lambda f: f.error)
     unmixing = found.rotation @ whitening
     phases = found.phases - found.frequencies * (unmixing @ (mean - center))
     bound, middle = tuple(reach.tolist()), tuple(center.tolist())
@@ -66,7 +66,7 @@ def cumulant_features(
 
 
 def _whitening(rows: Double, n_components: int | None) -> Double:
-    """Directions of variance 1, the largest first; those in which rows do not vary are left out."""
+    """Directions scaled to variance 1, those of largest variance; such in which rows do not vary are left out."""
     covariance = np.atleast_2d(np.cov(rows.T, bias=True))
     scale = np.sqrt(np.diag(covariance))
     if not np.any(scale > 0):
@@ -74,11 +74,14 @@ def _whitening(rows: Double, n_components: int | None) -> Double:
     scale = np.where(scale > 0, scale, 1.0)
     values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
     alive = values > FLAT * values[-1]
-    vectors, values = vectors[:, alive], values[alive]
-    if n_components is not None and n_components < len(values):
-        values, vectors = np.linalg.eigh(covariance)
-        return np.asarray((vectors / np.sqrt(np.maximum(values, 1e-300))).T[::-1][:n_components])
-    return np.asarray((vectors / np.sqrt(values)).T[::-1] / scale)
+    values, vectors = values[alive], vectors[:, alive]
+    k = len(values) if n_components is None else min(n_components, len(values))
+    if k == len(scale):
+        return np.asarray((vectors / np.sqrt(values)).T / scale)
+    # within the directions in which rows vary, so that the pseudo-inverse mixes
+    within = np.linalg.qr(scale[:, None] * vectors)[0]
+    values, vectors = np.linalg.eigh(within.T @ covariance @ within)
+    return np.asarray((within @ vectors[:, -k:] / np.sqrt(values[-k:])).T)
 
 
 @dataclass(frozen=True)

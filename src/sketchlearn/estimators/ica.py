@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,8 @@ class SketchICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
     mixing_ : array (columns, n_components), the pseudo-inverse of components_.
     mean_ : of each column.
     whitening_ : array (n_components, columns), of which components_ is a rotation.
-    evidence_ : how many deviations of sampling noise each component is away from a Gaussian one.
+    evidence_ : of each component, one over the standard error of its angle towards a Gaussian one, in radians. Below
+        12 it may be Gaussian itself.
     sketch_ : the sketch; it can be saved, merged, updated and given to `fit_sketch`.
 
     Examples
@@ -98,10 +100,9 @@ class SketchICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
             raise ValueError(
                 f"the sketch's operator is for {len(found.components)} components, not n_components={self.n_components}"
             )
-        for said, why in _doubts(found):
-            if said:
-                warnings.warn(why, stacklevel=5)
-        self._say(f"{len(found.components)} components, deviations from Gaussian ones {found.evidence.round(1)}")
+        for doubt in _doubts(found, everything=self.n_components is None):
+            warnings.warn(doubt, stacklevel=5)
+        self._say(f"{len(found.components)} components, evidence {found.evidence.round(1)}")
         return found
 
     @property
@@ -148,18 +149,21 @@ class SketchICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
         return np.asarray(rows @ found.mixing.T + found.mean)
 
 
-def _doubts(found: Independent) -> list[tuple[bool, str]]:
-    """What may be wrong with the components, and whether it is."""
-    k = len(found.components)
-    return [
-        (
-            len(found.alike) > 1,
-            f"{len(found.alike)} of {k} components may be Gaussian, and cannot be told from mixtures of each other: "
-            "give more rows, or use the others alone",
-        ),
-        (
-            found.far,
-            "the components are far from those that the operator was designed for, and are found less exactly: design "
-            "it on rows from all over the data",
-        ),
-    ]
+def _doubts(found: Independent, *, everything: bool) -> Iterator[str]:
+    """What may be wrong with the components."""
+    k, alike = len(found.components), len(found.alike)
+    if alike > 1:
+        yield (
+            f"{alike} of {k} components may be Gaussian, and such cannot be told from mixtures of each other: give "
+            "more rows, or use the others alone"
+        )
+    if found.far:
+        yield (
+            "the components are far from those that the operator was designed for, and may be rough: design it on rows "
+            "from all over the data"
+        )
+    if found.missed and everything:
+        yield (
+            "the rows vary in directions in which those that the operator was designed on did not, and these are left "
+            "out: design it on rows from all over the data"
+        )
