@@ -18,6 +18,7 @@ from statistics import median
 from types import ModuleType
 from typing import Any
 
+import ica
 import numpy as np
 import questions
 from numpy.typing import NDArray
@@ -309,6 +310,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[bool]]] = {
     "regression": regression,
     "classes": classes,
     "questions": tables_of(questions),
+    "ica": tables_of(ica),
 }
 
 
@@ -325,6 +327,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--splits", type=int, default=100, help="splits of the part classes")
     parser.add_argument("--repetitions", type=int, default=2000, help="of tests and intervals in the part questions")
     parser.add_argument("--histogram-rows", type=count, default=10**6, help="rows of the histograms in that part")
+    parser.add_argument("--ica-rows", type=count, default=10**6, help="rows of the part ica")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first draw; the next have the next seeds")
     parser.add_argument("--worker", choices=[*REGRESSIONS, *SUBSPACES], help=argparse.SUPPRESS)
     parser.add_argument("--worker-rows", type=count, help=argparse.SUPPRESS)
