@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 import generators
+import ica
 import images
 import kernels
 import numpy as np
@@ -319,6 +320,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[bool]]] = {
     "generators": tables_of(generators),
     "sensors": tables_of(sensors),
     "stable": tables_of(stable),
+    "ica": tables_of(ica),
 }
 
 
@@ -336,6 +338,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--mnist", type=Path, help="an npz file, or a folder of idx files, for the part images")
     parser.add_argument("--repetitions", type=int, default=2000, help="of tests and intervals in the part questions")
     parser.add_argument("--histogram-rows", type=count, default=10**6, help="rows of the histograms in that part")
+    parser.add_argument("--ica-rows", type=count, default=10**6, help="rows of the part ica")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first draw; the next have the next seeds")
     parser.add_argument("--worker", choices=[*REGRESSIONS, *SUBSPACES], help=argparse.SUPPRESS)
     parser.add_argument("--worker-rows", type=count, help=argparse.SUPPRESS)

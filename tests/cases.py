@@ -40,6 +40,7 @@ def operators(d: int, m: int = 60) -> dict[str, skl.Operator]:
         "center": skl.FourierFeatures(d, m, law=Gaussian(1.0), center=[0.3 * k - 1 for k in range(d)], seed=5),
         "subsample": skl.FourierFeatures(d, m, law=Gaussian(1.0), subsample=m // 4, seed=6),
         "quadratic": skl.QuadraticFeatures(d, m, bound=60.0 * d**0.5, center=[0.5] * d, seed=10),
+        "cumulants": cumulants(d),
         "moments": skl.SecondMoments(d, bound=[60.0 + k for k in range(d)], center=[0.25] * d),
         "columns": skl.ColumnMoments(d, bound=[60.0 + k for k in range(d)], center=[0.25] * d),
     }
@@ -47,6 +48,16 @@ def operators(d: int, m: int = 60) -> dict[str, skl.Operator]:
         others["convolutional"] = skl.ConvolutionalFeatures((3, 3), m, pixels=(-60, 60), seed=11)
     both = skl.concatenate([others["moments"], others["quadratic"], fourier["wave-square"]])
     return {**fourier, **laws, **others, **(structured(d, m) if d >= 8 else {}), "concatenated": both}
+
+
+def cumulants(d: int) -> skl.Operator:
+    """Of at most four components, so that there are columns that do not matter alone."""
+    unmixing = [[((3 * i + 5 * j) % 7 - 3) / 4 + (i == j) for j in range(d)] for i in range(min(d, 4))]
+    frequencies, phases = [0.3 + 0.7 * i for i in range(min(d, 4))], [0.4 * i for i in range(min(d, 4))]
+    bound, center = [60.0 + k for k in range(d)], [0.25] * d
+    return skl.CumulantFeatures(
+        d, unmixing=unmixing, frequencies=frequencies, phases=phases, bound=bound, center=center
+    )
 
 
 def structured(d: int, m: int) -> dict[str, skl.Operator]:

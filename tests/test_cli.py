@@ -25,7 +25,7 @@ VERBS = [
     *("marginal", "explain", "benchmark"),
     "demo",
 ]
-FITS = ["kmeans", "kmedians", "gmm", "stable", "generator", "pca", "regression", "classifier"]
+FITS = ["kmeans", "kmedians", "gmm", "stable", "generator", "pca", "ica", "regression", "classifier"]
 
 
 def run(*arguments, cwd=None, **more):
@@ -483,6 +483,12 @@ def test_subspaces_regressions_and_classes(folder):
     pca = skl.SketchPCA(1).fit(rows)
     np.testing.assert_allclose(told, pca.transform(rows[:3000]), atol=1e-4)
 
+    done("sketch", "day1.csv", "--task", "ica", "-o", "day1.ica", cwd=folder)
+    assert "2 independent components" in done("fit", "ica", "day1.ica", "-o", "ica.json", cwd=folder).stdout
+    told = np.array(json.loads(done("predict", "ica.json", "day1.csv", "--json", cwd=folder).stdout)["coordinates"])
+    np.testing.assert_allclose(np.cov(told.T, bias=True), np.eye(2), atol=1e-4)
+    assert "cumulants of 2 components" in done("info", "day1.ica", cwd=folder).stdout
+
     done("fit", "regression", "all.moments", "--targets", "a", "--alpha", "gcv", "-o", "ridge.json", cwd=folder)
     shown = done("fit", "regression", "all.moments", "--targets", "a", "-o", "line.json", cwd=folder).stdout
     assert "standard errors" in shown
@@ -502,6 +508,8 @@ def test_subspaces_regressions_and_classes(folder):
     [
         (["design", "day1.csv", "-o", "x"], 2, "Missing option '-k'"),
         (["fit", "pca", "-k", 1, "day1.sketch"], 1, "PCA needs a sketch of second moments"),
+        (["fit", "ica", "day1.sketch"], 1, "ICA needs a sketch of second moments"),
+        (["design", "--bounds", "0,1", "--columns", "a,b", "--task", "ica", "-o", "x"], 1, "needs a sample of rows"),
         (["fit", "regression", "day1.sketch"], 1, "linear regression needs a sketch of second moments"),
         (["fit", "regression", "day1.sketch", "--alpha", "some"], 2, "--alpha must be a number or gcv"),
         (["fit", "classifier", "day1.sketch", "day2.sketch"], 2, "give LABEL=SKETCH"),

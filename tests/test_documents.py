@@ -153,6 +153,7 @@ def test_any_change_is_read_or_refused(good, read, data):
 
 TARGETS = ROWS @ [[1.0, 0.0], [2.0, -1.0]] + RNG.standard_normal((3000, 2))
 TASKS = {
+    "ica": (skl.SketchICA(random_state=0), None),
     "pca": (skl.SketchPCA(1), None),
     "compressive": (skl.SketchPCA(1, 20, random_state=0), None),
     "regression": (skl.SketchLinearRegression(), TARGETS),
@@ -172,7 +173,8 @@ def test_models_of_other_tasks_come_back(name, tmp_path):
     assert again.n_records_ == 3000
     answer = "transform" if "predict" not in dir(fitted) else "predict"
     assert np.array_equal(getattr(again, answer)(ROWS), getattr(fitted, answer)(ROWS))
-    for attribute in ("explained_variance_", "coef_", "intercept_", "standard_errors_", "r2_", "alpha_", "priors_"):
+    learned = ("explained_variance_", "mixing_", "whitening_", "evidence_")
+    for attribute in (*learned, "coef_", "intercept_", "standard_errors_", "r2_", "alpha_", "priors_"):
         if hasattr(fitted, attribute):
             assert np.array_equal(getattr(again, attribute), getattr(fitted, attribute)), attribute
     assert json.loads(model_to_bytes(again)) == json.loads((tmp_path / "model.json").read_bytes())
@@ -181,6 +183,7 @@ def test_models_of_other_tasks_come_back(name, tmp_path):
 @pytest.mark.parametrize(
     ("name", "field", "value", "message"),
     [
+        ("ica", "components", [[1.0]], "components must be 2 x 2 finite numbers"),
         ("pca", "components", [[1.0]], "components must be 1 x 2 finite numbers"),
         ("pca", "total", -1.0, "total must be positive"),
         ("pca", "weights", [1.0], "field 'weights' is unknown"),

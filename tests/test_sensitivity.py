@@ -133,6 +133,9 @@ CLIPPED = {
     "quadratic": skl.QuadraticFeatures(3, 5, bound=1.0, center=[0.1, 0.2, 0.3], outside="clip"),
     "moments": skl.SecondMoments(3, bound=[1.0, 0.3, 0.1], center=[0.1, 0.2, 0.3], outside="clip"),
     "columns": skl.ColumnMoments(3, bound=[1.0, 0.3, 0.1], center=[0.1, 0.2, 0.3], outside="clip"),
+    "cumulants": skl.CumulantFeatures(
+        3, unmixing=np.eye(3)[:2], frequencies=[1.0, 2.0], bound=[1.0, 0.3, 0.1], center=[0.1, 0.2, 0.3], outside="clip"
+    ),
     "far center": skl.QuadraticFeatures(3, 5, bound=1e-5, center=[1e9, 0.2, 0.3], outside="clip"),
     "tiny bound": skl.SecondMoments(3, bound=[1e-300, 0.3, 0.1], center=[1e9, 0.2, 0.3], outside="clip"),
 }

@@ -157,6 +157,40 @@ def cell_distances(n):
     return (2 * np.arange(n) + 1) * cells - (2 * np.arange(cells)[:, None] + 1) * n
 
 
+def cumulant_integers(operator, X):
+    """Row by row, in Python's own floats."""
+    found = []
+    for row in (X.astype(f64) - operator.origin).tolist():
+        u, reach = [], []
+        for weights in operator.unmixing:
+            total = size = 0.0
+            for w, x, b in zip(weights, row, operator.bound, strict=True):
+                total, size = total + w * x, size + abs(w) * b
+            u.append(total)
+            reach.append(size * (1 + 1e-9))
+        sines, cosines = zip(
+            *(
+                wave_pair(x * (t / (2 * math.pi)) + a / (2 * math.pi))
+                for x, t, a in zip(u, operator.frequencies, operator.phases, strict=True)
+            ),
+            strict=True,
+        )
+        products = [x * (2**30 / r) * g for g in sines for x, r in zip(u, reach, strict=True)]
+        found.append([round(v) for v in [*(2**30 * g for g in sines), *(2**30 * c for c in cosines), *products]])
+    return np.array(found, np.int64)
+
+
+def wave_pair(turns):
+    """Sine and cosine of the full angle, by nine terms of the series at half of it."""
+    half = math.pi * (turns - round(turns))
+    square, sine, cosine = half * half, 1.0, 1.0
+    for n in range(8, 0, -1):
+        sine = sine * square * (-1.0 / (2 * n * (2 * n + 1))) + 1.0
+        cosine = cosine * square * (-1.0 / (2 * n * (2 * n - 1))) + 1.0
+    sine *= half
+    return 2.0 * sine * cosine, 1.0 - 2.0 * (sine * sine)
+
+
 def record_integers(operator, X):
     """The integers of each row."""
     X = np.asarray(X)
@@ -171,6 +205,8 @@ def record_integers(operator, X):
     if isinstance(operator, skl.ColumnMoments):
         y = (X.astype(f64) - operator.origin) / np.array(operator.bound)
         return np.rint(np.concatenate([2.0**30 * y, (y * 2.0**30) * y], axis=1)).astype(np.int64)
+    if isinstance(operator, skl.CumulantFeatures):
+        return cumulant_integers(operator, X)
     if isinstance(operator, skl.QuadraticFeatures):
         t = chain(centred(operator, X), operator._directions)
         return to_integer(t * f32(2**20), t, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sketchlearn.cli.designs import (
-    SIZELESS,
+    ANY_SIZE,
     Choices,
     design_for_images,
     design_on_bounds,
@@ -37,9 +37,9 @@ def run(
         raise misused("--images needs --bounds LOW,HIGH, the range of a pixel, and no DATA")
     if bool(data) == (bounds is not None):
         raise misused("give either DATA to draw a sample from, or --bounds")
-    if n_components is None and task not in SIZELESS and images is None:
+    if n_components is None and task not in ANY_SIZE and images is None:
         raise misused(f"Missing option '-k': --task {task} needs the number of clusters or components")
-    choices = Choices(n_components or 1, task, n_frequencies, wave, seed, *budget)
+    choices = Choices(n_components or ANY_SIZE.get(task), task, n_frequencies, wave, seed, *budget)
     chosen = columns_from(columns)
     paths = files_from(data)
     check_paths(paths, [output], json=json)

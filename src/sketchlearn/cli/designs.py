@@ -14,19 +14,20 @@ from sketchlearn.cli.sentences import misused
 from sketchlearn.cli.streams import named, read
 from sketchlearn.container import FormatError
 from sketchlearn.designs import design_from_bytes
-from sketchlearn.operators import ConvolutionalFeatures, Operator
+from sketchlearn.operators import Concatenated, ConvolutionalFeatures, Operator, concatenate
 from sketchlearn.sources import source
 from sketchlearn.sources.sampling import sample
 
 MOST_ROWS, MOST_FOR_SHAPES = 5000, 20_000  # that `design` looks at; for mixtures
-SIZELESS = ("generator", "moments")  # tasks that need no number of components
+#: tasks that need no number of components, and what stands for it
+ANY_SIZE = {"generator": 1, "moments": 1, "ica": None}
 
 
 @dataclass(frozen=True)
 class Choices:
     """What a user says about an operator."""
 
-    n_components: int
+    n_components: int | None
     task: str = "kmeans"
     n_frequencies: int | None = None
     wave: str = "exponential"
@@ -130,4 +131,6 @@ def _with_columns(operator: Any, columns: tuple[Any, ...] | None) -> Operator:
     names = columns if columns is not None and all(isinstance(name, str) for name in columns) else None
     if names is None or operator.columns is not None:
         return operator  # type: ignore[no-any-return]
+    if isinstance(operator, Concatenated):
+        return concatenate([_with_columns(part, names) for part in operator.parts])
     return replace(operator, columns=names)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""`sketchlearn fit pca`, `regression` and `classifier`."""
+"""`sketchlearn fit pca`, `ica`, `regression` and `classifier`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sketchlearn.cli.rows import columns_from
 from sketchlearn.cli.sentences import misused
 from sketchlearn.cli.streams import Report, check_paths, read_sketch, write
 from sketchlearn.cli.words import number, records_in_words
-from sketchlearn.estimators import SketchClassifier, SketchLinearRegression, SketchPCA, SketchRidge
+from sketchlearn.estimators import SketchClassifier, SketchICA, SketchLinearRegression, SketchPCA, SketchRidge
 from sketchlearn.estimators.saved import model_to_bytes
 
 MOST_COLUMNS = 8  # that are shown
@@ -26,6 +26,17 @@ def pca(sketch: str, n_components: int, output: str | None, json: bool) -> None:
     shares = model.explained_variance_ratio_
     lines = [f"{100 * shares.sum():.4g} % of the variance, from {records_in_words(loaded.count)}"]
     lines += _table("share", [f"{share:.4f}" for share in shares], model.components_, _names(model))
+    _give(model, output, json, lines)
+
+
+def ica(sketch: str, output: str | None, seed: int, json: bool) -> None:
+    """Learns independent components, writes and shows them."""
+    check_paths([sketch], [output], json=json)
+    loaded = read_sketch(sketch)
+    model = SketchICA(random_state=seed).fit_sketch(loaded)
+    lines = [f"{len(model.components_)} independent components, from {records_in_words(loaded.count)}"]
+    heads = [f"{evidence:.4g}" for evidence in model.evidence_]
+    lines += _table("evidence", heads, model.components_, _names(model))
     _give(model, output, json, lines)
 
 

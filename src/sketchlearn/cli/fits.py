@@ -159,6 +159,27 @@ def pca(
 
 
 @fit.command()
+def ica(
+    sketch: SketchFile,
+    output: ModelOutput = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Learn independent components.
+
+    The sketch is one of a design for --task ica.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv --task ica -o ica.sketch
+      sketchlearn fit ica ica.sketch -o model.json
+    """
+    from sketchlearn.cli.fit_tasks import ica
+
+    ica(sketch, output, seed, json)
+
+
+@fit.command()
 def regression(
     sketch: SketchFile,
     targets: Annotated[

@@ -19,6 +19,7 @@ FAMILIES = {
     "kmedians": "k-medians",
     "gmm": "mixture of Gaussians",
     "stable": "mixture of stable laws",
+    "ica": "independent components",
     "pca": "principal components",
     "regression": "linear regression",
     "ridge": "ridge regression",

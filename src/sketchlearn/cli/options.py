@@ -18,6 +18,7 @@ class Task(str, Enum):
     histograms = "histograms"
     generator = "generator"
     moments = "moments"
+    ica = "ica"
 
 
 class Nulls(str, Enum):
@@ -59,7 +60,10 @@ Components = Annotated[int, typer.Option("-k", "--n-components", min=1, help="Nu
 DesignComponents = Annotated[
     int | None,
     typer.Option(
-        "-k", "--n-components", min=1, help="Number of clusters or components; not for --task moments or generator."
+        "-k",
+        "--n-components",
+        min=1,
+        help="Number of clusters or components; not for --task generator, moments or ica.",
     ),
 ]
 Columns = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to read: names, or positions from 0.")]

@@ -112,7 +112,7 @@ def design(
 
     It is designed on a sample of rows, or on bounds alone: LOW,HIGH for all columns, or
     LOW,HIGH;LOW,HIGH;... for each. With --epsilon its size follows from the noise of a private release.
-    --task moments is for fit pca and fit regression, --images for fit classifier.
+    --task moments is for fit pca and fit regression, --task ica for fit ica, --images for fit classifier.
 
     \b
     Example:
@@ -165,10 +165,11 @@ def sketch(
       cat day1.csv | sketchlearn sketch - --design design.json -o - > day1.sketch
       sketchlearn sketch day1.csv day2.csv --design design.json --checkpoint parts --skip-bad -o days.sketch
     """
-    from sketchlearn.cli.sketch import Choices, Kept, run
+    from sketchlearn.cli.sketch import ANY_SIZE, Choices, Kept, run
 
-    wanted = n_components if task not in (Task.moments, Task.generator) or design is not None else 1
-    chosen = None if wanted is None else Choices(wanted, task.value, n_frequencies, wave, seed)
+    told = n_components is not None or (design is None and task.value in ANY_SIZE)
+    wanted = n_components or ANY_SIZE.get(task.value)
+    chosen = Choices(wanted, task.value, n_frequencies, wave, seed) if told else None
     kept = Kept(checkpoint, checkpoint_every)
     run(data, output, design, chosen, columns, nulls.value, kept, skip_bad, jobs, progress, json)
 

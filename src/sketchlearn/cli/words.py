@@ -8,6 +8,7 @@ from sketchlearn.operators import (
     ColumnMoments,
     Concatenated,
     ConvolutionalFeatures,
+    CumulantFeatures,
     FourierFeatures,
     Operator,
     QuadraticFeatures,
@@ -35,6 +36,8 @@ def operator_in_words(operator: Operator) -> str:
         shape = " x ".join(map(str, operator.shape))
         network = f"a random network for images of {shape}, seed {operator.seed}"
         return f"means and second moments of {operator.n_outputs} outputs of {network}"
+    if isinstance(operator, CumulantFeatures):
+        return f"generalised cumulants of {operator.n_components:,} components of {columns}"
     if isinstance(operator, Concatenated):
         return "; ".join(operator_in_words(part) for part in operator.parts)
     return repr(operator)

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.decoders.reading import PER_PARAMETER, coarseness
+from sketchlearn.designing.independent import cumulant_features
 from sketchlearn.designing.private import Budget, law_of_lengths
 from sketchlearn.designing.ranges import checked_bounds, second_moments
 from sketchlearn.designing.sample import MOST_ROWS, Summary, deviations, rows_wanted, summarize, thinned
 from sketchlearn.designing.shapes import cluster_shapes
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, Law, LogUniform, Mixture, Probed, Shaped
-from sketchlearn.operators import FourierFeatures, SecondMoments
+from sketchlearn.operators import Concatenated, FourierFeatures, SecondMoments
 from sketchlearn.operators.bounded import CLIP
 from sketchlearn.sources import is_array, source
 from sketchlearn.sources import sample as sample_of
@@ -24,8 +25,8 @@ from sketchlearn.waves import Wave, wave_from
 
 Double = NDArray[np.float64]
 
-GENERATOR, MOMENTS = "generator", "moments"
-TASKS = ("kmeans", "mixture", "mixture-full", "stable", "histograms", GENERATOR, MOMENTS)
+GENERATOR, ICA, MOMENTS = "generator", "ica", "moments"
+TASKS = ("kmeans", "mixture", "mixture-full", "stable", "histograms", GENERATOR, MOMENTS, ICA)
 FEWEST_PER_PARAMETER = 2
 MOST_NUMBERS = 10_000_000  # of the matrix of frequencies, where fewer frequencies would do
 FINER = 1.34  # a mixture's frequencies are that much longer than its clusters' own scale suggests
@@ -53,6 +54,17 @@ def design(
     representative: bool | None = None,
     seed: int = 0,
 ) -> SecondMoments: ...
+
+
+@overload
+def design(
+    sample: Any,
+    *,
+    task: Literal["ica"],
+    n_components: int | None = None,
+    representative: bool | None = None,
+    seed: int = 0,
+) -> Concatenated: ...
 
 
 @overload
@@ -98,7 +110,7 @@ def design(
     n_rows: int | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
-) -> FourierFeatures | SecondMoments:
+) -> FourierFeatures | SecondMoments | Concatenated:
     """An operator whose sketches tell clusters or mixtures of the data apart, or that hold its second moments.
 
     Parameters
@@ -110,7 +122,7 @@ def design(
         "stable" (components with heavy tails) or "histograms" (half of the frequencies along the axes);
         or "generator" (frequencies of many lengths, for `SketchGenerator`); or "moments" (for regressions, principal
         components and classes), which has no size to choose. Values beyond declared bounds are clipped there, as
-        private releases need.
+        private releases need. Or "ica" (independent components; n_components may be left out), which needs a sample.
     bounds : instead of a sample: lowest and highest value of each column, as a pair of numbers or of lists. The
         operator then has frequencies of many scales, and decoders read the right one off the sketch.
     representative : False if the sample is not drawn from all over the data, such as the first rows of a stream: many
@@ -147,6 +159,8 @@ def design(
         if epsilon is not None:
             raise ValueError('task="generator" has one size for all releases: leave out epsilon, delta and n_rows')
         return _for_generators(sample, bounds, representative, n_frequencies, wave_from(wave), seed)
+    if task == ICA:
+        return _cumulants(sample, n_components, representative, seed)
     k = whole("n_components", n_components)
     budget = _budget(bounds, n_rows, epsilon, delta)
     wave = wave_from(wave)
@@ -212,6 +226,21 @@ def _for_generators(
     )
     where, declared = _plain(center), bounds is not None
     return FourierFeatures(d, m, law=law, wave=wave, center=where, seed=seed, columns=columns, declared=declared)
+
+
+def _cumulants(sample: Any, n_components: int | None, representative: bool | None, seed: int) -> Concatenated:
+    if sample is None:
+        raise ValueError("task 'ica' needs a sample of rows: bounds do not tell which components there are")
+    rows, columns, from_all_over = _rows_of(sample, seed, MOST_ROWS)
+    if n_components is not None and whole("n_components", n_components) > rows.shape[1]:
+        raise ValueError(f"n_components={n_components} must be at most the number of columns, {rows.shape[1]}")
+    return cumulant_features(
+        rows,
+        columns,
+        n_components=n_components,
+        representative=from_all_over if representative is None else bool(representative),
+        rng=np.random.default_rng(seed),
+    )
 
 
 def _budget(bounds: Any, n_rows: int | None, epsilon: float | None, delta: float) -> Budget | None:

@@ -2,6 +2,7 @@
 
 from sketchlearn.estimators.classifier import SketchClassifier
 from sketchlearn.estimators.generator import SketchGenerator
+from sketchlearn.estimators.ica import SketchICA
 from sketchlearn.estimators.kmeans import SketchKMeans, SketchKMedians
 from sketchlearn.estimators.mixture import SketchGaussianMixture
 from sketchlearn.estimators.pca import SketchPCA
@@ -15,6 +16,7 @@ __all__ = [
     "SketchClassifier",
     "SketchGaussianMixture",
     "SketchGenerator",
+    "SketchICA",
     "SketchKMeans",
     "SketchKMedians",
     "SketchLinearRegression",

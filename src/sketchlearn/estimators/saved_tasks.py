@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from sketchlearn.decoders.discriminant import Gaussians
+from sketchlearn.decoders.independent import Independent
 from sketchlearn.decoders.least_squares import LinearFit
 from sketchlearn.decoders.subspace import Subspace
 from sketchlearn.documents import numbers_of
 from sketchlearn.estimators.base import SketchEstimator
 from sketchlearn.estimators.classifier import SketchClassifier
+from sketchlearn.estimators.ica import SketchICA
 from sketchlearn.estimators.pca import SketchPCA
 from sketchlearn.estimators.regression import SketchLinearRegression, SketchRidge
 from sketchlearn.estimators.rules import AfterMap, Classes, OneGaussian, Parzen, Rule
@@ -24,6 +26,7 @@ Document = dict[str, Any]
 LINEAR = {"coefficients", "intercepts", "standard_errors", "intercept_errors", "r2", "penalty", "rank", "flat"}
 #: each type of model, and the fields of its own
 TYPES: dict[str, tuple[type[SketchEstimator], set[str]]] = {
+    "ica": (SketchICA, {"mean", "components", "whitening", "evidence"}),
     "pca": (SketchPCA, {"mean", "components", "variances", "total", "residual"}),
     "regression": (SketchLinearRegression, LINEAR),
     "ridge": (SketchRidge, LINEAR),
@@ -42,6 +45,8 @@ def content(estimator: SketchEstimator) -> Document:
             "total": fitted.total,
             "residual": fitted.residual,
         }
+    if isinstance(fitted, Independent):
+        return {name: getattr(fitted, name).tolist() for name in ("mean", "components", "whitening", "evidence")}
     if isinstance(estimator, SketchLinearRegression):
         arrays = ("coefficients", "intercepts", "standard_errors", "intercept_errors", "r2")
         return {
@@ -73,6 +78,8 @@ def estimator_of(name: str, document: Document, d: int) -> SketchEstimator:
     """The estimator that a file describes."""
     if name == "pca":
         return _subspace(document, d)
+    if name == "ica":
+        return _independent(document, d)
     if name == "classifier":
         return _classifier(document, d)
     return _linear(name, document, d)
@@ -92,6 +99,19 @@ def _subspace(document: Document, d: int) -> SketchEstimator:
     )
     if total <= 0:
         raise ValueError("total must be positive")
+    return estimator
+
+
+def _independent(document: Document, d: int) -> SketchEstimator:
+    k = whole("the number of components", len(document["evidence"]), most=d)
+    estimator = SketchICA(k)
+    estimator._model = Independent(
+        max(float(document["n_records"]), 1.0),
+        numbers_of(document, "mean", (d,)),
+        numbers_of(document, "components", (k, d)),
+        numbers_of(document, "whitening", (k, d)),
+        numbers_of(document, "evidence", (k,)),
+    )
     return estimator
 
 

@@ -4,6 +4,7 @@ from sketchlearn.operators.base import Operator
 from sketchlearn.operators.columns import ColumnMoments
 from sketchlearn.operators.concatenated import Concatenated, concatenate
 from sketchlearn.operators.convolutional import ConvolutionalFeatures
+from sketchlearn.operators.cumulants import CumulantFeatures
 from sketchlearn.operators.fourier import FourierFeatures
 from sketchlearn.operators.moments import SecondMoments
 from sketchlearn.operators.quadratic import QuadraticFeatures
@@ -12,6 +13,7 @@ __all__ = [
     "ColumnMoments",
     "Concatenated",
     "ConvolutionalFeatures",
+    "CumulantFeatures",
     "FourierFeatures",
     "Operator",
     "QuadraticFeatures",

@@ -8,7 +8,7 @@ import numpy as np
 
 from sketchlearn.frequencies import Probed
 from sketchlearn.ledger import ADD_REMOVE, ASSUMED, DECLARED, Ledger, PartNoise
-from sketchlearn.operators import Concatenated, FourierFeatures, Operator
+from sketchlearn.operators import Concatenated, CumulantFeatures, FourierFeatures, Operator
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism
 from sketchlearn.privacy.sensitivity import sensitivity
 from sketchlearn.sketch import Sketch
@@ -149,6 +149,7 @@ def _design(operator: Operator, assumed: bool) -> str:
     """Whether the operator itself may be known: one that `design` made of a sample tells about its rows."""
     fourier = [part for part in _leaves(operator) if isinstance(part, FourierFeatures)]
     on_sample = any(isinstance(part.law, Probed) and not part.declared for part in fourier)
+    on_sample |= any(isinstance(part, CumulantFeatures) for part in _leaves(operator))
     if on_sample and not assumed:
         raise ValueError(
             "the operator was designed on a sample of rows, which it tells about: design it on bounds alone or, if "

@@ -14,6 +14,7 @@ from sketchlearn.operators import (
     ColumnMoments,
     Concatenated,
     ConvolutionalFeatures,
+    CumulantFeatures,
     FourierFeatures,
     Operator,
     QuadraticFeatures,
@@ -93,6 +94,14 @@ def _(operator: SecondMoments | ColumnMoments) -> Sensitivity:
     d = operator.n_features
     squares = Sensitivity(MOMENTS_UNIT, MOMENTS_UNIT**2).times(d)  # from 0 to 1, the others from -1 to 1
     return squares + Sensitivity(2 * MOMENTS_UNIT, 4 * MOMENTS_UNIT**2).times(operator.n_sums - d)
+
+
+@_of_record.register
+def _(operator: CumulantFeatures) -> Sensitivity:
+    k, n = operator.n_components, operator.n_sums
+    l1 = MOMENTS_UNIT * k * math.hypot(k + 1, 1) + n  # of each component |sin| (1 + k) + |cos|; n for rounding
+    l2 = MOMENTS_UNIT * math.sqrt(k * (k + 1)) + math.sqrt(n)
+    return _least(l1, l2, n, operator.ceiling)
 
 
 @_of_record.register
