@@ -44,7 +44,7 @@ def operators(d: int, m: int = 60) -> dict[str, skl.Operator]:
         "columns": skl.ColumnMoments(d, bound=[60.0 + k for k in range(d)], center=[0.25] * d),
     }
     both = skl.concatenate([others["moments"], others["quadratic"], fourier["wave-square"]])
-    return {**fourier, **laws, **others, **(structured(d, m) if d >= 8 else {}), "concatenated": both}
+    return {**fourier, **laws, **others, **(structured(d, m) if d >= 8 else {}), "concatenated": both, **small(d)}
 
 
 def structured(d: int, m: int) -> dict[str, skl.Operator]:
@@ -58,6 +58,13 @@ def structured(d: int, m: int) -> dict[str, skl.Operator]:
         name: skl.FourierFeatures(d, 2 * size if "subsample" in o else m, law=Gaussian(1.0), structured=True, **o)
         for name, o in options.items()
     }
+
+
+def small(d: int) -> dict[str, skl.Operator]:
+    """Operators for few columns only."""
+    if d > 9:
+        return {}
+    return {"veronese": skl.VeroneseMoments(d, bound=[60.0 + k for k in range(d)], center=[0.25] * d)}
 
 
 NAMES = list(operators(9))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         SketchPCA,
         SketchRidge,
         SketchStableMixture,
+        SketchSubspaces,
         load_model,
         save_model,
     )
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         Operator,
         QuadraticFeatures,
         SecondMoments,
+        VeroneseMoments,
         concatenate,
     )
     from sketchlearn.privacy import privatize
@@ -67,7 +69,9 @@ __all__ = [
     "SketchPCA",
     "SketchRidge",
     "SketchStableMixture",
+    "SketchSubspaces",
     "Source",
+    "VeroneseMoments",
     "__version__",
     "concatenate",
     "decoders",
@@ -107,6 +111,7 @@ _HOMES = {
         "SketchPCA",
         "SketchRidge",
         "SketchStableMixture",
+        "SketchSubspaces",
         "load_model",
         "save_model",
     ),
@@ -119,6 +124,7 @@ _HOMES = {
         "Operator",
         "QuadraticFeatures",
         "SecondMoments",
+        "VeroneseMoments",
         "concatenate",
     ),
     "privacy": ("privatize",),

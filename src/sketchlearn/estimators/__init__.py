@@ -17,6 +17,7 @@ __all__ = [
     "SketchPCA",
     "SketchRidge",
     "SketchStableMixture",
+    "SketchSubspaces",
     "load_model",
     "save_model",
 ]

@@ -6,6 +6,7 @@ from sketchlearn.operators.concatenated import Concatenated, concatenate
 from sketchlearn.operators.fourier import FourierFeatures
 from sketchlearn.operators.moments import SecondMoments
 from sketchlearn.operators.quadratic import QuadraticFeatures
+from sketchlearn.operators.veronese import VeroneseMoments
 
 __all__ = [
     "ColumnMoments",
@@ -14,5 +15,6 @@ __all__ = [
     "Operator",
     "QuadraticFeatures",
     "SecondMoments",
+    "VeroneseMoments",
     "concatenate",
 ]

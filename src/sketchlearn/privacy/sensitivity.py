@@ -17,6 +17,7 @@ from sketchlearn.operators import (
     Operator,
     QuadraticFeatures,
     SecondMoments,
+    VeroneseMoments,
 )
 from sketchlearn.operators.moments import FIXED_POINT as MOMENTS_UNIT
 from sketchlearn.values import shortened
@@ -92,6 +93,19 @@ def _(operator: SecondMoments | ColumnMoments) -> Sensitivity:
     d = operator.n_features
     squares = Sensitivity(MOMENTS_UNIT, MOMENTS_UNIT**2).times(d)  # from 0 to 1, the others from -1 to 1
     return squares + Sensitivity(2 * MOMENTS_UNIT, 4 * MOMENTS_UNIT**2).times(operator.n_sums - d)
+
+
+@_of_record.register
+def _(operator: VeroneseMoments) -> Sensitivity:
+    return _of_record(operator.inner)
+
+
+@_of_replacement.register
+def _(operator: VeroneseMoments) -> Sensitivity:
+    unit, d = Sensitivity(MOMENTS_UNIT, MOMENTS_UNIT**2), operator.n_features
+    never_negative = d + operator.inner.n_features + d * (d - 1) // 2  # y_a^2, (y_a y_b)^2, and y_a^2 y_b^2 for b < a
+    others = Sensitivity(2 * MOMENTS_UNIT, 4 * MOMENTS_UNIT**2).times(operator.n_sums - never_negative)
+    return unit.times(never_negative) + others
 
 
 @_of_record.register
