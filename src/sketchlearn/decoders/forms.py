@@ -42,6 +42,13 @@ class Forms:
         """A symmetric tensor (d, d, ...) as a vector."""
         return np.asarray(self.weights * tensor[tuple(self.indices.T)])
 
+    def tensor(self, vector: Double) -> Double:
+        """The symmetric tensor (d, d, ...) of a vector."""
+        place = {tuple(row): k for k, row in enumerate(self.indices.tolist())}
+        every = np.sort(np.indices((self.d,) * self.degree).reshape(self.degree, -1).T, axis=1)
+        where = np.array([place[tuple(row)] for row in every.tolist()])
+        return np.asarray((vector / self.weights)[where].reshape((self.d,) * self.degree))
+
     @cached_property
     def _without(self) -> tuple[Index, Double]:
         """For each entry and column: which entry of the degree below is left, and its factor in a derivative."""

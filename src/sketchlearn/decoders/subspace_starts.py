@@ -58,8 +58,13 @@ def n_vanishing(dimensions: Sequence[int], d: int) -> int:
     return len(two) - int(np.linalg.matrix_rank(two.powers(np.concatenate(drawn))))
 
 
-def starts(quadrics: Quadrics, dimensions: Sequence[int], n: int, rng: np.random.Generator) -> list[Double]:
-    """At most n sets of subspaces, unlike each other: per subspace an array (sets, d, p)."""
+def starts(
+    quadrics: Quadrics, dimensions: Sequence[int], n: int, rng: np.random.Generator, *, loose: bool
+) -> list[Double]:
+    """At most n sets of subspaces, unlike each other: per subspace an array (sets, d, p).
+
+    If `loose`, every other set is any, not one that overlaps little.
+    """
     d = quadrics.vanishing.shape[1]
     pools, places, alone = {}, {}, []
     for i, p in enumerate(sorted(set(dimensions))):
@@ -71,7 +76,10 @@ def starts(quadrics: Quadrics, dimensions: Sequence[int], n: int, rng: np.random
     measured = [np.linalg.qr(quadrics.metric @ forms(d, 2).basis(pool))[0] for pool in each]
     overlaps = np.block([[_cosines(a, b) for b in measured] for a in measured])
     unlike = np.block([[max(a.shape[2], b.shape[2]) - _cosines(a, b) for b in each] for a in each])
-    sets = _unlike(_sets(overlaps, np.concatenate(alone), places, dimensions), unlike < ALIKE**2, n)
+    sets = _sets(overlaps, np.concatenate(alone), places, dimensions)
+    if loose:
+        sets[1::2] = np.stack([rng.choice(places[p], len(sets[1::2])) for p in dimensions], axis=1)
+    sets = _unlike(sets, unlike < ALIKE**2, n)
     return [pools[p][sets[:, i] - places[p][0]] for i, p in enumerate(dimensions)]
 
 

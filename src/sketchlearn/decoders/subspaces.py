@@ -7,7 +7,7 @@ adds. The subspaces for which that holds best are found by least squares, from s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,17 @@ from sketchlearn.sketch import Sketch
 
 Double = NDArray[np.float64]
 
-STARTS, FINALISTS, ROUNDS = 16, 4, 6
+STARTS, FINALISTS, ROUNDS = 16, 4, 10
 FIRST_STEPS, STEPS = 15, 80
 SMALLEST = 1e-4  # variance of a direction, of the largest
 # squared residuals, in those that sampling leaves if rows are Gaussian: with heavier tails more is no sign of failure
 CONTENT, ENOUGH = 1.5, 20.0
-ALIKE, AGREE = 1.001, 3  # so many rounds with the lowest cost are enough, whatever it is
-SIMULATED = 4000
-NOISES = 20
+ALIKE, AGREE = 1.001, 5  # so many rounds with the lowest cost tell that it is not higher for want of luck
+ROUND = 0.93  # 0.97 of uniform squares; 0.82 to 0.88 where a plane's law is one of three lines
+UNLIKE = 0.05  # distance of projections of subspaces that are not the same
+SIMULATED, FEWEST = 4000, 50  # rows, of all and of one subspace
+NOISES = 20  # draws of rounding and private noise
+LEAST_SHARE, FLAT, TINY = 1e-3, 1e-6, 1e-300
 
 
 @dataclass(frozen=True)
@@ -80,21 +83,10 @@ def union_of_subspaces(
     if not part.units:
         raise ValueError("the sketch is empty: subspace clusters need records")
     problem = _Problem(part, dimensions)
-    best: tuple[Union, float] | None = None
-    costs: list[float] = []
-    for turn in range(ROUNDS):
-        found = problem.search(rng)
-        misfit = float(found.cost[0]) / problem.expected(found, rng)
-        if progress is not None:
-            progress(f"round {turn + 1}: squared residual {found.cost[0]:.3g}, {misfit:.3g} times that of sampling")
-        if best is None or found.cost[0] < best[0].cost[0]:
-            best = found, misfit
-        costs.append(float(found.cost[0]))
-        agree = sum(cost <= ALIKE * min(costs) for cost in costs)
-        if best[1] <= CONTENT or agree >= AGREE or problem.single:
-            break
-    assert best is not None
-    return problem.result(*best)
+    rounds = [problem.search(rng)]
+    while not problem.content(rounds, progress) and len(rounds) < ROUNDS:
+        rounds.append(problem.search(rng, loose=len(rounds) % 2 == 1))
+    return problem.result(rounds)
 
 
 class _Problem:
@@ -118,36 +110,66 @@ class _Problem:
         n = n_vanishing(dimensions, self.rank)
         self.noise = self.moments.noise_beneath(n) if n else min(self.beside, most)
         self.quadrics = Quadrics.of(self.moments, self.noise, n)
+        self.independent = sum(len(forms(p, 2)) for p in dimensions) == len(forms(self.rank, 2)) - n
         self.fit = SubspaceFit(self.moments)
         self.coarse = SubspaceFit(self.moments, relative(self.moments, self.noise))
-
-    @property
-    def single(self) -> bool:
-        return len(self.dimensions) == 1
 
     def _measured(self, mean: Double) -> tuple[Double, Double]:
         """Moments of order 2, and of order 4 as a vector, in unit coordinates; linear in the sketch's mean."""
         second, fourth = self.operator.split(mean)
-        for _ in range(4):
-            fourth = np.tensordot(fourth, self.to_unit, axes=(0, 1))
-        return self.to_unit @ second @ self.to_unit.T, forms(self.rank, 4).vector(fourth)
+        return turned(second, self.to_unit), forms(self.rank, 4).vector(turned(fourth, self.to_unit))
 
-    def search(self, rng: np.random.Generator) -> Union:
-        """The best of some starts."""
-        bases = starts(self.quadrics, self.dimensions, STARTS, rng)
+    def search(self, rng: np.random.Generator, *, loose: bool = False) -> list[_Candidate]:
+        """The best of some starts, unlike each other."""
+        bases = starts(self.quadrics, self.dimensions, STARTS, rng, loose=loose or not self.independent)
         n = len(bases[0])
         found = self.coarse.descend(Union(bases, np.full(n, self.noise), np.zeros(n)), FIRST_STEPS)
-        found = self.coarse.descend(found.only(np.argsort(found.cost)[:FINALISTS]), STEPS)
-        return self.fit.descend(found.only(np.argsort(found.cost)[:1]), STEPS)
+        found = self.coarse.descend(found.only(self._finalists(found)), STEPS)
+        found = self.fit.descend(found.only(self._finalists(found)), STEPS)
+        each = [found.only(np.array([i])) for i in range(len(found.cost))]
+        return [self._candidate(union, rng) for union in each]
 
-    def expected(self, found: Union, rng: np.random.Generator) -> float:
+    def _finalists(self, found: Union) -> NDArray[np.intp]:
+        """The lowest costs, of subspaces that are not alike."""
+        projections = [
+            sum(basis @ np.swapaxes(basis, 1, 2) for basis in found.bases if basis.shape[2] == p)
+            for p in sorted(set(self.dimensions))
+        ]
+        both, chosen = np.concatenate(projections, axis=1), []
+        for i in np.argsort(found.cost, kind="stable"):
+            if all(np.linalg.norm(both[i] - both[j]) > UNLIKE for j in chosen):
+                chosen.append(i)
+        return np.array(chosen[:FINALISTS])
+
+    def content(self, rounds: list[list[_Candidate]], progress: Callable[[str], None] | None) -> bool:
+        """Whether more rounds are not worth their time."""
+        best, lowest = self.best(rounds), [min(each.cost for each in found) for found in rounds]
+        if progress is not None:
+            progress(f"round {len(rounds)}: squared residual {best.cost:.3g}, {best.misfit:.3g} times that of sampling")
+        agree = sum(cost <= ALIKE * min(lowest) for cost in lowest)
+        mixed = len(set(self.dimensions)) > 1  # lines and planes of other sets may have the very same moments
+        found = best.misfit <= (ENOUGH if agree >= AGREE else CONTENT) and (best.roundness >= ROUND or not mixed)
+        return len(self.dimensions) == 1 or found
+
+    def best(self, rounds: list[list[_Candidate]]) -> _Candidate:
+        """Of candidates with the lowest cost, the one whose laws are roundest."""
+        every = [each for found in rounds for each in found]
+        lowest = min(each.cost for each in every)
+        return max((each for each in every if each.cost <= ALIKE * lowest), key=lambda each: each.roundness)
+
+    def _candidate(self, union: Union, rng: np.random.Generator) -> _Candidate:
+        at = self.fit.linearised(union.bases, union.noise)
+        shapes = [_Shape.of(two[0], four[0]) for four, two in zip(*at.forms, strict=True)]
+        expected = self._expected(union, at, shapes, rng) if all(shape.plausible for shape in shapes) else TINY
+        return _Candidate(union, at, shapes, float(union.cost[0]) / expected)
+
+    def _expected(self, found: Union, at: Linearised, shapes: list[_Shape], rng: np.random.Generator) -> float:
         """The squared residual that sampling leaves at these subspaces, if rows are Gaussian in them."""
-        at = self.fit.linearised(found.bases, found.noise)
-        seconds, weights = self._shapes(found, at)
-        rows = []
-        for basis, second, share in zip(found.bases, seconds, weights, strict=True):
-            n = max(int(SIMULATED * share), 50)
-            rows.append(rng.standard_normal((n, len(second))) @ np.linalg.cholesky(second / share).T @ basis[0].T)
+        weights, rows = _shares(shapes), []
+        for basis, shape, share in zip(found.bases, shapes, weights, strict=True):
+            n = max(int(SIMULATED * share), FEWEST)
+            z = rng.standard_normal((n, len(shape.second))) @ np.linalg.cholesky(shape.second / share).T
+            rows.append(z @ basis[0].T)
         z = np.concatenate(rows)
         z = z + np.sqrt(found.noise[0]) * rng.standard_normal((len(z), self.to_unit.shape[1])) @ self.to_unit.T
         sampled = np.concatenate([forms(self.rank, 4).powers(z), forms(self.rank, 2).powers(z)], axis=1)
@@ -176,44 +198,25 @@ class _Problem:
         turned = turned[:, sizes > 1e-7 * max(sizes[0], 1e-300)]
         return np.asarray(rest - turned @ (turned.T @ rest)).T
 
-    def _shapes(self, found: Union, at: Linearised) -> tuple[list[Double], Double]:
-        """Second moments in each basis, and shares of the records, if all have a law of the same shape.
-
-        With A = share * covariance and T = share * fourth moments, T . A^-1 (x) A^-1 is p (p + 2) / share for Gaussians.
-        """
-        seconds, shares = [], []
-        for four, two in zip(*at.forms, strict=True):
-            p = _dimension(two.shape[1])
-            a, b = forms(p, 2).indices.T
-            second = np.empty((p, p))
-            second[a, b] = second[b, a] = two[0] / forms(p, 2).weights
-            values, vectors = np.linalg.eigh(second)
-            values = np.maximum(values, 1e-6 * max(float(values[-1]), 1e-6))
-            inverse = (vectors / values) @ vectors.T
-            size = float(four[0] @ paired(inverse, inverse))
-            seconds.append((vectors * values) @ vectors.T)
-            shares.append(p * (p + 2) / size if size > 0 else 0.0)
-        weights = np.maximum(np.array(shares), 1e-3 * max(max(shares), 1e-300))
-        return seconds, weights / np.sum(weights)
-
-    def result(self, found: Union, misfit: float) -> Subspaces:
+    def result(self, rounds: list[list[_Candidate]]) -> Subspaces:
         """In the data's coordinates: subspaces of one dimension in the order of their shares."""
-        at = self.fit.linearised(found.bases, found.noise)
-        seconds, weights = self._shapes(found, at)
-        sizes = np.linalg.svd(at.jacobian[0][:, :-1], compute_uv=False)
-        unknown = sum(p * (self.rank - p) for p in self.dimensions)
-        rank = int(np.sum(sizes > 1e-6 * max(float(sizes[0]), 1e-300)))
-        order = sorted(range(len(weights)), key=lambda i: (self.dimensions[i], -weights[i]))
-        places = sorted(range(len(weights)), key=lambda i: (self.dimensions[i], i))
-        chosen = [order[places.index(i)] for i in range(len(weights))]
+        best = self.best(rounds)
+        weights, dimensions = _shares(best.shapes), self.dimensions
+        sizes = np.linalg.svd(best.at.jacobian[0][:, :-1], compute_uv=False)
+        unknown = sum(p * (self.rank - p) for p in dimensions)
+        rank = int(np.sum(sizes > FLAT * max(float(sizes[0]), TINY)))
+        order = iter(sorted(range(len(weights)), key=lambda i: (dimensions[i], -weights[i])))
+        chosen = np.empty(len(weights), int)
+        for place in np.argsort(dimensions, kind="stable"):
+            chosen[place] = next(order)
         return Subspaces(
             float(self.sketch.count),
             self.operator.origin,
-            tuple(self._rows_of(found.bases[i][0], seconds[i]) for i in chosen),
+            tuple(self._rows_of(best.union.bases[i][0], best.shapes[i].second) for i in chosen),
             weights[chosen],
-            self.beside if self.single else float(found.noise[0]),
-            float(np.sqrt(found.cost[0]) / np.linalg.norm(self.moments.fourth)),
-            misfit,
+            self.beside if len(dimensions) == 1 else float(best.union.noise[0]),
+            float(np.sqrt(best.cost) / np.linalg.norm(self.moments.fourth)),
+            best.misfit,
             rank >= unknown,
         )
 
@@ -227,6 +230,78 @@ class _Problem:
         return np.asarray(rows * np.where(largest < 0, -1.0, 1.0)[:, None])
 
 
-def _dimension(n_forms: int) -> int:
-    """p, of p (p + 1) / 2."""
-    return int((np.sqrt(8 * n_forms + 1) - 1) / 2)
+def turned(tensor: Double, matrix: Double) -> Double:
+    """Moments of matrix @ x, of those of x."""
+    for _ in range(tensor.ndim):
+        tensor = np.tensordot(tensor, matrix, axes=(0, 1))
+    return tensor
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """The law within a subspace, in its own basis: second moments and fourth ones, both times its share of records."""
+
+    second: Double
+    fourth: Double
+    plausible: bool
+
+    @classmethod
+    def of(cls, second: Double, fourth: Double) -> _Shape:
+        """Of vectors of forms; a matrix that is not positive is made so."""
+        p = int((np.sqrt(8 * len(second) + 1) - 1) / 2)
+        a, b = forms(p, 2).indices.T
+        matrix = np.empty((p, p))
+        matrix[a, b] = matrix[b, a] = second / forms(p, 2).weights
+        values, vectors = np.linalg.eigh(matrix)
+        largest = max(float(values[-1]), TINY)
+        positive = (vectors * np.maximum(values, FLAT * largest)) @ vectors.T
+        shape = cls(positive, fourth, bool(values[0] > -FLAT * largest))
+        return replace(shape, plausible=shape.plausible and shape.size > 0)
+
+    @property
+    def _round(self) -> Double:
+        inverse = np.linalg.inv(self.second)
+        return paired(inverse, inverse)
+
+    @property
+    def size(self) -> float:
+        """With A = share * covariance and T = share * fourth moments: T . A^-1 (x) A^-1, p (p + 2) / share of Gaussians."""
+        return float(self.fourth @ self._round)
+
+    @property
+    def share(self) -> float:
+        """Up to a factor, if the laws in all subspaces have one shape."""
+        p = len(self.second)
+        return p * (p + 2) / self.size if self.size > 0 else 0.0
+
+    @property
+    def roundness(self) -> float:
+        """1 if fourth moments are those of an ellipse's law, such as a Gaussian; less if rows lie along few lines."""
+        p = len(self.second)
+        to_unit = np.linalg.inv(np.linalg.cholesky(self.second))
+        norm = np.linalg.norm(turned(forms(p, 4).tensor(self.fourth), to_unit))
+        return self.size / max(float(norm) * np.sqrt(p * (p + 2) / 3), TINY)
+
+
+def _shares(shapes: list[_Shape]) -> Double:
+    shares = np.array([shape.share for shape in shapes])
+    shares = np.maximum(shares, LEAST_SHARE * max(float(np.max(shares)), TINY))
+    return np.asarray(shares / np.sum(shares))
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """Subspaces with what is known about them."""
+
+    union: Union
+    at: Linearised
+    shapes: list[_Shape]
+    misfit: float
+
+    @property
+    def cost(self) -> float:
+        return float(self.union.cost[0])
+
+    @property
+    def roundness(self) -> float:
+        return min(shape.roundness for shape in self.shapes)
