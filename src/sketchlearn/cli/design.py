@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sketchlearn.cli.designs import MOMENTS, Choices, design_on_bounds, design_on_files, design_on_stream
+from sketchlearn.cli.designs import WITHOUT_SIZE, Choices, design_on_bounds, design_on_files, design_on_stream
 from sketchlearn.cli.rows import columns_from, files_from, standard_input
 from sketchlearn.cli.sentences import misused
 from sketchlearn.cli.streams import STANDARD, Report, check_paths, write
@@ -27,7 +27,7 @@ def run(
     """Designs an operator and writes it."""
     if bool(data) == (bounds is not None):
         raise misused("give either DATA to draw a sample from, or --bounds")
-    if n_components is None and task != MOMENTS:
+    if n_components is None and task not in WITHOUT_SIZE:
         raise misused(f"Missing option '-k': --task {task} needs the number of clusters or components")
     choices = Choices(n_components or 1, task, n_frequencies, wave, seed, *budget)
     chosen = columns_from(columns)

@@ -19,7 +19,7 @@ from sketchlearn.sources import source
 from sketchlearn.sources.sampling import sample
 
 MOST_ROWS, MOST_FOR_SHAPES = 5000, 20_000  # that `design` looks at; for mixtures
-MOMENTS = "moments"  # the task of regressions and principal components, which need no number of components
+WITHOUT_SIZE = ("moments", "subspaces")  # tasks whose operators need no number of components
 
 
 @dataclass(frozen=True)

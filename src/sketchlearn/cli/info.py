@@ -20,6 +20,7 @@ FAMILIES = {
     "gmm": "mixture of Gaussians",
     "stable": "mixture of stable laws",
     "pca": "principal components",
+    "subspaces": "subspace clusters",
     "regression": "linear regression",
     "ridge": "ridge regression",
     "classifier": "classes",

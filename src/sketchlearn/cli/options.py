@@ -17,6 +17,7 @@ class Task(str, Enum):
     stable = "stable"
     histograms = "histograms"
     moments = "moments"
+    subspaces = "subspaces"
 
 
 class Nulls(str, Enum):
@@ -57,7 +58,7 @@ ModelOutput = Annotated[
 Components = Annotated[int, typer.Option("-k", "--n-components", min=1, help="Number of clusters or components.")]
 DesignComponents = Annotated[
     int | None,
-    typer.Option("-k", "--n-components", min=1, help="Number of clusters or components; not for --task moments."),
+    typer.Option("-k", "--n-components", min=1, help="Number of clusters or components; where the task needs it."),
 ]
 Columns = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to read: names, or positions from 0.")]
 NullsOption = Annotated[Nulls, typer.Option(help="Refuse missing values, or drop rows that have any.")]

@@ -109,7 +109,7 @@ def design(
 
     It is designed on a sample of rows, or on bounds alone: LOW,HIGH for all columns, or
     LOW,HIGH;LOW,HIGH;... for each. With --epsilon its size follows from the noise of a private release.
-    --task moments is for fit pca and fit regression.
+    --task moments is for fit pca and fit regression, --task subspaces for fit subspaces.
 
     \b
     Example:
@@ -163,7 +163,8 @@ def sketch(
     """
     from sketchlearn.cli.sketch import Choices, Kept, run
 
-    wanted = n_components if task is not Task.moments or design is not None else 1
+    sized = task not in (Task.moments, Task.subspaces)
+    wanted = n_components if sized or design is not None else 1
     chosen = None if wanted is None else Choices(wanted, task.value, n_frequencies, wave, seed)
     kept = Kept(checkpoint, checkpoint_every)
     run(data, output, design, chosen, columns, nulls.value, kept, skip_bad, jobs, progress, json)

@@ -93,4 +93,4 @@ def _nodes(p: int, degree: int) -> tuple[Double, Double]:
         nodes = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     else:  # integer points with the sum `degree`: the unisolvent lattice
         nodes = own.counts / np.linalg.norm(own.counts, axis=1, keepdims=True)
-    return nodes, np.linalg.inv(own.powers(nodes)).T
+    return nodes, np.asarray(np.linalg.inv(own.powers(nodes)).T, np.float64)

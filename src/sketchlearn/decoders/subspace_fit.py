@@ -50,6 +50,17 @@ class Linearised:
     forms: tuple[list[Double], list[Double]]
 
 
+@dataclass(frozen=True)
+class _Order:
+    """Moments of one order, in their metric, and what noise adds to them."""
+
+    degree: int
+    metric: Double
+    values: Double
+    per_noise: Double
+    per_square: Double
+
+
 class SubspaceFit:
     """Least squares of moments: those of order 4 and 2 are any forms of the subspaces, plus noise.
 
@@ -57,32 +68,30 @@ class SubspaceFit:
     """
 
     def __init__(self, moments: FourthMoments, metric: Double | None = None) -> None:
-        d = moments.d
         self.moments = moments
-        self.metric = np.eye(len(forms(d, 4))) if metric is None else metric
-        second, noise = forms(d, 2).vector(moments.second), forms(d, 2).vector(moments.noise)
-        fourth = [self.metric @ v for v in (moments.fourth, moments.per_noise, moments.per_square)]
-        self._orders = ((4, self.metric, *fourth), (2, np.eye(len(second)), second, noise, np.zeros_like(noise)))
+        two, four = forms(moments.d, 2), forms(moments.d, 4)
+        metric = np.eye(len(four)) if metric is None else metric
+        fourth = (metric @ part for part in (moments.fourth, moments.per_noise, moments.per_square))
+        second, noise = two.vector(moments.second), two.vector(moments.noise)
+        self._orders = [_Order(4, metric, *fourth), _Order(2, np.eye(len(two)), second, noise, np.zeros(len(two)))]
 
     def linearised(self, bases: Sequence[Double], noise: Double) -> Linearised:
         """Residuals and derivatives at some subspaces."""
-        parts = [self._order(order, bases, noise) for order in range(2)]
-        residual, jacobian = (np.concatenate([part[i] for part in parts], axis=1) for i in (0, 1))
+        parts = [self._linearised(order, bases, noise) for order in self._orders]
+        residual, jacobian = (np.concatenate(both, axis=1) for both in zip(*(part[:2] for part in parts), strict=True))
         return Linearised(residual, jacobian, (parts[0][2], parts[1][2]))
 
-    def _order(self, order: int, bases: Sequence[Double], noise: Double) -> tuple[Double, Double, list[Double]]:
-        degree, metric, values, per_noise, per_square = self._orders[order]
-        own = forms(self.moments.d, degree)
-        target = values - noise[:, None] * per_noise + noise[:, None] ** 2 * per_square
-        blocks = [metric @ own.basis(basis) for basis in bases]
+    def _linearised(self, order: _Order, bases: Sequence[Double], noise: Double) -> tuple[Double, Double, list[Double]]:
+        own, s = forms(self.moments.d, order.degree), noise[:, None]
+        target = order.values - s * order.per_noise + s**2 * order.per_square
+        blocks = [order.metric @ own.basis(basis) for basis in bases]
         columns = np.concatenate(blocks, axis=2)
         project = Projection(columns)
         coefficients = project.coefficients(target[..., None])[..., 0]
-        ends = np.cumsum([block.shape[2] for block in blocks])[:-1]
-        each = np.split(coefficients, ends, axis=1)
-        slopes = [own.slopes(basis, c).reshape(*c.shape[:1], len(own), -1) for basis, c in zip(bases, each, strict=True)]
-        along_noise = (per_noise - 2 * noise[:, None] * per_square)[..., None]
-        jacobian = -np.concatenate([metric @ np.concatenate(slopes, axis=2), along_noise], axis=2)
+        each = np.split(coefficients, np.cumsum([block.shape[2] for block in blocks])[:-1], axis=1)
+        slopes = [own.slopes(basis, c).reshape(len(s), len(own), -1) for basis, c in zip(bases, each, strict=True)]
+        along_noise = (order.per_noise - 2 * s * order.per_square)[..., None]
+        jacobian = -np.concatenate([order.metric @ np.concatenate(slopes, axis=2), along_noise], axis=2)
         residual = target - (columns @ coefficients[..., None])[..., 0]
         return residual, project.rest(jacobian), each
 
@@ -106,7 +115,8 @@ class SubspaceFit:
             chosen = better[:, None, None]
             bases = [np.where(chosen, other, basis) for other, basis in zip(others, bases, strict=True)]
             noise, cost = np.where(better, other_noise, noise), np.where(better, new_cost, cost)
-            residual, jacobian = np.where(chosen[..., 0], new.residual, residual), np.where(chosen, new.jacobian, jacobian)
+            residual = np.where(better[:, None], new.residual, residual)
+            jacobian = np.where(chosen, new.jacobian, jacobian)
             damping = np.clip(np.where(better, damping / 5, damping * 4), 1e-9, 1e6)
             if np.all(still):
                 break
@@ -138,8 +148,7 @@ def relative(moments: FourthMoments, noise: float) -> Double:
     values, vectors = np.linalg.eigh(flattened(moments.without(noise), d))
     inverse = (vectors / np.sqrt(np.maximum(values, FLATTEST * values[-1]))) @ vectors.T
     each = inverse @ flattened(np.eye(len(forms(d, 4))), d) @ inverse
-    triangle: Double = np.linalg.qr(each.reshape(len(each), -1).T, mode="r")
-    return triangle
+    return np.asarray(np.linalg.qr(each.reshape(len(each), -1).T)[1])
 
 
 def _moved(bases: Sequence[Double], step: Double) -> list[Double]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,19 +108,20 @@ def _on_quadrics(vanishing: Double, bases: Double) -> tuple[Double, Double]:
 
 def _restricted(vanishing: Double, bases: Double) -> Double:
     """All forms on each subspace, (subspaces, forms * p * p)."""
-    return np.einsum("bdp,mde,beq->bmpq", bases, vanishing, bases, optimize=True).reshape(len(bases), -1)
+    each = np.einsum("bdp,mde,beq->bmpq", bases, vanishing, bases, optimize=True)
+    return np.asarray(each.reshape(len(bases), -1))
 
 
 def _cosines(a: Double, b: Double) -> Double:
     """Sums of squared cosines of the angles between subspaces (n, d, p) and (m, d, q)."""
-    return np.sum(np.einsum("ndp,mdq->nmpq", a, b, optimize=True) ** 2, axis=(2, 3))
+    return np.asarray(np.sum(np.einsum("ndp,mdq->nmpq", a, b, optimize=True) ** 2, axis=(2, 3)))
 
 
 def _sets(overlaps: Double, alone: Double, places: dict[int, Index], dimensions: Sequence[int]) -> Index:
     """Sets of places with the least sum of overlaps, grown one by one."""
     sets = places[dimensions[0]][:, None]
     cost = alone[sets[:, 0]]
-    for before, p in zip(dimensions[:-1], dimensions[1:], strict=True):
+    for before, p in pairwise(dimensions):
         more = places[p]
         total = cost[:, None] + alone[more] + sum(overlaps[member][:, more] for member in sets.T)
         if p == before:

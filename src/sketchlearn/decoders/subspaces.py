@@ -6,6 +6,7 @@ adds. The subspaces for which that holds best are found by least squares, from s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -32,7 +33,7 @@ ROUND = 0.93  # 0.97 of uniform squares; 0.82 to 0.88 where a plane's law is one
 UNLIKE = 0.05  # distance of projections of subspaces that are not the same
 SIMULATED, FEWEST = 4000, 50  # rows, of all and of one subspace
 NOISES = 20  # draws of rounding and private noise
-LEAST_SHARE, FLAT, TINY = 1e-3, 1e-6, 1e-300
+LEAST_SHARE, FLAT, TINY = 1e-3, 1e-6, 1e-30
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Subspaces:
     noise_variance: float
     residual: float
     misfit: float
-    identified: bool
+    identified: bool = True
 
     @property
     def explained(self) -> bool:
@@ -135,7 +136,8 @@ class _Problem:
             sum(basis @ np.swapaxes(basis, 1, 2) for basis in found.bases if basis.shape[2] == p)
             for p in sorted(set(self.dimensions))
         ]
-        both, chosen = np.concatenate(projections, axis=1), []
+        both = np.concatenate(projections, axis=1)
+        chosen: list[np.intp] = []
         for i in np.argsort(found.cost, kind="stable"):
             if all(np.linalg.norm(both[i] - both[j]) > UNLIKE for j in chosen):
                 chosen.append(i)
@@ -259,14 +261,10 @@ class _Shape:
         return replace(shape, plausible=shape.plausible and shape.size > 0)
 
     @property
-    def _round(self) -> Double:
-        inverse = np.linalg.inv(self.second)
-        return paired(inverse, inverse)
-
-    @property
     def size(self) -> float:
-        """With A = share * covariance and T = share * fourth moments: T . A^-1 (x) A^-1, p (p + 2) / share of Gaussians."""
-        return float(self.fourth @ self._round)
+        """T . A^-1 (x) A^-1, of A = share * covariance, T = share * fourth moments: p (p + 2) / share of Gaussians."""
+        inverse = np.asarray(np.linalg.inv(self.second), np.float64)
+        return float(self.fourth @ paired(inverse, inverse))
 
     @property
     def share(self) -> float:
@@ -280,7 +278,7 @@ class _Shape:
         p = len(self.second)
         to_unit = np.linalg.inv(np.linalg.cholesky(self.second))
         norm = np.linalg.norm(turned(forms(p, 4).tensor(self.fourth), to_unit))
-        return self.size / max(float(norm) * np.sqrt(p * (p + 2) / 3), TINY)
+        return self.size / max(float(norm) * math.sqrt(p * (p + 2) / 3), TINY)
 
 
 def _shares(shapes: list[_Shape]) -> Double:

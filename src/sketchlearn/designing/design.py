@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from sketchlearn.decoders.reading import PER_PARAMETER, coarseness
 from sketchlearn.designing.private import Budget, law_of_lengths
-from sketchlearn.designing.ranges import checked_bounds, second_moments
+from sketchlearn.designing.ranges import checked_bounds, fourth_moments, second_moments
 from sketchlearn.designing.sample import MOST_ROWS, Summary, rows_wanted, summarize, thinned
 from sketchlearn.designing.shapes import cluster_shapes
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, Law, LogUniform, Mixture, Probed, Shaped
-from sketchlearn.operators import FourierFeatures, SecondMoments
+from sketchlearn.operators import FourierFeatures, SecondMoments, VeroneseMoments
 from sketchlearn.operators.bounded import CLIP
 from sketchlearn.sources import is_array, source
 from sketchlearn.sources import sample as sample_of
@@ -24,8 +24,8 @@ from sketchlearn.waves import Wave, wave_from
 
 Double = NDArray[np.float64]
 
-MOMENTS = "moments"
-TASKS = ("kmeans", "mixture", "mixture-full", "stable", "histograms", MOMENTS)
+MOMENTS, SUBSPACES = "moments", "subspaces"
+TASKS = ("kmeans", "mixture", "mixture-full", "stable", "histograms", MOMENTS, SUBSPACES)
 FEWEST_PER_PARAMETER = 2
 MOST_NUMBERS = 10_000_000  # of the matrix of frequencies, where fewer frequencies would do
 FINER = 1.34  # a mixture's frequencies are that much longer than its clusters' own scale suggests
@@ -50,6 +50,17 @@ def design(
     representative: bool | None = None,
     seed: int = 0,
 ) -> SecondMoments: ...
+
+
+@overload
+def design(
+    sample: Any = None,
+    *,
+    task: Literal["subspaces"],
+    bounds: Any = None,
+    representative: bool | None = None,
+    seed: int = 0,
+) -> VeroneseMoments: ...
 
 
 @overload
@@ -82,7 +93,7 @@ def design(
     n_rows: int | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
-) -> FourierFeatures | SecondMoments:
+) -> FourierFeatures | SecondMoments | VeroneseMoments:
     """An operator whose sketches tell clusters or mixtures of the data apart, or that hold its second moments.
 
     Parameters
@@ -92,8 +103,8 @@ def design(
     n_components : the number of clusters or mixture components.
     task : "kmeans", "mixture" (Gaussians with spherical, tied or diagonal covariances), "mixture-full" or
         "stable" (components with heavy tails) or "histograms" (half of the frequencies along the axes);
-        or "moments" (for regressions, principal components and classes), which has no size to choose. Values beyond
-        declared bounds are clipped there, as private releases need.
+        or "moments" (for regressions, principal components and classes) or "subspaces", which have no size to choose.
+        Values beyond declared bounds are clipped there, as private releases need.
     bounds : instead of a sample: lowest and highest value of each column, as a pair of numbers or of lists. The
         operator then has frequencies of many scales, and decoders read the right one off the sketch.
     representative : False if the sample is not drawn from all over the data, such as the first rows of a stream: many
@@ -124,8 +135,8 @@ def design(
         raise ValueError(f"task must be one of {', '.join(TASKS)}, not {shortened(task)}")
     if (sample is None) == (bounds is None):
         raise ValueError("design needs either a sample of rows or bounds")
-    if task == MOMENTS:
-        return _moments(sample, bounds, representative, seed)
+    if task in (MOMENTS, SUBSPACES):
+        return _moments(task, sample, bounds, representative, seed)
     k = whole("n_components", n_components)
     budget = _budget(bounds, n_rows, epsilon, delta)
     wave = wave_from(wave)
@@ -159,14 +170,15 @@ def design(
     return FourierFeatures(d, m, law=law, wave=wave, center=where, seed=seed, columns=columns, declared=declared)
 
 
-def _moments(sample: Any, bounds: Any, representative: bool | None, seed: int) -> SecondMoments:
+def _moments(
+    task: str, sample: Any, bounds: Any, representative: bool | None, seed: int
+) -> SecondMoments | VeroneseMoments:
+    moments = second_moments if task == MOMENTS else fourth_moments
     if bounds is not None:
         nothing = np.empty((0, len(checked_bounds(bounds)[0])))
-        return replace(second_moments(nothing, bounds=bounds), outside=CLIP)
+        return replace(moments(nothing, bounds=bounds), outside=CLIP)
     rows, columns, from_all_over = _rows_of(sample, seed, MOST_ROWS)
-    return second_moments(
-        rows, columns, representative=from_all_over if representative is None else bool(representative)
-    )
+    return moments(rows, columns, representative=from_all_over if representative is None else bool(representative))
 
 
 def _budget(bounds: Any, n_rows: int | None, epsilon: float | None, delta: float) -> Budget | None:

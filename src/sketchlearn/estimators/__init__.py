@@ -7,6 +7,7 @@ from sketchlearn.estimators.pca import SketchPCA
 from sketchlearn.estimators.regression import SketchLinearRegression, SketchRidge
 from sketchlearn.estimators.saved import load_model, save_model
 from sketchlearn.estimators.stable import SketchStableMixture
+from sketchlearn.estimators.subspaces import SketchSubspaces
 
 __all__ = [
     "SketchClassifier",

@@ -55,13 +55,15 @@ class VeroneseMoments(Mapped, Boxed):
         n_features = whole("n_features", self.n_features, most=MOST_COLUMNS)
         bounds = check_bounds(self.bound, n_features)
         if not SMALLEST_BOUND <= min(bounds) <= max(bounds) <= LARGEST_BOUND:
-            raise ValueError(f"bounds from {min(bounds)!r} to {max(bounds)!r} have no products of four: rescale the data")
+            raise ValueError(
+                f"bounds from {min(bounds)!r} to {max(bounds)!r} have no products of four: rescale the data"
+            )
         center = check_center(self.center, n_features, np.float64)
         columns, outside = check_columns(self.columns, n_features), check_outside(self.outside)
         self._set(n_features=n_features, bound=bounds, center=center, outside=outside, columns=columns)
 
     @cached_property
-    def inner(self) -> SecondMoments:  # type: ignore[override]
+    def inner(self) -> SecondMoments:
         """The operator of monomials. A product of rounded values is no larger than that of their rounded bounds."""
         b = np.array(self.bound)
         a, c = self._pairs
