@@ -1,4 +1,4 @@
-"""Subspaces, regressions, classes and questions from a sketch, beside scikit-learn: python benchmarks/tasks.py
+"""Components, subspaces, regressions, classes and questions from a sketch, beside scikit-learn: python benchmarks/tasks.py
 
 Every figure is measured in this run, with default arguments, and printed beside what is asked of it. The parts are
 chosen by --only. Where memory is told, each method runs in a process of its own, on rows that are in memory already.
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import questions
+import subspaces
 from numpy.typing import NDArray
 from report import add_only, machine, table_of, yes_or_no
 from rich.console import Console
@@ -309,6 +310,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[bool]]] = {
     "regression": regression,
     "classes": classes,
     "questions": tables_of(questions),
+    "subspaces": tables_of(subspaces),
 }
 
 

@@ -20,8 +20,8 @@ class Forms:
 
     >>> quadratic = forms(2, 2)
     >>> x, y = np.array([1.0, 2.0]), np.array([3.0, 4.0])
-    >>> round(quadratic.powers(x) @ quadratic.powers(y), 6) == (x @ y) ** 2
-    True
+    >>> (quadratic.powers(x) @ quadratic.powers(y)).round(6), (x @ y) ** 2
+    (np.float64(121.0), np.float64(121.0))
     """
 
     def __init__(self, d: int, degree: int) -> None:

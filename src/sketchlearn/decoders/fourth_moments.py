@@ -63,10 +63,8 @@ class FourthMoments:
 
 def paired(a: Double, b: Double) -> Double:
     """sym(a (x) b) of two symmetric matrices, as a vector of forms(d, 4)."""
-    tensor = a[:, :, None, None] * b
-    whole = sum(tensor.transpose(order) for order in ((0, 1, 2, 3), (0, 2, 1, 3), (0, 3, 2, 1)))
-    other = sum(tensor.transpose(order) for order in ((2, 3, 0, 1), (1, 3, 0, 2), (1, 2, 0, 3)))
-    return forms(len(a), 4).vector(np.asarray(whole + other) / 6)
+    tensor = a[:, :, None, None] * b + b[:, :, None, None] * a
+    return forms(len(a), 4).vector((tensor + tensor.transpose(0, 2, 1, 3) + tensor.transpose(0, 3, 2, 1)) / 6)
 
 
 def flattened(fourth: Double, d: int) -> Double:

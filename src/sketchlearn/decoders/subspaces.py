@@ -34,6 +34,8 @@ UNLIKE = 0.05  # distance of projections of subspaces that are not the same
 SIMULATED, FEWEST = 4000, 50  # rows, of all and of one subspace
 NOISES = 20  # draws of rounding and private noise
 LEAST_SHARE, FLAT, TINY = 1e-3, 1e-6, 1e-30
+ROUNDING = 1e-17  # of the squared moments, from float64
+MOVING = 1e-4  # a derivative that is not 0
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,22 @@ def union_of_subspaces(
     return problem.result(rounds)
 
 
+def identifiable(dimensions: Sequence[int], d: int) -> bool:
+    """Whether fourth moments change with every small move of subspaces in general position.
+
+    >>> identifiable([2, 2, 2], 4), identifiable([2, 2, 2], 3)
+    (True, False)
+    """
+    rng = np.random.default_rng(0)
+    bases = [np.linalg.qr(rng.standard_normal((1, d, p)))[0] for p in dimensions]
+    each = [basis[0] @ basis[0].T for basis in bases]
+    fourth = np.sum([paired(part, part) for part in each], axis=0)
+    moments = FourthMoments(np.sum(each, axis=0), fourth, np.eye(d), 0.0)
+    jacobian = SubspaceFit(moments).linearised(bases, np.zeros(1)).jacobian[0][:, :-1]
+    sizes = np.linalg.svd(jacobian, compute_uv=False)
+    return int(np.sum(sizes > MOVING * max(sizes[0], 1.0))) >= sum(p * (d - p) for p in dimensions)
+
+
 class _Problem:
     """The moments in coordinates in which all directions that the subspaces span have the variance 1."""
 
@@ -105,13 +123,14 @@ class _Problem:
         self.to_unit = (vectors[:, -self.rank :] / np.sqrt(kept)).T
         self.from_unit = vectors[:, -self.rank :] * np.sqrt(kept)
         self.beside = max(float(np.mean(values[: -self.rank])), 0.0) if self.rank < len(values) else 0.0
-        most = max(float(values[-self.rank]), 0.0)
+        most = self.beside if len(dimensions) == 1 else max(float(values[-self.rank]), 0.0)
         second, fourth = self._measured(sketch.mean)
         self.moments = FourthMoments(second, fourth, self.to_unit @ self.to_unit.T, most)
         n = n_vanishing(dimensions, self.rank)
         self.noise = self.moments.noise_beneath(n) if n else min(self.beside, most)
         self.quadrics = Quadrics.of(self.moments, self.noise, n)
         self.independent = sum(len(forms(p, 2)) for p in dimensions) == len(forms(self.rank, 2)) - n
+        self.identified = identifiable(dimensions, self.rank)
         self.fit = SubspaceFit(self.moments)
         self.coarse = SubspaceFit(self.moments, relative(self.moments, self.noise))
 
@@ -151,7 +170,7 @@ class _Problem:
         agree = sum(cost <= ALIKE * min(lowest) for cost in lowest)
         mixed = len(set(self.dimensions)) > 1  # lines and planes of other sets may have the very same moments
         found = best.misfit <= (ENOUGH if agree >= AGREE else CONTENT) and (best.roundness >= ROUND or not mixed)
-        return len(self.dimensions) == 1 or found
+        return found or len(self.dimensions) == 1 or not self.identified
 
     def best(self, rounds: list[list[_Candidate]]) -> _Candidate:
         """Of candidates with the lowest cost, the one whose laws are roundest."""
@@ -162,10 +181,12 @@ class _Problem:
     def _candidate(self, union: Union, rng: np.random.Generator) -> _Candidate:
         at = self.fit.linearised(union.bases, union.noise)
         shapes = [_Shape.of(two[0], four[0]) for four, two in zip(*at.forms, strict=True)]
-        expected = self._expected(union, at, shapes, rng) if all(shape.plausible for shape in shapes) else TINY
-        return _Candidate(union, at, shapes, float(union.cost[0]) / expected)
+        expected = ROUNDING * float(np.sum(self.moments.fourth**2))
+        if all(shape.plausible for shape in shapes):
+            expected += self._sampled(union, at, shapes, rng) + self._of_integers(union, at, rng)
+        return _Candidate(union, shapes, float(union.cost[0]) / expected)
 
-    def _expected(self, found: Union, at: Linearised, shapes: list[_Shape], rng: np.random.Generator) -> float:
+    def _sampled(self, found: Union, at: Linearised, shapes: list[_Shape], rng: np.random.Generator) -> float:
         """The squared residual that sampling leaves at these subspaces, if rows are Gaussian in them."""
         weights, rows = _shares(shapes), []
         for basis, shape, share in zip(found.bases, shapes, weights, strict=True):
@@ -177,8 +198,7 @@ class _Problem:
         sampled = np.concatenate([forms(self.rank, 4).powers(z), forms(self.rank, 2).powers(z)], axis=1)
         share = np.concatenate([np.full(len(part), w / len(part)) for part, w in zip(rows, weights, strict=True)])
         left = self._left(found, at, sampled - share @ sampled)
-        expected = float(share @ np.sum(left**2, axis=1)) / float(self.sketch.count)
-        return expected + self._of_integers(found, at, rng)
+        return float(share @ np.sum(left**2, axis=1)) / float(self.sketch.count)
 
     def _of_integers(self, found: Union, at: Linearised, rng: np.random.Generator) -> float:
         """The squared residual that rounding and the noise of a release leave."""
@@ -204,9 +224,6 @@ class _Problem:
         """In the data's coordinates: subspaces of one dimension in the order of their shares."""
         best = self.best(rounds)
         weights, dimensions = _shares(best.shapes), self.dimensions
-        sizes = np.linalg.svd(best.at.jacobian[0][:, :-1], compute_uv=False)
-        unknown = sum(p * (self.rank - p) for p in dimensions)
-        rank = int(np.sum(sizes > FLAT * max(float(sizes[0]), TINY)))
         order = iter(sorted(range(len(weights)), key=lambda i: (dimensions[i], -weights[i])))
         chosen = np.empty(len(weights), int)
         for place in np.argsort(dimensions, kind="stable"):
@@ -219,7 +236,7 @@ class _Problem:
             self.beside if len(dimensions) == 1 else float(best.union.noise[0]),
             float(np.sqrt(best.cost) / np.linalg.norm(self.moments.fourth)),
             best.misfit,
-            rank >= unknown,
+            self.identified,
         )
 
     def _rows_of(self, basis: Double, second: Double) -> Double:
@@ -292,7 +309,6 @@ class _Candidate:
     """Subspaces with what is known about them."""
 
     union: Union
-    at: Linearised
     shapes: list[_Shape]
     misfit: float
 
