@@ -1,4 +1,4 @@
-"""Subspaces, regressions, classes and questions from a sketch, beside scikit-learn: python benchmarks/tasks.py
+"""What is learned from a sketch, beside scikit-learn: python benchmarks/tasks.py
 
 Every figure is measured in this run, with default arguments, and printed beside what is asked of it. The parts are
 chosen by --only. Where memory is told, each method runs in a process of its own, on rows that are in memory already.
@@ -26,6 +26,7 @@ import numpy as np
 import questions
 import sensors
 import stable
+import subspaces
 from numpy.typing import NDArray
 from report import add_only, machine, table_of, yes_or_no
 from rich.console import Console
@@ -321,6 +322,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[bool]]] = {
     "sensors": tables_of(sensors),
     "stable": tables_of(stable),
     "ica": tables_of(ica),
+    "subspaces": tables_of(subspaces),
 }
 
 

@@ -47,7 +47,7 @@ def operators(d: int, m: int = 60) -> dict[str, skl.Operator]:
     if d == 9:
         others["convolutional"] = skl.ConvolutionalFeatures((3, 3), m, pixels=(-60, 60), seed=11)
     both = skl.concatenate([others["moments"], others["quadratic"], fourier["wave-square"]])
-    return {**fourier, **laws, **others, **(structured(d, m) if d >= 8 else {}), "concatenated": both}
+    return {**fourier, **laws, **others, **(structured(d, m) if d >= 8 else {}), "concatenated": both, **small(d)}
 
 
 def cumulants(d: int) -> skl.Operator:
@@ -71,6 +71,13 @@ def structured(d: int, m: int) -> dict[str, skl.Operator]:
         name: skl.FourierFeatures(d, 2 * size if "subsample" in o else m, law=Gaussian(1.0), structured=True, **o)
         for name, o in options.items()
     }
+
+
+def small(d: int) -> dict[str, skl.Operator]:
+    """Operators for few columns only."""
+    if d > 9:
+        return {}
+    return {"veronese": skl.VeroneseMoments(d, bound=[60.0 + k for k in range(d)], center=[0.25] * d)}
 
 
 NAMES = list(operators(9))

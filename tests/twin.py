@@ -202,6 +202,10 @@ def record_integers(operator, X):
         y = (X.astype(f64) - operator.origin) / np.array(operator.bound)
         j, k = np.tril_indices(operator.n_features)
         return np.rint(np.concatenate([2.0**30 * y, (y[:, j] * 2.0**30) * y[:, k]], axis=1)).astype(np.int64)
+    if isinstance(operator, skl.VeroneseMoments):
+        y = X.astype(f64) - operator.origin
+        a, b = np.tril_indices(operator.n_features)
+        return record_integers(operator.inner, y[:, a] * y[:, b])
     if isinstance(operator, skl.ColumnMoments):
         y = (X.astype(f64) - operator.origin) / np.array(operator.bound)
         return np.rint(np.concatenate([2.0**30 * y, (y * 2.0**30) * y], axis=1)).astype(np.int64)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         SketchPCA,
         SketchRidge,
         SketchStableMixture,
+        SketchSubspaces,
         load_model,
         save_model,
     )
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         Operator,
         QuadraticFeatures,
         SecondMoments,
+        VeroneseMoments,
         concatenate,
     )
     from sketchlearn.packed import PackedBits
@@ -79,7 +81,9 @@ __all__ = [
     "SketchPCA",
     "SketchRidge",
     "SketchStableMixture",
+    "SketchSubspaces",
     "Source",
+    "VeroneseMoments",
     "__version__",
     "concatenate",
     "decoders",
@@ -122,6 +126,7 @@ _HOMES = {
         "SketchPCA",
         "SketchRidge",
         "SketchStableMixture",
+        "SketchSubspaces",
         "load_model",
         "save_model",
     ),
@@ -136,6 +141,7 @@ _HOMES = {
         "Operator",
         "QuadraticFeatures",
         "SecondMoments",
+        "VeroneseMoments",
         "concatenate",
     ),
     "packed": ("PackedBits",),

@@ -20,7 +20,7 @@ from sketchlearn.sources.sampling import sample
 
 MOST_ROWS, MOST_FOR_SHAPES = 5000, 20_000  # that `design` looks at; for mixtures
 #: tasks that need no number of components, and what stands for it
-ANY_SIZE = {"generator": 1, "moments": 1, "ica": None}
+ANY_SIZE = {"generator": 1, "moments": 1, "subspaces": 1, "ica": None}
 
 
 @dataclass(frozen=True)

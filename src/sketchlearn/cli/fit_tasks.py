@@ -1,4 +1,4 @@
-"""`sketchlearn fit pca`, `ica`, `regression` and `classifier`."""
+"""`sketchlearn fit pca`, `ica`, `subspaces`, `regression` and `classifier`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from sketchlearn.cli.rows import columns_from
 from sketchlearn.cli.sentences import misused
 from sketchlearn.cli.streams import Report, check_paths, read_sketch, write
 from sketchlearn.cli.words import number, records_in_words
-from sketchlearn.estimators import SketchClassifier, SketchICA, SketchLinearRegression, SketchPCA, SketchRidge
+from sketchlearn.estimators import (
+    SketchClassifier,
+    SketchICA,
+    SketchLinearRegression,
+    SketchPCA,
+    SketchRidge,
+    SketchSubspaces,
+)
 from sketchlearn.estimators.saved import model_to_bytes
 
 MOST_COLUMNS = 8  # that are shown
@@ -37,6 +44,20 @@ def ica(sketch: str, output: str | None, seed: int, json: bool) -> None:
     lines = [f"{len(model.components_)} independent components, from {records_in_words(loaded.count)}"]
     heads = [f"{evidence:.4g}" for evidence in model.evidence_]
     lines += _table("evidence", heads, model.components_, _names(model))
+    _give(model, output, json, lines)
+
+
+def subspaces(sketch: str, n_components: int, dimensions: str, output: str | None, seed: int, json: bool) -> None:
+    """Learns subspaces, writes and shows them."""
+    check_paths([sketch], [output], json=json)
+    loaded = read_sketch(sketch)
+    model = SketchSubspaces(n_components, _dimensions(dimensions), random_state=seed).fit_sketch(loaded)
+    noise = number(model.noise_variance_**0.5)
+    lines = [
+        f"k = {n_components}, noise {noise}, misfit {number(model.misfit_)}, from {records_in_words(loaded.count)}"
+    ]
+    shares = [f"{w:.4f}" for w, basis in zip(model.weights_, model.subspaces_, strict=True) for _ in basis]
+    lines += _table("share", shares, np.concatenate(model.subspaces_), _names(model))
     _give(model, output, json, lines)
 
 
@@ -85,6 +106,14 @@ def _penalty(alpha: str) -> float | str:
         return alpha if alpha == "gcv" else float(alpha)
     except ValueError:
         raise misused(f"--alpha must be a number or gcv, not {alpha!r}") from None
+
+
+def _dimensions(text: str) -> int | list[int]:
+    try:
+        several = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise misused(f"--dimensions must be a number, or one for each subspace, not {text!r}") from None
+    return several if len(several) > 1 else several[0]
 
 
 def _targets(text: str | None) -> list[Any] | None:

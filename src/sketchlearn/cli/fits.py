@@ -180,6 +180,31 @@ def ica(
 
 
 @fit.command()
+def subspaces(
+    sketch: SketchFile,
+    n_components: Components,
+    dimensions: Annotated[
+        str, typer.Option("--dimensions", "-p", metavar="P,...", help="Dimension of all subspaces, or of each.")
+    ] = "1",
+    output: ModelOutput = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Learn lines, planes and larger subspaces through the origin that rows lie near.
+
+    The sketch is one of a design for --task subspaces.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv --task subspaces -o day1.fourth
+      sketchlearn fit subspaces -k 2 -p 1 day1.fourth -o model.json
+    """
+    from sketchlearn.cli.fit_tasks import subspaces
+
+    subspaces(sketch, n_components, dimensions, output, seed, json)
+
+
+@fit.command()
 def regression(
     sketch: SketchFile,
     targets: Annotated[

@@ -21,6 +21,7 @@ FAMILIES = {
     "stable": "mixture of stable laws",
     "ica": "independent components",
     "pca": "principal components",
+    "subspaces": "subspace clusters",
     "regression": "linear regression",
     "ridge": "ridge regression",
     "classifier": "classes",

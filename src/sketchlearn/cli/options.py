@@ -19,6 +19,7 @@ class Task(str, Enum):
     generator = "generator"
     moments = "moments"
     ica = "ica"
+    subspaces = "subspaces"
 
 
 class Nulls(str, Enum):
@@ -59,12 +60,7 @@ ModelOutput = Annotated[
 Components = Annotated[int, typer.Option("-k", "--n-components", min=1, help="Number of clusters or components.")]
 DesignComponents = Annotated[
     int | None,
-    typer.Option(
-        "-k",
-        "--n-components",
-        min=1,
-        help="Number of clusters or components; not for --task generator, moments or ica.",
-    ),
+    typer.Option("-k", "--n-components", min=1, help="Number of clusters or components; where the task needs it."),
 ]
 Columns = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to read: names, or positions from 0.")]
 NullsOption = Annotated[Nulls, typer.Option(help="Refuse missing values, or drop rows that have any.")]

@@ -112,7 +112,8 @@ def design(
 
     It is designed on a sample of rows, or on bounds alone: LOW,HIGH for all columns, or
     LOW,HIGH;LOW,HIGH;... for each. With --epsilon its size follows from the noise of a private release.
-    --task moments is for fit pca and fit regression, --task ica for fit ica, --images for fit classifier.
+    --task moments is for fit pca and fit regression, --task ica and --task subspaces for the fits of these names,
+    --images for fit classifier.
 
     \b
     Example:

@@ -13,6 +13,7 @@ from sketchlearn.operators import (
     Operator,
     QuadraticFeatures,
     SecondMoments,
+    VeroneseMoments,
 )
 
 
@@ -30,6 +31,8 @@ def operator_in_words(operator: Operator) -> str:
         return f"squares of {operator.n_directions:,} random projections of {columns}, seed {operator.seed}"
     if isinstance(operator, SecondMoments):
         return f"means and second moments of {columns}"
+    if isinstance(operator, VeroneseMoments):
+        return f"moments of order 2 and 4 of {columns}"
     if isinstance(operator, ColumnMoments):
         return f"means and squares of {columns}"
     if isinstance(operator, ConvolutionalFeatures):

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from sketchlearn.decoders.reading import PER_PARAMETER, coarseness
 from sketchlearn.designing.independent import cumulant_features
 from sketchlearn.designing.private import Budget, law_of_lengths
-from sketchlearn.designing.ranges import checked_bounds, second_moments
+from sketchlearn.designing.ranges import checked_bounds, fourth_moments, second_moments
 from sketchlearn.designing.sample import MOST_ROWS, Summary, deviations, rows_wanted, summarize, thinned
 from sketchlearn.designing.shapes import cluster_shapes
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, Law, LogUniform, Mixture, Probed, Shaped
-from sketchlearn.operators import Concatenated, FourierFeatures, SecondMoments
+from sketchlearn.operators import Concatenated, FourierFeatures, SecondMoments, VeroneseMoments
 from sketchlearn.operators.bounded import CLIP
 from sketchlearn.sources import is_array, source
 from sketchlearn.sources import sample as sample_of
@@ -25,8 +25,8 @@ from sketchlearn.waves import Wave, wave_from
 
 Double = NDArray[np.float64]
 
-GENERATOR, ICA, MOMENTS = "generator", "ica", "moments"
-TASKS = ("kmeans", "mixture", "mixture-full", "stable", "histograms", GENERATOR, MOMENTS, ICA)
+GENERATOR, ICA, MOMENTS, SUBSPACES = "generator", "ica", "moments", "subspaces"
+TASKS = ("kmeans", "mixture", "mixture-full", "stable", "histograms", GENERATOR, MOMENTS, ICA, SUBSPACES)
 FEWEST_PER_PARAMETER = 2
 MOST_NUMBERS = 10_000_000  # of the matrix of frequencies, where fewer frequencies would do
 FINER = 1.34  # a mixture's frequencies are that much longer than its clusters' own scale suggests
@@ -84,6 +84,17 @@ def design(
 def design(
     sample: Any = None,
     *,
+    task: Literal["subspaces"],
+    bounds: Any = None,
+    representative: bool | None = None,
+    seed: int = 0,
+) -> VeroneseMoments: ...
+
+
+@overload
+def design(
+    sample: Any = None,
+    *,
     n_components: int,
     task: str = "kmeans",
     bounds: Any = None,
@@ -110,7 +121,7 @@ def design(
     n_rows: int | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
-) -> FourierFeatures | SecondMoments | Concatenated:
+) -> FourierFeatures | SecondMoments | VeroneseMoments | Concatenated:
     """An operator whose sketches tell clusters or mixtures of the data apart, or that hold its second moments.
 
     Parameters
@@ -121,8 +132,9 @@ def design(
     task : "kmeans", "mixture" (Gaussians with spherical, tied or diagonal covariances), "mixture-full" or
         "stable" (components with heavy tails) or "histograms" (half of the frequencies along the axes);
         or "generator" (frequencies of many lengths, for `SketchGenerator`); or "moments" (for regressions, principal
-        components and classes), which has no size to choose. Values beyond declared bounds are clipped there, as
-        private releases need. Or "ica" (independent components; n_components may be left out), which needs a sample.
+        components and classes) or "subspaces", which have no size to choose: values beyond declared bounds are clipped
+        there, as private releases need. Or "ica" (independent components; n_components may be left out), which needs a
+        sample.
     bounds : instead of a sample: lowest and highest value of each column, as a pair of numbers or of lists. The
         operator then has frequencies of many scales, and decoders read the right one off the sketch.
     representative : False if the sample is not drawn from all over the data, such as the first rows of a stream: many
@@ -153,8 +165,8 @@ def design(
         raise ValueError(f"task must be one of {', '.join(TASKS)}, not {shortened(task)}")
     if (sample is None) == (bounds is None):
         raise ValueError("design needs either a sample of rows or bounds")
-    if task == MOMENTS:
-        return _moments(sample, bounds, representative, seed)
+    if task in (MOMENTS, SUBSPACES):
+        return _moments(task, sample, bounds, representative, seed)
     if task == GENERATOR:
         if epsilon is not None:
             raise ValueError('task="generator" has one size for all releases: leave out epsilon, delta and n_rows')
@@ -194,14 +206,15 @@ def design(
     return FourierFeatures(d, m, law=law, wave=wave, center=where, seed=seed, columns=columns, declared=declared)
 
 
-def _moments(sample: Any, bounds: Any, representative: bool | None, seed: int) -> SecondMoments:
+def _moments(
+    task: str, sample: Any, bounds: Any, representative: bool | None, seed: int
+) -> SecondMoments | VeroneseMoments:
+    moments = second_moments if task == MOMENTS else fourth_moments
     if bounds is not None:
         nothing = np.empty((0, len(checked_bounds(bounds)[0])))
-        return replace(second_moments(nothing, bounds=bounds), outside=CLIP)
+        return replace(moments(nothing, bounds=bounds), outside=CLIP)
     rows, columns, from_all_over = _rows_of(sample, seed, MOST_ROWS)
-    return second_moments(
-        rows, columns, representative=from_all_over if representative is None else bool(representative)
-    )
+    return moments(rows, columns, representative=from_all_over if representative is None else bool(representative))
 
 
 def _for_generators(

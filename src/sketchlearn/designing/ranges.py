@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.operators import SecondMoments
+from sketchlearn.operators import SecondMoments, VeroneseMoments
 from sketchlearn.sources import Source
 
 Double = NDArray[np.float64]
@@ -32,6 +32,32 @@ def second_moments(
     """
     center, reach = box(rows, everything, bounds, representative=representative)
     return SecondMoments(rows.shape[1], bound=tuple(reach.tolist()), center=tuple(center.tolist()), columns=columns)
+
+
+def fourth_moments(
+    rows: NDArray[Any],
+    columns: tuple[str, ...] | None = None,
+    *,
+    everything: Source | None = None,
+    bounds: Any = None,
+    representative: bool = True,
+) -> VeroneseMoments:
+    """Moments of order 4 about the origin: as far from it as declared, as seen in all rows, or with some room.
+
+    >>> fourth_moments(np.empty((0, 2)), bounds=(-1, 10)).bound
+    (10.0..., 10.0...)
+    """
+    if bounds is not None:
+        low, high = (np.broadcast_to(bound, rows.shape[1:]) for bound in _declared(bounds, rows.shape[1]))
+        reach = np.maximum(np.abs(low), np.abs(high)) * ROOM
+    elif not len(rows):
+        raise ValueError("there are no rows to tell how far values lie: give rows, or bounds")
+    else:
+        blocks = [rows] if everything is None else (block.rows for block in everything.blocks())
+        reach = np.max([np.max(np.abs(block), axis=0, initial=0.0) for block in blocks], axis=0).astype(np.float64)
+        # products of four spread far: more room would cost precision
+        reach = _positive(reach * (ROOM if everything is not None else np.sqrt(room(representative))), np.zeros(1))
+    return VeroneseMoments(rows.shape[1], bound=tuple(reach.tolist()), columns=columns)
 
 
 def box(rows: NDArray[Any], everything: Source | None, bounds: Any, *, representative: bool) -> tuple[Double, Double]:

@@ -10,6 +10,7 @@ from sketchlearn.estimators.periodic import PeriodicFeatures
 from sketchlearn.estimators.regression import SketchLinearRegression, SketchRidge
 from sketchlearn.estimators.saved import load_model, save_model
 from sketchlearn.estimators.stable import SketchStableMixture
+from sketchlearn.estimators.subspaces import SketchSubspaces
 
 __all__ = [
     "PeriodicFeatures",
@@ -23,6 +24,7 @@ __all__ = [
     "SketchPCA",
     "SketchRidge",
     "SketchStableMixture",
+    "SketchSubspaces",
     "load_model",
     "save_model",
 ]

@@ -1,4 +1,4 @@
-"""What the files of subspaces, regressions and classes say, beside what all models say."""
+"""What the files of components, subspaces, regressions and classes say, beside what all models say."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sketchlearn.decoders.discriminant import Gaussians
 from sketchlearn.decoders.independent import Independent
 from sketchlearn.decoders.least_squares import LinearFit
 from sketchlearn.decoders.subspace import Subspace
+from sketchlearn.decoders.subspaces import Subspaces
 from sketchlearn.documents import numbers_of
 from sketchlearn.estimators.base import SketchEstimator
 from sketchlearn.estimators.classifier import SketchClassifier
@@ -17,6 +18,7 @@ from sketchlearn.estimators.ica import SketchICA
 from sketchlearn.estimators.pca import SketchPCA
 from sketchlearn.estimators.regression import SketchLinearRegression, SketchRidge
 from sketchlearn.estimators.rules import AfterMap, Classes, OneGaussian, Parzen, Rule
+from sketchlearn.estimators.subspaces import SketchSubspaces
 from sketchlearn.operators import FourierFeatures, Operator
 from sketchlearn.operators.mapped import Mapped
 from sketchlearn.values import truth, whole
@@ -28,6 +30,7 @@ LINEAR = {"coefficients", "intercepts", "standard_errors", "intercept_errors", "
 TYPES: dict[str, tuple[type[SketchEstimator], set[str]]] = {
     "ica": (SketchICA, {"mean", "components", "whitening", "evidence"}),
     "pca": (SketchPCA, {"mean", "components", "variances", "total", "residual"}),
+    "subspaces": (SketchSubspaces, {"origin", "bases", "weights", "noise_variance", "residual", "misfit"}),
     "regression": (SketchLinearRegression, LINEAR),
     "ridge": (SketchRidge, LINEAR),
     "classifier": (SketchClassifier, {"rule", "labels", "log_priors", "means", "factors", "operator"}),
@@ -47,6 +50,15 @@ def content(estimator: SketchEstimator) -> Document:
         }
     if isinstance(fitted, Independent):
         return {name: getattr(fitted, name).tolist() for name in ("mean", "components", "whitening", "evidence")}
+    if isinstance(fitted, Subspaces):
+        return {
+            "origin": fitted.origin.tolist(),
+            "bases": [basis.tolist() for basis in fitted.bases],
+            "weights": fitted.weights.tolist(),
+            "noise_variance": fitted.noise_variance,
+            "residual": fitted.residual,
+            "misfit": fitted.misfit,
+        }
     if isinstance(estimator, SketchLinearRegression):
         arrays = ("coefficients", "intercepts", "standard_errors", "intercept_errors", "r2")
         return {
@@ -80,6 +92,8 @@ def estimator_of(name: str, document: Document, d: int) -> SketchEstimator:
         return _subspace(document, d)
     if name == "ica":
         return _independent(document, d)
+    if name == "subspaces":
+        return _subspaces(document, d)
     if name == "classifier":
         return _classifier(document, d)
     return _linear(name, document, d)
@@ -111,6 +125,26 @@ def _independent(document: Document, d: int) -> SketchEstimator:
         numbers_of(document, "components", (k, d)),
         numbers_of(document, "whitening", (k, d)),
         numbers_of(document, "evidence", (k,)),
+    )
+    return estimator
+
+
+def _subspaces(document: Document, d: int) -> SketchEstimator:
+    bases = document["bases"]
+    if not isinstance(bases, list) or not all(isinstance(basis, list) for basis in bases):
+        raise ValueError("bases must be a list of matrices")
+    dimensions = [whole("the dimension of a subspace", len(basis), most=d) for basis in bases]
+    k = whole("the number of subspaces", len(dimensions))
+    estimator = SketchSubspaces(k, dimensions[0] if len(set(dimensions)) == 1 else dimensions)
+    one_by_one = [numbers_of({"bases": basis}, "bases", (p, d)) for basis, p in zip(bases, dimensions, strict=True)]
+    estimator._model = Subspaces(
+        max(float(document["n_records"]), 1.0),
+        numbers_of(document, "origin", (d,)),
+        tuple(one_by_one),
+        numbers_of(document, "weights", (k,)),
+        float(numbers_of(document, "noise_variance", ())),
+        float(numbers_of(document, "residual", ())),
+        float(numbers_of(document, "misfit", ())),
     )
     return estimator
 

@@ -8,6 +8,7 @@ from sketchlearn.operators.cumulants import CumulantFeatures
 from sketchlearn.operators.fourier import FourierFeatures
 from sketchlearn.operators.moments import SecondMoments
 from sketchlearn.operators.quadratic import QuadraticFeatures
+from sketchlearn.operators.veronese import VeroneseMoments
 
 __all__ = [
     "ColumnMoments",
@@ -18,5 +19,6 @@ __all__ = [
     "Operator",
     "QuadraticFeatures",
     "SecondMoments",
+    "VeroneseMoments",
     "concatenate",
 ]

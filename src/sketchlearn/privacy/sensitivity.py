@@ -19,6 +19,7 @@ from sketchlearn.operators import (
     Operator,
     QuadraticFeatures,
     SecondMoments,
+    VeroneseMoments,
 )
 from sketchlearn.operators.moments import FIXED_POINT as MOMENTS_UNIT
 from sketchlearn.values import shortened
@@ -102,6 +103,19 @@ def _(operator: CumulantFeatures) -> Sensitivity:
     l1 = MOMENTS_UNIT * k * math.hypot(k + 1, 1) + n  # of each component |sin| (1 + k) + |cos|; n for rounding
     l2 = MOMENTS_UNIT * math.sqrt(k * (k + 1)) + math.sqrt(n)
     return _least(l1, l2, n, operator.ceiling)
+
+
+@_of_record.register
+def _(operator: VeroneseMoments) -> Sensitivity:
+    return _of_record(operator.inner)
+
+
+@_of_replacement.register
+def _(operator: VeroneseMoments) -> Sensitivity:
+    unit, d = Sensitivity(MOMENTS_UNIT, MOMENTS_UNIT**2), operator.n_features
+    never_negative = d + operator.inner.n_features + d * (d - 1) // 2  # y_a^2, (y_a y_b)^2, and y_a^2 y_b^2 for b < a
+    others = Sensitivity(2 * MOMENTS_UNIT, 4 * MOMENTS_UNIT**2).times(operator.n_sums - never_negative)
+    return unit.times(never_negative) + others
 
 
 @_of_record.register

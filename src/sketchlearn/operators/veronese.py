@@ -1,0 +1,98 @@
+"""Second and fourth moments: means and products of all monomials of degree 2."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.operators.base import check_center, check_columns
+from sketchlearn.operators.bounded import REFUSE, Boxed, check_outside
+from sketchlearn.operators.mapped import Mapped
+from sketchlearn.operators.moments import SecondMoments, beyond, check_bounds
+from sketchlearn.values import whole
+
+MOST_COLUMNS = 12  # 78 monomials, and 3,081 products of two of them
+SMALLEST_BOUND, LARGEST_BOUND = 1e-75, 1e75
+
+
+@dataclass(frozen=True)
+class VeroneseMoments(Mapped, Boxed):
+    """Phi(x) = (q, and q_j q_k for k <= j), q all y_a y_b for b <= a, y = x - center: exact sums for subspace clusters.
+
+    The Veronese map q of degree 2 takes a union of subspaces to one of larger subspaces; its mean has the moments of
+    order 2, its products those of order 4.
+
+    Parameters
+    ----------
+    n_features : number of columns of the data, at most 12.
+    bound : no value may be further than this from the center; one number, or one per column. Moments of order 4 are
+        kept to 2^-31 of the product of bounds.
+    center : subtracted from each row: where all subspaces meet.
+    outside : "refuse" rows with a value beyond the bound, or "clip" such values to it, as private releases need.
+    columns : names of the columns, for tables that have names.
+
+    Examples
+    --------
+    >>> import sketchlearn as skl
+    >>> operator = skl.VeroneseMoments(2, bound=10.0)
+    >>> second, fourth = operator.split(operator.sketch([[1.0, 2.0], [3.0, 4.0]]).mean)
+    >>> second.round(4).tolist(), fourth[0, 0, 1, 1].round(4)
+    ([[5.0, 7.0], [7.0, 10.0]], np.float64(74.0))
+    """
+
+    n_features: int
+    _: KW_ONLY
+    bound: tuple[float, ...]
+    center: tuple[float, ...] | None = None
+    outside: str = REFUSE
+    columns: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        n_features = whole("n_features", self.n_features, most=MOST_COLUMNS)
+        bounds = check_bounds(self.bound, n_features)
+        if not SMALLEST_BOUND <= min(bounds) <= max(bounds) <= LARGEST_BOUND:
+            raise ValueError(
+                f"bounds from {min(bounds)!r} to {max(bounds)!r} have no products of four: rescale the data"
+            )
+        center = check_center(self.center, n_features, np.float64)
+        columns, outside = check_columns(self.columns, n_features), check_outside(self.outside)
+        self._set(n_features=n_features, bound=bounds, center=center, outside=outside, columns=columns)
+
+    @cached_property
+    def inner(self) -> SecondMoments:
+        """The operator of monomials. A product of rounded values is no larger than that of their rounded bounds."""
+        b = np.array(self.bound)
+        a, c = self._pairs
+        return SecondMoments(len(a), bound=tuple((b[a] * b[c]).tolist()))
+
+    @cached_property
+    def _pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        return np.tril_indices(self.n_features)
+
+    def mapped(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        """The monomials of each row, from one float64 multiplication each."""
+        with np.errstate(all="ignore"):  # what is not finite is refused later
+            y = self.within(rows).astype(np.float64) - self.origin
+            a, c = self._pairs
+            return y[:, a] * y[:, c]
+
+    def split(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The moments of x - center of order 2 (d, d) and 4 (d, d, d, d), of a mean feature vector.
+
+        A moment such as that of y_0 y_0 y_1 y_1, which is also that of (y_0 y_1)^2, is the mean of its copies.
+        """
+        d = self.n_features
+        means, products = self.inner.split(values)
+        where = np.empty((d, d), np.intp)
+        a, c = self._pairs
+        where[a, c] = where[c, a] = np.arange(len(a))
+        tensor = products[where[:, :, None, None], where]
+        symmetric = (tensor + tensor.transpose(0, 2, 1, 3) + tensor.transpose(0, 3, 2, 1)) / 3
+        return means[where], symmetric
+
+    def explain_refusal(self, row: NDArray[np.float64]) -> str:
+        return beyond(row, self.origin, self.bound)
