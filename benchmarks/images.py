@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from report import table_of, yes_or_no
+from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
@@ -65,6 +66,7 @@ def methods(shape: tuple[int, int], highest: float, seed: int) -> dict[str, tupl
     }
 
 
+progress = Console(stderr=True, highlight=False)
 PEERS: dict[str, Callable[[], Any]] = {
     "GaussianNB": GaussianNB,
     "QDA, reg_param = 0.1": lambda: QuadraticDiscriminantAnalysis(reg_param=0.1),
@@ -83,6 +85,11 @@ def error(estimator: Any, split: Split) -> tuple[float, float]:
     return 100 * float(np.mean(estimator.predict(X_test) != y_test)), spent
 
 
+def measure(name: str, estimator: Any, split: Split, found: dict[str, list[tuple[float, float]]]) -> None:
+    found.setdefault(name, []).append(error(estimator, split))
+    progress.print(f"{name}: {found[name][-1][0]:.2f} %, {found[name][-1][1]:.1f} s")
+
+
 def compared(title: str, asked: float, splits: list[tuple[int, Split]], highest: float) -> tuple[Table, list[bool]]:
     """All methods on all splits; networks and windows have the split's seed."""
     table = table_of(title, ("method", "numbers per class", "error, %", "least, most", "asked", "reached", "fit, s"))
@@ -90,13 +97,14 @@ def compared(title: str, asked: float, splits: list[tuple[int, Split]], highest:
     found: dict[str, list[tuple[float, float]]] = {}
     sizes: dict[str, str] = {}
     for seed, split in splits:
+        first = seed == splits[0][0] or len(split[0]) <= SVM_ROWS  # of many rows, others than networks are tried once
         for name, (make, size) in methods((side, side), highest, seed).items():
             sizes[name] = size
-            found.setdefault(name, []).append(error(make(), split))
-        if seed == splits[0][0] or len(split[0]) <= SVM_ROWS:  # nothing random in these, where the split is one
-            for name, make in PEERS.items():
-                few = split if name != "RBF SVM" else (split[0][:SVM_ROWS], split[1][:SVM_ROWS], *split[2:])
-                found.setdefault(name, []).append(error(make(), few))
+            if first or name.startswith("random network"):
+                measure(name, make(), split, found)
+        for name, peer in PEERS.items() if first else ():
+            few = split if name != "RBF SVM" else (split[0][:SVM_ROWS], split[1][:SVM_ROWS], *split[2:])
+            measure(name, peer(), few, found)
     reached = []
     for name, figures in found.items():
         errors, seconds = zip(*figures, strict=True)

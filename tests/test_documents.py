@@ -191,7 +191,8 @@ def test_models_of_other_tasks_come_back(name, tmp_path):
         ("ridge", "flat", 3, "flat must be True or False"),
         ("gaussians", "labels", ["u"], "the number of classes must be"),
         ("gaussians", "factors", [[[0.0, 0.0], [0.0, 0.0]]] * 2, "diagonals of all factors must be positive"),
-        ("windows", "operator", {"type": "os.system"}, "is not the type of any FourierFeatures"),
+        ("windows", "operator", {"type": "os.system"}, "is not the type of any Operator"),
+        ("windows", "operator", skl.SecondMoments(2, bound=1.0).to_json(), "no classifier compares rows by Second"),
         ("windows", "means", [[1.0]], "means must be 2 x 100 finite numbers"),
     ],
 )

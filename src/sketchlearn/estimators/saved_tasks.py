@@ -185,6 +185,8 @@ def _classifier(document: Document, d: int) -> SketchEstimator:
 def _scores(document: Document, k: int, d: int, operator: Operator | None) -> Rule:
     """How k classes score, for d columns; an operator of one Gaussian per class is there for its map."""
     inner = operator.inner if isinstance(operator, Mapped) else operator
+    if not (operator is None or isinstance(operator, Mapped) or isinstance(inner, FourierFeatures)):
+        raise ValueError(f"no classifier compares rows by {type(operator).__name__}")
     if isinstance(inner, FourierFeatures):
         parts = numbers_of(document, "means", (k, 2 * inner.n_frequencies))
         real, imaginary = np.split(parts, 2, axis=1)
