@@ -24,7 +24,7 @@ from sketchlearn.sketch import Sketch
 from sketchlearn.values import shortened, whole
 from sketchlearn.waves import Wave, wave_from
 
-MORE = 6  # latent numbers than columns: with 8 of them, clusters in ten columns were too flat
+MORE = 6  # latent numbers than columns, so that rows can fill all of them
 FAR = 1e-3  # mean square residual: a test that compares a thousand rows would see it
 MANY = 10.0  # and so many times the sketch's own noise
 
