@@ -100,8 +100,16 @@ def test_known_pairs():
 
 ROWS = np.random.default_rng(1).normal(size=(400, 3)) + 5
 LABELS = (np.linalg.norm(ROWS - 5, axis=1) > 1.5).astype(int) + (ROWS[:, 0] > 5)
-WAVE_PAIRS = [("cosine", "square"), ("cosine", "sawtooth"), ("triangle", "square"), ("softened", "square"),
-              (Square(), Square()), ("cosine", Square()), ("exponential", Square()), (FourierSeries((0.3, 0.1)), "triangle")]  # fmt: skip
+WAVE_PAIRS = [
+    ("cosine", "square"),
+    ("cosine", "sawtooth"),
+    ("triangle", "square"),
+    ("softened", "square"),
+    (Square(), Square()),
+    ("cosine", Square()),
+    ("exponential", Square()),
+    (FourierSeries((0.3, 0.1)), "triangle"),
+]
 
 
 @pytest.mark.parametrize(("wave", "query"), WAVE_PAIRS, ids=str)
