@@ -153,10 +153,10 @@ def points(seed: int, n: int = PER_SENSOR) -> Iterator[Point]:
     yield Point("raw float32", 32 * len(COLUMNS), float(em.score(held_out)))
 
 
-def medians(seeds: Iterable[int], n: int = PER_SENSOR) -> dict[str, dict[int, list[float]]]:
-    """Likelihoods by way and bits, one of each draw, sorted."""
+def likelihoods(seeds: Iterable[int], n: int = PER_SENSOR) -> dict[str, dict[int, list[float]]]:
+    """Likelihoods by way and bits, one of each draw."""
     found: dict[str, dict[int, list[float]]] = {}
     for seed in seeds:
         for point in points(seed, n):
             found.setdefault(point.way, {}).setdefault(point.bits, []).append(point.likelihood)
-    return {way: {bits: sorted(values) for bits, values in curve.items()} for way, curve in found.items()}
+    return found

@@ -12,7 +12,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from sensor_network import Sensor, Server, in_turn, likelihood, medians, operator_of
+from sensor_network import Sensor, Server, in_turn, likelihood, likelihoods, operator_of
 
 DRAWS = 3
 LEAST = 1e-4  # nats, at the lower end of the picture
@@ -32,13 +32,12 @@ def main() -> None:
     print(f"the server's sketch is that of all readings: {server.sketch() == operator.sketch(everything)}")
     print(f"held-out log-likelihood {likelihood(server.sketch(), held_out, seed=0):.3f} nats per reading")
 
-    found = medians(range(DRAWS))
+    found = likelihoods(range(DRAWS))
     ((raw_bits, raw),) = found.pop("raw float32").items()
-    best = np.median(raw)
     figure, axes = plt.subplots(figsize=(7, 4.4), layout="constrained")
     for way, curve in found.items():
         bits, values = np.array(list(curve)), np.array(list(curve.values()))
-        deficit = np.maximum(best - values, LEAST)
+        deficit = np.maximum(np.array(raw) - values, LEAST)
         (line,) = axes.plot(bits, np.median(deficit, axis=1), STYLES[way], label=way)
         axes.fill_between(bits, deficit.min(axis=1), deficit.max(axis=1), alpha=0.15, color=line.get_color())
     axes.axvline(raw_bits, color="0.6", linestyle="--", label="raw readings, float32 (EM)")

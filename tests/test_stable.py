@@ -23,6 +23,11 @@ def rows_of(coordinates="elliptical", *, columns=2, alpha=1.5, weights=EVEN, n=3
     return mixture.sample(n, np.random.default_rng(seed))[0], mixture
 
 
+@pytest.fixture(scope="module")
+def independent():
+    return skl.SketchStableMixture(3, random_state=0).fit(rows_of("independent", n=20_000)[0])
+
+
 @pytest.mark.parametrize("alpha", [0.6, 0.8, 1.1, 1.5, 1.9, 1.98])
 def test_densities_are_those_of_scipy(alpha):
     x = np.concatenate([[0.0], np.geomspace(0.05, 1e4, 12)])
@@ -39,9 +44,8 @@ def test_the_density_of_cauchy_laws_is_known(columns):
     np.testing.assert_allclose(log_density(r, columns, 1.0), true, atol=1e-4)
 
 
-def test_independent_coordinates_have_densities_that_multiply():
-    rows, _ = rows_of("independent", n=20_000)
-    fitted = skl.SketchStableMixture(3, random_state=0).fit(rows)
+def test_independent_coordinates_have_densities_that_multiply(independent):
+    fitted = independent
     assert fitted.coordinates_ == "independent"
     at = np.array([[0.0, 0.0], [5.0, -5.0], [60.0, 1.0]])
     parts = zip(fitted.weights_, fitted.means_, fitted.scales_, fitted.alphas_, strict=True)
@@ -121,13 +125,12 @@ def test_other_laws_are_told():
     assert fitted.outcome_.status.name != "EXPLAINED"
 
 
-def test_the_kind_of_coordinates_is_saved(tmp_path):
-    rows, _ = rows_of("independent", n=20_000)
-    fitted = skl.SketchStableMixture(3, random_state=0).fit(rows)
+def test_the_kind_of_coordinates_is_saved(independent, tmp_path):
+    fitted, (rows, _) = independent, rows_of(n=50)
     skl.save_model(fitted, tmp_path / "model.json")
     again = skl.load_model(tmp_path / "model.json")
     assert (again.coordinates_, again.fit_test_) == (fitted.coordinates_, fitted.fit_test_)
-    np.testing.assert_allclose(again.score_samples(rows[:50]), fitted.score_samples(rows[:50]))
+    np.testing.assert_allclose(again.score_samples(rows), fitted.score_samples(rows))
     text = (tmp_path / "model.json").read_text().replace('"independent"', '"odd"')
     (tmp_path / "odd.json").write_text(text)
     with pytest.raises(skl.FormatError, match="coordinates must be one of"):
