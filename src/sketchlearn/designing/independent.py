@@ -19,7 +19,7 @@ from sketchlearn.sources import Source
 Double = NDArray[np.float64]
 
 FREQUENCIES = (0.3, 0.5, 0.7, 1.0, 1.4, 1.8, 2.3, 3.0)  # in deviations
-OF_STREAM = (0.25,)  # near cumulants, which tell components of any scale and rotation
+OF_STREAM = (0.25, 0.5)  # near cumulants, which tell components of any scale and rotation
 PHASES = np.arange(8) * np.pi / 8
 STARTS = 3
 STEPS = 4
