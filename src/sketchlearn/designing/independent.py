@@ -18,9 +18,10 @@ from sketchlearn.sources import Source
 
 Double = NDArray[np.float64]
 
-FREQUENCIES = (0.3, 0.5, 0.7, 1.0, 1.4, 1.8, 2.3, 3.0)  # in deviations
-OF_STREAM = (0.25,)  # near cumulants, which tell components of any scale and rotation
+FREQUENCIES = (1.0, 0.7, 0.5, 0.3, 1.4, 1.8, 2.3, 3.0)  # per deviation; the first suits most
+OF_STREAM = (0.5, 0.25)  # near cumulants, which tell components of any scale and rotation
 PHASES = np.arange(8) * np.pi / 8
+CLEARLY = 0.9  # less variance, for another wave than an earlier one: a sample tells it roughly
 STARTS = 3
 STEPS = 4
 FLAT = 1e-9  # variance of a direction, in deviations of the columns, that is none
@@ -132,7 +133,7 @@ def _tuned(u: Double, grid: tuple[float, ...]) -> tuple[Double, Double, Double, 
             half = (slope + product) / 2
             noise = np.maximum((1 - double) / 2 - mean**2 - 2 * half * product + half**2, 1e-9 * t**2)
             size = np.sqrt(np.maximum((product - slope) ** 2 - noise / len(u), 1e-4 * noise / len(u)))
-            better = noise / size**2 < least
+            better = noise / size**2 < CLEARLY * least
             least = np.where(better, noise / size**2, least)
             here = np.stack(np.broadcast_arrays(t, phase, noise, size))
             best = np.where(better, here, best)
