@@ -1,4 +1,4 @@
-"""Components, subspaces, regressions, classes and questions from a sketch, beside scikit-learn: python benchmarks/tasks.py
+"""Subspaces, regressions, classes and questions from a sketch, beside scikit-learn: python benchmarks/tasks.py
 
 Every figure is measured in this run, with default arguments, and printed beside what is asked of it. The parts are
 chosen by --only. Where memory is told, each method runs in a process of its own, on rows that are in memory already.

@@ -483,6 +483,11 @@ def test_subspaces_regressions_and_classes(folder):
     pca = skl.SketchPCA(1).fit(rows)
     np.testing.assert_allclose(told, pca.transform(rows[:3000]), atol=1e-4)
 
+    done("sketch", "day1.csv", "day2.csv", "--task", "subspaces", "-o", "all.fourth", cwd=folder)
+    assert "noise" in done("fit", "subspaces", "-k", 1, "-p", 1, "all.fourth", "-o", "line.json", cwd=folder).stdout
+    assert "subspace clusters" in done("info", "line.json", cwd=folder).stdout
+    assert set(done("predict", "line.json", "day1.csv", cwd=folder).stdout.split()) == {"0"}
+
     done("fit", "regression", "all.moments", "--targets", "a", "--alpha", "gcv", "-o", "ridge.json", cwd=folder)
     shown = done("fit", "regression", "all.moments", "--targets", "a", "-o", "line.json", cwd=folder).stdout
     assert "standard errors" in shown
@@ -502,6 +507,8 @@ def test_subspaces_regressions_and_classes(folder):
     [
         (["design", "day1.csv", "-o", "x"], 2, "Missing option '-k'"),
         (["fit", "pca", "-k", 1, "day1.sketch"], 1, "PCA needs a sketch of second moments"),
+        (["fit", "subspaces", "-k", 2, "day1.sketch"], 1, "subspace clusters need a sketch of fourth moments"),
+        (["fit", "subspaces", "-k", 2, "-p", "plane", "day1.sketch"], 2, "--dimensions must be a number"),
         (["fit", "regression", "day1.sketch"], 1, "linear regression needs a sketch of second moments"),
         (["fit", "regression", "day1.sketch", "--alpha", "some"], 2, "--alpha must be a number or gcv"),
         (["fit", "classifier", "day1.sketch", "day2.sketch"], 2, "give LABEL=SKETCH"),

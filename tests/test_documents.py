@@ -155,6 +155,7 @@ TARGETS = ROWS @ [[1.0, 0.0], [2.0, -1.0]] + RNG.standard_normal((3000, 2))
 TASKS = {
     "pca": (skl.SketchPCA(1), None),
     "compressive": (skl.SketchPCA(1, 20, random_state=0), None),
+    "subspaces": (skl.SketchSubspaces(1, 1, random_state=0), None),
     "regression": (skl.SketchLinearRegression(), TARGETS),
     "ridge": (skl.SketchRidge("gcv"), TARGETS[:, 0]),
     "gaussians": (skl.SketchClassifier("mixture"), np.array(["u", "v"])[(ROWS[:, 0] > 6).astype(int)]),
@@ -184,6 +185,9 @@ def test_models_of_other_tasks_come_back(name, tmp_path):
         ("pca", "components", [[1.0]], "components must be 1 x 2 finite numbers"),
         ("pca", "total", -1.0, "total must be positive"),
         ("pca", "weights", [1.0], "field 'weights' is unknown"),
+        ("subspaces", "bases", [[1.0]], "bases must be 1 x 2 finite numbers"),
+        ("subspaces", "bases", 3, "bases must be a list of matrices"),
+        ("subspaces", "weights", [0.5, 0.5], "weights must be 1 finite numbers"),
         ("ridge", "intercepts", [1.0, 2.0], "coefficients must be 2 x 2 finite numbers"),
         ("ridge", "flat", 3, "flat must be True or False"),
         ("gaussians", "labels", ["u"], "the number of classes must be"),
