@@ -1,7 +1,7 @@
 """Subspace clusters from fourth moments, beside k-subspaces on the rows: python benchmarks/tasks.py --only subspaces
 
-Errors are shares of rows with another label than the subspace they were drawn in, at the best matching of labels. "True"
-are those of the nearest true subspace, which no method beats where the law in all subspaces is one Gaussian.
+Errors are shares of rows with another label than the subspace they were drawn in, at the best matching of labels. Those
+of the nearest true subspace are what no method beats where the law in all subspaces is one Gaussian.
 """
 
 from __future__ import annotations
@@ -126,17 +126,8 @@ def measured(dimensions: Sequence[int], d: int, seed: int, options: dict[str, An
     }
 
 
-COLUMNS = (
-    "errors, median / largest",
-    "draws",
-    "sketch",
-    "asked",
-    "reached",
-    "true subspaces",
-    "k-subspaces",
-    "s",
-    "peer s",
-)
+FIGURES = ("sketch", "asked", "reached", "true subspaces", "k-subspaces")
+COLUMNS = ("errors: median / largest", "draws", *FIGURES, "s", "peer s")
 
 
 def row_of(name: str, draws: list[dict[str, float]], asked: bool) -> tuple[list[str], bool]:

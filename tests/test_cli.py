@@ -488,6 +488,10 @@ def test_subspaces_regressions_and_classes(folder):
     told = np.array(json.loads(done("predict", "ica.json", "day1.csv", "--json", cwd=folder).stdout)["coordinates"])
     np.testing.assert_allclose(np.cov(told.T, bias=True), np.eye(2), atol=1e-4)
     assert "cumulants of 2 components" in done("info", "day1.ica", cwd=folder).stdout
+    done("sketch", "day1.csv", "day2.csv", "--task", "subspaces", "-o", "all.fourth", cwd=folder)
+    assert "noise" in done("fit", "subspaces", "-k", 1, "-p", 1, "all.fourth", "-o", "line.json", cwd=folder).stdout
+    assert "subspace clusters" in done("info", "line.json", cwd=folder).stdout
+    assert set(done("predict", "line.json", "day1.csv", cwd=folder).stdout.split()) == {"0"}
 
     done("fit", "regression", "all.moments", "--targets", "a", "--alpha", "gcv", "-o", "ridge.json", cwd=folder)
     shown = done("fit", "regression", "all.moments", "--targets", "a", "-o", "line.json", cwd=folder).stdout
@@ -510,6 +514,8 @@ def test_subspaces_regressions_and_classes(folder):
         (["fit", "pca", "-k", 1, "day1.sketch"], 1, "PCA needs a sketch of second moments"),
         (["fit", "ica", "day1.sketch"], 1, "ICA needs a sketch of second moments"),
         (["design", "--bounds", "0,1", "--columns", "a,b", "--task", "ica", "-o", "x"], 1, "needs a sample of rows"),
+        (["fit", "subspaces", "-k", 2, "day1.sketch"], 1, "subspace clusters need a sketch of fourth moments"),
+        (["fit", "subspaces", "-k", 2, "-p", "plane", "day1.sketch"], 2, "--dimensions must be a number"),
         (["fit", "regression", "day1.sketch"], 1, "linear regression needs a sketch of second moments"),
         (["fit", "regression", "day1.sketch", "--alpha", "some"], 2, "--alpha must be a number or gcv"),
         (["fit", "classifier", "day1.sketch", "day2.sketch"], 2, "give LABEL=SKETCH"),

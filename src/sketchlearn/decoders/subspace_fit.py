@@ -16,7 +16,7 @@ Double = NDArray[np.float64]
 LONGEST = 0.7  # of a step of one basis, in radians
 RIDGE = 1e-10  # where two subspaces share forms
 LEAST_GAIN = 1e-9
-FLATTEST = 1e-2  # quadratic forms with a smaller mean square, of the largest, weigh no more
+FLATTEST = 1e-2  # quadratic forms with a smaller mean square, of the largest or of 1, weigh no more
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def relative(moments: FourthMoments, noise: float) -> Double:
     """
     d = moments.d
     values, vectors = np.linalg.eigh(flattened(moments.without(noise), d))
-    inverse = (vectors / np.sqrt(np.maximum(values, FLATTEST * values[-1]))) @ vectors.T
+    inverse = (vectors / np.sqrt(np.maximum(values, FLATTEST * max(values[-1], 1.0)))) @ vectors.T
     each = inverse @ flattened(np.eye(len(forms(d, 4))), d) @ inverse
     return np.asarray(np.linalg.qr(each.reshape(len(each), -1).T)[1])
 

@@ -24,7 +24,7 @@ Index = NDArray[np.intp]
 DRAWN, KEPT = 240, 120  # subspaces of one dimension
 BEAM = 400  # sets that are looked at
 STEPS = 30
-SMALLEST = 1e-6  # mean square of a form, of the largest
+SMALLEST = 1e-6  # mean square of a form, of the largest, or of 1
 VANISHING = 10.0  # what a mean square on the null space counts, beside overlaps
 ALIKE = 0.5  # subspaces with a smaller sum of squared sines are near each other
 
@@ -44,7 +44,7 @@ class Quadrics:
         a, b = two.indices.T
         vanishing = np.zeros((n_vanishing, d, d))
         vanishing[:, a, b] = vanishing[:, b, a] = vectors[:, :n_vanishing].T / two.weights
-        rest = np.maximum(values[n_vanishing:], SMALLEST * values[-1])
+        rest = np.maximum(values[n_vanishing:], SMALLEST * max(values[-1], 1.0))
         return cls(vanishing, (vectors[:, n_vanishing:] / np.sqrt(rest)).T)
 
 

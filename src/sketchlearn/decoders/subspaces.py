@@ -24,11 +24,12 @@ from sketchlearn.sketch import Sketch
 Double = NDArray[np.float64]
 
 STARTS, FINALISTS, ROUNDS = 16, 4, 10
+LOOSE = 2  # times as many starts after the first round, half of them any
 FIRST_STEPS, STEPS = 15, 80
 SMALLEST = 1e-4  # variance of a direction, of the largest
 # squared residuals, in those that sampling leaves if rows are Gaussian: with heavier tails more is no sign of failure
 CONTENT, ENOUGH = 1.5, 20.0
-ALIKE, AGREE = 1.001, 5  # so many rounds with the lowest cost tell that it is not higher for want of luck
+ALIKE, AGREE = 1.001, 4  # so many rounds with the lowest cost tell that it is not higher for want of luck
 ROUND = 0.93  # 0.97 of uniform squares; 0.82 to 0.88 where a plane's law is one of three lines
 UNLIKE = 0.05  # distance of projections of subspaces that are not the same
 SIMULATED, FEWEST = 4000, 50  # rows, of all and of one subspace
@@ -88,7 +89,7 @@ def union_of_subspaces(
     problem = _Problem(part, dimensions)
     rounds = [problem.search(rng)]
     while not problem.content(rounds, progress) and len(rounds) < ROUNDS:
-        rounds.append(problem.search(rng, loose=len(rounds) % 2 == 1))
+        rounds.append(problem.search(rng, loose=True))
     return problem.result(rounds)
 
 
@@ -141,15 +142,16 @@ class _Problem:
 
     def search(self, rng: np.random.Generator, *, loose: bool = False) -> list[_Candidate]:
         """The best of some starts, unlike each other."""
-        bases = starts(self.quadrics, self.dimensions, STARTS, rng, loose=loose or not self.independent)
+        more = LOOSE if loose else 1
+        bases = starts(self.quadrics, self.dimensions, more * STARTS, rng, loose=loose or not self.independent)
         n = len(bases[0])
         found = self.coarse.descend(Union(bases, np.full(n, self.noise), np.zeros(n)), FIRST_STEPS)
-        found = self.coarse.descend(found.only(self._finalists(found)), STEPS)
-        found = self.fit.descend(found.only(self._finalists(found)), STEPS)
+        found = self.coarse.descend(found.only(self._finalists(found, more * FINALISTS)), STEPS)
+        found = self.fit.descend(found.only(self._finalists(found, more * FINALISTS)), STEPS)
         each = [found.only(np.array([i])) for i in range(len(found.cost))]
         return [self._candidate(union, rng) for union in each]
 
-    def _finalists(self, found: Union) -> NDArray[np.intp]:
+    def _finalists(self, found: Union, n: int) -> NDArray[np.intp]:
         """The lowest costs, of subspaces that are not alike."""
         projections = [
             sum(basis @ np.swapaxes(basis, 1, 2) for basis in found.bases if basis.shape[2] == p)
@@ -160,7 +162,7 @@ class _Problem:
         for i in np.argsort(found.cost, kind="stable"):
             if all(np.linalg.norm(both[i] - both[j]) > UNLIKE for j in chosen):
                 chosen.append(i)
-        return np.array(chosen[:FINALISTS])
+        return np.array(chosen[:n])
 
     def content(self, rounds: list[list[_Candidate]], progress: Callable[[str], None] | None) -> bool:
         """Whether more rounds are not worth their time."""
