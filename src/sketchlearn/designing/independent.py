@@ -19,7 +19,7 @@ from sketchlearn.sources import Source
 Double = NDArray[np.float64]
 
 FREQUENCIES = (1.0, 0.7, 0.5, 0.3, 1.4, 1.8, 2.3, 3.0)  # per deviation; the first suits most
-OF_STREAM = (0.5, 0.25)  # near cumulants, which tell components of any scale and rotation
+OF_STREAM = (0.25,)  # near cumulants, which tell components of any scale and rotation
 PHASES = np.arange(8) * np.pi / 8
 CLEARLY = 0.9  # less variance, for another wave than an earlier one: a sample tells it roughly
 STARTS = 3
