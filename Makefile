@@ -9,8 +9,9 @@ NATIVE := $(wildcard src/sketchlearn/_native/*) CMakeLists.txt pyproject.toml
 demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
 
+# One process per core: with threads of their own besides, torch and BLAS would wait for each other.
 test: .venv/installed-test
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: .venv/installed-lint
 	$(BIN)/ruff check .

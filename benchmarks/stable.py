@@ -122,10 +122,13 @@ def compared(title: str, kinds: list[Rows], settings: argparse.Namespace) -> tup
     for kind in kinds:
         draws = np.array([figures(kind, settings.seed + i) for i in range(settings.draws)])
         own, plain, cut, medians, alpha, scale = np.median(draws, axis=0)
-        reached.append(bool(own <= ASKED * plain))
-        words = [f"{own:.4f}", f"{draws[:, 0].max():.4f}", f"{plain:.3g}", f"{ASKED * plain:.3g}"]
+        near = bool(own <= ASKED * plain)
+        asked = kind.alpha == 1.5  # nearly Gaussian laws are no trouble to Gaussians
+        reached += [near] * asked
+        verdict = [f"{ASKED * plain:.3g}", yes_or_no(near)] if asked else ["-", "-"]
+        words = [f"{own:.4f}", f"{draws[:, 0].max():.4f}", f"{plain:.3g}", *verdict]
         more = [f"{cut:.4f}", f"{medians:.4f}", f"{alpha:.3f}", f"{100 * scale:.1f} %"]
-        table.add_row(str(kind), *words, yes_or_no(reached[-1]), *more)
+        table.add_row(str(kind), *words, *more)
     return table, reached
 
 

@@ -31,8 +31,11 @@ for (name, rows), (above, below) in zip(SHAPES.items(), axes.T, strict=True):
     generator.fit_sketch(operator.sketch(rows))
     print(f"{name}: residual {generator.residual_:.2g}, {generator.n_iter_} steps")
     limit = 1.1 * np.abs(rows).max()
+    most = None
     for axis, shown in ((above, rows), (below, generator.sample(N))):
-        axis.hist2d(*shown.T, bins=100, range=[[-limit, limit]] * 2, cmap="Greys")
+        counts = axis.hist2d(*shown.T, bins=100, range=[[-limit, limit]] * 2, cmap="Greys")[0]
+        most = np.quantile(counts[counts > 0], 0.97) if most is None else most  # one scale for rows and generated ones
+        axis.collections[0].set_clim(0, most)
         axis.set(xticks=[], yticks=[], aspect="equal")
     above.set_title(name)
 axes[0, 0].set_ylabel("rows")

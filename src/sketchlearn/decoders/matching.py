@@ -26,10 +26,10 @@ from sketchlearn.operators import FourierFeatures
 from sketchlearn.sketch import Sketch
 from sketchlearn.waves import Exponential
 
-WIDTH, DEPTH = 96, 3
+WIDTH, DEPTH = 128, 3
 LEARNING_RATE, BETAS = 5e-3, (0.9, 0.99)
 WARMING = 0.02  # of the steps, in which the learning rate grows; then it falls as a cosine
-SOME = 150  # frequencies, at random, that a step looks at: many rough steps are better than few fine ones
+SOME = 300  # frequencies, at random, that a step looks at: many rough steps are better than few fine ones
 AVERAGED = 0.99  # of the weights' running mean is kept in each step
 EVERY = 100  # steps between looks at the residual
 LOOKED_AT = 20_000  # rows, then
@@ -131,7 +131,8 @@ def default_network(n_inputs: int, n_features: int, seed: int) -> Any:
         torch.manual_seed(seed)
         layers: list[Any] = []
         for one, other in itertools.pairwise([n_inputs, *[WIDTH] * DEPTH]):
-            layers += [torch.nn.Linear(one, other), torch.nn.ReLU()]
+            layers += [torch.nn.Linear(one, other), torch.nn.SiLU()]
+            torch.nn.init.kaiming_normal_(layers[-2].weight, nonlinearity="relu")
         last = torch.nn.Linear(WIDTH, n_features)
         network = torch.nn.Sequential(*layers, last)
         made = network(torch.randn(BLOCK, n_inputs))
@@ -182,7 +183,7 @@ def match(
             if not math.isfinite(cost):
                 raise FloatingPointError("the network gives rows that are not finite: rescale it or its last layer")
             curve.append(cost)
-            say(f"step {step} of {steps}: residual {math.sqrt(cost):.4g}, {cost / floor:.3g} times the noise squared")
+            say(f"step {step} of {steps}: residual {math.sqrt(cost):.3g}, misfit {cost / floor:.3g}")
             good = good + 1 if cost <= EXPLAINED * floor else 0
             if good == PATIENCE:
                 break
