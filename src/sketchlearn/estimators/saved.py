@@ -35,7 +35,7 @@ TYPES: dict[str, type[SketchEstimator]] = {
     "gmm": SketchGaussianMixture,
     "stable": SketchStableMixture,
     saved_networks.TYPE: SketchGenerator,
-    **{name: kind for name, (kind, _) in saved_tasks.TYPES.items()},
+    **{name: kind.estimator for name, kind in saved_tasks.KINDS.items()},
 }
 SHARED = {"kind", "version", "type", "n_features", "columns", "n_records"}
 DECODED = SHARED | {"outcome", "weights"}
@@ -44,7 +44,7 @@ FIELDS = {
     "kmedians": DECODED | {"centers"},
     "gmm": DECODED | {"means", "covariance_type", "covariances", "fit_test"},
     "stable": DECODED | {"means", "scales", "alphas", "coordinates", "fit_test"},
-    **{name: SHARED | own for name, (_, own) in saved_tasks.TYPES.items()},
+    **{name: SHARED | kind.fields for name, kind in saved_tasks.KINDS.items()},
 }
 
 
@@ -91,7 +91,8 @@ def model_to_bytes(estimator: SketchEstimator) -> bytes:
     name = type_of(estimator)
     fitted = estimator._fitted()
     content = {"type": name, **known_of(estimator)}
-    own = saved_tasks.content(estimator) if name in saved_tasks.TYPES else _decoded(estimator, fitted)
+    kind = saved_tasks.KINDS.get(name)
+    own = _decoded(estimator, fitted) if kind is None else kind.content(estimator)
     return to_document(MODEL, VERSION, content | own)
 
 
@@ -170,8 +171,8 @@ def _estimator(document: Document) -> SketchEstimator:
     if odd:
         raise ValueError(f"field {shortened(odd[0])} is {'unknown' if odd[0] in document else 'missing'}")
     d = whole("n_features", document["n_features"], most=MOST_FEATURES)
-    if name in saved_tasks.TYPES:
-        return _known(saved_tasks.estimator_of(name, document, d), document, d)
+    if name in saved_tasks.KINDS:
+        return _known(saved_tasks.KINDS[name].estimator_of(document, d), document, d)
     if not isinstance(document["weights"], list):
         raise ValueError("weights must be a list")
     k = whole("the number of components", len(document["weights"]), most=MOST_COMPONENTS)
