@@ -85,3 +85,8 @@ def numbers_of(document: dict[str, Any], name: str, shape: tuple[int, ...]) -> N
         size = " x ".join(map(str, shape)) or "one"
         raise ValueError(f"{name} must be {size} finite numbers")
     return array.astype(np.float64)
+
+
+def is_network(data: bytes) -> bool:
+    """Whether a file is a model as safetensors, whose header comes after its length, and not a sketch, nor JSON."""
+    return data[8:9] == b"{" and MODEL.encode() in data[8 : 8 + int.from_bytes(data[:8], "little")]

@@ -35,11 +35,13 @@ def run(
     """Designs an operator and writes it."""
     if images is not None and (data or bounds is None):
         raise misused("--images needs --bounds LOW,HIGH, the range of a pixel, and no DATA")
+    if images is not None and (n_components, n_frequencies, budget[:2]) != (None, None, (None, None)):
+        raise misused("--images has its own task and size: leave out -k, --n-frequencies, --n-rows and --epsilon")
     if bool(data) == (bounds is not None):
         raise misused("give either DATA to draw a sample from, or --bounds")
     if n_components is None and task not in ANY_SIZE and images is None:
         raise misused(f"Missing option '-k': --task {task} needs the number of clusters or components")
-    choices = Choices(n_components or ANY_SIZE.get(task), task, n_frequencies, wave, seed, *budget)
+    choices = Choices(n_components, task, n_frequencies, wave, seed, *budget)
     chosen = columns_from(columns)
     paths = files_from(data)
     check_paths(paths, [output], json=json)

@@ -15,12 +15,12 @@ from sketchlearn.cli.streams import named, read
 from sketchlearn.container import FormatError
 from sketchlearn.designs import design_from_bytes
 from sketchlearn.operators import Concatenated, ConvolutionalFeatures, Operator, concatenate
+from sketchlearn.operators.bounded import CLIP
 from sketchlearn.sources import source
 from sketchlearn.sources.sampling import sample
 
 MOST_ROWS, MOST_FOR_SHAPES = 5000, 20_000  # that `design` looks at; for mixtures
-#: tasks that need no number of components, and what stands for it
-ANY_SIZE = {"generator": 1, "moments": 1, "subspaces": 1, "ica": None}
+ANY_SIZE = frozenset({"generator", "moments", "subspaces", "ica"})  # tasks that need no number of components
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def design_for_images(images: str, bounds: str, seed: int, columns: tuple[Any, .
         low, high = (float(x) for x in bounds.split(","))
     except ValueError:
         raise misused("give --images HEIGHT,WIDTH and --bounds LOW,HIGH, such as 28,28 and 0,255") from None
-    operator = ConvolutionalFeatures(shape, pixels=(low, high), seed=seed)
+    operator = ConvolutionalFeatures(shape, pixels=(low, high), outside=CLIP, seed=seed)
     made = {"task": "images", "from": "bounds", "bounds": [low, high]}
     return Designed(_with_columns(operator, columns), made)
 

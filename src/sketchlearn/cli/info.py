@@ -9,7 +9,7 @@ from sketchlearn.cli.streams import Report, aligned, named, read
 from sketchlearn.cli.words import columns_in_words, number, operator_in_words, records_in_words, size_in_words
 from sketchlearn.container import FormatError
 from sketchlearn.designs import design_from_bytes
-from sketchlearn.documents import DESIGN, MODEL, parsed
+from sketchlearn.documents import DESIGN, MODEL, is_network, parsed
 from sketchlearn.files import from_bytes
 from sketchlearn.operators import Operator
 
@@ -36,17 +36,12 @@ def run(file: str, json: bool) -> None:
         if data.lstrip()[:1] == b"{":
             figures, rows = _of_document(data)
         else:
-            figures, rows = _of_model(data) if MODEL.encode() in _header(data) else _of_sketch(data)
+            figures, rows = _of_model(data) if is_network(data) else _of_sketch(data)
     except FormatError as error:
         raise FormatError(f"{named(file)}: {error}") from None
     digest = hashlib.sha256(data).hexdigest()
     figures |= {"file": file, "bytes": len(data), "sha256": digest}
     Report(json).give(figures, *aligned([*rows, ("size", size_in_words(len(data))), ("SHA-256", digest)]))
-
-
-def _header(data: bytes) -> bytes:
-    """What a safetensors file says before its numbers."""
-    return data[8 : 8 + int.from_bytes(data[:8], "little")]
 
 
 def _of_sketch(data: bytes) -> Facts:

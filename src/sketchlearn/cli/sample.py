@@ -22,7 +22,8 @@ def run(model: str, n_rows: int, label: str | None, seed: int, json: bool) -> No
     elif not hasattr(learned, "network_"):
         raise misused("--label is for generators that were learned with labels")
     else:
-        made = learned.sample(n_rows, y=label)
+        labels = {str(known): known for known in learned.classes_}
+        made = learned.sample(n_rows, y=labels.get(label, label))
     rows = (made[0] if isinstance(made, tuple) else made).tolist()
     names = learned.columns_ or [f"column_{i}" for i in range(learned.n_features_in_)]
     if json:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.checkpoints import Reading, Run, Work, sketch_files
-from sketchlearn.cli.designs import ANY_SIZE, Choices, Designed, design_on_files, design_on_stream, read_design
+from sketchlearn.cli.designs import Choices, Designed, design_on_files, design_on_stream, read_design
 from sketchlearn.cli.rows import columns_from, files_from, standard_input
 from sketchlearn.cli.sentences import misused, say
 from sketchlearn.cli.streams import STANDARD, Report, check_paths, write
@@ -25,7 +25,7 @@ from sketchlearn.designs import design_from_bytes, design_to_bytes
 from sketchlearn.operators import Operator
 from sketchlearn.progress import row_bar
 
-__all__ = ["ANY_SIZE", "Choices", "Kept", "run"]
+__all__ = ["Choices", "Kept", "run"]
 
 
 @dataclass(frozen=True)

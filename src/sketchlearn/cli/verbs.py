@@ -166,11 +166,11 @@ def sketch(
       cat day1.csv | sketchlearn sketch - --design design.json -o - > day1.sketch
       sketchlearn sketch day1.csv day2.csv --design design.json --checkpoint parts --skip-bad -o days.sketch
     """
-    from sketchlearn.cli.sketch import ANY_SIZE, Choices, Kept, run
+    from sketchlearn.cli.designs import ANY_SIZE
+    from sketchlearn.cli.sketch import Choices, Kept, run
 
     told = n_components is not None or (design is None and task.value in ANY_SIZE)
-    wanted = n_components or ANY_SIZE.get(task.value)
-    chosen = Choices(wanted, task.value, n_frequencies, wave, seed) if told else None
+    chosen = Choices(n_components, task.value, n_frequencies, wave, seed) if told else None
     kept = Kept(checkpoint, checkpoint_every)
     run(data, output, design, chosen, columns, nulls.value, kept, skip_bad, jobs, progress, json)
 

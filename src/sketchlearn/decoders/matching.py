@@ -125,17 +125,22 @@ class Goal:
         return np.stack([values.real, values.imag])
 
 
-def default_network(n_inputs: int, n_features: int, seed: int) -> Any:
+def n_inputs(n_latent: int, n_classes: int) -> int:
+    """Numbers that a network takes: normal ones and, if there are several classes, an indicator of the class."""
+    return n_latent + (n_classes if n_classes > 1 else 0)
+
+
+def default_network(inputs: int, n_features: int, seed: int) -> Any:
     """A perceptron of three hidden layers, whose first outputs have mean 0 and variance 1 as the records have."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         layers: list[Any] = []
-        for one, other in itertools.pairwise([n_inputs, *[WIDTH] * DEPTH]):
+        for one, other in itertools.pairwise([inputs, *[WIDTH] * DEPTH]):
             layers += [torch.nn.Linear(one, other), torch.nn.SiLU()]
             torch.nn.init.kaiming_normal_(layers[-2].weight, nonlinearity="relu")
         last = torch.nn.Linear(WIDTH, n_features)
         network = torch.nn.Sequential(*layers, last)
-        made = network(torch.randn(BLOCK, n_inputs))
+        made = network(torch.randn(BLOCK, inputs))
         last.weight /= made.std(0)[:, None]
         last.bias.copy_((last.bias - made.mean(0)) / made.std(0))
     return network
@@ -217,10 +222,10 @@ def _rows(
 
 def _check(network: Any, n_latent: int, places: tuple[Place, ...]) -> None:
     """Refuses networks that do not map latents to rows."""
-    d, n_inputs = len(places[0].mean), n_latent + (len(places) if len(places) > 1 else 0)
+    d, inputs = len(places[0].mean), n_inputs(n_latent, len(places))
     try:
-        shape = tuple(network(torch.zeros(2, n_inputs)).shape)
+        shape = tuple(network(torch.zeros(2, inputs)).shape)
     except RuntimeError as error:
-        raise ValueError(f"the network must take rows of {n_inputs} numbers (n_latent, classes): {error}") from None
+        raise ValueError(f"the network must take rows of {inputs} numbers (n_latent, classes): {error}") from None
     if shape != (2, d):
         raise ValueError(f"the network must give rows of {d} columns, but of 2 latents it makes {shape}")

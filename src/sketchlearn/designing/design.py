@@ -128,7 +128,7 @@ def design(
     ----------
     sample : some rows (up to 5000 are used, 20,000 for mixtures), best drawn from all over the data; or anything that
         `source` takes, of which some rows are read. If its columns have names, so have the operator's.
-    n_components : the number of clusters or mixture components; not for "generator" and "moments".
+    n_components : the number of clusters or mixture components; not for "generator", "moments" and "subspaces".
     task : "kmeans", "mixture" (Gaussians with spherical, tied or diagonal covariances), "mixture-full" or
         "stable" (components with heavy tails) or "histograms" (half of the frequencies along the axes);
         or "generator" (frequencies of many lengths, for `SketchGenerator`); or "moments" (for regressions, principal
@@ -165,13 +165,15 @@ def design(
         raise ValueError(f"task must be one of {', '.join(TASKS)}, not {shortened(task)}")
     if (sample is None) == (bounds is None):
         raise ValueError("design needs either a sample of rows or bounds")
+    sizes = {"epsilon": epsilon, "n_rows": n_rows, "delta": delta}
     if task in (MOMENTS, SUBSPACES):
+        _leave_out(task, n_frequencies=n_frequencies, **sizes)
         return _moments(task, sample, bounds, representative, seed)
     if task == GENERATOR:
-        if epsilon is not None:
-            raise ValueError('task="generator" has one size for all releases: leave out epsilon, delta and n_rows')
+        _leave_out(task, **sizes)
         return _for_generators(sample, bounds, representative, n_frequencies, wave_from(wave), seed)
     if task == ICA:
+        _leave_out(task, n_frequencies=n_frequencies, **sizes)
         return _cumulants(sample, n_components, representative, seed)
     k = whole("n_components", n_components)
     budget = _budget(bounds, n_rows, epsilon, delta)
@@ -239,6 +241,13 @@ def _for_generators(
     )
     where, declared = _plain(center), bounds is not None
     return FourierFeatures(d, m, law=law, wave=wave, center=where, seed=seed, columns=columns, declared=declared)
+
+
+def _leave_out(task: str, **given: Any) -> None:
+    """Refuses arguments that a task has no use for."""
+    for name, value in given.items():
+        if value:
+            raise ValueError(f"task={task!r} has one size for all: leave out {name}")
 
 
 def _cumulants(sample: Any, n_components: int | None, representative: bool | None, seed: int) -> Concatenated:

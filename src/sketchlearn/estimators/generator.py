@@ -180,14 +180,14 @@ class SketchGenerator(LabelledEstimator):
 
     def _learn(self, sketch: Any, rng: np.random.Generator) -> Generation:
         required("torch", "torch")
-        from sketchlearn.decoders.matching import default_network, match
+        from sketchlearn.decoders.matching import default_network, match, n_inputs
 
         labels, sketches = self._parts(sketch)
         d = sketch.operator.n_features
         n_latent = self.n_latent or d + MORE
-        n_inputs = n_latent + (len(sketches) if len(sketches) > 1 else 0)
         seed = int(rng.integers(2**63))
-        network = self.network or default_network(n_inputs, d, seed)
+        own = self.network
+        network = default_network(n_inputs(n_latent, len(sketches)), d, seed) if own is None else own
         found = match(
             sketches,
             network,

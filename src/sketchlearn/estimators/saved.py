@@ -1,4 +1,4 @@
-"""Models as files: JSON that says what was learned, and nothing of how to run it."""
+"""Models as files: JSON that says what was learned, and nothing of how to run it; of generators safetensors."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import numpy as np
 from sketchlearn.container import FormatError, write
 from sketchlearn.decoders import Outcome, Status
 from sketchlearn.decoders.mixtures import MixtureFit
-from sketchlearn.documents import MODEL, from_document, numbers_of, to_document
+from sketchlearn.documents import MODEL, from_document, is_network, numbers_of, to_document
 from sketchlearn.estimators import saved_networks, saved_tasks
 from sketchlearn.estimators.base import Double, SketchEstimator
 from sketchlearn.estimators.generator import SketchGenerator
 from sketchlearn.estimators.kmeans import Clusters, SketchKMeans, SketchKMedians
 from sketchlearn.estimators.mixture import MODELS, SketchGaussianMixture
+from sketchlearn.estimators.saved_known import known_of, with_known
 from sketchlearn.estimators.stable import SketchStableMixture
-from sketchlearn.ledger import Ledger
 from sketchlearn.models import Dirac, IndependentStable, KnownGaussian, Mixture, SymmetricStable
-from sketchlearn.operators.base import MOST_FEATURES, check_columns
+from sketchlearn.operators.base import MOST_FEATURES
 from sketchlearn.values import shortened, whole
 
 VERSION = 1
@@ -96,16 +96,6 @@ def model_to_bytes(estimator: SketchEstimator) -> bytes:
     return to_document(MODEL, VERSION, content | own)
 
 
-def known_of(estimator: SketchEstimator) -> Document:
-    """What every file says."""
-    content: Document = {
-        "n_features": int(estimator.n_features_in_),
-        "columns": _columns_of(estimator),
-        "n_records": _records_of(estimator),
-    }
-    return content if estimator.privacy_ is None else {**content, "privacy": estimator.privacy_.to_json()}
-
-
 def _decoded(estimator: Any, fitted: Any) -> Document:
     """What is said of clusters and mixtures."""
     outcome = estimator.outcome_
@@ -138,22 +128,9 @@ def _decoded(estimator: Any, fitted: Any) -> Document:
     return content
 
 
-def _columns_of(estimator: SketchEstimator) -> list[str] | None:
-    named = getattr(estimator, "feature_names_in_", None)
-    if named is None:
-        named = getattr(estimator, "columns_", None)
-    return None if named is None else [str(name) for name in named]
-
-
-def _records_of(estimator: SketchEstimator) -> int | float:
-    if estimator._sketch is not None:
-        return estimator._sketch.count
-    return getattr(estimator, "n_records_", 0)
-
-
 def model_from_bytes(data: bytes) -> SketchEstimator:
     """The estimator whose file these bytes are."""
-    if saved_networks.is_network(data):
+    if is_network(data):
         return saved_networks.restore(SketchGenerator(), data)
     document = from_document(data, MODEL, VERSION)
     try:
@@ -172,23 +149,14 @@ def _estimator(document: Document) -> SketchEstimator:
         raise ValueError(f"field {shortened(odd[0])} is {'unknown' if odd[0] in document else 'missing'}")
     d = whole("n_features", document["n_features"], most=MOST_FEATURES)
     if name in saved_tasks.KINDS:
-        return _known(saved_tasks.KINDS[name].estimator_of(document, d), document, d)
+        return with_known(saved_tasks.KINDS[name].estimator_of(document, d), document, d)
     if not isinstance(document["weights"], list):
         raise ValueError("weights must be a list")
     k = whole("the number of components", len(document["weights"]), most=MOST_COMPONENTS)
     weights = numbers_of(document, "weights", (k,))
     if np.any(weights < 0) or not math.isclose(float(weights.sum()), 1.0, rel_tol=1e-3):
         raise ValueError("weights must not be negative and must sum to 1")
-    return _known(_BUILDERS[name](document, name, weights, d), document, d)
-
-
-def _known(estimator: Any, document: Document, d: int) -> SketchEstimator:
-    """The estimator with what every file says."""
-    estimator.n_features_in_ = d
-    estimator.columns_ = check_columns(document["columns"], d)
-    estimator.n_records_ = _count(document["n_records"])
-    estimator._privacy = Ledger.from_json(document["privacy"]) if "privacy" in document else None
-    return estimator
+    return with_known(_BUILDERS[name](document, name, weights, d), document, d)
 
 
 def _clusters(document: Document, name: str, weights: Double, d: int) -> SketchEstimator:
@@ -267,12 +235,6 @@ def _check_positive(matrices: Double) -> None:
         raise ValueError("covariances must be positive definite") from None
     if not np.allclose(matrices, matrices.transpose(0, 2, 1)):
         raise ValueError("covariances must be symmetric")
-
-
-def _count(number: Any) -> int | float:
-    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < 2**80:
-        raise ValueError(f"n_records must be a number of records, not {shortened(number)}")
-    return number
 
 
 def _outcome(document: Document, mixture: Mixture) -> Outcome:

@@ -10,20 +10,19 @@ import numpy as np
 from sketchlearn.container import ENTRY, FormatError, without_repetition
 from sketchlearn.documents import MODEL, from_document, numbers_of, to_document
 from sketchlearn.estimators.generator import Generation
+from sketchlearn.estimators.saved_known import with_known
 from sketchlearn.extras import required
-from sketchlearn.ledger import Ledger
-from sketchlearn.operators.base import MOST_FEATURES, check_columns
-from sketchlearn.values import whole
+from sketchlearn.operators.base import MOST_FEATURES
+from sketchlearn.values import shortened, whole
 
 VERSION = 1
 MOST_CLASSES = 2**16
 TYPE = "generator"
+FIELDS = {
+    *("kind", "version", "type", "n_features", "columns", "n_records", "labels", "shares", "means", "deviations"),
+    *("n_latent", "own_network", "residual", "misfit", "curve", "iterations"),
+}
 Estimator = TypeVar("Estimator", bound=Any)
-
-
-def is_network(data: bytes) -> bool:
-    """Whether a model file is one of safetensors, and not of JSON: those begin with the length of their header."""
-    return data[8:9] == b"{" and int.from_bytes(data[:8], "little") < len(data)
 
 
 def to_bytes(estimator: Any, known: dict[str, Any]) -> bytes:
@@ -77,8 +76,13 @@ def restore(estimator: Estimator, data: bytes) -> Estimator:
 def _filled(estimator: Estimator, document: dict[str, Any], weights: dict[str, Any]) -> Estimator:
     import copy
 
-    from sketchlearn.decoders.matching import Match, Place, default_network
+    from sketchlearn.decoders.matching import Match, Place, default_network, n_inputs
 
+    odd = sorted((document.keys() - {"privacy"}) ^ FIELDS)
+    if odd:
+        raise ValueError(f"field {shortened(odd[0])} is {'unknown' if odd[0] in document else 'missing'}")
+    if document["type"] != TYPE:
+        raise ValueError(f"{shortened(document['type'])} is not a type of model that this version knows")
     d, labels = whole("n_features", document["n_features"], most=MOST_FEATURES), document["labels"]
     if labels is not None and not (
         isinstance(labels, list) and all(isinstance(label, str | int | float) for label in labels)
@@ -89,8 +93,13 @@ def _filled(estimator: Estimator, document: dict[str, Any], weights: dict[str, A
     if np.any(shares < 0) or abs(shares.sum() - 1) > 1e-6:
         raise ValueError("shares must not be negative and must sum to 1")
     means, deviations = (numbers_of(document, name, (k, d)) for name in ("means", "deviations"))
-    n_latent = whole("n_latent", document["n_latent"])
-    network = copy.deepcopy(estimator.network) or default_network(n_latent + (k if k > 1 else 0), d, 0)
+    n_latent = whole("n_latent", document["n_latent"], most=MOST_FEATURES)
+    if estimator.network is not None:
+        network = copy.deepcopy(estimator.network)
+    elif "0.weight" not in weights or weights["0.weight"].shape[-1] != n_inputs(n_latent, k):
+        raise ValueError("the weights are not those of a network with so many inputs")
+    else:
+        network = default_network(n_inputs(n_latent, k), d, 0)
     network.load_state_dict(weights)
     places = tuple(Place(mean, unit) for mean, unit in zip(means, deviations, strict=True))
     residual, misfit = (float(numbers_of(document, name, ())) for name in ("residual", "misfit"))
@@ -102,8 +111,4 @@ def _filled(estimator: Estimator, document: dict[str, Any], weights: dict[str, A
     estimator._model = Generation(match, None if labels is None else tuple(labels), shares / shares.sum())
     estimator._targets = () if labels is None else (d,)
     estimator._labels = estimator._declared = () if labels is None else tuple(labels)
-    estimator.n_features_in_ = d
-    estimator.columns_ = check_columns(document["columns"], d)
-    estimator.n_records_ = document["n_records"]
-    estimator._privacy = Ledger.from_json(document["privacy"]) if "privacy" in document else None
-    return estimator
+    return with_known(estimator, document, d)
