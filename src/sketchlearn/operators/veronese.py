@@ -73,7 +73,7 @@ class VeroneseMoments(Mapped, Boxed):
     def _pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         return np.tril_indices(self.n_features)
 
-    def mapped(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+    def mapped(self, rows: NDArray[Any], threads: int) -> NDArray[np.float64]:  # noqa: ARG002
         """The monomials of each row, from one float64 multiplication each."""
         with np.errstate(all="ignore"):  # what is not finite is refused later
             y = self.within(rows).astype(np.float64) - self.origin
