@@ -27,6 +27,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
 
 import sketchlearn as skl
+from sketchlearn import kernel
 
 THESIS, LEARNED = 15.8, 1.6  # MNIST: one sketch per class, m = 5000; and a learned convolutional network
 SPLITS = 10
@@ -43,11 +44,11 @@ class OfOutputs:
         self.features, self.model = features, skl.SketchClassifier("parzen", n_frequencies=2475, random_state=seed)
 
     def fit(self, X: Images, y: Images) -> OfOutputs:
-        self.model.fit(self.features.mapped(X), y)
+        self.model.fit(self.features.mapped(X, kernel.n_threads(None)), y)
         return self
 
     def predict(self, X: Images) -> Images:
-        return np.asarray(self.model.predict(self.features.mapped(X)))
+        return np.asarray(self.model.predict(self.features.mapped(X, kernel.n_threads(None))))
 
 
 def methods(shape: tuple[int, int], highest: float, seed: int) -> dict[str, tuple[Callable[[], Any], str]]:

@@ -38,7 +38,7 @@ def test_the_network_is_the_documented_one(shape, more):
     operator = skl.ConvolutionalFeatures(shape, pixels=(0, 1), seed=3, **more)
     rows = images(5, operator.n_features)
     rows[1] = np.rint(rows[1])
-    assert np.array_equal(operator.mapped(rows), network_outputs(operator, rows))
+    assert np.array_equal(operator.mapped(rows, 2), network_outputs(operator, rows))
     assert np.array_equal(operator.sketch(rows).sums, record_integers(operator, rows).sum(axis=0))
     assert skl.ConvolutionalFeatures.from_json(operator.to_json()) == operator
 
@@ -51,7 +51,7 @@ def test_neither_blocks_nor_threads_nor_blas_matter():
     assert sum(operator.sketch(part, n_jobs=2) for part in np.array_split(rows[::-1], 9)) == whole
     with threadpool_limits(2):
         before = [pool["num_threads"] for pool in threadpool_info()]
-        assert np.array_equal(operator.mapped(rows)[13], operator.mapped(rows[13:14])[0])
+        assert np.array_equal(operator.mapped(rows, 2)[13], operator.mapped(rows[13:14], 2)[0])
         assert [pool["num_threads"] for pool in threadpool_info()] == before
 
 
@@ -61,7 +61,7 @@ def test_sums_stay_exact_for_the_largest_pixels():
     assert 255 * np.abs(operator.filters).sum(axis=0).max() < 2**24
     assert np.array_equal(operator.filters, np.rint(operator.filters))
     rows = np.rint(images(200, operator.n_features))
-    assert 0.3 * operator.limit < np.abs(operator.mapped(rows)).max() <= operator.limit
+    assert 0.3 * operator.limit < np.abs(operator.mapped(rows, 2)).max() <= operator.limit
 
 
 def test_cells_cover_every_pixel_about_equally():
@@ -72,9 +72,9 @@ def test_cells_cover_every_pixel_about_equally():
 
 def test_brightness_is_not_seen():
     """A filter sees differences: a flat image gives nearly nothing, whatever its grey."""
-    flat = DIGITS.mapped(np.outer([0.0, 8.0, 16.0], np.ones(64)))
+    flat = DIGITS.mapped(np.outer([0.0, 8.0, 16.0], np.ones(64)), 1)
     assert np.all(flat[0] == 0)
-    assert np.abs(flat).max() < np.abs(DIGITS.mapped(X[:100])).max() / 3
+    assert np.abs(flat).max() < np.abs(DIGITS.mapped(X[:100], 1)).max() / 3
 
 
 def errors(n_splits=5, **more):

@@ -10,9 +10,7 @@ from typer.core import TyperGroup
 from sketchlearn.cli.fits import fit
 from sketchlearn.cli.options import (
     Columns,
-    Components,
     Data,
-    Decoder,
     DesignComponents,
     Frequencies,
     Jobs,
@@ -21,7 +19,6 @@ from sketchlearn.cli.options import (
     Nulls,
     NullsOption,
     Output,
-    Plot,
     Progress,
     Seed,
     SketchFile,
@@ -29,6 +26,7 @@ from sketchlearn.cli.options import (
     TaskOption,
     Wave,
 )
+from sketchlearn.cli.questions import compare, explain, marginal, watch
 
 
 class Verbs(TyperGroup):
@@ -314,80 +312,8 @@ def sample(
     run(model, n_rows, label, seed, json)
 
 
-@app.command()
-def compare(
-    a: Annotated[str, typer.Argument(metavar="A", help="A sketch file; - is standard input.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another of the same operator.")],
-    plot: Plot = None,
-    json: Json = False,
-) -> None:
-    """Say how far two sketches are apart, and if that is chance.
-
-    \b
-    Example:
-      sketchlearn compare day1.sketch day2.sketch
-    """
-    from sketchlearn.cli.compare import run
-
-    run(a, b, plot, json)
-
-
-@app.command()
-def watch(
-    sketches: Annotated[list[str], typer.Argument(metavar="SKETCH...", help="Sketch files, the oldest first.")],
-    level: Annotated[float, typer.Option(help="Part of the steps that may raise a false alarm.")] = 0.001,
-    plot: Plot = None,
-    json: Json = False,
-) -> None:
-    """Say whether, and since when, the records of a stream changed.
-
-    \b
-    Example:
-      sketchlearn watch day1.sketch day2.sketch
-    """
-    from sketchlearn.cli.watch import run
-
-    run(sketches, level, plot, json)
-
-
-@app.command()
-def marginal(
-    sketch: SketchFile,
-    column: Annotated[str, typer.Argument(metavar="COLUMN", help="Name of the column, or its position from 0.")],
-    bins: Annotated[int, typer.Option(min=1, help="Number of bins.")] = 20,
-    plot: Plot = None,
-    json: Json = False,
-) -> None:
-    """Draw the histogram of one column, from the sketch alone.
-
-    \b
-    Example:
-      sketchlearn marginal day1.sketch 0
-    """
-    from sketchlearn.cli.marginal import run
-
-    run(sketch, column, bins, plot, json)
-
-
-@app.command()
-def explain(
-    sketch: SketchFile,
-    n_components: Components,
-    decoder: Decoder = "auto",
-    seed: Seed = 0,
-    json: Json = False,
-) -> None:
-    """Say whether a sketch can tell clusters apart, or why not.
-
-    The sketch's size, its scale, the decoder or the model may be at fault.
-
-    \b
-    Example:
-      sketchlearn explain day1.sketch -k 3
-    """
-    from sketchlearn.cli.explain import run
-
-    run(sketch, n_components, decoder, seed, json)
+for question in (compare, watch, marginal, explain):
+    app.command()(question)
 
 
 @app.command()

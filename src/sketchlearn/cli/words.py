@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import Any
 
 from sketchlearn.operators import (
@@ -17,33 +18,61 @@ from sketchlearn.operators import (
 )
 
 
+@singledispatch
 def operator_in_words(operator: Operator) -> str:
     """One line about an operator."""
-    columns = f"{operator.n_features:,} columns"
-    if isinstance(operator, FourierFeatures):
-        kind = "structured frequencies" if operator.structured else "random frequencies"
-        wave = type(operator.wave).__name__.lower()
-        return (
-            f"{operator.n_frequencies:,} {kind} of {columns}, {wave} wave, {law_in_words(operator.law)}, "
-            f"seed {operator.seed}"
-        )
-    if isinstance(operator, QuadraticFeatures):
-        return f"squares of {operator.n_directions:,} random projections of {columns}, seed {operator.seed}"
-    if isinstance(operator, SecondMoments):
-        return f"means and second moments of {columns}"
-    if isinstance(operator, VeroneseMoments):
-        return f"moments of order 2 and 4 of {columns}"
-    if isinstance(operator, ColumnMoments):
-        return f"means and squares of {columns}"
-    if isinstance(operator, ConvolutionalFeatures):
-        shape = " x ".join(map(str, operator.shape))
-        network = f"a random network for images of {shape}, seed {operator.seed}"
-        return f"means and second moments of {operator.n_outputs} outputs of {network}"
-    if isinstance(operator, CumulantFeatures):
-        return f"generalised cumulants of {operator.n_components:,} components of {columns}"
-    if isinstance(operator, Concatenated):
-        return "; ".join(operator_in_words(part) for part in operator.parts)
     return repr(operator)
+
+
+@operator_in_words.register
+def _(operator: FourierFeatures) -> str:
+    kind = "structured frequencies" if operator.structured else "random frequencies"
+    wave = type(operator.wave).__name__.lower()
+    return (
+        f"{operator.n_frequencies:,} {kind} of {_columns(operator)}, {wave} wave, {law_in_words(operator.law)}, "
+        f"seed {operator.seed}"
+    )
+
+
+@operator_in_words.register
+def _(operator: QuadraticFeatures) -> str:
+    return f"squares of {operator.n_directions:,} random projections of {_columns(operator)}, seed {operator.seed}"
+
+
+@operator_in_words.register
+def _(operator: SecondMoments) -> str:
+    return f"means and second moments of {_columns(operator)}"
+
+
+@operator_in_words.register
+def _(operator: VeroneseMoments) -> str:
+    return f"moments of order 2 and 4 of {_columns(operator)}"
+
+
+@operator_in_words.register
+def _(operator: ColumnMoments) -> str:
+    return f"means and squares of {_columns(operator)}"
+
+
+@operator_in_words.register
+def _(operator: ConvolutionalFeatures) -> str:
+    shape = " x ".join(map(str, operator.shape))
+    network = f"a random network for images of {shape}, seed {operator.seed}"
+    return f"means and second moments of {operator.n_outputs} outputs of {network}"
+
+
+@operator_in_words.register
+def _(operator: CumulantFeatures) -> str:
+    return f"generalised cumulants of {operator.n_components:,} components of {_columns(operator)}"
+
+
+@operator_in_words.register
+def _(operator: Concatenated) -> str:
+    return "; ".join(operator_in_words(part) for part in operator.parts)
+
+
+def _columns(operator: Operator) -> str:
+    return f"{operator.n_features:,} columns"
 
 
 def law_in_words(law: Any) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn import kernel
 from sketchlearn.decoders.discriminant import Gaussians
 from sketchlearn.decoders.moments import Moments
 from sketchlearn.estimators.base import Double
@@ -59,7 +60,7 @@ class AfterMap:
     scores: Parzen | Mixtures | OneGaussian
 
     def log_scores(self, rows: Double) -> Double:
-        mapped = self.operator.mapped(rows)
+        mapped = self.operator.mapped(rows, kernel.n_threads(None))
         refused = np.flatnonzero(~np.all(np.isfinite(mapped), axis=1))
         if len(refused):
             raise ValueError(f"row {refused[0]}, {self.operator.explain_refusal(rows[refused[0]])}")

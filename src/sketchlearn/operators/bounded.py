@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.operators.base import Centred
+from sketchlearn.operators.base import REMEDY, Centred
 from sketchlearn.values import shortened
 
 REFUSE, CLIP = "refuse", "clip"
@@ -62,6 +62,10 @@ class Boxed(Bounded):
         moved = np.clip(rows, center - bound, center + bound)
         # center + bound rounds, perhaps to beyond the bound
         return np.where(np.abs(moved - center) > bound, np.nextafter(moved, center), moved)
+
+    def explain_refusal(self, row: Double) -> str:
+        column = int(np.argmax(np.abs(row - self.origin) / np.array(self.bound)))
+        return f"column {column} is {float(row[column])!r}, beyond the bound {self.bound[column]!r}: {REMEDY}"
 
 
 def check_outside(outside: Any) -> str:

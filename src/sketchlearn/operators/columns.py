@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.operators.base import check_center, check_columns, check_features
 from sketchlearn.operators.bounded import REFUSE, Boxed, check_outside
-from sketchlearn.operators.moments import FIXED_POINT, beyond, check_bounds
+from sketchlearn.operators.moments import FIXED_POINT, check_bounds
 
 STEP = 1 << 18  # numbers worked on at a time
 
@@ -87,6 +87,3 @@ class ColumnMoments(Boxed):
     def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
         b = np.array(self.bound)
         return sums * (np.concatenate([b, b * b]) / FIXED_POINT)
-
-    def explain_refusal(self, row: NDArray[np.float64]) -> str:
-        return beyond(row, self.origin, self.bound)

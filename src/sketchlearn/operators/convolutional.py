@@ -14,7 +14,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from sketchlearn import kernel
 from sketchlearn.operators.base import check_columns, check_features
 from sketchlearn.operators.bounded import CLIP, REFUSE, check_outside
 from sketchlearn.operators.mapped import Mapped
@@ -170,19 +169,8 @@ class ConvolutionalFeatures(Mapped):
     def random_parts(self) -> list[NDArray[Any]]:
         return [self.filters, self.signs]
 
-    def add_rows(
-        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
-    ) -> int:
-        return self.inner.add_rows(self._outputs(rows, threads), weights, threads, sums)
-
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
-        return self.inner.write_rows(self._outputs(rows, threads), threads)
-
-    def mapped(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def mapped(self, rows: NDArray[Any], threads: int) -> Double:
         """The network's outputs, of shape (rows, n_outputs); not a number for rows that are refused."""
-        return self._outputs(rows, kernel.n_threads(None))
-
-    def _outputs(self, rows: NDArray[Any], threads: int) -> Double:
         height, width = self.shape[:2]
         step = max(1, CHUNK // (height * width * self._taps))
         chunks = [rows[i : i + step] for i in range(0, len(rows), step)]

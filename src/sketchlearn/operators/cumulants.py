@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.operators.base import check_center, check_columns, check_features
 from sketchlearn.operators.bounded import REFUSE, Boxed, check_outside
-from sketchlearn.operators.moments import FIXED_POINT, beyond, check_bounds
+from sketchlearn.operators.moments import FIXED_POINT, check_bounds
 from sketchlearn.values import number, positive
 
 Double = NDArray[np.float64]
@@ -150,9 +150,6 @@ class CumulantFeatures(Boxed):
         """The means of g_j, of g'_j / t_j, and the matrix of those of u_i g_j (row i, column j)."""
         k = self.n_components
         return values[:k], values[k : 2 * k], values[2 * k :].reshape(k, k).T
-
-    def explain_refusal(self, row: NDArray[np.float64]) -> str:
-        return beyond(row, self.origin, self.bound)
 
 
 def _combined(matrix: Double, columns: Double) -> Double:

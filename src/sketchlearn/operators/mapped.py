@@ -24,7 +24,7 @@ class Mapped(Operator):
         """The operator of mapped rows."""
 
     @abstractmethod
-    def mapped(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def mapped(self, rows: NDArray[Any], threads: int) -> NDArray[Any]:
         """g of each row; not finite where the row is not."""
 
     def inner_sketch(self, sketch: Sketch) -> Sketch:
@@ -42,17 +42,13 @@ class Mapped(Operator):
     def ceiling(self) -> int:
         return self.inner.ceiling
 
-    @property
-    def one_bit(self) -> bool:
-        return self.inner.one_bit
-
     def add_rows(
         self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
     ) -> int:
-        return self.inner.add_rows(self.mapped(rows), weights, threads, sums)
+        return self.inner.add_rows(self.mapped(rows, threads), weights, threads, sums)
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
-        return self.inner.write_rows(self.mapped(rows), threads)
+        return self.inner.write_rows(self.mapped(rows, threads), threads)
 
     def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
         return self.inner.mean_of(sums)

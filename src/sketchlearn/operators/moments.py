@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn._native import add_moments, write_moments
-from sketchlearn.operators.base import REMEDY, check_center, check_columns, check_features
+from sketchlearn.operators.base import check_center, check_columns, check_features
 from sketchlearn.operators.bounded import REFUSE, Boxed, check_outside
 from sketchlearn.values import positive
 
@@ -83,9 +83,6 @@ class SecondMoments(Boxed):
         products[np.tril_indices(self.n_features)] = values[self.n_features :]
         return values[: self.n_features], np.where(np.tri(self.n_features, dtype=bool), products, products.T)
 
-    def explain_refusal(self, row: NDArray[np.float64]) -> str:
-        return beyond(row, self.origin, self.bound)
-
 
 def check_bounds(bound: Any, n_features: int) -> tuple[float, ...]:
     """One positive bound per column, given one for all or one for each."""
@@ -97,9 +94,3 @@ def check_bounds(bound: Any, n_features: int) -> tuple[float, ...]:
     if max(bounds) > LARGEST_BOUND:
         raise ValueError(f"bound {max(bounds)!r} is too large for products of values: rescale the data")
     return bounds
-
-
-def beyond(row: NDArray[np.float64], origin: NDArray[np.float64], bound: tuple[float, ...]) -> str:
-    """Which column of a row lies furthest beyond its bound."""
-    column = int(np.argmax(np.abs(row - origin) / np.array(bound)))
-    return f"column {column} is {float(row[column])!r}, beyond the bound {bound[column]!r}: {REMEDY}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sketchlearn.operators.base import check_center, check_columns
 from sketchlearn.operators.bounded import REFUSE, Boxed, check_outside
 from sketchlearn.operators.mapped import Mapped
-from sketchlearn.operators.moments import SecondMoments, beyond, check_bounds
+from sketchlearn.operators.moments import SecondMoments, check_bounds
 from sketchlearn.values import whole
 
 MOST_COLUMNS = 12  # 78 monomials, and 3,081 products of two of them
@@ -73,7 +73,7 @@ class VeroneseMoments(Mapped, Boxed):
     def _pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         return np.tril_indices(self.n_features)
 
-    def mapped(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+    def mapped(self, rows: NDArray[Any], threads: int) -> NDArray[np.float64]:  # noqa: ARG002
         """The monomials of each row, from one float64 multiplication each."""
         with np.errstate(all="ignore"):  # what is not finite is refused later
             y = self.within(rows).astype(np.float64) - self.origin
@@ -93,6 +93,3 @@ class VeroneseMoments(Mapped, Boxed):
         tensor = products[where[:, :, None, None], where]
         symmetric = (tensor + tensor.transpose(0, 2, 1, 3) + tensor.transpose(0, 3, 2, 1)) / 3
         return means[where], symmetric
-
-    def explain_refusal(self, row: NDArray[np.float64]) -> str:
-        return beyond(row, self.origin, self.bound)

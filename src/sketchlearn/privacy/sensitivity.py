@@ -13,7 +13,6 @@ from sketchlearn.ledger import ADD_REMOVE, REPLACE
 from sketchlearn.operators import (
     ColumnMoments,
     Concatenated,
-    ConvolutionalFeatures,
     CumulantFeatures,
     FourierFeatures,
     Operator,
@@ -21,6 +20,7 @@ from sketchlearn.operators import (
     SecondMoments,
     VeroneseMoments,
 )
+from sketchlearn.operators.mapped import Mapped
 from sketchlearn.operators.moments import FIXED_POINT as MOMENTS_UNIT
 from sketchlearn.values import shortened
 from sketchlearn.waves import FIXED_POINT, Cosine, Exponential, FourierSeries, Sawtooth, Square, Triangle, Wave
@@ -106,8 +106,13 @@ def _(operator: CumulantFeatures) -> Sensitivity:
 
 
 @_of_record.register
-def _(operator: VeroneseMoments) -> Sensitivity:
+def _(operator: Mapped) -> Sensitivity:
     return _of_record(operator.inner)
+
+
+@_of_replacement.register
+def _(operator: Mapped) -> Sensitivity:
+    return _of_replacement(operator.inner)
 
 
 @_of_replacement.register
@@ -149,16 +154,6 @@ def _(operator: Concatenated) -> Sensitivity:
 @_of_replacement.register
 def _(operator: Concatenated) -> Sensitivity:
     return sum((_of_replacement(part) for part in operator.parts), Sensitivity(0, 0))
-
-
-@_of_record.register
-def _(operator: ConvolutionalFeatures) -> Sensitivity:
-    return _of_record(operator.inner)
-
-
-@_of_replacement.register
-def _(operator: ConvolutionalFeatures) -> Sensitivity:
-    return _of_replacement(operator.inner)
 
 
 @singledispatch
