@@ -1,5 +1,6 @@
 """Networks that generate rows like those that were sketched."""
 
+import json
 import subprocess
 import sys
 
@@ -239,3 +240,29 @@ def test_command_line(tmp_path):
     assert len(made.output.splitlines()) == 8
     assert "network that generates rows" in run(app, ["info", model]).output
     assert run(app, ["predict", model, rows]).exit_code == 2
+
+
+@quiet
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [((), "of the default network"), ((0, 30002), "of the default network"), (None, "not all finite")],
+)  # fmt: skip
+def test_files_with_other_weights_are_refused(fitted, tmp_path, weight, message):
+    import torch
+    from safetensors.torch import load, save
+
+    path = tmp_path / "model.safetensors"
+    skl.save_model(fitted, path)
+    data = path.read_bytes()
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    weights = load(data)
+    weights["0.weight"] = weights["0.weight"] * float("nan") if weight is None else torch.zeros(weight)
+    path.write_bytes(save(weights, metadata=header["__metadata__"]))
+    with pytest.raises(skl.FormatError, match=message):
+        skl.load_model(path)
+
+
+def test_a_sketch_is_no_model(tmp_path):
+    skl.SecondMoments(2, bound=9.0).sketch([[1.0, 2.0]]).save(tmp_path / "a.sketch")
+    with pytest.raises(skl.FormatError, match=r"a\.sketch: not a JSON file"):
+        skl.load_model(tmp_path / "a.sketch")

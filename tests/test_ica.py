@@ -237,3 +237,9 @@ def test_same_seed_same_model():
     a, b = (clone(skl.SketchICA(random_state=3)).fit(X0) for _ in range(2))
     assert a.sketch_ == b.sketch_
     assert np.array_equal(a.components_, b.components_)
+
+
+@pytest.mark.parametrize("odd", [{"frequencies": [1e308]}, {"unmixing": [[1e-200]], "bound": 1e-140}])
+def test_components_that_floats_do_not_hold_are_refused(odd):
+    with pytest.raises(ValueError, match="beyond what float64 holds"):
+        skl.CumulantFeatures(1, **{"unmixing": [[1.0]], "frequencies": [1.0], "bound": 1e3} | odd)

@@ -219,3 +219,9 @@ def test_the_benchmark_reads_idx_files(tmp_path, monkeypatch):
     rows, labels, test, _ = mnist(tmp_path)
     assert (rows.shape, test.shape, labels.tolist()) == ((3, 4), (2, 4), [0, 1, 2])
     assert rows[2].tolist() == [8, 9, 10, 11]
+
+
+def test_a_block_of_refused_images_is_named():
+    operator = skl.ConvolutionalFeatures((4, 4), 5, pixels=(0, 1))
+    with pytest.raises(ValueError, match=r"row 0, column 0 is 200.0, outside the range of pixels"):
+        operator.sketch(np.full((3, 16), 200.0))

@@ -210,3 +210,10 @@ def test_products_that_do_not_fit():
     for odd in (np.ones(10), np.ones((11, 2, 2)), np.ones(11, complex), 3.0):
         with pytest.raises(ValueError, match="rows of 11 bits need as many rows of weights"):
             bits @ odd
+
+
+@pytest.mark.parametrize("weights", [np.ones(300, np.int64), np.ones(4), [1, 2]])
+def test_sums_want_a_whole_weight_for_each_row(weights):
+    bits = PackedBits.from_signs(np.ones((4, 3)))
+    with pytest.raises(ValueError, match="4 whole numbers, one for each row"):
+        bits.sums(weights)

@@ -232,3 +232,9 @@ def test_derivatives_of_the_fit_are_right():
 
     expected = 2 * at.residual[0] @ (at.jacobian[0] @ step)
     assert (cost(1e-5) - cost(-1e-5)) / 2e-5 == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_many_lines_can_be_asked_for():
+    rows = np.random.default_rng(0).standard_normal((200, 3))
+    assert len(skl.SketchSubspaces(30, 1, random_state=0).fit(rows).subspaces_) == 30

@@ -105,6 +105,9 @@ class PackedBits:
         >>> PackedBits.from_signs([[1, -1, 1], [-1, -1, -1]]).sums()
         array([ 0, -2,  0])
         """
+        if weights is not None and (np.shape(weights) != (len(self),) or np.asarray(weights).dtype.kind not in "iu"):
+            raise ValueError(f"weights must be {len(self)} whole numbers, one for each row")
+        weights = None if weights is None else np.asarray(weights, np.int64)
         ones, total = np.zeros(8 * self.words.shape[1] * 8, np.int64), len(self)
         for rows, bits in self._unpacked():
             if weights is None:  # bytes of ones add up inside of words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json as json_module
 import sys
 from typing import Any
@@ -29,5 +30,6 @@ def run(model: str, n_rows: int, label: str | None, seed: int, json: bool) -> No
     if json:
         sys.stdout.write(json_module.dumps({"columns": list(names), "rows": rows}) + "\n")
         return
-    sys.stdout.write(",".join(names) + "\n")
-    sys.stdout.writelines(",".join(map(repr, row)) + "\n" for row in rows)
+    lines = csv.writer(sys.stdout, lineterminator="\n")
+    lines.writerow(names)
+    lines.writerows(rows)

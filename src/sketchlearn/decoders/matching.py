@@ -31,6 +31,7 @@ LEARNING_RATE, BETAS = 5e-3, (0.9, 0.99)
 WARMING = 0.02  # of the steps, in which the learning rate grows; then it falls as a cosine
 SOME = 300  # frequencies, at random, that a step looks at: many rough steps are better than few fine ones
 AVERAGED = 0.99  # of the weights' running mean is kept in each step
+WIDE, PULL = 1.5, 0.1  # beyond so many times the records' second moment, rows are drawn in, with this strength
 EVERY = 100  # steps between looks at the residual
 LOOKED_AT = 20_000  # rows, then
 EXPLAINED = 1.25  # misfit: what is left is as small as the noise, and chance
@@ -98,7 +99,8 @@ class Goal:
         torch.sin(self._phases, out=self._sines)
         left = torch.stack([self._cosines.mean(0), self._sines.mean(0)]) - self._values[:, which]
         forces = left * self._weights[:, which] * (2 / len(rows) / len(which))
-        return self._cosines @ (forces[1, :, None] * omega) - self._sines @ (forces[0, :, None] * omega)
+        toward = self._cosines @ (forces[1, :, None] * omega) - self._sines @ (forces[0, :, None] * omega)
+        return toward + _drawn_in(rows.detach())
 
     def look(self, rows: Double) -> tuple[float, float]:
         """The mean square distance of a value from the network's, and the part of it that noise of the sketch makes.
@@ -125,6 +127,12 @@ class Goal:
         return np.stack([values.real, values.imag])
 
 
+def _drawn_in(rows: torch.Tensor) -> torch.Tensor:
+    """A force on columns that spread far more than the records: a few rows far away are less than a sketch's noise."""
+    spread = (rows**2).mean(0)
+    return rows * ((spread - WIDE).clamp(min=0) * (PULL / len(rows)))
+
+
 def n_inputs(n_latent: int, n_classes: int) -> int:
     """Numbers that a network takes: normal ones and, if there are several classes, an indicator of the class."""
     return n_latent + (n_classes if n_classes > 1 else 0)
@@ -134,16 +142,31 @@ def default_network(inputs: int, n_features: int, seed: int) -> Any:
     """A perceptron of three hidden layers, whose first outputs have mean 0 and variance 1 as the records have."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
-        layers: list[Any] = []
-        for one, other in itertools.pairwise([inputs, *[WIDTH] * DEPTH]):
-            layers += [torch.nn.Linear(one, other), torch.nn.SiLU()]
-            torch.nn.init.kaiming_normal_(layers[-2].weight, nonlinearity="relu")
-        last = torch.nn.Linear(WIDTH, n_features)
-        network = torch.nn.Sequential(*layers, last)
+        network = _perceptron(inputs, n_features)
+        *hidden, last = (layer for layer in network if isinstance(layer, torch.nn.Linear))
+        for layer in hidden:
+            torch.nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
         made = network(torch.randn(BLOCK, inputs))
         last.weight /= made.std(0)[:, None]
         last.bias.copy_((last.bias - made.mean(0)) / made.std(0))
     return network
+
+
+def bare_network(inputs: int, n_features: int, weights: dict[str, Any]) -> Any:
+    """The same network without numbers of its own, for weights of a file; others are refused before memory is taken."""
+    with torch.device("meta"):
+        network = _perceptron(inputs, n_features)
+    wanted = {name: value.shape for name, value in network.state_dict().items()}
+    if {name: value.shape for name, value in weights.items()} != wanted:
+        raise ValueError("its weights are not those of the default network")
+    return network.to_empty(device="cpu")
+
+
+def _perceptron(inputs: int, n_features: int) -> Any:
+    layers: list[Any] = []
+    for one, other in itertools.pairwise([inputs, *[WIDTH] * DEPTH]):
+        layers += [torch.nn.Linear(one, other), torch.nn.SiLU()]
+    return torch.nn.Sequential(*layers, torch.nn.Linear(WIDTH, n_features))
 
 
 def match(

@@ -119,10 +119,12 @@ def _cosines(a: Double, b: Double) -> Double:
 
 def _sets(overlaps: Double, alone: Double, places: dict[int, Index], dimensions: Sequence[int]) -> Index:
     """Sets of places with the least sum of overlaps, grown one by one."""
-    sets = places[dimensions[0]][:, None]
+    if any(len(places[p]) < list(dimensions).count(p) for p in places):
+        raise ValueError(f"n_clusters={len(dimensions)} subspaces are too many to search for: ask for fewer")
+    sets = _leaving(places, dimensions, 0)[:, None]
     cost = alone[sets[:, 0]]
-    for before, p in pairwise(dimensions):
-        more = places[p]
+    for n, (before, p) in enumerate(pairwise(dimensions), start=1):
+        more = _leaving(places, dimensions, n)
         total = cost[:, None] + alone[more] + sum(overlaps[member][:, more] for member in sets.T)
         if p == before:
             total = np.where(more > sets[:, -1:], total, np.inf)
@@ -131,6 +133,12 @@ def _sets(overlaps: Double, alone: Double, places: dict[int, Index], dimensions:
         row, column = np.unravel_index(best, total.shape)
         sets, cost = np.column_stack([sets[row], more[column]]), total[row, column]
     return sets
+
+
+def _leaving(places: dict[int, Index], dimensions: Sequence[int], n: int) -> Index:
+    """Places for the n-th subspace that leave enough for those of its dimension that come after it."""
+    p = dimensions[n]
+    return places[p][: len(places[p]) - list(dimensions[n + 1 :]).count(p)]
 
 
 def _unlike(sets: Index, alike: NDArray[np.bool_], n: int) -> Index:

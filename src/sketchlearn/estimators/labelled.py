@@ -53,9 +53,14 @@ class LabelledEstimator(SupervisedEstimator):
         X, y : as in `fit`.
         classes : all labels that may come, if that is to be checked; others are refused from then on.
         """
+        before = self._declared
         if classes is not None:
             self._declared = tuple(np.unique(np.asarray(classes)).tolist())
-        return super().partial_fit(X, y)
+        try:
+            return super().partial_fit(X, y)
+        except BaseException:
+            self._declared = before
+            raise
 
     def fit_sketch(self, sketch: Mapping[Any, Sketch]) -> Self:  # type: ignore[override]
         """Learns from one sketch per class: a dictionary of labels and sketches of one operator.

@@ -101,7 +101,7 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def transform(self, X: Any) -> Double:
         """Features of full precision: (rows, n_components), of length about 1."""
         rows = self._rows(X)
-        return _columns(self.operator_, rows, self.n_jobs) / (self._pair.size * np.sqrt(self.n_components))
+        return _columns(self.operator_, rows, self.n_jobs) / (self._pair.size * np.sqrt(self.operator_.n_frequencies))
 
     def transform_queries(self, X: Any) -> Double:
         """Features as queries have them, scaled so that products with `transform` are the kernel.

@@ -11,6 +11,7 @@ from sketchlearn.documents import numbers_of
 from sketchlearn.estimators.base import SketchEstimator
 from sketchlearn.estimators.classifier import SketchClassifier
 from sketchlearn.estimators.rules import AfterMap, Classes, OneGaussian, Parzen, Rule
+from sketchlearn.files import operator_from
 from sketchlearn.operators import FourierFeatures, Operator
 from sketchlearn.operators.mapped import Mapped
 from sketchlearn.values import whole
@@ -42,10 +43,12 @@ def estimator_of(document: Document, d: int) -> SketchEstimator:
     labels = document["labels"]
     if not isinstance(labels, list) or not all(isinstance(label, str | int | float) for label in labels):
         raise ValueError("labels must be a list of words or numbers")
+    if len(set(labels)) < len(labels) or len({isinstance(label, str) for label in labels}) > 1:
+        raise ValueError("labels must differ, and be all words or all numbers")
     k = whole("the number of classes", len(labels), 2)
     estimator = SketchClassifier(document["rule"])
     estimator._check_parameters()
-    operator = None if document["operator"] is None else Operator.from_json(document["operator"])
+    operator = None if document["operator"] is None else operator_from(document["operator"], "a classifier")
     if operator is not None and operator.n_features != d:
         raise ValueError(f"the operator is for {operator.n_features} columns, not {d}")
     scores = _scores(document, k, d, operator)

@@ -68,7 +68,7 @@ def restore(estimator: Estimator, data: bytes) -> Estimator:
         raise FormatError("its network is its maker's own: give SketchGenerator(network).load_weights(path)")
     try:
         return _filled(estimator, document, weights)
-    except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError, RuntimeError, MemoryError) as error:
         said = f"it has no {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
         raise FormatError(f"not a generator that this version can use: {said}") from None
 
@@ -76,7 +76,7 @@ def restore(estimator: Estimator, data: bytes) -> Estimator:
 def _filled(estimator: Estimator, document: dict[str, Any], weights: dict[str, Any]) -> Estimator:
     import copy
 
-    from sketchlearn.decoders.matching import Match, Place, default_network, n_inputs
+    from sketchlearn.decoders.matching import Match, Place, bare_network, n_inputs
 
     odd = sorted((document.keys() - {"privacy"}) ^ FIELDS)
     if odd:
@@ -88,27 +88,32 @@ def _filled(estimator: Estimator, document: dict[str, Any], weights: dict[str, A
         isinstance(labels, list) and all(isinstance(label, str | int | float) for label in labels)
     ):
         raise ValueError("labels must be a list of words or numbers")
+    if labels is not None and (len(set(labels)) < len(labels) or len({isinstance(x, str) for x in labels}) > 1):
+        raise ValueError("labels must differ, and be all words or all numbers")
     k = 1 if labels is None else whole("the number of classes", len(labels), most=MOST_CLASSES)
     shares = numbers_of(document, "shares", (k,))
     if np.any(shares < 0) or abs(shares.sum() - 1) > 1e-6:
         raise ValueError("shares must not be negative and must sum to 1")
     means, deviations = (numbers_of(document, name, (k, d)) for name in ("means", "deviations"))
+    if np.any(deviations <= 0):
+        raise ValueError("deviations must be positive")
     n_latent = whole("n_latent", document["n_latent"], most=MOST_FEATURES)
     if estimator.network is not None:
         network = copy.deepcopy(estimator.network)
-    elif "0.weight" not in weights or weights["0.weight"].shape[-1] != n_inputs(n_latent, k):
-        raise ValueError("the weights are not those of a network with so many inputs")
     else:
-        network = default_network(n_inputs(n_latent, k), d, 0)
+        network = bare_network(n_inputs(n_latent, k), d, weights)
     network.load_state_dict(weights)
+    if not all(bool(value.isfinite().all()) for value in weights.values()):
+        raise ValueError("its weights are not all finite")
     places = tuple(Place(mean, unit) for mean, unit in zip(means, deviations, strict=True))
     residual, misfit = (float(numbers_of(document, name, ())) for name in ("residual", "misfit"))
     curve = tuple(numbers_of(document, "curve", (len(document["curve"]),)).tolist())
     iterations = whole("iterations", document["iterations"])
     match = Match(network.eval(), places, n_latent, residual, misfit, curve, iterations)
+    with_known(estimator, document, d)
     estimator.n_latent = n_latent
     estimator._sketch, estimator._buffer = None, ()
     estimator._model = Generation(match, None if labels is None else tuple(labels), shares / shares.sum())
     estimator._targets = () if labels is None else (d,)
     estimator._labels = estimator._declared = () if labels is None else tuple(labels)
-    return with_known(estimator, document, d)
+    return estimator

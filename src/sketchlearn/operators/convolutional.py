@@ -185,7 +185,8 @@ class ConvolutionalFeatures(Mapped):
         if self.outside == REFUSE:
             good &= ~self._is_outside(rows)
         outputs = np.full((len(rows), self.n_outputs), np.nan)
-        outputs[good] = self._of_images(self._levels(rows[good]))
+        if good.any():
+            outputs[good] = self._of_images(self._levels(rows[good]))
         return outputs
 
     def _levels(self, rows: Double) -> NDArray[np.float32]:
@@ -254,6 +255,6 @@ def check_pixels(pixels: Any) -> tuple[float, float]:
     if len(values) != 2:
         raise ValueError(f"pixels must be (lowest, highest), such as (0, 255), not {shortened(pixels)}")
     low, high = (number("each number of pixels", value) for value in values)
-    if not (low < high and math.isfinite(LEVELS / (high - low))):
+    if not (low < high and math.isfinite(high - low) and math.isfinite(LEVELS / (high - low))):
         raise ValueError(f"pixels must be (lowest, highest), the first below the second, not {shortened(pixels)}")
     return low, high

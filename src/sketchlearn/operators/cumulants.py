@@ -18,7 +18,8 @@ from sketchlearn.values import number, positive
 
 Double = NDArray[np.float64]
 
-STEP = 1 << 12  # rows worked on at a time
+VALUES = 1 << 18  # features worked on at a time
+SMALLEST, LARGEST, MOST_TURNS = 1e-150, 1e150, 2.0**40  # of a component, and of its phase
 TERMS = 9  # of each series: what is left out is below 2^-39 up to half a turn
 
 
@@ -83,6 +84,10 @@ class CumulantFeatures(Boxed):
             outside=check_outside(self.outside),
             columns=check_columns(self.columns, d),
         )
+        with np.errstate(all="ignore"):
+            turns = np.array(self.frequencies) * self.reach / (2 * math.pi)
+        if not np.all((self.reach > SMALLEST) & (self.reach < LARGEST) & (turns < MOST_TURNS)):
+            raise ValueError("unmixing, bound and frequencies make components beyond what float64 holds: rescale them")
 
     @property
     def n_components(self) -> int:
@@ -110,20 +115,31 @@ class CumulantFeatures(Boxed):
         sums: NDArray[np.int64],
     ) -> int:
         added = np.zeros_like(sums)
-        for first in range(0, len(rows), STEP):
-            features, bad = self._features(rows[first : first + STEP])
+        for first in range(0, len(rows), self._step):
+            part = slice(first, first + self._step)
+            features, bad = self._features(rows[part])
             if bad >= 0:
                 return first + bad
             if weights is None:
                 added += features.sum(axis=1).astype(np.int64)  # integers below 2^53: exact in any order
             else:
-                added += features.astype(np.int64) @ weights[first : first + STEP]
+                added += features.astype(np.int64) @ weights[part]
         sums += added
         return -1
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:  # noqa: ARG002
-        features, bad = self._features(rows)
-        return np.ascontiguousarray(features.T.astype(np.int64)), bad
+        integers = np.zeros((len(rows), self.n_sums), np.int64)
+        for first in range(0, len(rows), self._step):
+            features, bad = self._features(rows[first : first + self._step])
+            if bad >= 0:
+                return integers, first + bad
+            integers[first : first + self._step] = features.T
+        return integers, -1
+
+    @property
+    def _step(self) -> int:
+        """Rows worked on at a time."""
+        return max(1, VALUES // self.n_sums)
 
     def _features(self, rows: NDArray[Any]) -> tuple[Double, int]:
         """The integers of rows, as floats, one feature after the other, and the first row beyond the bound, or -1."""
