@@ -62,7 +62,7 @@ benchmark-sources: .venv/installed-test
 benchmark-privacy: .venv/installed-benchmark .venv/installed-privacy
 	$(BIN)/python benchmarks/privacy.py $(if $(DATA),--data $(DATA))
 
-# Subspaces, regressions and classes, with scikit-learn beside them: ten minutes, 3 GB.
+# All other tasks, with scikit-learn and others beside them: an hour, 3 GB.
 benchmark-tasks: .venv/installed-test
 	$(BIN)/python benchmarks/tasks.py
 
