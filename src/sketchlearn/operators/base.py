@@ -122,7 +122,7 @@ class Operator(Value, ABC):
                 check_room(self, units, bits)
                 self._accept(block, self.add_rows(block.rows, part, threads, sums))
                 clipped += int(np.count_nonzero(self.beyond(block.rows)))
-                if block.start == 0:
+                if block.start == 0 and len(block.rows):
                     self.warn_of_noise(block.rows[:100])
                 advance(block.end - block.start)
         heaviest = 1 if weights is None else max(1, -(-int(weights.max(initial=0)) >> bits))
