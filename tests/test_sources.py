@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tables import ENDINGS, NAMES, arrow, in_files, in_memory, write
 
@@ -87,6 +87,7 @@ def test_blocks_are_as_promised(thing, kind, blocks_of):
     assert len(seen) <= 2 * len(ROWS) / 20 + 3  # small batches are put together
 
 
+@example(sizes=[1], block=1, gather=1, bad={0})  # no row is left
 @given(
     sizes=st.lists(st.integers(0, 30), max_size=12),
     block=st.integers(1, 4000),
