@@ -124,7 +124,7 @@ def seconds(*calls: Callable[[], Any]) -> list[float]:
     spent: list[list[float]] = [[] for _ in calls]
     for _ in range(REPETITIONS):
         for times, call in zip(spent, calls, strict=True):
-            time.sleep(0.05)  # BLAS threads stay busy for some time after their work
+            time.sleep(0.25)  # BLAS threads stay busy for about 0.1 s after their work
             start = time.perf_counter()
             call()
             times.append(time.perf_counter() - start)
