@@ -26,7 +26,6 @@ class Independent:
 
     Attributes
     ----------
-    count : number of records.
     mean : array (columns,).
     components : array (k, columns), the least Gaussian first.
     whitening : array (k, columns); components = rotation whitening.
@@ -35,7 +34,6 @@ class Independent:
     missed : whether rows vary in directions that the operator does not see.
     """
 
-    count: float
     mean: Double
     components: Double
     whitening: Double
@@ -91,7 +89,7 @@ def independent_components(
     evidence = np.abs(np.diag(Q.T @ measured.columns)) * np.sqrt(moments.count / noise)
     order = np.argsort(-evidence, kind="stable")
     components = _turned((Q.T @ whitening)[order])
-    found = Independent(moments.count, moments.mean, components, whitening, evidence[order], far)
+    found = Independent(moments.mean, components, whitening, evidence[order], far)
     total, rounding = np.trace(moments.covariance), np.sum(moments.rounding**2)
     missed = bool(total - np.sum(found.mixing**2) > MISSED * total + rounding) and moments.noise is None
     return replace(found, missed=missed)

@@ -45,7 +45,6 @@ class Subspaces:
 
     Attributes
     ----------
-    count : number of records.
     origin : array (columns,), where they meet.
     bases : per subspace an array (p, columns) of orthonormal rows, the largest variance first.
     weights : the share of records in each, if all have a law of the same shape.
@@ -55,7 +54,6 @@ class Subspaces:
     identified : whether the moments tell the subspaces apart from others near them.
     """
 
-    count: float
     origin: Double
     bases: tuple[Double, ...]
     weights: Double
@@ -231,7 +229,6 @@ class _Problem:
         for place in np.argsort(dimensions, kind="stable"):
             chosen[place] = next(order)
         return Subspaces(
-            float(self.sketch.count),
             self.operator.origin,
             tuple(self._rows_of(best.union.bases[i][0], best.shapes[i].second) for i in chosen),
             weights[chosen],

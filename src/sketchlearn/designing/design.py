@@ -190,13 +190,13 @@ def design(
             usual = usual if n_frequencies else budget.size(k, d, _parameters(k, d, task))
         m = usual if n_frequencies is None else whole("n_frequencies", n_frequencies)
     else:
-        rows, columns, from_all_over = _rows_of(sample, seed, rows_wanted(task))
+        rows, columns, from_all_over = _rows_of(sample, seed, rows_wanted(task), representative)
         d = rows.shape[1]
         m = _size(k, d, task, wave) if n_frequencies is None else whole("n_frequencies", n_frequencies)
         some = thinned(rows, MOST_ROWS)
         summary = summarize(_without_tails(some) if task == "stable" else some, k, seed)
         center = summary.mean
-        if not (from_all_over if representative is None else representative):
+        if not from_all_over:
             law = _law_of_stream(summary)
         elif task == "histograms":
             law = _with_axes(_law(summary, k, m, "kmeans", wave), rows, m)
@@ -215,8 +215,8 @@ def _moments(
     if bounds is not None:
         nothing = np.empty((0, len(checked_bounds(bounds)[0])))
         return replace(moments(nothing, bounds=bounds), outside=CLIP)
-    rows, columns, from_all_over = _rows_of(sample, seed, MOST_ROWS)
-    return moments(rows, columns, representative=from_all_over if representative is None else bool(representative))
+    rows, columns, from_all_over = _rows_of(sample, seed, MOST_ROWS, representative)
+    return moments(rows, columns, representative=from_all_over)
 
 
 def _for_generators(
@@ -228,10 +228,10 @@ def _for_generators(
         low, high = checked_bounds(bounds)
         center, unit, least, (coarse, fine) = (low + high) / 2, (high - low) / 2, (high - low) / 32, DETAIL_IN_BOUNDS
     else:
-        rows, columns, from_all_over = _rows_of(sample, seed, MOST_ROWS)
+        rows, columns, from_all_over = _rows_of(sample, seed, MOST_ROWS, representative)
         center, unit = rows.mean(axis=0), deviations(rows)
         least, (coarse, fine) = unit, DETAIL
-        if not (from_all_over if representative is None else representative):
+        if not from_all_over:
             coarse /= BEYOND
     d = len(center)
     m = FOR_GENERATORS[0] + FOR_GENERATORS[1] * d
@@ -253,14 +253,14 @@ def _leave_out(task: str, **given: Any) -> None:
 def _cumulants(sample: Any, n_components: int | None, representative: bool | None, seed: int) -> Concatenated:
     if sample is None:
         raise ValueError("task 'ica' needs a sample of rows: bounds do not tell which components there are")
-    rows, columns, from_all_over = _rows_of(sample, seed, MOST_ROWS)
+    rows, columns, from_all_over = _rows_of(sample, seed, MOST_ROWS, representative)
     if n_components is not None and whole("n_components", n_components) > rows.shape[1]:
         raise ValueError(f"n_components={n_components} must be at most the number of columns, {rows.shape[1]}")
     return cumulant_features(
         rows,
         columns,
         n_components=n_components,
-        representative=from_all_over if representative is None else bool(representative),
+        representative=from_all_over,
         rng=np.random.default_rng(seed),
     )
 
@@ -345,13 +345,18 @@ def _plain(values: Double) -> tuple[float, ...]:
     return tuple(values.tolist())
 
 
-def _rows_of(data: Any, seed: int, most: int) -> tuple[Double, tuple[str, ...] | None, bool]:
-    """Rows of a sample, the names of their columns, and whether they come from all over it."""
+def _rows_of(
+    data: Any, seed: int, most: int, representative: bool | None
+) -> tuple[Double, tuple[str, ...] | None, bool]:
+    """Rows of a sample, names of their columns, and whether they come from all over the data, as told or as seen."""
     if isinstance(data, np.ndarray | list | tuple) and is_array(data):
-        return thinned(_checked_sample(data), most), None, True
-    rows = source(data)
-    some, from_all_over, _ = sample_of(rows, most, np.random.default_rng(seed))
-    return thinned(_checked_sample(some), most), rows.columns, from_all_over
+        some, columns, from_all_over = data, None, True
+    else:
+        rows = source(data)
+        some, from_all_over, _ = sample_of(rows, most, np.random.default_rng(seed))
+        columns = rows.columns
+    told = from_all_over if representative is None else bool(representative)
+    return thinned(_checked_sample(some), most), columns, told
 
 
 def _checked_sample(sample: Any) -> Double:

@@ -84,7 +84,6 @@ def _independent(document: Document, d: int) -> SketchEstimator:
     k = whole("the number of components", len(document["evidence"]), most=d)
     estimator = SketchICA(k)
     estimator._model = Independent(
-        max(float(document["n_records"]), 1.0),
         numbers_of(document, "mean", (d,)),
         numbers_of(document, "components", (k, d)),
         numbers_of(document, "whitening", (k, d)),
@@ -102,7 +101,6 @@ def _subspaces(document: Document, d: int) -> SketchEstimator:
     estimator = SketchSubspaces(k, dimensions[0] if len(set(dimensions)) == 1 else dimensions)
     one_by_one = [numbers_of({"bases": basis}, "bases", (p, d)) for basis, p in zip(bases, dimensions, strict=True)]
     estimator._model = Subspaces(
-        max(float(document["n_records"]), 1.0),
         numbers_of(document, "origin", (d,)),
         tuple(one_by_one),
         numbers_of(document, "weights", (k,)),
