@@ -44,6 +44,7 @@ def operators(d: int, m: int = 60) -> dict[str, skl.Operator]:
         "moments": skl.SecondMoments(d, bound=[60.0 + k for k in range(d)], center=[0.25] * d),
         "columns": skl.ColumnMoments(d, bound=[60.0 + k for k in range(d)], center=[0.25] * d),
     }
+    others["histograms"] = histograms(d)
     if d == 9:
         others["convolutional"] = skl.ConvolutionalFeatures((3, 3), m, pixels=(-60, 60), seed=11)
     both = skl.concatenate([others["moments"], others["quadratic"], fourier["wave-square"]])
@@ -58,6 +59,13 @@ def cumulants(d: int) -> skl.Operator:
     return skl.CumulantFeatures(
         d, unmixing=unmixing, frequencies=frequencies, phases=phases, bound=bound, center=center
     )
+
+
+def histograms(d: int) -> skl.Operator:
+    """Columns with different numbers of bins; every third has few values."""
+    edges = [[(j - 2 - k % 4) * 0.75 for j in range(5 + 3 * k % 20)] for k in range(d)]
+    values = [[a + 0.25 for a in column[:-1]] if k % 3 == 2 else None for k, column in enumerate(edges)]
+    return skl.Histograms(d, edges=edges, values=values)
 
 
 def structured(d: int, m: int) -> dict[str, skl.Operator]:

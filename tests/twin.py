@@ -191,6 +191,12 @@ def wave_pair(turns):
     return 2.0 * sine * cosine, 1.0 - 2.0 * (sine * sine)
 
 
+def counted(values, edges):
+    """A 1 for each value: below the first edge, in a bin, or above the last edge, which its bin holds."""
+    where = np.searchsorted(edges, values, side="right") - (values == edges[-1])
+    return (where[:, None] == np.arange(len(edges) + 1)).astype(np.int64)
+
+
 def record_integers(operator, X):
     """The integers of each row."""
     X = np.asarray(X)
@@ -209,6 +215,9 @@ def record_integers(operator, X):
     if isinstance(operator, skl.ColumnMoments):
         y = (X.astype(f64) - operator.origin) / np.array(operator.bound)
         return np.rint(np.concatenate([2.0**30 * y, (y * 2.0**30) * y], axis=1)).astype(np.int64)
+    if isinstance(operator, skl.Histograms):
+        pairs = zip(X.astype(f64).T, operator.edges, strict=True)
+        return np.concatenate([counted(column, edges) for column, edges in pairs], axis=1)
     if isinstance(operator, skl.CumulantFeatures):
         return cumulant_integers(operator, X)
     if isinstance(operator, skl.QuadraticFeatures):

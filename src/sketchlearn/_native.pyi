@@ -88,3 +88,29 @@ def write_moments(
     n_threads: int,
     out: NDArray[np.int64],
 ) -> int: ...
+def row_hashes(rows: NDArray[Any], key: int, n_threads: int) -> NDArray[np.uint64]: ...
+def keep_candidates(
+    rows: NDArray[Any],
+    center: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    key: int,
+    certain: NDArray[np.uint64],
+    weights: NDArray[np.int64] | None,
+    below: float,
+    n_threads: int,
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]: ...
+def add_counts(
+    rows: NDArray[Any],
+    edges: NDArray[np.float64],
+    starts: NDArray[np.int64],
+    weights: NDArray[np.int64] | None,
+    n_threads: int,
+    counts: NDArray[np.int64],
+) -> int: ...
+def find_counts(
+    rows: NDArray[Any],
+    edges: NDArray[np.float64],
+    starts: NDArray[np.int64],
+    n_threads: int,
+    out: NDArray[np.int32],
+) -> int: ...

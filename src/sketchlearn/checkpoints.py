@@ -220,8 +220,7 @@ def _name(operator: Operator, path: str, identity: tuple[int, int], reading: Rea
 
 def _keep(part: Part, name: str, folder: Path) -> None:
     progress = {"name": name, "rows": part.rows, "dropped": part.dropped, "done": part.done}
-    data = container.pack(part.sketch.sums, {**part.sketch.description(), "progress": progress})
-    container.write(folder / f"{name}.part", data)
+    container.write(folder / f"{name}.part", part.sketch.to_bytes(progress=progress))
 
 
 def _kept(operator: Operator, name: str, folder: Path | None) -> Part | None:

@@ -21,24 +21,36 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-FORMAT, PRIVATE = 1, 2  # private sketches have a number of their own: older readers must not take them for exact ones
+#: private sketches have a number of their own, so that older readers do not take them for exact ones; and so have those
+#: with rows, so that nobody passes rows on without knowing
+FORMAT, PRIVATE, WITH_ROWS = 1, 2, 3
 ENTRY = "sketchlearn"
 _BLANK = "0" * 64
+_SUMS = {"sums": (np.dtype(np.int64), 1)}
+_WITH_ROWS = {**_SUMS, "rows": (np.dtype(np.float64), 2), "row_units": (np.dtype(np.int64), 1)}
 
 
 class FormatError(ValueError):
     """A file is not what it should be."""
 
 
-def pack(sums: NDArray[np.int64], description: dict[str, Any]) -> bytes:
-    """The bytes of a file: integers, and a JSON object about them."""
+def pack(
+    sums: NDArray[np.int64],
+    description: dict[str, Any],
+    rows: tuple[NDArray[np.float64], NDArray[np.int64]] | None = None,
+) -> bytes:
+    """The bytes of a file: integers, a JSON object about them and, if rows are kept, those and their weights."""
+    tensors = {"sums": np.ascontiguousarray(sums, dtype="<i8")}
+    if rows is not None:
+        tensors["rows"] = np.ascontiguousarray(rows[0], dtype="<f8")
+        tensors["row_units"] = np.ascontiguousarray(rows[1], dtype="<i8")
     entry = json.dumps({"digest": _BLANK, "format": FORMAT, **description}, sort_keys=True, separators=(",", ":"))
-    data = save_tensors({"sums": np.ascontiguousarray(sums, dtype="<i8")}, metadata={ENTRY: entry})
+    data = save_tensors(tensors, metadata={ENTRY: entry})
     return data.replace(_BLANK.encode(), hashlib.sha256(data).hexdigest().encode(), 1)
 
 
-def unpack(data: bytes) -> tuple[NDArray[np.int64], dict[str, Any]]:
-    """What `pack` packed, every byte checked."""
+def unpack(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """The arrays and the description that `pack` packed, every byte checked."""
     try:
         tensors = load_tensors(data)
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
@@ -48,20 +60,24 @@ def unpack(data: bytes) -> tuple[NDArray[np.int64], dict[str, Any]]:
         raise FormatError("not a sketchlearn file, or a damaged one") from None
     if type(number) is not int or number < 1:
         raise FormatError("not a sketchlearn file of a format that exists")
-    if number > PRIVATE:
+    if number > WITH_ROWS:
         raise FormatError(
-            f"its format is newer than this version of sketchlearn reads ({PRIVATE}): upgrade sketchlearn"
+            f"its format is newer than this version of sketchlearn reads ({WITH_ROWS}): upgrade sketchlearn"
         )
+    if (number == WITH_ROWS) != ("kept_below" in description):
+        raise FormatError(f"a format of {number} says that it has {'' if number == WITH_ROWS else 'no '}rows")
     if (number == PRIVATE) != ("ledger" in description):
         raise FormatError(f"a format of {number} says that it is {'' if number == PRIVATE else 'not '}private")
     if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
         raise FormatError("damaged: it has no digest")
     if hashlib.sha256(data.replace(digest.encode(), _BLANK.encode(), 1)).hexdigest() != digest:
         raise FormatError("damaged: the digest does not match")
-    sums = tensors.get("sums")
-    if len(tensors) != 1 or sums is None or sums.dtype != np.int64 or sums.ndim != 1:
-        raise FormatError("it does not hold one vector of 64-bit integers")
-    return sums, description
+    wanted = _WITH_ROWS if number == WITH_ROWS else _SUMS
+    if {name: (array.dtype, array.ndim) for name, array in tensors.items()} != wanted:
+        raise FormatError(
+            "it does not hold one vector of 64-bit integers" + (", and rows" if wanted is _WITH_ROWS else "")
+        )
+    return tensors, description
 
 
 def without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterable
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sketchlearn.container import FormatError, unpack
+from sketchlearn.keeping import KeptRows
 from sketchlearn.ledger import Ledger
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
@@ -19,7 +21,7 @@ LARGEST_OPERATOR = 2**28
 
 def from_bytes(data: bytes) -> Sketch:
     """The sketch whose `to_bytes` these are; a `FormatError` says in a sentence why others are refused."""
-    sums, description = unpack(bytes(data))
+    tensors, description = unpack(bytes(data))
     try:
         form, count = description["operator"], description["count"]
         if not isinstance(count, str) or not re.fullmatch("0|[1-9][0-9]{0,29}", count):
@@ -27,9 +29,11 @@ def from_bytes(data: bytes) -> Sketch:
         operator = Operator.unverified(form)
         ledger = Ledger.from_json(description["ledger"]) if "ledger" in description else None
         notes: dict[str, Any] = {name: description[name] for name in ("clipped", "heaviest") if name in description}
-        if ledger is not None and (notes or "skipped" in description):
+        if ledger is not None and (notes or "skipped" in description or operator.keeping is not None):
             raise ValueError("it is private, but lists what no release tells")
-        sketch = Sketch(operator, sums, int(count), description["bits"], _skipped(description), ledger, **notes)
+        notes["kept"] = kept_rows(operator, tensors, description)
+        sums, bits = tensors["sums"], description["bits"]
+        sketch = Sketch(operator, sums, int(count), bits, _skipped(description), ledger, **notes)
         _check_size(operator)
         operator.verify(form)
     except KeyError as error:
@@ -39,6 +43,20 @@ def from_bytes(data: bytes) -> Sketch:
     except (TypeError, ValueError, OverflowError, MemoryError) as error:
         raise FormatError(f"not a sketch that this version can use: {error}") from error
     return sketch
+
+
+def kept_rows(operator: Operator, tensors: dict[str, Any], description: dict[str, Any]) -> KeptRows | None:
+    """The rows that the file keeps, as far as its operator keeps any."""
+    if (operator.keeping is None) != ("kept_below" not in description):
+        raise ValueError("its operator and its rows do not agree on whether rows are kept")
+    if operator.keeping is None:
+        return None
+    below = description["kept_below"]
+    if below is not None and type(below) is not float:
+        raise ValueError("the limit of its rows' priorities is no number")
+    kept = KeptRows(operator.keeping, tensors["rows"], tensors["row_units"], math.inf if below is None else below)
+    kept.check()
+    return kept
 
 
 def operator_from(form: Any, what: str) -> Operator:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn import container
+from sketchlearn.keeping import Keeping, KeptRows
 from sketchlearn.ledger import Ledger
 from sketchlearn.packed import PackedBits
 from sketchlearn.sources import WEIGHT_BITS
@@ -28,6 +29,10 @@ class SketchOperator(Protocol):
     def n_sums(self) -> int: ...
     @property
     def ceiling(self) -> int: ...
+    def why_impossible(self, sums: NDArray[np.int64], units: int) -> str | None: ...
+    @property
+    def keeping(self) -> Keeping | None: ...
+    def without_keeping(self) -> Any: ...
     def sketch(
         self,
         data: Any,
@@ -59,6 +64,8 @@ class Sketch:
     ledger : of a private sketch (see `privatize`), what was spent and how noisy it is; None if the sums are exact.
     clipped : how many rows lay outside the operator's bound and were moved onto it. Noted as `skipped` is.
     heaviest : the largest weight of one row, rounded up. Noted as `skipped` is.
+    kept : the rows that are kept beside the sums, where the operator keeps any (`design(..., rows=500)`). They unite
+        and are forgotten with the sketch, and do not take part in comparisons.
 
     Examples
     --------
@@ -81,6 +88,7 @@ class Sketch:
         ledger: Ledger | None = None,
         clipped: int = 0,
         heaviest: int = 1,
+        kept: KeptRows | None = None,
     ) -> None:
         integers = np.zeros(operator.n_sums, np.int64) if sums is None else np.array(sums)
         if integers.dtype.kind not in "iu" or integers.shape != (operator.n_sums,):
@@ -88,8 +96,9 @@ class Sketch:
         units, bits = whole("units", units, 0, 2**80), whole("bits", bits, 0, WEIGHT_BITS)
         if ledger is None:
             check_room(operator, units, bits)
-            if not possible(operator, integers, units):
-                raise ValueError(f"the sums are larger than {units:,} records (or weight steps) can add up to")
+            reason = operator.why_impossible(integers, units)
+            if reason:
+                raise ValueError(reason)
         else:
             _check_private(operator, ledger, units, bits)
         integers = integers.astype(np.int64)
@@ -99,6 +108,7 @@ class Sketch:
         self._skipped = tuple(sorted(set(skipped)))
         self._ledger, self._clipped = ledger, whole("clipped", clipped, 0)
         self._heaviest = whole("heaviest", heaviest)
+        self._kept = _checked_kept(operator, kept, units)
         #: what was spent on releases of these very records, as far as this process knows
         self._mark: list[Ledger | None] = [None]
 
@@ -143,6 +153,20 @@ class Sketch:
         return self._heaviest
 
     @property
+    def kept(self) -> KeptRows | None:
+        """The rows that are kept beside the sums, with what each stands for; None if there are none."""
+        return self._kept
+
+    def without_rows(self) -> Sketch:
+        """The same sums without the rows that are kept beside them."""
+        if self.operator.keeping is None:
+            return self
+        notes = {"skipped": self._skipped, "clipped": self._clipped, "heaviest": self._heaviest}
+        plain = Sketch(self.operator.without_keeping(), self._sums, self._units, self._bits, **notes)  # type: ignore[arg-type]
+        plain._mark = self._mark
+        return plain
+
+    @property
     def mean(self) -> NDArray[Any]:
         """The mean feature vector z, real or complex."""
         if self._units == 0:
@@ -158,7 +182,7 @@ class Sketch:
 
     def copy(self) -> Sketch:
         """An independent copy."""
-        notes = {"skipped": self._skipped, "clipped": self._clipped, "heaviest": self._heaviest}
+        notes = {"skipped": self._skipped, "clipped": self._clipped, "heaviest": self._heaviest, "kept": self._kept}
         twin = Sketch(self.operator, self._sums, self._units, self._bits, ledger=self._ledger, **notes)  # type: ignore[arg-type]
         twin._mark = self._mark
         return twin
@@ -239,14 +263,25 @@ class Sketch:
         check_room(self.operator, max(own, others) if sign < 0 else own + others, bits)
         a, b = (s._sums << (bits - s._bits) for s in (self, other))
         count, sums = own + sign * others, a + sign * b
-        if sign < 0 and not possible(self.operator, sums, count):
+        if sign < 0 and self.operator.why_impossible(sums, count):
             raise ValueError("cannot subtract: those records are not all in the sketch")
         skipped = self._skipped + other._skipped if sign > 0 else self._skipped
         clipped = self._clipped + other._clipped if sign > 0 else max(0, self._clipped - other._clipped)
         heaviest = max(self._heaviest, other._heaviest)
-        result = Sketch(self.operator, sums, count, bits, skipped, clipped=clipped, heaviest=heaviest)
+        operator, kept = self._rows_with(other, sign)
+        result = Sketch(operator, sums, count, bits, skipped, clipped=clipped, heaviest=heaviest, kept=kept)
         result.released = _both_released(self.released, other.released)
         return result
+
+    def _rows_with(self, other: Sketch, sign: int) -> tuple[SketchOperator, KeptRows | None]:
+        """The operator and the kept rows of a sum or difference: none, where only one side keeps rows."""
+        if self._kept is not None and other._kept is not None and self._kept.rule == other._kept.rule:
+            return self.operator, self._kept.combined(other._kept, sign)
+        if other._units == 0:
+            return self.operator, self._kept
+        if self._units == 0 and sign > 0:
+            return other.operator, other._kept
+        return self.operator.without_keeping(), None
 
     def _combine_private(self, other: Sketch, sign: int, overlapping: bool) -> Sketch:
         if sign < 0:
@@ -284,11 +319,16 @@ class Sketch:
             **({"clipped": self._clipped} if self._clipped else {}),
             **({"heaviest": self._heaviest} if self._heaviest > 1 else {}),
             **({} if self._ledger is None else {"format": container.PRIVATE, "ledger": self._ledger.to_json()}),
+            **({} if self._kept is None else {"format": container.WITH_ROWS, "kept_below": self._kept_below()}),
         }
 
-    def to_bytes(self) -> bytes:
-        """The sketch as the bytes of a file."""
-        return container.pack(self._sums, self.description())
+    def _kept_below(self) -> float | None:
+        return None if self._kept is None or self._kept.complete else self._kept.below
+
+    def to_bytes(self, **more: Any) -> bytes:
+        """The sketch as the bytes of a file, with more entries in its description."""
+        rows = None if self._kept is None else (self._kept.rows, self._kept.units)
+        return container.pack(self._sums, {**self.description(), **more}, rows)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the sketch to a file, all of it or nothing."""
@@ -329,12 +369,6 @@ def check_room(operator: SketchOperator, units: int, bits: int) -> None:
         raise OverflowError(f"a sum could overflow: this operator holds at most {most:,} records{finer}")
 
 
-def possible(operator: SketchOperator, sums: NDArray[np.int64], units: int) -> bool:
-    """Whether that many records can add up to these sums."""
-    most = operator.ceiling * units
-    return bool(np.all((sums <= most) & (sums >= -most)))
-
-
 def _check_private(operator: SketchOperator, ledger: Any, units: int, bits: int) -> None:
     """Refuses a private sketch that no release gives: noise moves sums anywhere, but not the count below 1."""
     if not isinstance(ledger, Ledger):
@@ -351,6 +385,18 @@ def _both_released(a: Ledger | None, b: Ledger | None) -> Ledger | None:
     if a.neighbors != b.neighbors:
         a, b = a.about_replacing(), b.about_replacing()
     return a if a is b else a.merged(b, overlapping=True)
+
+
+def _checked_kept(operator: SketchOperator, kept: KeptRows | None, units: int) -> KeptRows | None:
+    """The kept rows, if they are those of the operator's rule; none yet, for a sketch without records."""
+    rule = operator.keeping
+    if kept is None:
+        if rule is not None and units:
+            raise ValueError("the operator keeps rows, but none came: make the sketch with operator.sketch(rows)")
+        return None if rule is None else KeptRows.none(rule)
+    if rule is None or kept.rule != rule:
+        raise ValueError("the kept rows were chosen by another rule than the operator's")
+    return kept
 
 
 def _size(sums: NDArray[np.int64]) -> int:

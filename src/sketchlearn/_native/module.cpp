@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "histogram.h"
+#include "keeping.h"
 #include "packed.h"
 #include "plan.h"
 #include "threads.h"
@@ -52,6 +54,7 @@ using OutFloats = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>
 using OutDoubles = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Words = nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using RowIntegers = nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Starts = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using RowMoments = nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 void require(bool holds, const char* message) {
@@ -260,6 +263,67 @@ int64_t write_moments(const std::string& kernel, const Array& x, const Doubles& 
   return plan.write(rows, n_threads, to);
 }
 
+template <class T>
+nb::ndarray<nb::numpy, T, nb::ndim<1>> array_of(std::vector<T>&& values) {
+  auto* owned = new std::vector<T>(std::move(values));
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::ndarray<nb::numpy, T, nb::ndim<1>>(owned->data(), {owned->size()}, owner);
+}
+
+nb::ndarray<nb::numpy, uint64_t, nb::ndim<1>> row_hashes(const Array& x, uint64_t key, int n_threads) {
+  const Rows rows = rows_of(x, (int64_t)x.shape(1));
+  std::vector<uint64_t> hashes(static_cast<size_t>(rows.count));
+  {
+    nb::gil_scoped_release release;
+    hash_rows(rows, key, n_threads, hashes.data());
+  }
+  return array_of(std::move(hashes));
+}
+
+nb::tuple keep_candidates(const Array& x, const Doubles& center, const Doubles& scale, uint64_t key,
+                          const nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& certain,
+                          const std::optional<Weights>& weights, double below, int n_threads) {
+  require(center.size() == scale.size(), "one scale per column is needed");
+  const Rows rows = rows_of(x, (int64_t)center.size());
+  const int64_t* w = weights_of(weights, rows);
+  const KeepingRule rule{center.data(), scale.data(), rows.n_features, key, certain.data(), (int64_t)certain.size()};
+  Candidates found;
+  {
+    nb::gil_scoped_release release;
+    found = candidates(rule, rows, w, below, n_threads);
+  }
+  return nb::make_tuple(array_of(std::move(found.first)), array_of(std::move(found.priority)),
+                        array_of(std::move(found.total)));
+}
+
+Bins bins_of(const Doubles& edges, const Starts& starts) {
+  const int64_t* at = starts.data();
+  const int64_t d = (int64_t)starts.size() - 1;
+  require(d >= 1 && at[0] == 0 && at[d] == (int64_t)edges.size(), "starts do not fit the edges");
+  for (int64_t c = 0; c < d; c++) require(at[c] < at[c + 1], "a column has no edges");
+  return Bins(edges.data(), at, d);
+}
+
+int64_t add_counts(const Array& x, const Doubles& edges, const Starts& starts, const std::optional<Weights>& weights,
+                   int n_threads, Integers counts) {
+  const Bins bins = bins_of(edges, starts);
+  const Rows rows = rows_of(x, (int64_t)starts.size() - 1);
+  const int64_t* w = weights_of(weights, rows);
+  require((int64_t)counts.size() == bins.n_counts(), "counts have the wrong size");
+  int64_t* out = counts.data();
+  nb::gil_scoped_release release;
+  return bins.add(rows, w, n_threads, out);
+}
+
+int64_t find_counts(const Array& x, const Doubles& edges, const Starts& starts, int n_threads, RowIntegers out) {
+  const Bins bins = bins_of(edges, starts);
+  const Rows rows = rows_of(x, (int64_t)starts.size() - 1);
+  require((int64_t)out.shape(0) == rows.count && (int64_t)out.shape(1) == rows.n_features, "out has the wrong shape");
+  int32_t* to = out.data();
+  nb::gil_scoped_release release;
+  return bins.write(rows, n_threads, to);
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
@@ -297,4 +361,11 @@ NB_MODULE(_native, m) {
            nb::arg("sums").noconvert());
   m.def("write_moments", &write_moments, nb::arg("kernel"), nb::arg("rows"), nb::arg("center"), nb::arg("bound"),
         nb::arg("n_threads"), nb::arg("out").noconvert());
+  m.def("row_hashes", &row_hashes, nb::arg("rows"), nb::arg("key"), nb::arg("n_threads"));
+  m.def("keep_candidates", &keep_candidates, nb::arg("rows"), nb::arg("center"), nb::arg("scale"), nb::arg("key"),
+        nb::arg("certain"), nb::arg("weights").none().noconvert(), nb::arg("below"), nb::arg("n_threads"));
+  m.def("add_counts", &add_counts, nb::arg("rows"), nb::arg("edges"), nb::arg("starts"),
+        nb::arg("weights").none().noconvert(), nb::arg("n_threads"), nb::arg("counts").noconvert());
+  m.def("find_counts", &find_counts, nb::arg("rows"), nb::arg("edges"), nb::arg("starts"), nb::arg("n_threads"),
+        nb::arg("out").noconvert());
 }

@@ -15,4 +15,6 @@ def run(sketch: str, column: str, bins: int, plot: str | None, json: bool) -> No
     if plot is not None:
         plot_marginal(found, plot)
     figures = {name: getattr(found, name).tolist() for name in ("edges", "shares", "errors")}
+    figures["note"] = found.note
+    figures["exact"] = None if found.exact is None else found.exact.tolist()
     Report(json).give({"sketch": sketch, "column": found.column, "plot": plot, **figures}, str(found))

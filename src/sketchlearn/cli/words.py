@@ -11,6 +11,7 @@ from sketchlearn.operators import (
     ConvolutionalFeatures,
     CumulantFeatures,
     FourierFeatures,
+    Histograms,
     Operator,
     QuadraticFeatures,
     SecondMoments,
@@ -52,6 +53,14 @@ def _(operator: VeroneseMoments) -> str:
 @operator_in_words.register
 def _(operator: ColumnMoments) -> str:
     return f"means and squares of {_columns(operator)}"
+
+
+@operator_in_words.register
+def _(operator: Histograms) -> str:
+    sizes = sorted({len(edges) - 1 for edges in operator.edges})
+    bins = f"{sizes[0]:,} to {sizes[-1]:,} bins each" if len(sizes) > 1 else f"{sizes[0]:,} bins each"
+    origin = "declared" if operator.declared else "chosen from a sample"
+    return f"histograms of {_columns(operator)}, {bins}, {origin}"
 
 
 @operator_in_words.register

@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any
 
 from sketchlearn.container import FormatError, unpack
+from sketchlearn.files import kept_rows
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 
@@ -64,12 +65,11 @@ def total(parts: Iterable[bytes], operator: Operator) -> Sketch:
     form = json.loads(text_of(operator))
     sketch = Sketch(operator)
     for data in parts:
-        sums, description = unpack(bytes(data))
+        tensors, description = unpack(bytes(data))
         if description["operator"] != form:
             raise FormatError("a partial sketch was made by another operator than this run's")
-        sketch += Sketch(
-            operator, sums, int(description["count"]), description["bits"], clipped=description.get("clipped", 0)
-        )
+        kept, notes = kept_rows(operator, tensors, description), {"clipped": description.get("clipped", 0)}
+        sketch += Sketch(operator, tensors["sums"], int(description["count"]), description["bits"], kept=kept, **notes)
     return sketch
 
 

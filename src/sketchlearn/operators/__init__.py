@@ -6,6 +6,7 @@ from sketchlearn.operators.concatenated import Concatenated, concatenate
 from sketchlearn.operators.convolutional import ConvolutionalFeatures
 from sketchlearn.operators.cumulants import CumulantFeatures
 from sketchlearn.operators.fourier import FourierFeatures
+from sketchlearn.operators.histograms import Histograms
 from sketchlearn.operators.moments import SecondMoments
 from sketchlearn.operators.quadratic import QuadraticFeatures
 from sketchlearn.operators.veronese import VeroneseMoments
@@ -16,6 +17,7 @@ __all__ = [
     "ConvolutionalFeatures",
     "CumulantFeatures",
     "FourierFeatures",
+    "Histograms",
     "Operator",
     "QuadraticFeatures",
     "SecondMoments",

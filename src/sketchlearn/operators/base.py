@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn import kernel
+from sketchlearn.keeping import Keeper, Keeping
 from sketchlearn.packed import PackedBits
 from sketchlearn.progress import row_bar
 from sketchlearn.sketch import Sketch, check_room
 from sketchlearn.sources import Block, Source, source, weight_units
-from sketchlearn.values import Value, shortened, whole
+from sketchlearn.values import Value, positive, shortened, whole
 
 MOST_FEATURES = 2**16
 REMEDY = "declare a larger bound (estimators take bounds=(lowest, highest) of the columns)"
@@ -64,6 +65,26 @@ class Operator(Value, ABC):
     @abstractmethod
     def explain_refusal(self, row: NDArray[np.float64]) -> str:
         """Why a finite row is outside the operator's domain, starting with the column."""
+
+    def why_impossible(self, sums: NDArray[np.int64], units: int) -> str | None:
+        """Why that many records (or weight steps) cannot add up to these sums, or None if they can."""
+        most = self.ceiling * units
+        if np.all((sums <= most) & (sums >= -most)):
+            return None
+        return f"the sums are larger than {units:,} records (or weight steps) can add up to"
+
+    @property
+    def keeping(self) -> Keeping | None:
+        """Which rows are kept beside the sums; None if none are."""
+        return None
+
+    def with_keeping(self, rule: Keeping | None) -> Self:  # noqa: ARG002
+        """The same operator, keeping rows by this rule."""
+        raise ValueError(f"{type(self).__name__} keeps no rows: that is for Fourier features")
+
+    def without_keeping(self) -> Self:
+        """The same operator, keeping no rows."""
+        return self if self.keeping is None else self.with_keeping(None)
 
     @property
     def one_bit(self) -> bool:
@@ -115,18 +136,22 @@ class Operator(Value, ABC):
                 raise ValueError("sample_weight needs an array of rows: for a stream, update a sketch block by block")
             weights, bits = weight_units(sample_weight, rows.n_rows)
         sums, units, clipped = np.zeros(self.n_sums, np.int64), 0, 0
+        keeper = None if self.keeping is None else Keeper(self.keeping)
         with row_bar(rows, progress) as advance, closing(rows.blocks(self.n_features)) as blocks:  # type: ignore[type-var]
             for block in blocks:
                 part = None if weights is None else weights[block.which]
                 units += len(block.rows) if part is None else int(part.sum())
                 check_room(self, units, bits)
                 self._accept(block, self.add_rows(block.rows, part, threads, sums))
+                if keeper:
+                    keeper.add(block.rows, part, bits, threads)
                 clipped += int(np.count_nonzero(self.beyond(block.rows)))
                 if block.start == 0 and len(block.rows):
                     self.warn_of_noise(block.rows[:100])
                 advance(block.end - block.start)
         heaviest = 1 if weights is None else max(1, -(-int(weights.max(initial=0)) >> bits))
-        return Sketch(self, sums, units, bits, clipped=clipped, heaviest=heaviest)
+        kept = keeper.kept if keeper else None
+        return Sketch(self, sums, units, bits, clipped=clipped, heaviest=heaviest, kept=kept)
 
     def features(self, data: Any, *, n_jobs: int | None = None) -> NDArray[Any]:
         """Phi(x) of each row; the mean over rows is the mean of their sketch."""
@@ -171,7 +196,7 @@ class Operator(Value, ABC):
             heaviest = max(1, -(-int(weights.max(initial=0)) >> n_bits))
         units = len(bits) if weights is None else int(weights.sum())
         check_room(self, units, n_bits)
-        return Sketch(self, bits.sums(weights), units, n_bits, heaviest=heaviest)
+        return Sketch(self.without_keeping(), bits.sums(weights), units, n_bits, heaviest=heaviest)  # signs are no rows
 
     def _require_one_bit(self) -> None:
         if not self.one_bit:
@@ -279,3 +304,13 @@ def check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] 
     if not np.all(np.isfinite(values)):
         raise ValueError(message)
     return tuple(values.tolist()) if np.any(values) else None
+
+
+def check_units(units: Any, n_features: int) -> tuple[float, ...] | None:
+    """One positive number per column, or None."""
+    if units is None:
+        return None
+    values = tuple(units) if isinstance(units, Iterable) and not isinstance(units, str) else ()
+    if len(values) != n_features:
+        raise ValueError(f"units must be {n_features} positive numbers, not {shortened(units)}")
+    return tuple(positive("units", value) for value in values)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.keeping import Keeping
 from sketchlearn.operators.base import Operator
 from sketchlearn.sketch import Sketch
 
@@ -61,9 +62,23 @@ class Concatenated(Operator):
         for n, (part, where) in enumerate(zip(self.parts, self.slices(), strict=True)):
             ledger = None if sketch.ledger is None else sketch.ledger.of_part(n)
             notes = (sketch.skipped, ledger, sketch.clipped, sketch.heaviest)
-            found.append(Sketch(part, sketch.sums[where], sketch.units, sketch.bits, *notes))
+            plain = part.without_keeping()
+            found.append(Sketch(plain, sketch.sums[where], sketch.units, sketch.bits, *notes))
             found[-1].share_mark(sketch)
         return found
+
+    @property
+    def keeping(self) -> Keeping | None:
+        return next((part.keeping for part in self.parts if part.keeping is not None), None)
+
+    def with_keeping(self, rule: Keeping | None) -> Self:
+        parts = [part.without_keeping() for part in self.parts]
+        if rule is not None:
+            parts[0] = parts[0].with_keeping(rule)
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin._set(parts=tuple(parts))
+        return twin
 
     def add_rows(
         self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
@@ -95,6 +110,10 @@ class Concatenated(Operator):
 
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(np.any([part.beyond(rows) for part in self.parts], axis=0))
+
+    def why_impossible(self, sums: NDArray[np.int64], units: int) -> str | None:
+        pairs = zip(self.parts, self.slices(), strict=True)
+        return next((reason for part, where in pairs if (reason := part.why_impossible(sums[where], units))), None)
 
     def warn_of_noise(self, rows: NDArray[Any]) -> None:
         for part in self.parts:

@@ -6,7 +6,7 @@ import math
 import warnings
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from sketchlearn import kernel
 from sketchlearn._native import Plan, dense_plan, structured_plan
 from sketchlearn.frequencies import Law
-from sketchlearn.operators.base import check_center, check_columns, check_features
+from sketchlearn.keeping import Keeping
+from sketchlearn.operators.base import check_center, check_columns, check_features, check_units
 from sketchlearn.operators.projected import Projected, in_turns
 from sketchlearn.operators.structured import FEWEST_FEATURES, Structured
 from sketchlearn.randomness import Stream, lengths
@@ -41,6 +42,8 @@ class FourierFeatures(Projected):
     subsample : each record contributes to that many of the frequencies only, chosen by a hash of its values.
     columns : names of the columns, for tables that have names: these are read, and others refused.
     declared : `design` notes here that it used bounds alone, so that private releases need not ask. Not compared.
+    units : the unit in which squared errors of each column are counted, None for the columns as they are. Not compared.
+    keeping : which rows are kept beside a sketch, None for none. Not compared.
 
     Examples
     --------
@@ -53,7 +56,7 @@ class FourierFeatures(Projected):
     True
     """
 
-    _omitted: ClassVar[dict[str, Any]] = {"columns": None, "declared": False}
+    _omitted: ClassVar[dict[str, Any]] = {"columns": None, "declared": False, "units": None, "keeping": None}
     n_features: int
     n_frequencies: int
     _: KW_ONLY
@@ -65,6 +68,8 @@ class FourierFeatures(Projected):
     subsample: int | None = None
     columns: tuple[str, ...] | None = None
     declared: bool = field(default=False, compare=False)
+    units: tuple[float, ...] | None = field(default=None, compare=False)
+    keeping: Keeping | None = field(default=None, compare=False)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         n_features = check_features(self.n_features)
@@ -88,7 +93,18 @@ class FourierFeatures(Projected):
             subsample=self._check_subsample(n_features, n_frequencies),
             columns=check_columns(self.columns, n_features),
             declared=truth("declared", self.declared),
+            units=check_units(self.units, n_features),
         )
+        if self.keeping is not None and (
+            not isinstance(self.keeping, Keeping) or len(self.keeping.center) != n_features
+        ):
+            raise ValueError(f"keeping must be a rule for rows of {n_features} columns, not {shortened(self.keeping)}")
+
+    def with_keeping(self, rule: Keeping | None) -> Self:
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)  # what was drawn stays drawn
+        twin._set(keeping=rule)
+        return twin
 
     def _check_subsample(self, n_features: int, n_frequencies: int) -> int | None:
         if self.subsample is None:

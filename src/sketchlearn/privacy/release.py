@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from sketchlearn.frequencies import Probed
 from sketchlearn.ledger import ADD_REMOVE, ASSUMED, DECLARED, Ledger, PartNoise
-from sketchlearn.operators import Concatenated, CumulantFeatures, FourierFeatures, Operator
+from sketchlearn.operators import Concatenated, CumulantFeatures, FourierFeatures, Histograms, Operator
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism
 from sketchlearn.privacy.sensitivity import sensitivity
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import number, positive, truth, whole
 
 COUNT_SHARE = 0.02  # the count is one number of sensitivity 1 beside sums of hundreds: docs/privacy.md
+HISTOGRAM_SHARE = 0.4  # of the budget for sums, where there are other parts: docs/privacy.md
 ROOM = 2.0**56  # scales beyond this leave no room for noise in 64 bits
 
 
@@ -73,7 +74,7 @@ def privatize(
     mechanism: Mechanism = DiscreteGaussian(epsilon, delta) if delta else DiscreteLaplace(epsilon)
     parts = operator.parts if isinstance(operator, Concatenated) else (operator,)
     of_sums = [mechanism.norm(sensitivity(part, neighbors)) for part in parts]
-    shares = [(1 - share) / len(parts)] * len(parts)
+    shares = [(1 - share) * part for part in shares_of(parts)]
     # neighbors that replace a record differ in count, too, where rows are left out for their values
     *scales, count_scale = mechanism.scales([*of_sums, 1], [*shares, share])
     if max(*scales, count_scale) > ROOM:
@@ -108,6 +109,22 @@ def privatize(
     return Sketch(operator, np.concatenate(sums), max(1, int(count[0])), ledger=ledger)
 
 
+def shares_of(parts: Sequence[Operator]) -> list[float]:
+    """Each part's share of the budget for sums: equal ones, but histograms beside others have two fifths together.
+
+    >>> import sketchlearn as skl
+    >>> counts, moments = skl.Histograms.even([0], [1]), skl.SecondMoments(1, bound=1.0)
+    >>> shares_of([counts, moments]), shares_of([counts])
+    ([0.4, 0.6], [1.0])
+    """
+    n_counts = sum(isinstance(part, Histograms) for part in parts)
+    n_others = len(parts) - n_counts
+    if not n_counts or not n_others:
+        return [1 / len(parts)] * len(parts)
+    counts, others = HISTOGRAM_SHARE / n_counts, (1 - HISTOGRAM_SHARE) / n_others
+    return [counts if isinstance(part, Histograms) else others for part in parts]
+
+
 def _releasable(sketch: Sketch) -> Operator:
     if not isinstance(sketch, Sketch):
         raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: sketch the rows first")
@@ -133,7 +150,7 @@ def _releasable(sketch: Sketch) -> Operator:
                 f"a {type(part).__name__} that refuses rows outside its bound tells that there are none: make it with "
                 "outside='clip', and a bound and center that were not taken from the rows"
             )
-    return operator
+    return operator.without_keeping()  # rows are never released
 
 
 def _leaves(operator: Operator) -> Iterator[Operator]:
@@ -150,6 +167,7 @@ def _design(operator: Operator, assumed: bool) -> str:
     fourier = [part for part in _leaves(operator) if isinstance(part, FourierFeatures)]
     on_sample = any(isinstance(part.law, Probed) and not part.declared for part in fourier)
     on_sample |= any(isinstance(part, CumulantFeatures) for part in _leaves(operator))
+    on_sample |= any(isinstance(part, Histograms) and not part.declared for part in _leaves(operator))
     if on_sample and not assumed:
         raise ValueError(
             "the operator was designed on a sample of rows, which it tells about: design it on bounds alone or, if "

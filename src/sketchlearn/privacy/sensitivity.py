@@ -15,6 +15,7 @@ from sketchlearn.operators import (
     Concatenated,
     CumulantFeatures,
     FourierFeatures,
+    Histograms,
     Operator,
     QuadraticFeatures,
     SecondMoments,
@@ -95,6 +96,16 @@ def _(operator: SecondMoments | ColumnMoments) -> Sensitivity:
     d = operator.n_features
     squares = Sensitivity(MOMENTS_UNIT, MOMENTS_UNIT**2).times(d)  # from 0 to 1, the others from -1 to 1
     return squares + Sensitivity(2 * MOMENTS_UNIT, 4 * MOMENTS_UNIT**2).times(operator.n_sums - d)
+
+
+@_of_record.register
+def _(operator: Histograms) -> Sensitivity:
+    return Sensitivity(1, 1).times(operator.n_features)  # one count of each column
+
+
+@_of_replacement.register
+def _(operator: Histograms) -> Sensitivity:
+    return Sensitivity(2, 2).times(operator.n_features)  # of each column, one count falls by 1 and another rises
 
 
 @_of_record.register

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, ndtr
 
 from sketchlearn.decoders import Problem, Target, cleaned, decoder_from, fit_density
+from sketchlearn.decoders.moments import part_of
 from sketchlearn.decoders.reading import PER_PARAMETER
 from sketchlearn.decoders.threads import one_blas_thread
 from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
-from sketchlearn.operators import FourierFeatures
+from sketchlearn.operators import Concatenated, FourierFeatures, Histograms
 from sketchlearn.queries.axis import Axis
+from sketchlearn.queries.counted import Counted
 from sketchlearn.queries.noise import fourier_sketch, noise_in, real_parts
 from sketchlearn.queries.regression import Regression
 from sketchlearn.sketch import Sketch
@@ -43,6 +45,8 @@ class Histogram:
     edges: Double
     shares: Double
     errors: Double
+    exact: NDArray[np.bool_] | None = None  # which shares are counts of the records; None if the sketch has no counts
+    note: str = ""  # the same in words
 
     def __str__(self) -> str:
         names = [f"{a:.3g} to {b:.3g}" for a, b in zip(self.edges[:-1], self.edges[1:], strict=True)]
@@ -51,7 +55,7 @@ class Histogram:
         lines = [
             f"  {name:>{width}}  {share:<8.3g} {bar}" for name, share, bar in zip(names, self.shares, bars, strict=True)
         ]
-        return "\n".join([self.column, *lines])
+        return "\n".join([self.column, *lines, *([f"  ({self.note})"] if self.note else [])])
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ class Questions:
 
     Parameters
     ----------
-    sketch : a sketch of Fourier features.
+    sketch : a sketch of Fourier features, of histograms (which answer `marginal` alone, exactly), or of both.
     seed : of the fit, and of the records drawn from it.
 
     Examples
@@ -93,10 +97,20 @@ class Questions:
     def __init__(self, sketch: Sketch, *, seed: int = 0) -> None:
         if not isinstance(sketch, Sketch):
             raise TypeError(f"questions are put to a sketch, not {type(sketch).__name__}: sketch the rows first")
-        self._sketch = fourier_sketch(sketch)
-        if self._sketch.count == 0:
+        self._operator_of_all, self._counts = sketch.operator, part_of(sketch, Histograms)
+        self._features = None if self._counts is not None and not _has_features(sketch) else fourier_sketch(sketch)
+        if sketch.count == 0:
             raise ValueError("the sketch is empty: add records before asking")
         self._seed = whole("seed", seed, 0)
+
+    @property
+    def _sketch(self) -> Sketch:
+        if self._features is None:
+            raise ValueError(
+                "the question is about Fourier features, but the sketch has histograms alone: concatenate both, or "
+                "make the operator with design(sample, n_components=...)"
+            )
+        return self._features
 
     @property
     def _operator(self) -> FourierFeatures:
@@ -107,7 +121,7 @@ class Questions:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
-        return self._operator.column_names
+        return self._operator_of_all.column_names  # type: ignore[attr-defined]
 
     @cached_property
     def mixture(self) -> Mixture:
@@ -132,10 +146,16 @@ class Questions:
         return np.asarray(np.exp(logsumexp(parts, axis=0)))
 
     def marginal(self, column: int | str, bins: int | ArrayLike = 50) -> Histogram:
-        """The histogram of one column, by number or name; bins are their number, or their edges."""
+        """The histogram of one column, by number or name; bins are their number, or their edges.
+
+        If the sketch has histograms, shares are exact wherever the edges are those of its bins (`exact` and `note` say
+        where), and a number of bins is how many of those there are at most.
+        """
         which = self._column(column)
         edges = None if np.ndim(bins) == 0 else _checked_edges(bins)
         n = whole("bins", bins) if edges is None else 0
+        if self._counts is not None:
+            return self._counted(self._counts, which, edges, n)
         axis = Axis.of(self._sketch, which)
         if axis is not None:
             edges = axis.edges(n) if edges is None else edges
@@ -143,9 +163,15 @@ class Questions:
         else:
             edges = self._edges(which, n) if edges is None else edges
             shares, errors = self._marginal(which, edges)
-        positive = np.maximum(shares, 0)
-        positive *= np.clip(shares.sum(), 0, 1) / max(float(positive.sum()), 1e-300)
-        return Histogram(self.columns[which], edges, positive, errors)
+        return Histogram(self.columns[which], edges, _possible_shares(shares), errors)
+
+    def _counted(self, counts: Sketch, which: int, edges: Double | None, n: int) -> Histogram:
+        """The histogram from counts in the sketch."""
+        counted = Counted.of(counts, which)
+        edges = counted.default_edges(n) if edges is None else edges
+        shares, errors, exact = counted.histogram(edges)
+        shares = shares if counts.ledger is None else _possible_shares(shares)
+        return Histogram(self.columns[which], edges, shares, errors, exact, counted.in_words(exact))
 
     def mean_of(self, function: Callable[[Double], ArrayLike]) -> Answer:
         """The mean over all records of a function that takes rows and gives one number for each."""
@@ -221,6 +247,18 @@ class Questions:
         with one_blas_thread():
             told, _, errors = self._regression[1].doubted(z).change(values, z)
         return told, np.sqrt(errors**2 + values.var(axis=0) / float(self._sketch.count))
+
+
+def _has_features(sketch: Sketch) -> bool:
+    operator = sketch.operator
+    parts = operator.parts if isinstance(operator, Concatenated) else (operator,)
+    return any(isinstance(part, FourierFeatures) for part in parts)
+
+
+def _possible_shares(shares: Double) -> Double:
+    """Shares without negative ones, whose sum is no larger than it was, or than 1."""
+    positive = np.maximum(shares, 0)
+    return np.asarray(positive * (np.clip(shares.sum(), 0, 1) / max(float(positive.sum()), 1e-300)))
 
 
 def _checked_edges(bins: ArrayLike) -> Double:

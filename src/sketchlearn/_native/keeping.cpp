@@ -1,0 +1,109 @@
+#include "keeping.h"
+
+#include <algorithm>
+
+#include "threads.h"
+
+namespace sketchlearn {
+namespace {
+
+constexpr int64_t kRowsPerUnit = 4096;
+constexpr uint64_t kOdd = 0x9e3779b97f4a7c15u;
+
+template <class T>
+uint64_t hash_as(const Rows& rows, int64_t i, uint64_t key) {
+  const T* x = static_cast<const T*>(rows.data) + i * rows.row_stride;
+  uint64_t hash = key;
+  for (int64_t k = 0; k < rows.n_features; k++) {
+    const double value = static_cast<double>(x[k * rows.column_stride]) + 0.0;  // -0 is +0
+    uint64_t word;
+    std::memcpy(&word, &value, sizeof word);
+    hash = (hash ^ word) * kOdd;
+    hash ^= hash >> 29;
+  }
+  hash = (hash ^ (hash >> 33)) * 0xff51afd7ed558ccdu;
+  hash = (hash ^ (hash >> 33)) * 0xc4ceb9fe1a85ec53u;
+  return hash ^ (hash >> 33);
+}
+
+template <class T>
+double chance_as(const KeepingRule& rule, const Rows& rows, int64_t i) {
+  const T* x = static_cast<const T*>(rows.data) + i * rows.row_stride;
+  double square = 0.0;
+  for (int64_t k = 0; k < rows.n_features; k++) {
+    const double away = (static_cast<double>(x[k * rows.column_stride]) - rule.center[k]) * rule.scale[k];
+    square += away * away;
+  }
+  return 0.5 * (1.0 + square);
+}
+
+double priority(const KeepingRule& rule, const Rows& rows, int64_t i, uint64_t hash) {
+  const double u = (static_cast<double>(hash >> 11) + 0.5) * 0x1p-53;
+  if (std::binary_search(rule.certain, rule.certain + rule.n_certain, hash)) return u - 1.0;
+  return u / (rows.is_double ? chance_as<double>(rule, rows, i) : chance_as<float>(rule, rows, i));
+}
+
+struct HashWorker {
+  const Rows& rows;
+  uint64_t key;
+  uint64_t* hashes;
+  int64_t take(int64_t from, int64_t to, int64_t*) const {
+    for (int64_t i = from; i < to; i++) hashes[i] = hash_row(rows, i, key);
+    return -1;
+  }
+};
+
+struct PriorityWorker {
+  const KeepingRule& rule;
+  const Rows& rows;
+  uint64_t* hashes;
+  double* priorities;
+  int64_t take(int64_t from, int64_t to, int64_t*) const {
+    for (int64_t i = from; i < to; i++) {
+      hashes[i] = hash_row(rows, i, rule.key);
+      priorities[i] = priority(rule, rows, i, hashes[i]);
+    }
+    return -1;
+  }
+};
+
+}  // namespace
+
+uint64_t hash_row(const Rows& rows, int64_t i, uint64_t key) {
+  return rows.is_double ? hash_as<double>(rows, i, key) : hash_as<float>(rows, i, key);
+}
+
+void hash_rows(const Rows& rows, uint64_t key, int n_threads, uint64_t* hashes) {
+  for_rows(rows.count, kRowsPerUnit, n_threads, 0, nullptr, [&] { return HashWorker{rows, key, hashes}; });
+}
+
+Candidates candidates(const KeepingRule& rule, const Rows& rows, const int64_t* weights, double below, int n_threads) {
+  std::vector<uint64_t> hashes(static_cast<size_t>(rows.count));
+  std::vector<double> priorities(static_cast<size_t>(rows.count));
+  for_rows(rows.count, kRowsPerUnit, n_threads, 0, nullptr,
+           [&] { return PriorityWorker{rule, rows, hashes.data(), priorities.data()}; });
+  int64_t count = 0;
+  for (int64_t i = 0; i < rows.count; i++) count += priorities[i] < below;
+  size_t size = 16;
+  while (size < 2 * static_cast<size_t>(count)) size *= 2;
+  std::vector<int64_t> slots(size, -1);  // by hash, open addressing: which of those found
+  Candidates found;
+  for (int64_t i = 0; i < rows.count; i++) {
+    if (!(priorities[i] < below)) continue;
+    const int64_t weight = weights ? weights[i] : 1;
+    if (weight == 0) continue;
+    size_t slot = hashes[i] & (size - 1);
+    while (slots[slot] >= 0 && hashes[found.first[slots[slot]]] != hashes[i]) slot = (slot + 1) & (size - 1);
+    if (slots[slot] < 0) {
+      slots[slot] = static_cast<int64_t>(found.first.size());
+      found.first.push_back(i);
+      found.priority.push_back(priorities[i]);
+      found.total.push_back(weight);
+    } else {
+      found.total[slots[slot]] += weight;
+    }
+  }
+  return found;
+}
+
+}  // namespace sketchlearn

@@ -1,0 +1,213 @@
+"""Rows kept beside a sketch: a sample that depends on the records alone, not on order, batches, threads or machines.
+
+Priority sampling (Duffield, Lund, Thorup 2007): each record has a priority, a uniform number given by a hash of its
+values, divided by a chance that is larger far from the center. The records of the smallest priorities are kept, equal
+records as one with its exact weight. So the samples of two sketches unite exactly, and a forgotten record leaves.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn import _native as native
+from sketchlearn.randomness import Stream
+from sketchlearn.sources import WEIGHT_BITS
+from sketchlearn.values import Value, shortened, whole
+
+Double = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+MOST_KEPT = 100_000
+CERTAIN_SHARE = 0.5  # of the kept rows at most: values that the design's sample saw more than once
+
+
+@dataclass(frozen=True)
+class Keeping(Value):
+    """Which rows are kept: the `size` records of the smallest priority.
+
+    Parameters
+    ----------
+    size : how many different records are kept.
+    center, scale : a record's chance is (1 + the sum of ((x - center) scale)^2) / 2: half the same for all, half by
+        the squared distance from the center, so that tails, which decide squared errors, are well represented.
+    seed : the hash follows from it.
+    certain : hashes of records that are always kept, as hexadecimal numbers: a hash keeps or loses all copies of a
+        common record at once.
+    """
+
+    size: int
+    center: tuple[float, ...]
+    scale: tuple[float, ...]
+    seed: int = 0
+    certain: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        size = whole("size", self.size, most=MOST_KEPT)
+        for name in ("center", "scale"):
+            values = getattr(self, name)
+            good = isinstance(values, tuple) and all(type(v) is float and math.isfinite(v) for v in values)
+            if not good or not values or len(values) != len(self.center):
+                raise ValueError(f"{name} must be one finite number per column, not {shortened(values)}")
+        if any(v < 0 for v in self.scale):
+            raise ValueError("scale must not be negative")
+        known = self.certain if isinstance(self.certain, tuple) else (None,)
+        if not all(isinstance(h, str) and len(h) == 16 and set(h) <= set("0123456789abcdef") for h in known):
+            raise ValueError("certain must be hashes of 16 hexadecimal digits")
+        if len(known) > CERTAIN_SHARE * size or list(known) != sorted(set(known)):
+            raise ValueError("certain must be sorted hashes, each once, at most half as many as rows are kept")
+        self._set(size=size, seed=whole("seed", self.seed, 0, 2**64 - 1))
+
+    @classmethod
+    def designed(cls, sample: Double, size: int, units: Double, seed: int) -> Keeping:
+        """The rule for rows such as those of a sample, with distances measured in units."""
+        center = sample.mean(axis=0)
+        mean_square = float(np.mean(np.sum(((sample - center) / units) ** 2, axis=1)))
+        scale = 1 / (units * math.sqrt(mean_square)) if mean_square > 0 else np.zeros_like(units)
+        plain = cls(size, tuple(center.tolist()), tuple(scale.tolist()), seed)
+        hashes, counts = np.unique(native.row_hashes(np.ascontiguousarray(sample), plain.key, 1), return_counts=True)
+        common = np.argsort(-counts, kind="stable")[: int(CERTAIN_SHARE * size)]
+        certain = sorted(f"{h:016x}" for h in hashes[common[counts[common] > 1]].tolist())
+        return replace(plain, certain=tuple(certain))
+
+    @cached_property
+    def key(self) -> int:
+        """Where the hash starts."""
+        return int(Stream(self.seed, "keeping").integers(1)[0])
+
+    @cached_property
+    def _certain(self) -> NDArray[np.uint64]:
+        return np.array([int(h, 16) for h in self.certain], np.uint64)
+
+    def candidates(
+        self, rows: NDArray[Any], weights: Integers | None, below: float, threads: int
+    ) -> tuple[Integers, Double, Integers]:
+        """Rows of a priority below a limit: where each first stands, its priority, and how many are like it."""
+        center, scale = np.array(self.center), np.array(self.scale)
+        return native.keep_candidates(rows, center, scale, self.key, self._certain, weights, below, threads)
+
+    def chances(self, rows: Double) -> Double:
+        """The chance of each record, up to a common factor; infinite for those that are always kept."""
+        away = (rows - np.array(self.center)) * np.array(self.scale)
+        sure = np.isin(native.row_hashes(np.ascontiguousarray(rows), self.key, 1), self._certain)
+        return np.where(sure, np.inf, 0.5 * (1 + np.sum(away * away, axis=1)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+
+@dataclass(frozen=True, eq=False)
+class KeptRows:
+    """The records of the smallest priorities among all that were sketched, in the order of their priorities.
+
+    Attributes
+    ----------
+    rule : which records are kept.
+    rows : those records, (n, columns).
+    units : the total weight of each record among all rows, in steps of 2^-16.
+    below : every record of a priority below this is here: infinite where all records are.
+    """
+
+    rule: Keeping
+    rows: Double
+    units: Integers
+    below: float = math.inf
+
+    @classmethod
+    def none(cls, rule: Keeping) -> KeptRows:
+        """No record yet."""
+        return cls(rule, np.empty((0, len(rule.center))), np.empty(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def complete(self) -> bool:
+        """Whether these are all records there are."""
+        return self.below == math.inf
+
+    @cached_property
+    def weights(self) -> Double:
+        """How much of all rows each kept record stands for; they sum to one."""
+        weights = self.units / np.minimum(1.0, self.rule.chances(self.rows) * self.below)
+        return np.asarray(weights / weights.sum())
+
+    @cached_property
+    def priorities(self) -> Double:
+        """The priority of each kept record."""
+        first, priorities, _ = self.rule.candidates(self.rows, None, math.inf, 1)
+        if len(first) < len(self.rows):
+            raise ValueError("the kept rows are not all different")
+        return priorities
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, KeptRows):
+            return NotImplemented
+        same = self.rule == other.rule and self.below == other.below
+        return same and np.array_equal(self.rows, other.rows) and np.array_equal(self.units, other.units)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def combined(self, other: KeptRows, sign: int) -> KeptRows:
+        """The sample of all rows of both or, with sign -1, of those of this one without the other's."""
+        below = min(self.below, other.below)
+        rows = np.concatenate([self.rows, other.rows])
+        units = np.concatenate([self.units, sign * other.units])
+        return _smallest(self.rule, rows, np.concatenate([self.priorities, other.priorities]), units, below)
+
+    def check(self) -> None:
+        """Refuses rows that no sample by this rule has."""
+        d = len(self.rule.center)
+        if self.rows.shape != (len(self.units), d) or len(self.units) > self.rule.size:
+            raise ValueError("the kept rows do not have the size that their rule says")
+        if not np.all(np.isfinite(self.rows)) or np.any(self.units <= 0) or math.isnan(self.below):
+            raise ValueError("the kept rows have impossible values or weights")
+        if len(self) and (np.any(np.diff(self.priorities) <= 0) or self.priorities[-1] >= self.below):
+            raise ValueError("the kept rows are not those that their rule keeps")
+
+
+class Keeper:
+    """Keeps rows while blocks of them pass by."""
+
+    def __init__(self, rule: Keeping) -> None:
+        self.kept = KeptRows.none(rule)
+        self._priorities = np.empty(0)
+
+    def add(self, rows: NDArray[Any], weights: Integers | None, bits: int, threads: int) -> None:
+        """Takes in a block, with weights in steps of 2^-bits."""
+        kept = self.kept
+        first, priorities, totals = kept.rule.candidates(rows, weights, kept.below, threads)
+        if not len(first):
+            return
+        new = rows[first].astype(np.float64) + 0.0  # -0 is +0, so that equal records are equal bytes
+        self.kept = _smallest(
+            kept.rule,
+            np.concatenate([kept.rows, new]),
+            np.concatenate([self._priorities, priorities]),
+            np.concatenate([kept.units, totals << (WEIGHT_BITS - bits)]),
+            kept.below,
+        )
+        self._priorities = self.kept.priorities
+
+
+def _smallest(rule: Keeping, rows: Double, priorities: Double, units: Integers, below: float) -> KeptRows:
+    """The records of the smallest priorities, each once; equal priorities are equal records, but for 1 in 2^53."""
+    distinct, first, inverse = np.unique(priorities, return_index=True, return_inverse=True)
+    totals = np.zeros(len(distinct), np.int64)
+    np.add.at(totals, inverse, units)
+    if np.any(totals[distinct < below] < 0):
+        raise ValueError("cannot subtract: those records are not all in the sketch")
+    there = np.flatnonzero((totals > 0) & (distinct < below))
+    if len(there) > rule.size:
+        below, there = float(distinct[there[rule.size]]), there[: rule.size]
+    kept = KeptRows(rule, rows[first[there]], totals[there], below)
+    kept.__dict__["priorities"] = distinct[there]
+    return kept

@@ -1,0 +1,199 @@
+"""Histograms of all columns: how many records have a value between edges."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn._native import add_counts, find_counts
+from sketchlearn.operators.base import Operator, check_columns, check_features
+from sketchlearn.values import shortened, truth, whole
+
+MOST_BINS = 4096  # of one column: more would be a sketch of megabytes
+MOST_EDGES = 2**20  # of all columns: 8 MB of counts, and a file that loads in a second
+Double = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Histograms(Operator):
+    """Phi(x) = one 1 per column, at the bin that holds the column's value: exact histograms of all columns.
+
+    Bin j of a column holds edges[j] <= x < edges[j + 1]; the last one holds its upper edge, too. Each column has two
+    more counts, for values below its first edge and above its last one, so that every record counts once per column.
+
+    Parameters
+    ----------
+    n_features : number of columns of the data.
+    edges : for each column, at least two finite numbers in ascending order; columns may have different numbers of them.
+    values : None, or for each column None or one number per bin: the value that the records in the bin have, where a
+        column takes a few values only (codes, flags).
+    columns : names of the columns, for tables that have names.
+    declared : whether the edges were chosen without looking at rows, so that private releases need not ask. Not
+        compared.
+
+    Examples
+    --------
+    >>> import sketchlearn as skl
+    >>> operator = skl.Histograms(2, edges=[(0, 1, 2), (0, 10)])
+    >>> sketch = operator.sketch([[0.5, 3.0], [1.0, 10.0], [2.0, 11.0], [5.0, -1.0]])
+    >>> [counts.tolist() for counts in operator.split_columns(sketch.sums)]  # below, bins, above
+    [[0, 1, 2, 1], [1, 2, 1]]
+    """
+
+    _omitted: ClassVar[dict[str, Any]] = {"columns": None, "values": None, "declared": False}
+    n_features: int
+    _: KW_ONLY
+    edges: tuple[tuple[float, ...], ...]
+    values: tuple[tuple[float, ...] | None, ...] | None = None
+    columns: tuple[str, ...] | None = None
+    declared: bool = field(default=False, compare=False)
+
+    def __post_init__(self) -> None:
+        n_features = check_features(self.n_features)
+        edges = _check_edges(self.edges, n_features)
+        self._set(
+            n_features=n_features,
+            edges=edges,
+            values=_check_values(self.values, edges),
+            columns=check_columns(self.columns, n_features),
+            declared=truth("declared", self.declared),
+        )
+
+    @classmethod
+    def even(cls, low: Any, high: Any, bins: int = 64, *, columns: Any = None) -> Self:
+        """Bins of equal width between declared bounds of each column.
+
+        >>> Histograms.even([0, -1], [1, 1], bins=4).edges
+        ((0.0, 0.25, 0.5, 0.75, 1.0), (-1.0, -0.5, 0.0, 0.5, 1.0))
+        """
+        lows, highs = _numbers("low", low), _numbers("high", high)
+        if len(lows) != len(highs) or not np.all(lows < highs):
+            raise ValueError("low and high must have one number per column each, the low one below the high one")
+        steps = np.linspace(0, 1, whole("bins", bins, most=MOST_BINS) + 1)
+        # bounds so near each other that float64 has few numbers between them have fewer bins
+        edges = tuple(_plain(np.unique(a * (1 - steps) + b * steps)) for a, b in zip(lows, highs, strict=True))
+        return cls(len(lows), edges=edges, columns=columns, declared=True)
+
+    @property
+    def n_sums(self) -> int:
+        return int(self._starts[-1]) + self.n_features
+
+    @property
+    def ceiling(self) -> int:
+        return 1
+
+    @cached_property
+    def _all_edges(self) -> Double:
+        return np.concatenate(self.edges)
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        """Where each column's edges begin among all of them, and where the last ones end."""
+        return np.cumsum([0, *map(len, self.edges)], dtype=np.int64)
+
+    def add_rows(
+        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
+    ) -> int:
+        return add_counts(rows, self._all_edges, self._starts, weights, threads, sums)
+
+    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+        integers = np.zeros((len(rows), self.n_sums), np.int8)
+        where, bad = self.find(rows, threads)
+        if bad < 0:
+            integers[np.arange(len(rows))[:, None], where] = 1
+        return integers, bad
+
+    def find(self, rows: NDArray[Any], threads: int = 1) -> tuple[NDArray[np.int32], int]:
+        """Which of the sums each value of each row adds to, and the first row with a value not finite, or -1."""
+        where = np.zeros(rows.shape, np.int32)
+        return where, find_counts(rows, self._all_edges, self._starts, threads, where)
+
+    def mean_of(self, sums: Double) -> NDArray[Any]:
+        """Shares of the records: of each column those below, in each bin, and above."""
+        return sums
+
+    def split_columns(self, vector: NDArray[Any]) -> list[NDArray[Any]]:
+        """The parts of a vector of counts or shares that belong to each column: below, bins, above."""
+        return np.split(vector, self._starts[1:-1] + np.arange(1, self.n_features), axis=-1)
+
+    def explain_refusal(self, row: Double) -> str:
+        raise AssertionError(f"every finite row is in some bin, {shortened(row.tolist())} too")
+
+    def why_impossible(self, sums: NDArray[np.int64], units: int) -> str | None:
+        first = self._starts[:-1] + np.arange(self.n_features)
+        # in two halves: forged counts could wrap around to the right total
+        halves = [np.add.reduceat(part, first).tolist() for part in (sums >> 32, sums & (2**32 - 1))]
+        if np.any(sums < 0) or any((high << 32) + low != units for high, low in zip(*halves, strict=True)):
+            return f"the counts of a column do not add up to {units:,} records (or weight steps)"
+        return None
+
+
+def _check_edges(edges: Any, n_features: int) -> tuple[tuple[float, ...], ...]:
+    """Edges of each column, ascending, not too many."""
+    given = _per_column("edges", edges, n_features)
+    found: list[tuple[float, ...]] = []
+    room = MOST_EDGES
+    for c, one in enumerate(given):
+        name = f"edges of column {c}"
+        own = _numbers(name, one, most=MOST_BINS + 1)
+        if len(own) < 2 or not np.all(own[:-1] < own[1:]):
+            raise ValueError(f"{name} must be at least two numbers in ascending order")
+        room -= len(own)
+        if room < 0:
+            raise ValueError(f"there are more than {MOST_EDGES:,} edges in all: use fewer bins or columns")
+        found.append(_plain(own))
+    return tuple(found)
+
+
+def _check_values(values: Any, edges: tuple[tuple[float, ...], ...]) -> tuple[tuple[float, ...] | None, ...] | None:
+    """The values of columns that take few, each within its bin; None if there is no such column."""
+    if values is None:
+        return None
+    found: list[tuple[float, ...] | None] = []
+    for c, (one, own) in enumerate(zip(_per_column("values", values, len(edges)), edges, strict=True)):
+        if one is None:
+            found.append(None)
+            continue
+        name, limits = f"values of column {c}", np.array(own)
+        given = _numbers(name, one, most=MOST_BINS)
+        if len(given) != len(own) - 1 or not np.all((limits[:-1] <= given) & (given <= limits[1:])):
+            raise ValueError(f"{name} must be None or one number for each of its {len(own) - 1} bins, within the bin")
+        found.append(_plain(given))
+    return None if all(one is None for one in found) else tuple(found)
+
+
+def _per_column(name: str, given: Any, n_features: int) -> list[Any]:
+    items = list(given) if isinstance(given, tuple | list | np.ndarray) else []
+    if len(items) != n_features:
+        raise ValueError(f"{name} must be a list with one item for each of the {n_features} columns")
+    return items
+
+
+def _numbers(name: str, given: Any, most: int = MOST_EDGES) -> Double:
+    """Finite numbers as an array, without negative zeros: equal operators have equal bytes."""
+    message = f"{name} must be a list of finite numbers, at most {most:,}"
+    plain = isinstance(given, np.ndarray) and given.ndim == 1 and not isinstance(given, np.ma.MaskedArray)
+    items = list(given) if plain or isinstance(given, tuple | list | range) else None
+    # all checks are by kinds of numbers, not number by number: a file with a million edges must load fast
+    if items is None or len(items) > most or not all(map(_is_real, set(map(type, items)))):
+        raise ValueError(message)
+    try:
+        found = np.array(items, np.float64) + 0.0
+    except OverflowError:
+        raise ValueError(message) from None
+    if not np.all(np.isfinite(found)):
+        raise ValueError(message)
+    return found
+
+
+def _is_real(kind: type) -> bool:
+    return issubclass(kind, numbers.Real) and not issubclass(kind, bool)
+
+
+def _plain(found: Double) -> tuple[float, ...]:
+    return tuple(found.tolist())
