@@ -14,6 +14,8 @@ class Status(Enum):
     EXPLAINED = "the mixture explains the sketch up to sampling noise"
     REFINED = "the search ended; the sketch holds more detail than the mixture has"
     STALLED = "no new component lowered the cost"
+    ALL_ROWS = "the clusters are those of all rows, which the sample holds"
+    ROWS = "the clusters are those of kept rows, reweighted until they agree with the sketch"
     HIDDEN = "the noise of the private release hides the clusters: one Gaussian explains the sketch as well"
 
 
@@ -21,6 +23,8 @@ ADVICE = {
     Status.EXPLAINED: "",
     Status.REFINED: "if the result is poor, try more components or more frequencies",
     Status.STALLED: "try more frequencies, another scale (explain() tells which way), or another random_state",
+    Status.ALL_ROWS: "",
+    Status.ROWS: "",
     Status.HIDDEN: "release more records at once, with a larger epsilon, with delta > 0, or ask for fewer clusters",
 }
 

@@ -48,7 +48,7 @@ def centroids(mixture: Mixture, k: int, rng: np.random.Generator) -> tuple[Doubl
         best, cost = min((lloyd(few, start) for start in starts), key=lambda run: run[1])
         starts = [breathe(few, best, cost, deepest)]
     best, _ = lloyd(rows, starts[0])
-    counts = np.bincount(_nearest(rows, best)[0], minlength=k)
+    counts = np.bincount(nearest(rows, best)[0], minlength=k)
     return best.astype(np.float64) + middle, counts / counts.sum()
 
 
@@ -74,7 +74,7 @@ def medians(mixture: Mixture, k: int, rng: np.random.Generator) -> tuple[Double,
     rows = antithetic_sample(mixture, max(SAMPLES, SAMPLES_PER_CLUSTER * k), rng)
     least = 1e-6 * np.sqrt(np.mean(rows.var(axis=0))) + 1e-300
     for _ in range(ITERATIONS):
-        labels, _ = _nearest(rows, points)
+        labels, _ = nearest(rows, points)
         pull = 1 / np.maximum(np.linalg.norm(rows - points[labels], axis=1), least)
         sizes = np.bincount(labels, pull, minlength=k)
         sums = np.stack([np.bincount(labels, pull * column, minlength=k) for column in rows.T], axis=1)
@@ -83,7 +83,7 @@ def medians(mixture: Mixture, k: int, rng: np.random.Generator) -> tuple[Double,
         points = moved
         if done:
             break
-    counts = np.bincount(_nearest(rows, points)[0], minlength=k)
+    counts = np.bincount(nearest(rows, points)[0], minlength=k)
     return points, counts / counts.sum()
 
 
@@ -104,41 +104,49 @@ def plus_plus(rows: Single, weights: Single, k: int, rng: np.random.Generator) -
     return chosen
 
 
-def lloyd(rows: Single, centers: Single, weights: Single | None = None) -> tuple[Single, float]:
+def lloyd(rows: NDArray[Any], centers: NDArray[Any], weights: NDArray[Any] | None = None) -> tuple[NDArray[Any], float]:
     """Lloyd's algorithm; the centers and the sum of squared distances (less a constant)."""
-    weights = np.ones(len(rows), np.float32) if weights is None else weights
+    weights = np.ones(len(rows), rows.dtype) if weights is None else weights
     k, before = len(centers), None
     for _ in range(ITERATIONS):
-        labels, score = _nearest(rows, centers)
+        labels, score = nearest(rows, centers)
         if before is not None and np.array_equal(labels, before):
             break
         before = labels
         sizes = np.bincount(labels, weights, minlength=k)
         sums = np.stack([np.bincount(labels, weights * column, minlength=k) for column in rows.T], axis=1)
-        means = (sums / np.maximum(sizes, 1e-12)[:, None]).astype(np.float32)
+        means = (sums / np.maximum(sizes, 1e-300)[:, None]).astype(rows.dtype)
         centers = np.where(sizes[:, None] > 0, means, centers)
         if np.any(sizes == 0):  # an empty cluster moves to the row that is served worst
             worst = np.argsort(-weights * (score + np.sum(rows * rows, axis=1)))
             centers[sizes == 0] = rows[worst[: int(np.sum(sizes == 0))]]
-    return centers, float(weights @ _nearest(rows, centers)[1])
+    return centers, float(weights @ nearest(rows, centers)[1])
 
 
-def breathe(rows: Single, centers: Single, cost: float, deepest: int = DEEPEST_BREATH) -> Single:
+def breathe(
+    rows: NDArray[Any],
+    centers: NDArray[Any],
+    cost: float,
+    deepest: int = DEEPEST_BREATH,
+    weights: NDArray[Any] | None = None,
+) -> NDArray[Any]:
     """Centers after exchanges: some are added where clusters are costly, then those that are missed least are removed.
 
     (Fritzke, "The breathing k-means algorithm", arXiv 2006.15666.)
     """
     k = len(centers)
     breath = min(deepest, k // 2)
+    weights = np.ones(len(rows), rows.dtype) if weights is None else weights
     while breath > 0:
-        labels, score = _nearest(rows, centers)
-        errors = np.bincount(labels, np.maximum(score + np.sum(rows * rows, axis=1), 0), minlength=k)
+        labels, score = nearest(rows, centers)
+        errors = np.bincount(labels, weights * np.maximum(score + np.sum(rows * rows, axis=1), 0), minlength=k)
         costly = np.argsort(-errors)[:breath]
-        width = np.sqrt(errors[costly] / np.maximum(np.bincount(labels, minlength=k)[costly], 1) / rows.shape[1])
+        sizes = np.bincount(labels, weights, minlength=k)[costly]
+        width = np.sqrt(errors[costly] / np.maximum(sizes, 1e-300) / rows.shape[1])
         sides = np.where(np.arange(rows.shape[1]) % 2, -1.0, 1.0)
-        added = centers[costly] + (0.5 * width[:, None] * sides).astype(np.float32)
-        larger, _ = lloyd(rows, np.concatenate([centers, added]))
-        smaller, other = lloyd(rows, np.delete(larger, _least_missed(rows, larger, breath), axis=0))
+        added = centers[costly] + (0.5 * width[:, None] * sides).astype(rows.dtype)
+        larger, _ = lloyd(rows, np.concatenate([centers, added]), weights)
+        smaller, other = lloyd(rows, np.delete(larger, _least_missed(rows, larger, breath, weights), axis=0), weights)
         if other < cost - 1e-6 * abs(cost):
             centers, cost = smaller, other
         else:
@@ -146,13 +154,13 @@ def breathe(rows: Single, centers: Single, cost: float, deepest: int = DEEPEST_B
     return centers
 
 
-def _least_missed(rows: Single, centers: Single, n: int) -> list[int]:
+def _least_missed(rows: NDArray[Any], centers: NDArray[Any], n: int, weights: NDArray[Any]) -> list[int]:
     """The n centers whose removal costs least, no two of them neighbours of each other if it can be avoided."""
     score = rows @ (-2 * centers.T) + np.sum(centers * centers, axis=1)
     labels = np.argmin(score, axis=1)
     nearest = score[np.arange(len(rows)), labels].copy()
     score[np.arange(len(rows)), labels] = np.inf
-    missed = np.bincount(labels, score.min(axis=1) - nearest, minlength=len(centers))
+    missed = np.bincount(labels, weights * (score.min(axis=1) - nearest), minlength=len(centers))
     gaps = np.sum((centers[:, None] - centers) ** 2, axis=2)
     np.fill_diagonal(gaps, np.inf)
     chosen: list[int] = []
@@ -168,7 +176,7 @@ def _least_missed(rows: Single, centers: Single, n: int) -> list[int]:
     return chosen
 
 
-def _nearest(rows: NDArray[Any], centers: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def nearest(rows: NDArray[Any], centers: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """The nearest center of each row, and the squared distance to it less the row's squared length."""
     score = rows @ (-2 * centers.T)
     score += np.sum(centers * centers, axis=1)

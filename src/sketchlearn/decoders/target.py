@@ -45,7 +45,7 @@ class Target:
 
         Harmonics up to the `highest` order are known to disturb it.
         """
-        sketch, operator = _fourier_part(sketch)
+        sketch, operator = fourier_part(sketch)
         mean, part = sketch.mean, released_variance(sketch, operator)
         first, omega = operator.wave.coefficient(1), operator.frequencies.T
         widths = operator.law.widths(operator.n_features)
@@ -155,7 +155,8 @@ def released_variance(sketch: Sketch, operator: FourierFeatures) -> float:
     return float(variance * (operator.n_groups / operator.wave.unit / sketch.units) ** 2)
 
 
-def _fourier_part(sketch: Sketch) -> tuple[Sketch, FourierFeatures]:
+def fourier_part(sketch: Sketch) -> tuple[Sketch, FourierFeatures]:
+    """The sketch of Fourier features, alone or among others, and its operator."""
     operators = sketch.operator.parts if isinstance(sketch.operator, Concatenated) else (sketch.operator,)
     sketches = sketch.operator.split(sketch) if isinstance(sketch.operator, Concatenated) else [sketch]
     found = [s for o, s in zip(operators, sketches, strict=True) if isinstance(o, FourierFeatures)]

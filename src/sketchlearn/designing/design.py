@@ -16,17 +16,19 @@ from sketchlearn.designing.ranges import checked_bounds, fourth_moments, second_
 from sketchlearn.designing.sample import MOST_ROWS, Summary, deviations, rows_wanted, summarize, thinned
 from sketchlearn.designing.shapes import cluster_shapes
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, Law, LogUniform, Mixture, Probed, Shaped
+from sketchlearn.keeping import MOST_KEPT, Keeping
 from sketchlearn.operators import Concatenated, FourierFeatures, SecondMoments, VeroneseMoments
 from sketchlearn.operators.bounded import CLIP
 from sketchlearn.sources import is_array, source
 from sketchlearn.sources import sample as sample_of
-from sketchlearn.values import number, positive, shortened, whole
+from sketchlearn.values import number, positive, shortened, truth, whole
 from sketchlearn.waves import Wave, wave_from
 
 Double = NDArray[np.float64]
 
 GENERATOR, ICA, MOMENTS, SUBSPACES = "generator", "ica", "moments", "subspaces"
 TASKS = ("kmeans", "mixture", "mixture-full", "stable", "histograms", GENERATOR, MOMENTS, ICA, SUBSPACES)
+CLUSTERS = ("kmeans", "histograms")
 FEWEST_PER_PARAMETER = 2
 MOST_NUMBERS = 10_000_000  # of the matrix of frequencies, where fewer frequencies would do
 FINER = 1.34  # a mixture's frequencies are that much longer than its clusters' own scale suggests
@@ -105,6 +107,8 @@ def design(
     n_rows: int | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
+    standardize: bool = False,
+    rows: int | None = None,
 ) -> FourierFeatures: ...
 
 
@@ -121,6 +125,8 @@ def design(
     n_rows: int | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
+    standardize: bool = False,
+    rows: int | None = None,
 ) -> FourierFeatures | SecondMoments | VeroneseMoments | Concatenated:
     """An operator whose sketches tell clusters or mixtures of the data apart, or that hold its second moments.
 
@@ -146,6 +152,11 @@ def design(
     epsilon, delta, n_rows : what a private release of the sketch will spend (see `privatize`), and about how many
         records it will have, as far as that is public. Given with bounds, they decide the size: noise on many
         frequencies would hide what they show. Nothing is spent on the scale.
+    standardize : count squared errors in units of each column's standard deviation in the sample, so that columns of
+        different kinds (money, ages, flags) matter alike. Otherwise k-means follows the columns with the largest
+        numbers. Centers come back in the units of the table.
+    rows : keep so many of the sketched rows beside each sketch: clusters learned from it are then never worse than
+        those of a good sample. They travel with the sketch, in its file too; leave this out where rows may not.
 
     Examples
     --------
@@ -165,7 +176,7 @@ def design(
         raise ValueError(f"task must be one of {', '.join(TASKS)}, not {shortened(task)}")
     if (sample is None) == (bounds is None):
         raise ValueError("design needs either a sample of rows or bounds")
-    sizes = {"epsilon": epsilon, "n_rows": n_rows, "delta": delta}
+    sizes = {"epsilon": epsilon, "n_rows": n_rows, "delta": delta, "standardize": standardize, "rows": rows}
     if task in (MOMENTS, SUBSPACES):
         _leave_out(task, n_frequencies=n_frequencies, **sizes)
         return _moments(task, sample, bounds, representative, seed)
@@ -178,8 +189,12 @@ def design(
     k = whole("n_components", n_components)
     budget = _budget(bounds, n_rows, epsilon, delta)
     wave = wave_from(wave)
-    columns = None
+    n_kept = None if rows is None else whole("rows", rows, most=MOST_KEPT)
+    standardize = truth("standardize", standardize)
+    columns, own = None, dict[str, Any]()
     if bounds is not None:
+        if n_kept is not None or standardize:
+            raise ValueError("rows and standardize need a sample: bounds do not tell how the records lie")
         low, high = checked_bounds(bounds)
         center, d = (low + high) / 2, len(low)
         reach, usual = (high - low) / 2, _size(k, d, task, wave)
@@ -190,22 +205,36 @@ def design(
             usual = usual if n_frequencies else budget.size(k, d, _parameters(k, d, task))
         m = usual if n_frequencies is None else whole("n_frequencies", n_frequencies)
     else:
-        rows, columns, from_all_over = _rows_of(sample, seed, rows_wanted(task), representative)
-        d = rows.shape[1]
+        some, columns, from_all_over = _rows_of(sample, seed, rows_wanted(task), representative)
+        d = some.shape[1]
         m = _size(k, d, task, wave) if n_frequencies is None else whole("n_frequencies", n_frequencies)
-        some = thinned(rows, MOST_ROWS)
-        summary = summarize(_without_tails(some) if task == "stable" else some, k, seed)
+        everything, some = some, thinned(some, MOST_ROWS)
+        metric = _metric(some, task, standardize)
+        summary = summarize(_without_tails(some) if task == "stable" else some, k, seed, metric)
         center = summary.mean
+        own = {"units": _plain(metric) if standardize and metric is not None else None}
+        if n_kept is not None:
+            own["keeping"] = Keeping.designed(everything, n_kept, np.ones(d) if metric is None else metric, seed)
         if not from_all_over:
             law = _law_of_stream(summary)
         elif task == "histograms":
-            law = _with_axes(_law(summary, k, m, "kmeans", wave), rows, m)
+            law = _with_axes(_law(summary, k, m, "kmeans", wave), everything, m)
         elif task.startswith("mixture"):
-            law = _shaped(_law(summary, k, m, task, wave), rows, k, wave, seed, full=task == "mixture-full")
+            law = _shaped(_law(summary, k, m, task, wave), everything, k, wave, seed, full=task == "mixture-full")
         else:
             law = _law(summary, k, m, task, wave)
     where, declared = tuple(center.tolist()), bounds is not None
-    return FourierFeatures(d, m, law=law, wave=wave, center=where, seed=seed, columns=columns, declared=declared)
+    own |= {"columns": columns, "declared": declared}
+    return FourierFeatures(d, m, law=law, wave=wave, center=where, seed=seed, **own)
+
+
+def _metric(rows: Double, task: str, standardize: bool) -> Double | None:
+    """Units of squared errors: the columns' own or, standardised, deviations; mixtures measure in none."""
+    if task not in CLUSTERS:
+        if standardize:
+            raise ValueError(f"standardize is for clusters: task {task!r} gives the same in any units")
+        return None
+    return deviations(rows) if standardize else np.ones(rows.shape[1])
 
 
 def _moments(

@@ -18,6 +18,8 @@ ROUNDING = 1e-12
 EVEN = 4.0  # columns whose spreads differ by less than this factor, up or down, are measured in one unit
 CLEARER = 0.1  # narrower clusters, on average over the columns, in nats
 LEAST = 0.01  # deviation within clusters, of that of all rows
+LEAST_OF_CODES = 0.3  # the same, for columns of few values: clusters may have none at all there, which tells no unit
+MOST_CODES = 20  # different values of a column of codes
 ROUNDS = 4  # of clustering in units of the clusters' own deviations
 
 
@@ -48,20 +50,27 @@ class Summary:
     within: Double  # deviation of rows from their cluster's center, column by column, not in units
 
 
-def summarize(sample: Double, n_clusters: int, seed: int) -> Summary:
-    """Runs k-means on the sample and measures its clusters, robustly."""
+def summarize(sample: Double, n_clusters: int, seed: int, units: Double | None = None) -> Summary:
+    """Runs k-means on the sample and measures its clusters, robustly.
+
+    In the units given, or in those in which clusters show best.
+    """
     mean = sample.mean(axis=0)
     rows = sample - mean
     spread = _floored(rows.std(axis=0), mean)
     k = min(n_clusters, len(np.unique(rows, axis=0)))
-    units, clusters = _clustered(rows, spread, k, seed)
+    if units is None:
+        units, clusters = _clustered(rows, spread, k, seed)
+    else:
+        clusters = Partition.of(rows, k, units, seed)
     squared, labels = np.sum((clusters.left / units) ** 2, axis=1), clusters.labels
     d, everything = rows.shape[1], float(np.sum((rows / units) ** 2) / len(rows))
     # clusters that are points: as if they were five times as far apart, at the closest, as they are wide
     least = everything / (1 + 25 * k ** (2 / d)) if everything > 0 else float(d)
     cost = max(_typical(squared, d), least)
     own = [max(_typical(squared[labels == c], d), least) for c in range(k) if np.sum(labels == c) >= 2 * d]
-    return Summary(mean, spread, units, cost, np.array(own or [cost]), _floored(clusters.within, mean))
+    within = np.maximum(clusters.within, _least(rows) * spread)
+    return Summary(mean, spread, units, cost, np.array(own or [cost]), within)
 
 
 @dataclass(frozen=True)
@@ -85,11 +94,11 @@ class Partition:
         deviations: Double = np.sqrt(np.mean(self.left**2, axis=0))
         return deviations
 
-    def gain(self, spread: Double) -> float:
+    def gain(self, spread: Double, least: Double) -> float:
         """How much likelier rows are in these clusters than in one Gaussian, in nats per row; whatever the units."""
         shares = np.bincount(self.labels) / len(self.labels)
         shares = shares[shares > 0]
-        narrower = np.log(spread / np.maximum(self.within, LEAST * spread))
+        narrower = np.log(spread / np.maximum(self.within, least * spread))
         return float(np.sum(narrower) + shares @ np.log(shares))
 
 
@@ -104,14 +113,21 @@ def _clustered(rows: Double, spread: Double, k: int, seed: int) -> tuple[Double,
     relative = spread / typical
     if np.all((relative >= 1 / EVEN) & (relative <= EVEN)):
         return np.ones_like(spread), plain
+    least = _least(rows)
     clearest = Partition.of(rows, k, spread, seed)
     for _ in range(ROUNDS):
-        narrow = np.maximum(clearest.within, LEAST * spread)
-        clearest = max(clearest, Partition.of(rows, k, narrow, seed), key=lambda found: found.gain(spread))
-    if clearest.gain(spread) <= plain.gain(spread) + CLEARER * len(spread):
+        narrow = np.maximum(clearest.within, least * spread)
+        clearest = max(clearest, Partition.of(rows, k, narrow, seed), key=lambda found: found.gain(spread, least))
+    if clearest.gain(spread, least) <= plain.gain(spread, least) + CLEARER * len(spread):
         return spread / np.clip(relative, 1 / EVEN, EVEN) / typical, plain
-    narrow = np.maximum(clearest.within, LEAST * spread)
+    narrow = np.maximum(clearest.within, least * spread)
     return narrow / np.exp(np.mean(np.log(narrow))), clearest
+
+
+def _least(rows: Double) -> Double:
+    """The least deviation within clusters that is believed, of that of all rows, column by column."""
+    codes = [len(np.unique(column)) <= MOST_CODES for column in rows.T]
+    return np.where(codes, LEAST_OF_CODES, LEAST)
 
 
 def _typical(squared: Double, d: int) -> float:

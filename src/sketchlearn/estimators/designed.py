@@ -6,16 +6,23 @@ import numbers
 import warnings
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sketchlearn.decoders import Decoder, Outcome, decoder_from
+from sketchlearn.decoders import Decoder, Outcome, Target, decoder_from
+from sketchlearn.decoders.row_clusters import RowSample
+from sketchlearn.decoders.threads import one_blas_thread
+from sketchlearn.decoders.weighted_rows import WeightedRows
 from sketchlearn.designing import design
 from sketchlearn.designing.sample import rows_wanted
-from sketchlearn.estimators.base import Glimpse, SketchEstimator
-from sketchlearn.operators import FourierFeatures
+from sketchlearn.estimators.base import Double, Glimpse, SketchEstimator
+from sketchlearn.operators import Concatenated, FourierFeatures
+from sketchlearn.sketch import Sketch
+from sketchlearn.sources import source
+
+ROWS_PER_COMPONENT = 25  # that are kept, where a few thousand would be fewer
 
 
 class DesignedEstimator(SketchEstimator):
@@ -24,6 +31,11 @@ class DesignedEstimator(SketchEstimator):
     decoder: str | Decoder
     n_frequencies: int | None
     wave: Any
+    standardize: bool = False
+
+    @abstractmethod
+    def _learn(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> Any:
+        """The model of a sketch and, where rows are at hand, of those."""
 
     @property
     @abstractmethod
@@ -57,6 +69,51 @@ class DesignedEstimator(SketchEstimator):
                 f"n_samples={n_rows} rows cannot have {self._n_components} clusters: ask for fewer clusters"
             )
 
+    @property
+    def sketch_(self) -> Sketch:
+        """The sketch of all rows so far; rows that the estimator keeps are not in it."""
+        return self._state().without_rows()
+
+    def fit_sketch(self, sketch: Sketch, *, sample: Any = None) -> Self:
+        """Learns from a sketch: of `design(...)`'s operator, of another estimator, merged or loaded.
+
+        Parameters
+        ----------
+        sketch : the sketch.
+        sample : some of the sketched rows, or rows like them, as `source` takes them. They need not be representative:
+            they are reweighted until their features agree with the sketch. Without a sample, rows that the sketch
+            keeps (`design(..., rows=500)`) are used so.
+        """
+        if not isinstance(sketch, Sketch):
+            raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: rows go through fit(rows)")
+        self._check_parameters()
+        given = None if sample is None else _given_rows(sketch, sample)
+        with one_blas_thread():
+            model = self._learn(sketch, self._generator(), given)
+        self._accept(sketch.copy(), model)
+        operator: Any = sketch.operator
+        self._set_names(operator.columns, operator.n_features)
+        return self
+
+    def _sample(self, sketch: Sketch, given: RowSample | None) -> RowSample | None:
+        """Rows to learn from beside the sketch; a decoder that is named learns from the sketch alone."""
+        if given is not None or self.decoder != "auto":
+            return given
+        kept = sketch.kept
+        if kept is None or len(kept) == 0:
+            return None
+        return RowSample(WeightedRows(kept.rows, kept.weights), error_units(sketch.operator), kept.complete)
+
+    def _check_determined(self, sketch: Sketch, sample: RowSample | None) -> None:
+        """Refuses more components than there are rows, or numbers to tell them."""
+        self._check_size(int(np.ceil(sketch.count)))
+        target = Target.of(sketch)
+        if sample is None and self._n_components > target.n_numbers:
+            raise ValueError(
+                f"a sketch of {target.n_numbers:,.0f} numbers cannot tell {self._n_components:,} components apart: "
+                "ask for fewer, or design the sketch for as many"
+            )
+
     def _design(self, glimpse: Glimpse, rng: np.random.Generator) -> FourierFeatures:
         everything, k = glimpse.everything, self._n_components
         if everything is not None and everything.n_rows == len(glimpse.rows):
@@ -75,5 +132,25 @@ class DesignedEstimator(SketchEstimator):
             n_frequencies=self.n_frequencies,
             wave=self.wave,
             seed=int(rng.integers(2**31)),
+            standardize=self.standardize,
+            rows=max(rows_wanted(self._task), ROWS_PER_COMPONENT * k),
         )
         return replace(operator, columns=glimpse.columns)
+
+
+def error_units(operator: Any) -> Double:
+    """The units in which squared errors of the columns count."""
+    parts = operator.parts if isinstance(operator, Concatenated) else (operator,)
+    own = next((part.units for part in parts if isinstance(part, FourierFeatures)), None)
+    return np.ones(operator.n_features) if own is None else np.array(own)
+
+
+def _given_rows(sketch: Sketch, sample: Any) -> RowSample:
+    """Rows that were given to learn from beside a sketch."""
+    operator: Any = sketch.operator
+    rows = source(sample)
+    rows = rows if operator.columns is None else rows.only(operator.columns)
+    blocks = [block.rows.astype(np.float64) for block in rows.blocks(operator.n_features)]
+    if not blocks or not sum(map(len, blocks)):
+        raise ValueError("the sample has no rows: give some, or leave it out")
+    return RowSample(WeightedRows.of(np.concatenate(blocks)), error_units(operator))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,32 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.metrics.pairwise import euclidean_distances
 
-from sketchlearn.decoders import Decoder, Outcome, Problem, Target, centroids, cleaned, decoder_from, fit_density
+from sketchlearn.decoders import (
+    Decoder,
+    Outcome,
+    Problem,
+    Status,
+    Target,
+    centroids,
+    cleaned,
+    decoder_from,
+    fit_density,
+)
+from sketchlearn.decoders.calibration import calibrated
 from sketchlearn.decoders.reduction import medians
+from sketchlearn.decoders.row_clusters import (
+    DistanceLoss,
+    RowSample,
+    SquaredLoss,
+    clouds,
+    clusters_of_rows,
+    explaining_mixture,
+    has_less_risk,
+    parts_of,
+)
 from sketchlearn.estimators.base import Double
 from sketchlearn.estimators.designed import DesignedEstimator
-from sketchlearn.models import Mixture
+from sketchlearn.models import DiagonalGaussian, Mixture
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import is_array
 from sketchlearn.waves import Wave
@@ -30,6 +51,8 @@ class Clusters:
     weights: Double
     density: Mixture
     outcome: Outcome
+    risk: float | None = None  # the mean loss of a row, and its standard error, where rows told them
+    error: float | None = None
 
 
 class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, DesignedEstimator):
@@ -44,6 +67,9 @@ class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     decoder : "auto", the name of another decoder, or a `sketchlearn.decoders.Decoder`.
     n_frequencies : size of the sketch; None means 10 frequencies per coordinate of a center.
     wave : wave of the sketch's features, such as "square" for one bit per feature.
+    standardize : count errors in units of each column's standard deviation, so that columns of different kinds (money,
+        ages, flags) matter alike; centers are in the units of the table all the same. `fit_sketch` takes it from the
+        sketch's operator.
     random_state : seed of the operator and of the search.
     n_jobs : threads that sketch; None means all cores.
     verbose : 1 shows progress on standard error.
@@ -72,6 +98,7 @@ class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         decoder: str | Decoder = "auto",
         n_frequencies: int | None = None,
         wave: str | Wave = "exponential",
+        standardize: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -80,11 +107,13 @@ class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.decoder = decoder
         self.n_frequencies = n_frequencies
         self.wave = wave
+        self.standardize = standardize
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
     _reduce = staticmethod(centroids)
+    _loss = SquaredLoss()
 
     @property
     def _n_components(self) -> int:
@@ -104,14 +133,37 @@ class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     def _n_features_out(self) -> int:
         return len(self.cluster_centers_)
 
-    def _learn(self, sketch: Sketch, rng: np.random.Generator) -> Clusters:
-        decoder = decoder_from(self.decoder)
+    def _learn(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> Clusters:
+        sample = self._sample(sketch, sample)
+        self._check_determined(sketch, sample)
         problem = Problem.of(Target.of(sketch), self.n_clusters)
-        progress = self._say if self.verbose else None
-        density, outcome = fit_density(cleaned(problem, decoder, rng, progress), decoder, rng, progress)
-        centers, weights = self._reduce(density, self.n_clusters, rng)
+        learned = self._decoded(problem, rng) if sample is None else self._of_rows(sketch, problem, sample, rng)
+        outcome = learned.outcome
         self._say(f"{outcome.status.value}. {outcome.advice}".strip())
-        return Clusters(centers, weights, density, outcome)
+        return learned
+
+    def _decoded(self, problem: Problem, rng: np.random.Generator) -> Clusters:
+        """What a decoder finds in the sketch alone."""
+        decoder, progress = decoder_from(self.decoder), self._say if self.verbose else None
+        density, outcome = fit_density(cleaned(problem, decoder, rng, progress), decoder, rng, progress)
+        return Clusters(*self._reduce(density, self.n_clusters, rng), density, outcome)
+
+    def _of_rows(self, sketch: Sketch, problem: Problem, sample: RowSample, rng: np.random.Generator) -> Clusters:
+        """Clusters of rows that agree with the sketch; or those of a mixture that explains it, if they are better."""
+        rows = sample if sample.complete else replace(sample, rows=calibrated(sketch, [sample.rows], rng)[0])
+        found = clusters_of_rows(rows, self.n_clusters, self._loss, rng)
+        outcome = None if sample.complete else explaining_mixture(problem, rows, rng)
+        if outcome is not None:
+            density = problem.in_data_units(outcome.mixture.heavy())
+            centers, weights = self._reduce(density, self.n_clusters, rng)
+            if has_less_risk(sketch, sample, centers, self._loss, rng):
+                return Clusters(centers, weights, density, outcome, found.risk, found.error)
+        density = clouds(found.centers, rows.rows)
+        own = problem.in_own_units(DiagonalGaussian(), *parts_of(density))
+        cost = problem.target.cost(own)
+        status = Status.ALL_ROWS if sample.complete else Status.ROWS
+        outcome = Outcome(own, cost, problem.misfit(cost), 0, status)
+        return Clusters(found.centers, found.shares, density, outcome, found.risk, found.error)
 
     def _after_fit(self, rows: NDArray[Any]) -> None:
         self.labels_ = self._nearest(rows)[0]
@@ -170,6 +222,7 @@ class SketchKMedians(SketchKMeans):
     """
 
     _reduce = staticmethod(medians)
+    _loss = DistanceLoss()
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Minus the sum of distances of rows to their centers."""

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sketchlearn.decoders import Decoder, Problem, Target, decoder_from
 from sketchlearn.decoders.mixtures import MixtureFit, fit_mixture
 from sketchlearn.decoders.target import HIGHEST
+from sketchlearn.decoders.row_clusters import RowSample
 from sketchlearn.estimators.base import Double
 from sketchlearn.estimators.density import SketchMixture
 from sketchlearn.models import (
@@ -101,7 +102,9 @@ class SketchGaussianMixture(SketchMixture):
         if (self.covariance is None) == (self.covariance_type == "known"):
             raise ValueError('a covariance matrix is needed for covariance_type="known", and for no other')
 
-    def _learn(self, sketch: Sketch, rng: np.random.Generator) -> MixtureFit:
+    def _learn(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> MixtureFit:
+        sample = self._sample(sketch, sample)
+        self._check_determined(sketch, sample)
         decoder = decoder_from(self.decoder)
         problem = Problem.of(Target.of(sketch, HIGHEST), self.n_components)
         model = self._gaussian(problem)

@@ -12,6 +12,7 @@ from sketchlearn.decoders import Decoder, Problem, Target, decoder_from
 from sketchlearn.decoders.mixtures import MixtureFit
 from sketchlearn.decoders.stable import fit_stable
 from sketchlearn.decoders.target import HIGHEST
+from sketchlearn.decoders.row_clusters import RowSample
 from sketchlearn.estimators.base import Double
 from sketchlearn.estimators.density import SketchMixture
 from sketchlearn.models import IndependentStable
@@ -74,7 +75,9 @@ class SketchStableMixture(SketchMixture):
     def _task(self) -> str:
         return "stable"
 
-    def _learn(self, sketch: Sketch, rng: np.random.Generator) -> MixtureFit:
+    def _learn(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> MixtureFit:
+        sample = self._sample(sketch, sample)
+        self._check_determined(sketch, sample)
         problem = Problem.of(Target.of(sketch, HIGHEST), self.n_components)
         fit = fit_stable(problem, decoder_from(self.decoder), rng, self._say if self.verbose else None)
         if not fit.passes:

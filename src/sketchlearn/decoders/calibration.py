@@ -1,0 +1,111 @@
+"""A sample reweighted, as little as possible, so that its features have the sketch's means. No law is assumed.
+
+Rows x_i with weights u_i have features f(x_i), of which the sketch knows the exact means z over all rows. With the
+features centred and scaled by u, Q, and r = (z - u'f) in the same scale,
+
+    w = u (1 + Q (Q' diag(u) Q + ridge)^-1 r),
+
+no weight below 0. A mean over all rows is then estimated by sum w_i g(x_i), and only what the features do not tell of
+g is left to chance (Deville and Sarndal 1992).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sketchlearn.decoders.target import fourier_part, released_variance
+from sketchlearn.decoders.weighted_rows import WeightedRows
+from sketchlearn.models.frequency_set import Double
+from sketchlearn.sketch import Sketch
+
+RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0)  # in units of a feature's variance
+MOST_NUMBERS = 400  # features that are calibrated on: a solution costs their square, times the rows
+HELD_OUT = 0.2  # share of the features by which the ridge is chosen
+ROUNDS = 2  # weights that were cut off at 0 leave a little to be calibrated again
+FLAT = 1e-6  # deviation of a feature, below which it tells nothing
+
+
+@dataclass(frozen=True)
+class Means:
+    """Means of features over all rows, how noisy they are, and the features of rows."""
+
+    values: Double  # (features,)
+    variances: Double  # of the values
+    omega: Double  # (columns, frequencies), in turns per unit
+    origin: Double
+    dither: Double  # in turns
+    sketch: Sketch
+
+    @classmethod
+    def of(cls, sketch: Sketch) -> Means:
+        """Some of the sketch's Fourier features: the first ones, the probes along the axes among them."""
+        sketch, operator = fourier_part(sketch)
+        parts = operator.wave.parts
+        some = slice(0, MOST_NUMBERS // parts)
+        mean = (sketch.mean / operator.feature_weights)[some]
+        values = np.concatenate([mean.real, mean.imag]) if operator.wave.complex else mean
+        # a record that contributes to one group of frequencies alone leaves more noise
+        variance = released_variance(sketch, operator) + (operator.n_groups - 1) / float(sketch.count)
+        turns = operator.frequencies[:, some] / (2 * np.pi)
+        dither = operator.dither[some] / (2 * np.pi)
+        return cls(values, np.full(len(values), variance), turns, operator.origin, dither, sketch)
+
+    def features(self, rows: Double) -> Double:
+        """The same features of rows: (rows, features)."""
+        wave = fourier_part(self.sketch)[1].wave
+        phases = (rows - self.origin) @ self.omega + self.dither
+        real = wave.real_part(phases)
+        return np.concatenate([real, wave.quarter_later(phases)], axis=1) if wave.complex else real
+
+
+def calibrated(sketch: Sketch, samples: Sequence[WeightedRows], rng: np.random.Generator) -> list[WeightedRows]:
+    """Samples with weights under which their features agree with the sketch.
+
+    The ridge is the one that predicts best, from the first sample, features that were not calibrated on.
+    """
+    means = Means.of(sketch)
+    features = means.features(samples[0].rows)
+    held = rng.random(features.shape[1]) < HELD_OUT
+    ridge = RIDGES[-1]
+    if 2 <= np.sum(held) < len(held):
+        weights = _Part(features[:, ~held], means.values[~held], means.variances[~held]).weights(samples[0].weights)
+        errors = [np.sum((means.values[held] - w @ features[:, held]) ** 2) for w in weights]
+        ridge = RIDGES[int(np.argmin(errors))]
+    result = []
+    for sample in samples:
+        part = _Part(features if sample is samples[0] else means.features(sample.rows), means.values, means.variances)
+        weights = sample.weights
+        for _ in range(ROUNDS):
+            (weights,) = part.weights(weights, (ridge,))
+        result.append(WeightedRows(sample.rows, weights))
+    return result
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Features of rows, and their means over all rows."""
+
+    features: Double
+    means: Double
+    variances: Double
+
+    def weights(self, start: Double, ridges: tuple[float, ...] = RIDGES) -> list[Double]:
+        """Weights near those at the start, under which the features have their means: for each of the ridges."""
+        center = start @ self.features
+        away = self.features - center
+        spread = np.sqrt(start @ (away * away))
+        clear = spread > FLAT
+        q, r = away[:, clear] / spread[clear], (self.means - center)[clear] / spread[clear]
+        # what noise in the means would change is left alone: a sample of n rows knows them to 1 / n
+        noise = self.variances[clear] / spread[clear] ** 2 / float(np.sum(start**2))
+        normal = (q * start[:, None]).T @ q
+        found = []
+        for ridge in ridges:
+            damped = normal.copy()
+            damped[np.diag_indices_from(damped)] += ridge + noise
+            weights = np.maximum(start * (1 + q @ np.linalg.solve(damped, r)), 0)
+            found.append(weights / weights.sum())
+        return found

@@ -1,0 +1,212 @@
+"""Clusters from weighted rows, and the choice between those and a decoder's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sklearn.cluster import KMeans
+
+from sketchlearn.decoders.calibration import calibrated
+from sketchlearn.decoders.loop import EXPLAINED, FEW
+from sketchlearn.decoders.outcome import Outcome, Status
+from sketchlearn.decoders.problem import Problem
+from sketchlearn.decoders.reduction import breathe, lloyd, nearest
+from sketchlearn.decoders.refinement import refine
+from sketchlearn.decoders.weighted_rows import WeightedRows
+from sketchlearn.models import DiagonalGaussian, Mixture
+from sketchlearn.models.frequency_set import Double
+from sketchlearn.sketch import Sketch
+
+STARTS, STARTS_OF_HALVES = 10, 3
+WEISZFELD_STEPS = 100
+ROWS_PER_ATOM = 10
+REFINEMENT = 200  # iterations
+HOPELESS = 1000.0  # misfit of clusters of rows, from which no refinement explains the sketch
+NARROWEST = 1e-3  # variance of a cluster in a column, of that within all clusters
+
+
+class SquaredLoss:
+    """k-means: the mean squared distance of rows from their center."""
+
+    def losses(self, rows: Double, centers: Double) -> Double:
+        """What each row costs."""
+        return distances(rows, centers) ** 2
+
+    def improved(self, sample: WeightedRows, centers: Double) -> Double:
+        """Centers of less cost nearby."""
+        return lloyd(sample.rows, centers, sample.weights)[0]
+
+
+class DistanceLoss(SquaredLoss):
+    """k-medians: the mean distance of rows from their center."""
+
+    def losses(self, rows: Double, centers: Double) -> Double:
+        return distances(rows, centers)
+
+    def improved(self, sample: WeightedRows, centers: Double) -> Double:
+        """Weiszfeld's steps."""
+        rows, weights = sample.rows, sample.weights
+        least = 1e-6 * np.sqrt(np.mean(rows.var(axis=0))) + 1e-300
+        for _ in range(WEISZFELD_STEPS):
+            labels = nearest(rows, centers)[0]
+            pull = weights / np.maximum(np.linalg.norm(rows - centers[labels], axis=1), least)
+            sizes = np.bincount(labels, pull, minlength=len(centers))
+            sums = np.stack([np.bincount(labels, pull * column, minlength=len(centers)) for column in rows.T], axis=1)
+            moved = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1e-300)[:, None], centers)
+            done = np.allclose(moved, centers, rtol=0, atol=1e3 * least)
+            centers = moved
+            if done:
+                break
+        return centers
+
+
+def distances(rows: Double, centers: Double) -> Double:
+    """Of each row from its nearest center."""
+    labels = nearest(rows, centers)[0]
+    return np.asarray(np.linalg.norm(rows - centers[labels], axis=1))
+
+
+@dataclass(frozen=True)
+class RowClusters:
+    """Centers, the share of each, and the mean loss with its standard error, as the rows tell them."""
+
+    centers: Double
+    shares: Double
+    risk: float
+    error: float
+
+
+def clusters_of(
+    sample: WeightedRows,
+    k: int,
+    loss: SquaredLoss,
+    rng: np.random.Generator,
+    n_starts: int = STARTS,
+) -> Double:
+    """The best centers of weighted rows: by k-means from several starts, exchanged until nothing is gained."""
+    present = sample.weights > 0
+    rows, weights = sample.rows[present], sample.weights[present]
+    distinct = len(np.unique(rows, axis=0)) if len(rows) < 20 * k else k
+    if distinct < k:
+        return _repeated(np.unique(rows, axis=0), k)
+    means = KMeans(k, n_init=n_starts, random_state=int(rng.integers(2**31)), tol=1e-6)
+    centers = means.fit(rows, sample_weight=weights * len(rows)).cluster_centers_.astype(np.float64)
+    centers, cost = lloyd(rows, centers, weights)
+    return loss.improved(WeightedRows(rows, weights), breathe(rows, centers, cost, weights=weights))
+
+
+def _repeated(points: Double, k: int) -> Double:
+    """As many centers as asked for, where there are fewer different rows."""
+    return points[np.arange(k) % len(points)]
+
+
+def judged(
+    sample: WeightedRows, centers: Double, loss: SquaredLoss
+) -> RowClusters:
+    """The centers with their shares and their risk."""
+    shares = np.bincount(nearest(sample.rows, centers)[0], sample.weights, minlength=len(centers))
+    losses = loss.losses(sample.rows, centers)
+    risk = float(sample.weights @ losses)
+    error = float(np.sqrt(np.sum((sample.weights * (losses - risk)) ** 2)))
+    return RowClusters(centers, shares, risk, error)
+
+
+def clusters_of_rows(sample: RowSample, k: int, loss: SquaredLoss, rng: np.random.Generator) -> RowClusters:
+    """Clusters of a sample, with their risk."""
+    here = sample.place.inside(sample.rows)
+    found = judged(here, clusters_of(here, k, loss, rng), loss)
+    return sample.place.outside(replace(found, error=0.0) if sample.complete else found)
+
+
+def has_less_risk(
+    sketch: Sketch, sample: RowSample, centers: Double, loss: SquaredLoss, rng: np.random.Generator
+) -> bool:
+    """Whether centers have less risk than clusters of rows, on rows that did not choose.
+
+    The sample is cut into halves, each calibrated by itself: clusters of either are judged on the other.
+    """
+    parts = [sample.place.inside(half) for half in calibrated(sketch, _halves(sample.rows, rng), rng)]
+    found = [clusters_of(part, len(centers), loss, rng, STARTS_OF_HALVES) for part in parts]
+    of_rows = sum(_risk(part, own, loss) for part, own in zip(parts, found[::-1], strict=True))
+    return sum(_risk(part, sample.place.scaled(centers), loss) for part in parts) <= of_rows
+
+
+def explaining_mixture(problem: Problem, sample: RowSample, rng: np.random.Generator) -> Outcome | None:
+    """A mixture that explains the sketch, if one is near the clusters of rows; None where none does.
+
+    Among many clusters, the misfit of the whole would not tell of two that were taken for one: then twice as many.
+    """
+    k = problem.n_components
+    here = sample.place.inside(sample.rows)
+    size = k if k <= FEW else min(2 * k, len(here) // ROWS_PER_ATOM)
+    points = sample.place.origin + sample.units * clusters_of(here, size, SquaredLoss(), rng, STARTS_OF_HALVES)
+    start = problem.in_own_units(DiagonalGaussian(), *parts_of(clouds(points, sample.rows)))
+    if problem.target.harmonics:
+        problem = problem.without_harmonics(start)
+    if problem.misfit(problem.target.cost(start)) > HOPELESS:
+        return None
+    mixture, cost, iterations = refine(problem.target, start, problem.box, iterations=REFINEMENT)
+    if not problem.misfit(cost) <= EXPLAINED:
+        return None
+    return Outcome(mixture, cost, problem.misfit(cost), iterations, Status.EXPLAINED)
+
+
+def _risk(sample: WeightedRows, centers: Double, loss: SquaredLoss) -> float:
+    return float(sample.weights @ loss.losses(sample.rows, centers))
+
+
+@dataclass(frozen=True)
+class RowSample:
+    """Rows that stand for all records, the units in which errors count, and whether these rows are all records."""
+
+    rows: WeightedRows
+    units: Double
+    complete: bool = False
+
+    @property
+    def place(self) -> Place:
+        """Where they lie: around their mean, in units."""
+        return Place(self.rows.weights @ self.rows.rows, self.units)
+
+
+@dataclass(frozen=True)
+class Place:
+    """An origin and units, near which numbers are precise."""
+
+    origin: Double
+    units: Double
+
+    def scaled(self, points: Double) -> Double:
+        """Points as seen from here."""
+        return (points - self.origin) / self.units
+
+    def inside(self, sample: WeightedRows) -> WeightedRows:
+        """The sample as seen from here."""
+        return WeightedRows(self.scaled(sample.rows), sample.weights)
+
+    def outside(self, found: RowClusters) -> RowClusters:
+        """Clusters in the units of the table."""
+        return replace(found, centers=self.origin + self.units * found.centers)
+
+
+def _halves(sample: WeightedRows, rng: np.random.Generator) -> list[WeightedRows]:
+    order = rng.permutation(len(sample))
+    parts = (np.sort(order[::2]), np.sort(order[1::2]))
+    return [WeightedRows.of(sample.rows[part], sample.weights[part]) for part in parts]
+
+
+def parts_of(density: Mixture) -> tuple[Double, Double, Double]:
+    """Weights, means and covariances."""
+    return density.weights, density.locations, density.covariances()
+
+
+def clouds(centers: Double, sample: WeightedRows) -> Mixture:
+    """One Gaussian for each cluster of rows, with its share and its deviation in each column."""
+    labels, k = nearest(sample.rows, centers)[0], len(centers)
+    shares = np.bincount(labels, sample.weights, minlength=k)
+    left = (sample.rows - centers[labels]) ** 2
+    sums = np.stack([np.bincount(labels, sample.weights * column, minlength=k) for column in left.T], axis=1)
+    overall = sample.weights @ left
+    narrow = np.maximum(sums / np.maximum(shares, 1e-300)[:, None], NARROWEST * overall + 1e-300)
+    return Mixture(DiagonalGaussian(), shares, centers, narrow).heavy()

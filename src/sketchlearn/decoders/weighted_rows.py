@@ -1,0 +1,47 @@
+"""Rows with weights: a sample that stands for all rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sketchlearn.models.frequency_set import Double
+
+
+@dataclass(frozen=True)
+class WeightedRows:
+    """A mean over all rows is estimated by sum over i of weights_i f(rows_i).
+
+    Attributes
+    ----------
+    rows : array (S, d) of float64.
+    weights : array (S,) of float64, none of them negative, with sum 1.
+    copies : array (S,): how many equal records each row is, where equal records are kept as one row; None means one.
+        (A row that was drawn by chance and stands for others unlike it is one copy, whatever its weight.)
+
+    Examples
+    --------
+    >>> sample = WeightedRows.of([[0.0], [4.0]], [3, 1])
+    >>> float(sample.weights @ sample.rows[:, 0]), round(sample.effective_size, 2)
+    (1.0, 1.6)
+    """
+
+    rows: Double
+    weights: Double
+    copies: Double | None = None
+
+    @classmethod
+    def of(cls, rows: object, weights: object = None) -> WeightedRows:
+        """Rows with these weights, or with equal ones, brought to a sum of 1."""
+        table = np.asarray(rows, np.float64)
+        own = np.ones(len(table)) if weights is None else np.asarray(weights, np.float64)
+        return cls(table, own / own.sum())
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def effective_size(self) -> float:
+        """How many rows of equal weights would estimate a mean as well."""
+        return float(1 / np.sum(self.weights**2))
