@@ -24,7 +24,9 @@ Double = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 MOST_KEPT = 100_000
+FAR = 0.002  # share of the sample's rows that count as far away
 CERTAIN_SHARE = 0.5  # of the kept rows at most: values that the design's sample saw more than once
+LARGEST_CHANCE = 2.0**500  # an infinite one would give different rows the same priority, 0
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,9 @@ class Keeping(Value):
     def designed(cls, sample: Double, size: int, units: Double, seed: int) -> Keeping:
         """The rule for rows such as those of a sample, with distances measured in units."""
         center = sample.mean(axis=0)
-        mean_square = float(np.mean(np.sum(((sample - center) / units) ** 2, axis=1)))
+        squares = np.sort(np.sum(((sample - center) / units) ** 2, axis=1))
+        # a few rows far away, if they come into the sample, must not make others as far away look usual
+        mean_square = float(np.mean(squares[: max(1, int((1 - FAR) * len(squares)))]))
         scale = 1 / (units * math.sqrt(mean_square)) if mean_square > 0 else np.zeros_like(units)
         plain = cls(size, tuple(center.tolist()), tuple(scale.tolist()), seed)
         hashes, counts = np.unique(native.row_hashes(np.ascontiguousarray(sample), plain.key, 1), return_counts=True)
@@ -93,9 +97,12 @@ class Keeping(Value):
 
     def chances(self, rows: Double) -> Double:
         """The chance of each record, up to a common factor; infinite for those that are always kept."""
-        away = (rows - np.array(self.center)) * np.array(self.scale)
+        with np.errstate(over="ignore", invalid="ignore"):
+            away = (rows - np.array(self.center)) * np.array(self.scale)
+            chances = 0.5 * (1 + np.sum(away * away, axis=1))
+        chances = np.where(chances < LARGEST_CHANCE, chances, LARGEST_CHANCE)
         sure = np.isin(native.row_hashes(np.ascontiguousarray(rows), self.key, 1), self._certain)
-        return np.where(sure, np.inf, 0.5 * (1 + np.sum(away * away, axis=1)))
+        return np.where(sure, np.inf, chances)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}
@@ -121,6 +128,12 @@ class KeptRows:
     units: Integers
     below: float = math.inf
 
+    def __post_init__(self) -> None:
+        for name in ("rows", "units"):
+            fixed = getattr(self, name).view()
+            fixed.flags.writeable = False
+            object.__setattr__(self, name, fixed)
+
     @classmethod
     def none(cls, rule: Keeping) -> KeptRows:
         """No record yet."""
@@ -135,10 +148,31 @@ class KeptRows:
         return self.below == math.inf
 
     @cached_property
-    def weights(self) -> Double:
-        """How much of all rows each kept record stands for; they sum to one."""
-        weights = self.units / np.minimum(1.0, self.rule.chances(self.rows) * self.below)
-        return np.asarray(weights / weights.sum())
+    def chances(self) -> Double:
+        """The chance with which each record was kept: 1 for those that any hash would have kept."""
+        return np.minimum(1.0, self.rule.chances(self.rows) * self.below)
+
+    @cached_property
+    def openness(self) -> Double:
+        """How far the weight of each record may be changed to agree with a sketch: not at all where it is known.
+
+        Little for records far from the center, on which squared errors depend most and bounded features least:
+        otherwise half of the worst tables became worse (docs/decisions.md).
+        """
+        return (1 - self.chances) / np.maximum(self.rule.chances(self.rows), 1)
+
+    def weights(self, count: float) -> Double:
+        """How much of all rows, `count` in number, each kept record stands for; they sum to one.
+
+        Those that were kept for certain stand for themselves, the others for all the rest.
+        """
+        sure = self.chances == 1
+        shares = self.units / (count * 2.0**WEIGHT_BITS)
+        rest = 1 - float(np.sum(shares[sure]))
+        others = np.where(sure, 0.0, self.units / self.chances)
+        if rest > 0 and np.any(~sure):
+            shares = np.where(sure, shares, others * (rest / others.sum()))
+        return np.asarray(shares / shares.sum())
 
     @cached_property
     def priorities(self) -> Double:
@@ -163,12 +197,31 @@ class KeptRows:
         units = np.concatenate([self.units, sign * other.units])
         return _smallest(self.rule, rows, np.concatenate([self.priorities, other.priorities]), units, below)
 
+    @property
+    def total(self) -> int:
+        """The weight of all kept records, in steps of 2^-16."""
+        return sum(self.units.tolist())
+
+    def among(self, total: int) -> KeptRows:
+        """The same rows, of records that weigh so much: all of them, if the rows weigh as much."""
+        return replace(self, below=math.inf) if self.total == total and not self.complete else self
+
+    def why_not_among(self, total: int) -> str | None:
+        """Why these rows cannot have been kept of records that weigh so much, or None if they can."""
+        if self.total > total:
+            return "the kept rows weigh more than all records do"
+        if (self.total == total) != self.complete:
+            all_of_them = "all records" if self.total == total else "not all records"
+            return f"the kept rows are {all_of_them}, but their limit says otherwise"
+        return None
+
     def check(self) -> None:
         """Refuses rows that no sample by this rule has."""
         d = len(self.rule.center)
         if self.rows.shape != (len(self.units), d) or len(self.units) > self.rule.size:
             raise ValueError("the kept rows do not have the size that their rule says")
-        if not np.all(np.isfinite(self.rows)) or np.any(self.units <= 0) or math.isnan(self.below):
+        odd = ~np.isfinite(self.rows) | (np.signbit(self.rows) & (self.rows == 0))  # -0 is kept as +0
+        if np.any(odd) or np.any(self.units <= 0) or not self.below > 0:
             raise ValueError("the kept rows have impossible values or weights")
         if len(self) and (np.any(np.diff(self.priorities) <= 0) or self.priorities[-1] >= self.below):
             raise ValueError("the kept rows are not those that their rule keeps")

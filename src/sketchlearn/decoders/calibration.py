@@ -12,13 +12,13 @@ g is left to chance (Deville and Sarndal 1992).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sketchlearn.decoders.target import fourier_part, released_variance
 from sketchlearn.decoders.weighted_rows import WeightedRows
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models.frequency_set import Double, Single
 from sketchlearn.sketch import Sketch
 
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0)  # in units of a feature's variance
@@ -53,12 +53,13 @@ class Means:
         dither = operator.dither[some] / (2 * np.pi)
         return cls(values, np.full(len(values), variance), turns, operator.origin, dither, sketch)
 
-    def features(self, rows: Double) -> Double:
+    def features(self, rows: Double) -> Single:
         """The same features of rows: (rows, features)."""
         wave = fourier_part(self.sketch)[1].wave
         phases = (rows - self.origin) @ self.omega + self.dither
         real = wave.real_part(phases)
-        return np.concatenate([real, wave.quarter_later(phases)], axis=1) if wave.complex else real
+        parts = [real, wave.quarter_later(phases)] if wave.complex else [real]
+        return np.concatenate(parts, axis=1).astype(np.float32)
 
 
 def calibrated(sketch: Sketch, samples: Sequence[WeightedRows], rng: np.random.Generator) -> list[WeightedRows]:
@@ -66,21 +67,23 @@ def calibrated(sketch: Sketch, samples: Sequence[WeightedRows], rng: np.random.G
 
     The ridge is the one that predicts best, from the first sample, features that were not calibrated on.
     """
+    if not all(np.all(np.isfinite(sample.rows)) for sample in samples):
+        raise ValueError("the sample has missing or infinite values: fill or drop them first")
     means = Means.of(sketch)
     features = means.features(samples[0].rows)
     held = rng.random(features.shape[1]) < HELD_OUT
     ridge = RIDGES[-1]
     if 2 <= np.sum(held) < len(held):
-        weights = _Part(features[:, ~held], means.values[~held], means.variances[~held]).weights(samples[0].weights)
+        weights = _Part(features[:, ~held], means.values[~held], means.variances[~held]).weights(samples[0])
         errors = [np.sum((means.values[held] - w @ features[:, held]) ** 2) for w in weights]
         ridge = RIDGES[int(np.argmin(errors))]
     result = []
     for sample in samples:
         part = _Part(features if sample is samples[0] else means.features(sample.rows), means.values, means.variances)
-        weights = sample.weights
+        closer = sample
         for _ in range(ROUNDS):
-            (weights,) = part.weights(weights, (ridge,))
-        result.append(WeightedRows(sample.rows, weights))
+            closer = replace(closer, weights=part.weights(closer, (ridge,))[0])
+        result.append(closer)
     return result
 
 
@@ -88,24 +91,33 @@ def calibrated(sketch: Sketch, samples: Sequence[WeightedRows], rng: np.random.G
 class _Part:
     """Features of rows, and their means over all rows."""
 
-    features: Double
+    features: Single
     means: Double
     variances: Double
 
-    def weights(self, start: Double, ridges: tuple[float, ...] = RIDGES) -> list[Double]:
-        """Weights near those at the start, under which the features have their means: for each of the ridges."""
+    def weights(self, sample: WeightedRows, ridges: tuple[float, ...] = RIDGES) -> list[Double]:
+        """Weights near those of the sample, under which the features have their means: for each of the ridges.
+
+        Weights change as far as they are open to chance; those of rows that were kept for certain stay.
+        """
+        start = sample.weights
+        loose = start if sample.open is None else start * sample.open
+        left = float(loose.sum())
+        if left <= 0:
+            return [start] * len(ridges)
         center = start @ self.features
-        away = self.features - center
-        spread = np.sqrt(start @ (away * away))
+        spread = np.sqrt(start @ (self.features - center.astype(np.float32)) ** 2)
         clear = spread > FLAT
-        q, r = away[:, clear] / spread[clear], (self.means - center)[clear] / spread[clear]
+        middle = (loose @ self.features) / left
+        q = (self.features - middle.astype(np.float32))[:, clear] / spread[clear].astype(np.float32)
+        r = (self.means - center)[clear] / spread[clear]
         # what noise in the means would change is left alone: a sample of n rows knows them to 1 / n
-        noise = self.variances[clear] / spread[clear] ** 2 / float(np.sum(start**2))
-        normal = (q * start[:, None]).T @ q
+        noise = self.variances[clear] / spread[clear] ** 2 * left / float(np.sum(loose**2))
+        normal = ((q * loose[:, None].astype(np.float32)).T @ q).astype(np.float64)
         found = []
         for ridge in ridges:
             damped = normal.copy()
-            damped[np.diag_indices_from(damped)] += ridge + noise
-            weights = np.maximum(start * (1 + q @ np.linalg.solve(damped, r)), 0)
+            damped[np.diag_indices_from(damped)] += left * (ridge + noise)
+            weights = np.maximum(start + loose * (q @ np.linalg.solve(damped, r)), 0)
             found.append(weights / weights.sum())
         return found

@@ -71,10 +71,10 @@ def fit_mixture(
         if outcome.status is Status.HIDDEN:
             coarse = problem.in_own_units(model, *merged)
             return MixtureFit(problem.in_data_units(coarse), outcome.misfit, outcome)
-        best, misfit = _refined(problem, problem.in_own_units(model, *merged))
+        best, misfit = refined(problem, problem.in_own_units(model, *merged))
         if misfit > PASSES:
             likely = _likely(density, k, covariance_type, rng)
-            other, other_misfit = _refined(problem, problem.in_own_units(model, *likely))
+            other, other_misfit = refined(problem, problem.in_own_units(model, *likely))
             if other_misfit < misfit:
                 best, misfit = other, other_misfit
             if misfit > PASSES:
@@ -103,7 +103,21 @@ def _gaussians(density: Mixture) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return density.weights, density.locations, covariances
 
 
-def _refined(problem: Problem, start: Mixture) -> tuple[Mixture, float]:
+def fit_test(problem: Problem, mixture: Mixture) -> float:
+    """The squared residual of a mixture per degree of freedom: about 1 if records are drawn from it."""
+    target = problem.plain.some(slice(0, MOST_WHITENED)) if len(problem.plain) > MOST_WHITENED else problem.plain
+    freedom = max(target.n_numbers - problem.n_parameters(mixture), 1)
+    misfit = levenberg_marquardt(target, mixture, Whitening.independent(target), iterations=0)[1] / freedom
+    if not target.whole or misfit > HOPELESS:
+        return misfit
+    try:
+        whitening = Whitening.of(target, mixture)
+    except np.linalg.LinAlgError:
+        return misfit
+    return levenberg_marquardt(target, mixture, whitening, iterations=0)[1] / freedom
+
+
+def refined(problem: Problem, start: Mixture) -> tuple[Mixture, float]:
     """Levenberg-Marquardt with independent errors, then with their covariance; and the fit test's figure."""
     target = problem.plain
     start = replace(start, weights=np.maximum(start.weights, 1e-3 / len(start)))

@@ -18,7 +18,9 @@ from sketchlearn.models import DiagonalGaussian, Mixture
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.sketch import Sketch
 
-STARTS, STARTS_OF_HALVES = 10, 3
+STARTS, MOST_STARTS, STARTS_OF_HALVES = 10, 50, 3
+ROWS_TO_START = 100_000  # rows times clusters of all starts, where rows are few
+MANY_MORE = 3  # records for each row of a sample, from which on a sketch may know more
 WEISZFELD_STEPS = 100
 ROWS_PER_ATOM = 10
 REFINEMENT = 200  # iterations
@@ -82,7 +84,7 @@ def clusters_of(
     k: int,
     loss: SquaredLoss,
     rng: np.random.Generator,
-    n_starts: int = STARTS,
+    n_starts: int | None = None,
 ) -> Double:
     """The best centers of weighted rows: by k-means from several starts, exchanged until nothing is gained."""
     present = sample.weights > 0
@@ -90,6 +92,8 @@ def clusters_of(
     distinct = len(np.unique(rows, axis=0)) if len(rows) < 20 * k else k
     if distinct < k:
         return _repeated(np.unique(rows, axis=0), k)
+    if n_starts is None:  # starts on few rows cost little
+        n_starts = int(np.clip(ROWS_TO_START / (len(rows) * k), STARTS, MOST_STARTS))
     means = KMeans(k, n_init=n_starts, random_state=int(rng.integers(2**31)), tol=1e-6)
     centers = means.fit(rows, sample_weight=weights * len(rows)).cluster_centers_.astype(np.float64)
     centers, cost = lloyd(rows, centers, weights)
@@ -101,9 +105,7 @@ def _repeated(points: Double, k: int) -> Double:
     return points[np.arange(k) % len(points)]
 
 
-def judged(
-    sample: WeightedRows, centers: Double, loss: SquaredLoss
-) -> RowClusters:
+def judged(sample: WeightedRows, centers: Double, loss: SquaredLoss) -> RowClusters:
     """The centers with their shares and their risk."""
     shares = np.bincount(nearest(sample.rows, centers)[0], sample.weights, minlength=len(centers))
     losses = loss.losses(sample.rows, centers)
@@ -124,11 +126,16 @@ def has_less_risk(
 ) -> bool:
     """Whether centers have less risk than clusters of rows, on rows that did not choose.
 
-    The sample is cut into halves, each calibrated by itself: clusters of either are judged on the other.
+    The sample is cut into halves, each calibrated by itself: clusters of either are judged on the other. Twice as
+    many rows have half the excess over the least risk, which lies midway between the risks on own and other rows.
     """
-    parts = [sample.place.inside(half) for half in calibrated(sketch, _halves(sample.rows, rng), rng)]
+    if float(sketch.count) < MANY_MORE * len(sample.rows):
+        return False  # the sketch knows little that the rows do not
+    parts = [sample.place.inside(half) for half in calibrated(sketch, halves(sample.rows, rng), rng)]
     found = [clusters_of(part, len(centers), loss, rng, STARTS_OF_HALVES) for part in parts]
-    of_rows = sum(_risk(part, own, loss) for part, own in zip(parts, found[::-1], strict=True))
+    seen = sum(_risk(part, own, loss) for part, own in zip(parts, found, strict=True))
+    unseen = sum(_risk(part, own, loss) for part, own in zip(parts, found[::-1], strict=True))
+    of_rows = 0.75 * unseen + 0.25 * seen
     return sum(_risk(part, sample.place.scaled(centers), loss) for part in parts) <= of_rows
 
 
@@ -183,17 +190,19 @@ class Place:
 
     def inside(self, sample: WeightedRows) -> WeightedRows:
         """The sample as seen from here."""
-        return WeightedRows(self.scaled(sample.rows), sample.weights)
+        return replace(sample, rows=self.scaled(sample.rows))
 
     def outside(self, found: RowClusters) -> RowClusters:
         """Clusters in the units of the table."""
         return replace(found, centers=self.origin + self.units * found.centers)
 
 
-def _halves(sample: WeightedRows, rng: np.random.Generator) -> list[WeightedRows]:
+def halves(sample: WeightedRows, rng: np.random.Generator) -> list[WeightedRows]:
+    """Two samples of half of the rows each."""
     order = rng.permutation(len(sample))
     parts = (np.sort(order[::2]), np.sort(order[1::2]))
-    return [WeightedRows.of(sample.rows[part], sample.weights[part]) for part in parts]
+    copies = sample.copies if sample.copies is not None else np.ones(len(sample))
+    return [replace(WeightedRows.of(sample.rows[part], sample.weights[part]), copies=copies[part]) for part in parts]
 
 
 def parts_of(density: Mixture) -> tuple[Double, Double, Double]:

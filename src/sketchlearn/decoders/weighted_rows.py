@@ -19,6 +19,7 @@ class WeightedRows:
     weights : array (S,) of float64, none of them negative, with sum 1.
     copies : array (S,): how many equal records each row is, where equal records are kept as one row; None means one.
         (A row that was drawn by chance and stands for others unlike it is one copy, whatever its weight.)
+    open : array (S,): how much of each weight is left to chance, from 0 (it is known exactly) to 1; None means 1.
 
     Examples
     --------
@@ -30,6 +31,7 @@ class WeightedRows:
     rows: Double
     weights: Double
     copies: Double | None = None
+    open: Double | None = None
 
     @classmethod
     def of(cls, rows: object, weights: object = None) -> WeightedRows:

@@ -20,7 +20,7 @@ from sketchlearn.designing.sample import rows_wanted
 from sketchlearn.estimators.base import Double, Glimpse, SketchEstimator
 from sketchlearn.operators import Concatenated, FourierFeatures
 from sketchlearn.sketch import Sketch
-from sketchlearn.sources import source
+from sketchlearn.sources import WEIGHT_BITS, source
 
 ROWS_PER_COMPONENT = 25  # that are kept, where a few thousand would be fewer
 
@@ -102,7 +102,9 @@ class DesignedEstimator(SketchEstimator):
         kept = sketch.kept
         if kept is None or len(kept) == 0:
             return None
-        return RowSample(WeightedRows(kept.rows, kept.weights), error_units(sketch.operator), kept.complete)
+        copies = kept.units / 2.0**WEIGHT_BITS
+        rows = WeightedRows(kept.rows, kept.weights(float(sketch.count)), copies, kept.openness)
+        return RowSample(rows, error_units(sketch.operator), kept.complete)
 
     def _check_determined(self, sketch: Sketch, sample: RowSample | None) -> None:
         """Refuses more components than there are rows, or numbers to tell them."""

@@ -12,8 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.decoders import Decoder, Problem, Target, decoder_from
 from sketchlearn.decoders.mixtures import MixtureFit, fit_mixture
-from sketchlearn.decoders.target import HIGHEST
 from sketchlearn.decoders.row_clusters import RowSample
+from sketchlearn.decoders.row_mixtures import Family, fit_mixture_of_rows
+from sketchlearn.decoders.target import HIGHEST
 from sketchlearn.estimators.base import Double
 from sketchlearn.estimators.density import SketchMixture
 from sketchlearn.models import (
@@ -105,19 +106,31 @@ class SketchGaussianMixture(SketchMixture):
     def _learn(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> MixtureFit:
         sample = self._sample(sketch, sample)
         self._check_determined(sketch, sample)
-        decoder = decoder_from(self.decoder)
         problem = Problem.of(Target.of(sketch, HIGHEST), self.n_components)
-        model = self._gaussian(problem)
-        fit = fit_mixture(problem, model, self.covariance_type, decoder, rng, self._say if self.verbose else None)
+        if sample is not None:
+            fit = fit_mixture_of_rows(sketch, problem, sample, self._family(problem), rng)
+        else:
+            model, decoder = self._gaussian(problem), decoder_from(self.decoder)
+            fit = fit_mixture(problem, model, self.covariance_type, decoder, rng, self._say if self.verbose else None)
         if not fit.passes:
-            warnings.warn(
-                f"the sketch does not look like one of {self.n_components} Gaussians (fit test {fit.misfit:.3g}, about "
-                "1 if it did): the mixture is a likely one under a finer density, with shapes like those that the "
-                "operator declares; try more components or another covariance_type",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
+            warnings.warn(self._doubt(fit, sample), ConvergenceWarning, stacklevel=5)
         return fit
+
+    def _doubt(self, fit: MixtureFit, sample: RowSample | None) -> str:
+        """What to say of rows that are not such a mixture."""
+        found = f"the sketch does not look like one of {self.n_components} Gaussians (fit test {fit.misfit:.3g}, about "
+        found += "1 if it did): the mixture is "
+        if sample is None:
+            found += "a likely one under a finer density, with shapes like those that the operator declares"
+        else:
+            found += "the likeliest one of the rows that were kept"
+        return f"{found}; try more components or another covariance_type"
+
+    def _family(self, problem: Problem) -> Family:
+        model = self._gaussian(problem)
+        if isinstance(model, KnownGaussian):
+            model = KnownGaussian(np.asarray(self.covariance, np.float64))
+        return Family(self.n_components, self.covariance_type, model)
 
     def _gaussian(self, problem: Problem) -> Model:
         if self.covariance_type != "known":
