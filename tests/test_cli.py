@@ -15,9 +15,11 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import sketchlearn as skl
 from sketchlearn.cli import main
+from sketchlearn.cli.words import error_units
 
 CENTERS = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
 VERBS = [
@@ -330,6 +332,20 @@ MISTAKES = [
     (["info", "day1.csv"], 1, "day1.csv: not a sketchlearn file"),
     (["fit", "kmeans", "-k", 3, "--decoder", "odd", "day1.sketch"], 2, "--decoder must be one of"),
     (["fit", "kmeans", "day1.sketch"], 2, "Missing option '-k'"),
+    (["fit", "kmeans", "-k", 30000, "day1.sketch"], 1, "ask for fewer"),
+    (["fit", "kmeans", "-k", 1000, "day1.sketch"], 1, "numbers cannot tell 1,000 components apart: ask for fewer"),
+    (["fit", "gmm", "-k", 1000, "day1.sketch"], 1, "numbers cannot tell 1,000 components apart: ask for fewer"),
+    (["fit", "kmeans", "-k", 3, "day1.sketch", "--sample", "nope.csv"], 1, "there is no file nope.csv"),
+    (["fit", "kmeans", "-k", 3, "day1.sketch", "--sample", "design.json"], 1, "design.json is of an unknown kind"),
+    (["fit", "kmeans", "-k", 3, "-", "--sample", "-"], 2, "standard input can be read only once"),
+    (["fit", "kmeans", "-k", 3, "day1.sketch", "--sample", "day1.csv", "-o", "day1.csv"], 2, "is an input too"),
+    (["sketch", "day1.csv", "--design", "design.json", "--rows", 5, "-o", "x"], 2, "belong to the design"),
+    (["sketch", "day1.csv", "-k", 3, "--rows", 0, "-o", "x"], 2, "--rows"),
+    (["design", "day1.csv", "-k", 3, "--rows", 10**6, "-o", "x"], 1, "--rows must be"),
+    (["design", "--bounds", "0,1", "-k", 3, "--rows", 5, "-o", "x"], 1, "--rows and --standardize need a sample"),
+    (["design", "day1.csv", "--task", "mixture", "-k", 3, "--standardize", "-o", "x"], 1, "--standardize is for clus"),
+    (["design", "day1.csv", "--task", "moments", "--rows", 5, "-o", "x"], 1, "leave out --rows"),
+    (["design", "--images", "2,2", "--bounds", "0,1", "--rows", 5, "-o", "x"], 2, "leave them out with --images"),
     (["predict", "design.json", "day1.csv"], 1, "not a sketchlearn model, but a sketchlearn design"),
     (["predict", "model.json", "design.json"], 1, "design.json is of an unknown kind"),
 ]
@@ -527,3 +543,196 @@ def test_other_tasks_refuse_in_a_sentence(arguments, status, message, worked):
     result = run(*arguments, cwd=worked)
     assert result.returncode == status, result.stderr
     assert message in result.stderr
+
+
+@pytest.fixture(scope="session")
+def with_rows(worked, tmp_path_factory):
+    """A design that keeps rows and standardizes, the same without rows, and sketches: not to be written to."""
+    folder = tmp_path_factory.mktemp("rows")
+    for name, options in (("kept", ["--rows", 200, "--standardize"]), ("plain", ["--standardize"])):
+        done("design", worked / "day1.csv", "-k", 3, *options, "-o", folder / f"{name}.json")
+        for day in ("day1", "day2"):
+            data, design = worked / f"{day}.csv", folder / f"{name}.json"
+            done("sketch", data, "--design", design, "-o", folder / f"{name}-{day}.sketch")
+    return folder
+
+
+def test_designs_say_what_rows_and_units_mean(worked, tmp_path):
+    output = tmp_path / "design.json"
+    told = done("design", "day1.csv", "-k", 3, "--rows", 200, "--standardize", "-o", output, cwd=worked).stdout
+    assert "Each sketch keeps up to 200 of the records, in the clear" in told
+    assert "Errors count in standard deviations of the columns" in told
+    operator = skl.load_design(output)
+    assert operator.keeping.size == 200
+    rows = np.loadtxt(worked / "day1.csv", delimiter=",", skiprows=1)
+    np.testing.assert_allclose(error_units(operator), rows.std(axis=0), rtol=1e-3)
+    output = tmp_path / "x.sketch"
+    told = done("sketch", "day1.csv", "-k", 3, "--rows", 200, "--standardize", "-o", output, cwd=worked)
+    assert "Each sketch keeps up to 200 of the records, in the clear" in told.stderr
+    assert "rows: 200 of the records are in this file, in the clear" in told.stdout
+    assert len(skl.load(output).kept) == 200
+
+
+def test_info_says_that_rows_are_in_the_file(worked, with_rows, tmp_path):
+    told = done("info", "kept-day1.sketch", cwd=with_rows).stdout
+    assert re.search(r"^rows +200 of the records are in this file, in the clear$", told, re.MULTILINE)
+    assert re.search(r"^errors +count in standard deviations: a [\d.]+, b [\d.]+$", told, re.MULTILINE)
+    figures = json.loads(done("info", "kept-day1.sketch", "--json", cwd=with_rows).stdout)
+    assert (figures["rows"], len(figures["error_units"])) == (200, 2)
+    told = done("info", "kept.json", cwd=with_rows).stdout
+    assert re.search(r"^rows +each sketch keeps up to 200 of the records, in the clear", told, re.MULTILINE)
+    assert "count in standard deviations" in told
+    told = done("info", "plain-day1.sketch", cwd=with_rows).stdout
+    assert "\nrows " not in told
+    assert "count in standard deviations" in told
+    told = done("info", "day1.sketch", cwd=worked).stdout
+    assert "\nrows " not in told
+    assert "standard deviations" not in told
+    done("sketch", "day1.csv", "-k", 3, "--rows", 4000, "-o", tmp_path / "all.sketch", cwd=worked)
+    told = done("info", tmp_path / "all.sketch").stdout
+    assert "all records are in this file, in the clear (3,000 different ones)" in told
+    skl.Sketch(skl.load_design(with_rows / "kept.json")).save(tmp_path / "empty.sketch")
+    assert re.search(r"^rows +none yet", done("info", tmp_path / "empty.sketch").stdout, re.MULTILINE)
+
+
+def test_sums_and_differences_keep_rows_if_all_do(with_rows, tmp_path):
+    def summed(verb, *paths):
+        result = done(verb, *paths, "-o", tmp_path / "x.sketch", cwd=with_rows)
+        return skl.load(tmp_path / "x.sketch"), result
+
+    whole, told = summed("merge", "kept-day1.sketch", "kept-day2.sketch")
+    assert (len(whole.kept), told.stderr) == (200, "")
+    assert "rows: 200 of the records are in this file" in told.stdout
+    whole.save(tmp_path / "all.sketch")
+    rest, told = summed("subtract", tmp_path / "all.sketch", "kept-day1.sketch")
+    assert 0 < len(rest.kept) < 200
+    assert told.stderr == ""
+    assert f"rows: {len(rest.kept)} of the records" in told.stdout
+    mixed, told = summed("merge", "kept-day1.sketch", "plain-day2.sketch")
+    assert (mixed, mixed.kept) == (whole, None)
+    assert told.stderr == "sketchlearn: the sum keeps no rows: plain-day2.sketch keeps none\n"
+    told = summed("merge", "kept-day1.sketch", "plain-day1.sketch", "plain-day2.sketch")[1]
+    assert "plain-day1.sketch and 1 more keep none" in told.stderr
+    rest, told = summed("subtract", tmp_path / "all.sketch", "plain-day1.sketch")
+    assert rest.kept is None
+    assert told.stderr == "sketchlearn: what is left keeps no rows: plain-day1.sketch keeps none\n"
+    assert summed("merge", "plain-day1.sketch", "plain-day2.sketch")[1].stderr == ""
+
+
+def test_rules_of_two_designs_do_not_mix(worked, with_rows, tmp_path):
+    done("design", worked / "day1.csv", "-k", 3, "--rows", 100, "--standardize", "-o", tmp_path / "other.json")
+    done("sketch", worked / "day2.csv", "--design", tmp_path / "other.json", "-o", tmp_path / "day2.sketch")
+    files = [with_rows / "kept-day1.sketch", tmp_path / "day2.sketch"]
+    assert "keep rows by different rules" in done("merge", *files, "-o", tmp_path / "x.sketch").stderr
+    assert skl.load(tmp_path / "x.sketch").kept is None
+
+
+def test_a_private_release_has_no_rows(with_rows, tmp_path):
+    options = ["--epsilon", 1, "--assume-public-design", "-o", tmp_path / "x.sketch"]
+    told = done("privatize", "kept-day1.sketch", *options, cwd=with_rows).stdout
+    assert "The rows that kept-day1.sketch keeps are not in" in told
+    release = skl.load(tmp_path / "x.sketch")
+    assert (release.kept, release.operator.keeping) == (None, None)
+    for told in (done("info", tmp_path / "x.sketch").stdout, done("info", tmp_path / "x.sketch", "--json").stdout):
+        assert "in the clear" not in told
+        assert "keeping" not in told
+        assert not re.search(r"^rows|\"rows\"", told, re.MULTILINE)
+    done("fit", "kmeans", "-k", 3, tmp_path / "x.sketch")
+
+
+@pytest.mark.parametrize("verb", ["compare", "watch", "marginal", "explain"])
+def test_questions_do_not_look_at_rows(verb, with_rows):
+    more = {"marginal": ["a"], "explain": ["-k", 3]}.get(verb)
+    answers = []
+    for name in ("kept", "plain"):
+        files = [f"{name}-day{i}.sketch" for i in ((1, 2) if more is None else (1,))]
+        answers.append(done(verb, *files, *(more or []), cwd=with_rows).stdout.replace("plain", "kept"))
+    assert answers[0] == answers[1]
+
+
+def nearest_to_centers(path):
+    model = skl.load_model(path)
+    centers = model.cluster_centers_ if hasattr(model, "cluster_centers_") else model.means_
+    return max(np.linalg.norm(centers - center, axis=1).min() for center in CENTERS)
+
+
+@pytest.mark.parametrize("kind", ["kmeans", "kmedians", "gmm", "stable"])
+def test_fit_takes_kept_rows_or_a_sample(kind, worked, with_rows, tmp_path):
+    model = tmp_path / "model.json"
+    done("fit", kind, "-k", 3, with_rows / "kept-day1.sketch", "-o", model)
+    assert nearest_to_centers(model) < 0.3
+    rows = (worked / "day1.csv").read_bytes()
+    for sample in ("day1.csv", "day[1].csv", "-"):
+        done("fit", kind, "-k", 3, "day1.sketch", "--sample", sample, "-o", model, cwd=worked, input=rows)
+        assert nearest_to_centers(model) < 0.3
+
+
+def test_a_sample_has_the_columns_of_the_sketch(worked):
+    arguments = ["fit", "kmeans", "-k", 3, worked / "day1.sketch", "--sample", "-", "--json"]
+    text = (worked / "day2.csv").read_text()
+    swapped = ["b,x,a", *(f"{b},0,{a}" for a, b in (line.split(",") for line in text.split()[1:])), "1,2,"]
+    told = [json.loads(done(*arguments, input="\n".join(lines).encode()).stdout) for lines in (text.split(), swapped)]
+    assert told[0]["centers"] == told[1]["centers"]
+    for wrong, message in [
+        ("a,c\n1,2\n", "standard input has no column 'b'"),
+        ("1,2,3\n4,5,6\n", "--sample has 3 columns, but the sketch has 2"),
+        ("a,b\n1,\n", "--sample has no rows"),
+        ("", "standard input is empty"),
+    ]:
+        result = called(*arguments, input=wrong.encode())
+        assert (result.returncode, result.stdout) == (1, ""), wrong
+        assert message in result.stderr
+
+
+def test_of_a_large_sample_some_rows_are_used(worked, tmp_path):
+    rng = np.random.default_rng(1)
+    np.save(tmp_path / "many.npy", rng.standard_normal((20_100, 2)) + CENTERS[rng.integers(0, 3, 20_100)])
+    model = tmp_path / "model.json"
+    arguments = ["fit", "kmeans", "-k", 3, "day1.sketch", "--sample", tmp_path / "many.npy", "-o", model]
+    assert "of --sample, 20,000 rows are used (drawn at random)" in done(*arguments, cwd=worked).stderr
+    assert nearest_to_centers(model) < 0.3
+
+
+def test_warnings_about_a_fit_are_told_and_strict_counts_them(worked, tmp_path):
+    """In options, and whatever Python does with warnings: here, it makes errors of them."""
+    learn = skl.SketchKMeans._learn
+
+    def doubtful(*arguments):
+        message = "a poor fit:\n try another random_state, fit_sketch(sketch, sample=rows) or design(..., rows=500)"
+        for _ in range(2):
+            warnings.warn(message, ConvergenceWarning, stacklevel=2)
+        return learn(*arguments)
+
+    sentence = "a poor fit: try another --seed, --sample FILE or sketchlearn design --rows 500"
+    arguments = ["fit", "kmeans", "-k", 3, "day1.sketch", "-o", tmp_path / "model.json"]
+    with mock.patch.object(skl.SketchKMeans, "_learn", doubtful):
+        for options, code in ([], 0), (["--strict"], 3):
+            (tmp_path / "model.json").unlink(missing_ok=True)
+            result = called(*arguments, *options, cwd=worked)
+            assert (result.returncode, result.stderr) == (code, f"sketchlearn: warning: {sentence}\n")
+            assert "k = 3, from 3,000 records" in result.stdout
+            assert (tmp_path / "model.json").exists()
+        told = called(*arguments, "--strict", "--json", cwd=worked)
+        assert (told.returncode, json.loads(told.stdout)["warnings"]) == (3, [sentence])
+    result = done(*arguments, "--strict", "--json", cwd=worked)
+    assert (result.stderr, json.loads(result.stdout)["warnings"]) == ("", [])
+
+
+def test_warnings_about_a_fit_cannot_be_silenced(folder):
+    """Three lines in a plane are not determined by fourth moments."""
+    done("sketch", "day1.csv", "--task", "subspaces", "-o", "day1.fourth", cwd=folder)
+    arguments = ["fit", "subspaces", "-k", 3, "-p", 1, "day1.fourth", "--strict"]
+    result = run(*arguments, cwd=folder, env={**os.environ, "PYTHONWARNINGS": "ignore"})
+    assert result.returncode == 3
+    assert result.stderr.startswith("sketchlearn: warning: ")
+    assert "do not tell 3 subspaces of dimension 1 apart" in result.stderr
+
+
+@pytest.mark.parametrize(("kind", "word"), [("kmeans", "cluster"), ("gmm", "component")])
+def test_clusters_have_the_numbers_that_predict_gives(kind, word, worked, tmp_path):
+    told = done("fit", kind, "-k", 3, "day1.sketch", "-o", tmp_path / "model.json", cwd=worked).stdout.splitlines()
+    assert told[2].split() == [word, "share", "a", "b"]
+    for line in told[3:]:
+        number, _, *center = line.split()
+        row = ",".join(center).encode()
+        assert done("predict", tmp_path / "model.json", "-", input=row).stdout.strip() == number

@@ -13,7 +13,7 @@ from sketchlearn.cli.designs import (
 from sketchlearn.cli.rows import columns_from, files_from, standard_input
 from sketchlearn.cli.sentences import misused
 from sketchlearn.cli.streams import STANDARD, Report, check_paths, write
-from sketchlearn.cli.words import operator_in_words
+from sketchlearn.cli.words import extras_in_words, operator_in_words
 from sketchlearn.designs import design_to_bytes
 
 
@@ -30,6 +30,8 @@ def run(
     wave: str,
     seed: int,
     budget: tuple[int | None, float | None, float],
+    rows: int | None,
+    standardize: bool,
     json: bool,
 ) -> None:
     """Designs an operator and writes it."""
@@ -37,11 +39,13 @@ def run(
         raise misused("--images needs --bounds LOW,HIGH, the range of a pixel, and no DATA")
     if images is not None and (n_components, n_frequencies, budget[:2]) != (None, None, (None, None)):
         raise misused("--images has its own task and size: leave out -k, --n-frequencies, --n-rows and --epsilon")
+    if images is not None and (rows is not None or standardize):
+        raise misused("--rows and --standardize are for clusters and mixtures: leave them out with --images")
     if bool(data) == (bounds is not None):
         raise misused("give either DATA to draw a sample from, or --bounds")
     if n_components is None and task not in ANY_SIZE and images is None:
         raise misused(f"Missing option '-k': --task {task} needs the number of clusters or components")
-    choices = Choices(n_components, task, n_frequencies, wave, seed, *budget)
+    choices = Choices(n_components, task, n_frequencies, wave, seed, *budget, rows, standardize)
     chosen = columns_from(columns)
     paths = files_from(data)
     check_paths(paths, [output], json=json)
@@ -60,4 +64,5 @@ def run(
     Report(json, [output]).give(
         {"output": output, "operator": operator.to_json(), "made": made, "words": words},
         f"{words}; designed on {made['from']}, for {task}{with_k}",
+        *extras_in_words(operator),
     )

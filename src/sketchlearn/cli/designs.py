@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.cli.option_words import in_options
 from sketchlearn.cli.rows import CsvStream
 from sketchlearn.cli.sentences import misused
 from sketchlearn.cli.streams import named, read
@@ -35,6 +36,8 @@ class Choices:
     n_rows: int | None = None
     epsilon: float | None = None
     delta: float = 0.0
+    rows: int | None = None
+    standardize: bool = False
 
     def arguments(self) -> dict[str, Any]:
         """For the function `design`."""
@@ -112,11 +115,14 @@ def _designed(rows: Any, choices: Choices, columns: tuple[str, ...] | None, repr
     return Designed(_with_columns(operator, columns), {**_made(choices), "from": where, "n_rows": len(rows)})
 
 
-def _design(rows: Any = None, **more: Any) -> Operator:
+def _design(sample: Any = None, **more: Any) -> Operator:
     # scikit-learn takes a second to import, and a sketch with a design does not need it
     from sketchlearn.designing import design
 
-    operator: Operator = design(rows, **more)
+    try:
+        operator: Operator = design(sample, **more)
+    except ValueError as error:
+        raise ValueError(in_options(str(error))) from error
     return operator
 
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import sys
 
+from sketchlearn.cli.doubts import doubts
 from sketchlearn.cli.streams import Report, check_paths, read_sketch, write
 from sketchlearn.cli.words import number, records_in_words
 from sketchlearn.estimators import SketchGenerator
 from sketchlearn.estimators.saved import model_to_bytes
 
 
-def generator(sketch: str, max_iter: int, output: str | None, seed: int, progress: bool | None, json: bool) -> None:
+def generator(
+    sketch: str, max_iter: int, output: str | None, seed: int, progress: bool | None, strict: bool, json: bool
+) -> None:
     """Trains a network, writes it, and says how well it matches."""
     check_paths([sketch], [output], json=json)
     loaded = read_sketch(sketch)
     shown = sys.stderr.isatty() if progress is None else progress
-    model = SketchGenerator(max_iter=max_iter, random_state=seed, verbose=int(shown)).fit_sketch(loaded)
+    with doubts() as heard:
+        model = SketchGenerator(max_iter=max_iter, random_state=seed, verbose=int(shown)).fit_sketch(loaded)
     if output is not None:
         write(output, model_to_bytes(model))
     figures = {
@@ -25,6 +29,8 @@ def generator(sketch: str, max_iter: int, output: str | None, seed: int, progres
         "iterations": model.n_iter_,
         "n_records": loaded.count,
         "output": output,
+        "warnings": heard.sentences,
     }
     line = f"{model.n_iter_} steps, from {records_in_words(loaded.count)}: residual {number(model.residual_)}"
     Report(json, [output]).give(figures, f"{line}, {number(model.misfit_)} times the noise squared")
+    heard.leave(strict)

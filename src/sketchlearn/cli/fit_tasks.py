@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sketchlearn.cli.doubts import doubts
 from sketchlearn.cli.rows import columns_from
 from sketchlearn.cli.sentences import misused
 from sketchlearn.cli.streams import Report, check_paths, read_sketch, write
@@ -47,18 +48,23 @@ def ica(sketch: str, output: str | None, seed: int, json: bool) -> None:
     _give(model, output, json, lines)
 
 
-def subspaces(sketch: str, n_components: int, dimensions: str, output: str | None, seed: int, json: bool) -> None:
+def subspaces(
+    sketch: str, n_components: int, dimensions: str, output: str | None, seed: int, strict: bool, json: bool
+) -> None:
     """Learns subspaces, writes and shows them."""
     check_paths([sketch], [output], json=json)
     loaded = read_sketch(sketch)
-    model = SketchSubspaces(n_components, _dimensions(dimensions), random_state=seed).fit_sketch(loaded)
+    sizes = _dimensions(dimensions)
+    with doubts() as heard:
+        model = SketchSubspaces(n_components, sizes, random_state=seed).fit_sketch(loaded)
     noise = number(model.noise_variance_**0.5)
     lines = [
         f"k = {n_components}, noise {noise}, misfit {number(model.misfit_)}, from {records_in_words(loaded.count)}"
     ]
     shares = [f"{w:.4f}" for w, basis in zip(model.weights_, model.subspaces_, strict=True) for _ in basis]
     lines += _table("share", shares, np.concatenate(model.subspaces_), _names(model))
-    _give(model, output, json, lines)
+    _give(model, output, json, lines, warnings=heard.sentences)
+    heard.leave(strict)
 
 
 def regression(sketch: str, targets: str | None, alpha: str | None, output: str | None, json: bool) -> None:
@@ -94,11 +100,11 @@ def classifier(sketches: Sequence[str], output: str | None, seed: int, json: boo
     _give(model, output, json, lines)
 
 
-def _give(model: Any, output: str | None, json: bool, lines: list[str]) -> None:
+def _give(model: Any, output: str | None, json: bool, lines: list[str], **more: Any) -> None:
     data = model_to_bytes(model)
     if output is not None:
         write(output, data)
-    Report(json, [output]).give({**json_module.loads(data), "output": output}, *lines)
+    Report(json, [output]).give({**json_module.loads(data), "output": output, **more}, *lines)
 
 
 def _penalty(alpha: str) -> float | str:

@@ -14,8 +14,10 @@ from sketchlearn.cli.options import (
     ModelOutput,
     Plot,
     Progress,
+    Sample,
     Seed,
     SketchFile,
+    Strict,
 )
 
 fit = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Learn a model from a sketch, to a model file.")
@@ -26,20 +28,25 @@ def kmeans(
     sketch: SketchFile,
     n_components: Components,
     output: ModelOutput = None,
+    sample: Sample = None,
     decoder: Decoder = "auto",
     seed: Seed = 0,
     plot: Plot = None,
+    strict: Strict = False,
     json: Json = False,
 ) -> None:
     """Learn clusters: least sum of squared distances to centers.
 
+    Rows that the sketch keeps (design --rows) are used by themselves; --sample gives rows to sketches that keep none.
+
     \b
     Example:
       sketchlearn fit kmeans -k 3 day1.sketch -o model.json
+      sketchlearn fit kmeans -k 3 day1.sketch --sample day1.csv --strict -o model.json
     """
     from sketchlearn.cli.fit import run
 
-    run("kmeans", sketch, n_components, output, plot, json, decoder=decoder, random_state=seed)
+    run("kmeans", sketch, n_components, sample, output, plot, strict, json, decoder=decoder, random_state=seed)
 
 
 @fit.command()
@@ -47,9 +54,11 @@ def kmedians(
     sketch: SketchFile,
     n_components: Components,
     output: ModelOutput = None,
+    sample: Sample = None,
     decoder: Decoder = "auto",
     seed: Seed = 0,
     plot: Plot = None,
+    strict: Strict = False,
     json: Json = False,
 ) -> None:
     """Learn clusters: least sum of distances to centers.
@@ -62,7 +71,7 @@ def kmedians(
     """
     from sketchlearn.cli.fit import run
 
-    run("kmedians", sketch, n_components, output, plot, json, decoder=decoder, random_state=seed)
+    run("kmedians", sketch, n_components, sample, output, plot, strict, json, decoder=decoder, random_state=seed)
 
 
 @fit.command()
@@ -71,9 +80,11 @@ def gmm(
     n_components: Components,
     output: ModelOutput = None,
     covariance_type: Annotated[Covariance, typer.Option(help="Shape of the Gaussians.")] = Covariance.full,
+    sample: Sample = None,
     decoder: Decoder = "auto",
     seed: Seed = 0,
     plot: Plot = None,
+    strict: Strict = False,
     json: Json = False,
 ) -> None:
     """Learn a mixture of Gaussians.
@@ -87,7 +98,7 @@ def gmm(
     from sketchlearn.cli.fit import run
 
     more = {"covariance_type": covariance_type.value, "decoder": decoder, "random_state": seed}
-    run("gmm", sketch, n_components, output, plot, json, **more)
+    run("gmm", sketch, n_components, sample, output, plot, strict, json, **more)
 
 
 @fit.command()
@@ -95,9 +106,11 @@ def stable(
     sketch: SketchFile,
     n_components: Components,
     output: ModelOutput = None,
+    sample: Sample = None,
     decoder: Decoder = "auto",
     seed: Seed = 0,
     plot: Plot = None,
+    strict: Strict = False,
     json: Json = False,
 ) -> None:
     """Learn a mixture of stable laws, with heavy tails.
@@ -110,7 +123,7 @@ def stable(
     """
     from sketchlearn.cli.fit import run
 
-    run("stable", sketch, n_components, output, plot, json, decoder=decoder, random_state=seed)
+    run("stable", sketch, n_components, sample, output, plot, strict, json, decoder=decoder, random_state=seed)
 
 
 @fit.command()
@@ -120,6 +133,7 @@ def generator(
     output: ModelOutput = None,
     seed: Seed = 0,
     progress: Progress = None,
+    strict: Strict = False,
     json: Json = False,
 ) -> None:
     """Learn a network that generates rows; needs torch.
@@ -134,7 +148,7 @@ def generator(
     """
     from sketchlearn.cli.fit_generator import generator
 
-    generator(sketch, max_iter, output, seed, progress, json)
+    generator(sketch, max_iter, output, seed, progress, strict, json)
 
 
 @fit.command()
@@ -188,6 +202,7 @@ def subspaces(
     ] = "1",
     output: ModelOutput = None,
     seed: Seed = 0,
+    strict: Strict = False,
     json: Json = False,
 ) -> None:
     """Learn lines, planes and larger subspaces through the origin that rows lie near.
@@ -201,7 +216,7 @@ def subspaces(
     """
     from sketchlearn.cli.fit_tasks import subspaces
 
-    subspaces(sketch, n_components, dimensions, output, seed, json)
+    subspaces(sketch, n_components, dimensions, output, seed, strict, json)
 
 
 @fit.command()

@@ -6,7 +6,15 @@ import hashlib
 from typing import Any
 
 from sketchlearn.cli.streams import Report, aligned, named, read
-from sketchlearn.cli.words import columns_in_words, number, operator_in_words, records_in_words, size_in_words
+from sketchlearn.cli.words import (
+    columns_in_words,
+    error_units,
+    kept_in_words,
+    number,
+    operator_in_words,
+    records_in_words,
+    size_in_words,
+)
 from sketchlearn.container import FormatError
 from sketchlearn.designs import design_from_bytes
 from sketchlearn.documents import DESIGN, MODEL, is_network, parsed
@@ -55,6 +63,9 @@ def _of_sketch(data: bytes) -> Facts:
         return figures, [("kind", "private sketch"), ("holds", records), *rows, ("privacy", str(sketch.ledger))]
     figures |= {"skipped": sketch.skipped, "clipped": sketch.clipped}
     notes = [("skipped files", ", ".join(sketch.skipped) or "none")]
+    if sketch.kept is not None:
+        figures["rows"] = len(sketch.kept)
+        notes.insert(0, ("rows", kept_in_words(sketch.kept)))
     if sketch.clipped:
         notes.append(("clipped rows", f"{sketch.clipped:,}"))
     return figures, [("kind", "sketch"), ("holds", records), *rows, *notes]
@@ -73,21 +84,35 @@ def _of_design(data: bytes) -> Facts:
     operator, made = design_from_bytes(data)
     figures, rows = _of_operator(operator)
     notes = ", ".join(f"{name.replace('_', ' ')} {made[name]}" for name in sorted(made) if name != "bounds")
+    if operator.keeping is not None:
+        size = operator.keeping.size
+        figures["rows"] = size
+        rows.append(("rows", f"each sketch keeps up to {size:,} of the records, in the clear; this file has none"))
     return {"kind": "design", "made": made, **figures}, [("kind", "design"), *rows, ("made for", notes or "unknown")]
 
 
 def _of_operator(operator: Operator) -> Facts:
     words = operator_in_words(operator)
     columns = columns_in_words(operator.columns, operator.n_features)
-    return (
-        {
-            "operator": operator.to_json(),
-            "words": words,
-            "columns": operator.columns,
-            "n_features": operator.n_features,
-        },
-        [("operator", words), ("columns", columns), ("operator digest", operator.digest)],
-    )
+    figures: dict[str, Any] = {
+        "operator": operator.to_json(),
+        "words": words,
+        "columns": operator.columns,
+        "n_features": operator.n_features,
+    }
+    rows = [("operator", words), ("columns", columns), ("operator digest", operator.digest)]
+    units = error_units(operator)
+    if units is not None:
+        figures["error_units"] = units
+        rows.insert(2, ("errors", f"count in standard deviations: {_per_column(operator, units)}"))
+    return figures, rows
+
+
+def _per_column(operator: Operator, values: tuple[float, ...], most: int = 12) -> str:
+    """One number of each column, the first of many."""
+    pairs = zip(operator.column_names[:most], values[:most], strict=True)
+    shown = ", ".join(f"{name} {number(value)}" for name, value in pairs)
+    return f"{shown}, ..." if len(values) > most else shown
 
 
 def _of_model(data: bytes) -> Facts:

@@ -75,4 +75,20 @@ Frequencies = Annotated[int | None, typer.Option(min=1, help="Size of the sketch
 Wave = Annotated[str, typer.Option(help="exponential, cosine, square (one bit per feature), sawtooth or triangle.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; by default all cores.")]
 Plot = Annotated[str | None, typer.Option(metavar="PICTURE", help="Draw a picture to this file, such as out.png.")]
+Rows = Annotated[
+    int | None,
+    typer.Option(min=1, help="Keep so many rows in each sketch, in the clear: clusters learned from it are better."),
+]
+Standardize = Annotated[
+    bool,
+    typer.Option("--standardize", help="Errors count in standard deviations: columns of all units matter alike."),
+]
+Sample = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Some of the sketched rows, or rows like them (files or -): they are reweighted, and clustered.",
+    ),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit with code 3 if there was a warning about the fit.")]
 Decoder = Annotated[str, typer.Option(help="auto, ompr, splitting, shift, amp or genetic.")]

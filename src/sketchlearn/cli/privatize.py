@@ -45,4 +45,5 @@ def run(
         f"Noise on the mean of each feature: about {number(share)} of its largest value.",
         f"Whoever has {named(output)} learns little more about one record than from data without it. Keep "
         f"{named(sketch)} to yourself; a further release of its rows needs --already.",
+        *([] if exact.kept is None else [f"The rows that {named(sketch)} keeps are not in {named(output)}."]),
     )

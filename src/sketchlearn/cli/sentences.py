@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import typer
 
-FAILED, USAGE, INTERRUPTED, CLOSED_PIPE = 1, 2, 130, 141
+FAILED, USAGE, DOUBTFUL, INTERRUPTED, CLOSED_PIPE = 1, 2, 3, 130, 141
 #: mistakes of users and their files: their messages are sentences already
 EXPECTED = (ValueError, TypeError, OSError, OverflowError, ImportError)
 
@@ -49,7 +49,7 @@ def sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f" ({error.filename})" if error.filename is not None else ""
         return f"{error.strerror}{where}"
-    said = " ".join(str(error).split())
+    said = " ".join(str(error).split()).replace('read with nulls="drop"', "use --nulls drop")
     if isinstance(error, EXPECTED) and said:
         return said
     return f"unexpected error, {type(error).__name__}: {said} (SKETCHLEARN_DEBUG=1 shows where it happened)"

@@ -20,7 +20,7 @@ from sketchlearn.cli.designs import Choices, Designed, design_on_files, design_o
 from sketchlearn.cli.rows import columns_from, files_from, standard_input
 from sketchlearn.cli.sentences import misused, say
 from sketchlearn.cli.streams import STANDARD, Report, check_paths, write
-from sketchlearn.cli.words import operator_in_words, records_in_words
+from sketchlearn.cli.words import extras_in_words, kept_in_words, operator_in_words, records_in_words
 from sketchlearn.designs import design_from_bytes, design_to_bytes
 from sketchlearn.operators import Operator
 from sketchlearn.progress import row_bar
@@ -110,6 +110,8 @@ def _designed(paths: list[str], choices: Choices, reading: Reading) -> Designed:
 def _say_designed(designed: Designed) -> None:
     words = operator_in_words(designed.operator)
     say(f"no --design given, so one was made on {designed.made['from']}: {words}")
+    for sentence in extras_in_words(designed.operator):
+        say(sentence)
 
 
 def _report(result: Run, output: str, n_files: int, json: bool) -> None:
@@ -122,9 +124,11 @@ def _report(result: Run, output: str, n_files: int, json: bool) -> None:
         "dropped": result.dropped,
         "skipped": skipped,
         "sums": len(sketch.sums),
+        "rows": None if sketch.kept is None else len(sketch.kept),
     }
     words = [f"{records_in_words(sketch.count)} of {'1 file' if n_files == 1 else f'{n_files:,} files'}"]
     words += [f"{result.kept:,} of them from the checkpoint"] if result.kept else []
     words += [f"{result.dropped:,} rows with missing values dropped"] if result.dropped else []
     lines = [", ".join(words), *(f"skipped: {reason}" for reason in skipped.values())]
+    lines += [] if sketch.kept is None else [f"rows: {kept_in_words(sketch.kept)}"]
     Report(json, [output]).give(figures, *lines)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from sketchlearn.cli.sentences import say
 from sketchlearn.cli.streams import Report, check_paths, named, read_sketch, write
-from sketchlearn.cli.words import records_in_words
+from sketchlearn.cli.words import kept_in_words, records_in_words
 
 
 def run(whole: str, part: str, output: str, json: bool) -> None:
@@ -15,4 +16,9 @@ def run(whole: str, part: str, output: str, json: bool) -> None:
     except ValueError as error:
         raise ValueError(f"{named(part)}: {error}") from None
     write(output, rest.to_bytes())
-    Report(json, [output]).give({"output": output, "records": rest.count}, f"{records_in_words(rest.count)} left")
+    if a.kept is not None and rest.kept is None:
+        why = "keeps none" if b.kept is None else "keeps rows by another rule"
+        say(f"what is left keeps no rows: {named(part)} {why}")
+    figures = {"output": output, "records": rest.count, "rows": None if rest.kept is None else len(rest.kept)}
+    rows = [] if rest.kept is None else [f"rows: {kept_in_words(rest.kept)}"]
+    Report(json, [output]).give(figures, f"{records_in_words(rest.count)} left", *rows)

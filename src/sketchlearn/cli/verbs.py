@@ -20,8 +20,10 @@ from sketchlearn.cli.options import (
     NullsOption,
     Output,
     Progress,
+    Rows,
     Seed,
     SketchFile,
+    Standardize,
     Task,
     TaskOption,
     Wave,
@@ -104,6 +106,8 @@ def design(
     n_rows: Annotated[int | None, typer.Option(help="For private releases: about how many records.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="For private releases: what will be spent.")] = None,
     delta: Annotated[float, typer.Option(help="For private releases: what will be spent.")] = 0.0,
+    rows: Rows = None,
+    standardize: Standardize = False,
     json: Json = False,
 ) -> None:
     """Choose an operator, for all who shall sketch alike.
@@ -113,9 +117,14 @@ def design(
     --task moments is for fit pca and fit regression, --task ica and --task subspaces for the fits of these names,
     --images for fit classifier.
 
+    With --rows 500, each sketch keeps 500 of its records beside its sums, and clusters learned from it are never
+    much worse than those of a good sample. They are in its file, in the clear: leave this out where rows must not
+    travel. With --standardize, errors count in standard deviations, so that money does not outweigh ages and flags.
+
     \b
     Example:
       sketchlearn design day1.csv -k 3 -o design.json
+      sketchlearn design day1.csv -k 3 --rows 500 --standardize -o rows.json
       sketchlearn design day1.csv --task moments -o moments.json
       sketchlearn design --bounds -20,20 --columns a,b -k 3 -o bounds.json
       sketchlearn design --images 28,28 --bounds 0,255 -o images.json
@@ -124,8 +133,8 @@ def design(
     from sketchlearn.cli.design import run
 
     budget = (n_rows, epsilon, delta)
-    rows = (data or [], output, n_components, task.value, columns, nulls.value, bounds, images)
-    run(*rows, n_frequencies, wave, seed, budget, json)
+    table = (data or [], output, n_components, task.value, columns, nulls.value, bounds, images)
+    run(*table, n_frequencies, wave, seed, budget, rows, standardize, json)
 
 
 @app.command()
@@ -142,6 +151,8 @@ def sketch(
     n_frequencies: Frequencies = None,
     wave: Wave = "exponential",
     seed: Seed = 0,
+    rows: Rows = None,
+    standardize: Standardize = False,
     columns: Columns = None,
     nulls: NullsOption = Nulls.error,
     checkpoint: Annotated[
@@ -161,14 +172,19 @@ def sketch(
     Example:
       sketchlearn sketch day1.csv day2.csv --design design.json -o days.sketch
       sketchlearn sketch day1.csv -k 3 -o day1.sketch
+      sketchlearn sketch day1.csv -k 3 --rows 500 -o rows.sketch
       cat day1.csv | sketchlearn sketch - --design design.json -o - > day1.sketch
       sketchlearn sketch day1.csv day2.csv --design design.json --checkpoint parts --skip-bad -o days.sketch
     """
     from sketchlearn.cli.designs import ANY_SIZE
+    from sketchlearn.cli.sentences import misused
     from sketchlearn.cli.sketch import Choices, Kept, run
 
+    if design is not None and (rows is not None or standardize):
+        raise misused("--rows and --standardize belong to the design: give them to sketchlearn design")
     told = n_components is not None or (design is None and task.value in ANY_SIZE)
-    chosen = Choices(n_components, task.value, n_frequencies, wave, seed) if told else None
+    options = (n_components, task.value, n_frequencies, wave, seed)
+    chosen = Choices(*options, rows=rows, standardize=standardize) if told else None
     kept = Kept(checkpoint, checkpoint_every)
     run(data, output, design, chosen, columns, nulls.value, kept, skip_bad, jobs, progress, json)
 

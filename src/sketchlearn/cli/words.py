@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import Any
 
+from sketchlearn.keeping import KeptRows
 from sketchlearn.operators import (
     ColumnMoments,
     Concatenated,
@@ -78,6 +79,34 @@ def _(operator: CumulantFeatures) -> str:
 @operator_in_words.register
 def _(operator: Concatenated) -> str:
     return "; ".join(operator_in_words(part) for part in operator.parts)
+
+
+def extras_in_words(operator: Operator) -> list[str]:
+    """Sentences about what an operator does beside its features: the rows it keeps, the units of errors."""
+    sentences = []
+    if operator.keeping is not None:
+        size = operator.keeping.size
+        sentences.append(
+            f"Each sketch keeps up to {size:,} of the records, in the clear: give it only to those who may see them."
+        )
+    if error_units(operator) is not None:
+        sentences.append("Errors count in standard deviations of the columns; centers are in the units of the table.")
+    return sentences
+
+
+def kept_in_words(kept: KeptRows) -> str:
+    """How many records a sketch's file shows."""
+    if not len(kept):
+        return "none yet: this sketch keeps records, in the clear, as soon as it has some"
+    if kept.complete:
+        return f"all records are in this file, in the clear ({len(kept):,} different ones)"
+    return f"{len(kept):,} of the records are in this file, in the clear"
+
+
+def error_units(operator: Operator) -> tuple[float, ...] | None:
+    """The units of the columns in which errors count, if they are not those of the table."""
+    parts = operator.parts if isinstance(operator, Concatenated) else (operator,)
+    return next((part.units for part in parts if isinstance(part, FourierFeatures)), None)
 
 
 def _columns(operator: Operator) -> str:

@@ -1,0 +1,43 @@
+"""Messages of the library in the words of the command line: options instead of Python's arguments."""
+
+from __future__ import annotations
+
+import re
+
+#: what Python calls an argument, and what the command line calls it, in the order in which they are replaced
+OPTIONS = {
+    r"n_samples=(\d+) rows\b": r"\1 records",
+    r"design\(\.\.\., rows=(\d+)\)": r"sketchlearn design --rows \1",
+    r"design\(\.\.\., standardize=True\)": "sketchlearn design --standardize",
+    r"design\(\.\.\., task=['\"]([\w-]+)['\"]\)": r"sketchlearn design --task \1",
+    r"(fit_sketch\(sketch, )?sample=(rows\b|\.\.\.)\)?": "--sample FILE",
+    r"explain\(\w*\)": "sketchlearn explain",
+    r"n_(components|clusters)=(\d+)": r"-k \2",
+    r"n_(components|clusters)\b": "-k",
+    r"task[= ]['\"]([\w-]+)['\"]": r"--task \1",
+    r"rows and standardize\b": "--rows and --standardize",
+    r"rows(?= must be a| must not be)": "--rows",
+    r"leave out (rows|epsilon|delta)\b": r"leave out --\1",
+    r"standardize(=True)?\b": "--standardize",
+    r"random_state\b": "--seed",
+    r"n_dimensions\b": "--dimensions",
+    r"nulls=['\"](\w+)['\"]": r"--nulls \1",
+    r"covariance_type(?:=['\"](\w+)['\"])?": r"--covariance-type \1",
+    r"n_frequencies\b": "--n-frequencies",
+    r"max_iter\b": "--max-iter",
+    r"n_rows\b": "--n-rows",
+}
+NOT_IN_A_NAME = r"(?<![-\w'\"/.])"  # files and columns may be called as they like
+
+
+def in_options(message: str) -> str:
+    """The message as the command line says it.
+
+    >>> in_options("try more components or another covariance_type")
+    'try more components or another --covariance-type'
+    >>> in_options("design(..., rows=500) keeps rows; n_samples=3000 rows cannot have 4000 clusters")
+    'sketchlearn design --rows 500 keeps rows; 3000 records cannot have 4000 clusters'
+    """
+    for python, option in OPTIONS.items():
+        message = re.sub(NOT_IN_A_NAME + python, option, message)
+    return message.rstrip()
