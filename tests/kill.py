@@ -1,5 +1,7 @@
 """Kills a checkpointed run at random moments until it ends; the result must have the bytes of an undisturbed run.
 
+The design keeps rows, which are among those bytes.
+
 python tests/kill.py --times 50
 """
 
@@ -14,21 +16,24 @@ from pathlib import Path
 
 import numpy as np
 
+import sketchlearn as skl
+
 COMMAND = [sys.executable, "-m", "sketchlearn"]
 
 
 def write_rows(folder, n_files=4, n_rows=60_000):
-    """Files of rows."""
+    """Files of rows, and a design that keeps some of them."""
     rng = np.random.default_rng(0)
     for i in range(n_files):
         rows = rng.standard_normal((n_rows, 6)).astype(np.float32) + 8 * rng.integers(0, 3, (n_rows, 1))
         np.save(folder / f"rows{i}.npy", rows)
+    skl.save_design(skl.design(rows[:1000], n_components=3, n_frequencies=2000, rows=500), folder / "design.json")
 
 
 def sketch(folder, output, *more):
     """The command that sketches all files, slowly enough to be killed."""
     files = sorted(map(str, folder.glob("rows*.npy")))
-    choices = ["-k", "3", "--n-frequencies", "2000", "--jobs", "1"]
+    choices = ["--design", str(folder / "design.json"), "--jobs", "1"]
     return [*COMMAND, "sketch", *files, *choices, "-o", str(output), *more]
 
 
@@ -41,6 +46,7 @@ def killed_runs(folder, times, seed=0):
     began = time.monotonic()
     subprocess.run(sketch(folder, expected), check=True, capture_output=True)
     longest = time.monotonic() - began
+    assert len(skl.load(expected).kept) == 500
     rng, kills, amid, ends = random.Random(seed), 0, 0, 0
     while kills < times or not ends:
         checkpoint = folder / f"parts{ends}"

@@ -1,10 +1,14 @@
 """Design: scale, units and size follow the data, whatever their units and offset; bounds alone will do."""
 
+import math
+
 import numpy as np
 import pytest
+from designs import fourier_design
 
 import sketchlearn as skl
 from sketchlearn.designing import byrne_scale, keriven_scale
+from sketchlearn.designing.laws import BROAD
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, LogUniform, Mixture, Probed
 from sketchlearn.operators import FourierFeatures
 
@@ -16,61 +20,109 @@ def clusters(n=4000, k=5, d=4, seed=0):
 
 
 def test_scale_is_that_of_clusters():
-    operator = skl.design(clusters(), n_components=5)
+    operator = fourier_design(clusters(), n_components=5)
     widths = operator.law.widths(4)
-    assert operator.n_frequencies == 10 * 5 * 4
+    assert operator.n_frequencies == 10 * 5 * 4 + BROAD
     np.testing.assert_allclose(widths, 2.0, rtol=0.15)  # sqrt(d) times the deviation of a cluster
 
 
 def test_units_of_the_data_do_not_matter():
     rows = clusters()
     for factor, offset in ((1e3, 0.0), (1e-3, 5.0)):
-        other = skl.design(rows * factor + offset, n_components=5)
-        own = skl.design(rows, n_components=5)
+        other = fourier_design(rows * factor + offset, n_components=5)
+        own = fourier_design(rows, n_components=5)
         np.testing.assert_allclose(other.law.widths(4), own.law.widths(4) * factor, rtol=1e-6)
         np.testing.assert_allclose(other.center, np.array(own.center) * factor + offset, rtol=1e-4, atol=1e-4 * factor)
 
 
-def test_columns_of_other_units_are_seen():
+def phases(operator, rows):
+    """How far each column turns the waves, beyond the probes along the axes."""
+    omega = operator.frequencies[:, 20:]
+    return np.std((rows - rows.mean(axis=0)) * np.sqrt(np.mean(omega**2, axis=1)), axis=0)
+
+
+@pytest.mark.parametrize("task", ["kmeans", "histograms"])
+def test_squared_errors_count_in_the_units_given(task):
+    """Columns of large numbers have the large errors: no column is measured in a unit of its own."""
     rows = clusters() * [1, 1, 1000, 1e-3]
-    omega = skl.design(rows, n_components=5).frequencies
-    phases = np.std((rows - rows.mean(axis=0)) * np.sqrt(np.mean(omega[:, 20:] ** 2, axis=1)), axis=0)
-    assert phases.max() / phases.min() < 50
+    operator = fourier_design(rows, n_components=5, task=task)
+    assert operator.law.units == (1.0,) * 4
+    assert operator.units is None
+    if task == "kmeans":
+        seen = phases(operator, rows)
+        assert seen[2] > 100 * seen[:2].max() > 1e4 * seen[3]
+
+
+@pytest.mark.parametrize("task", ["kmeans", "histograms"])
+def test_standardised_errors_count_in_deviations(task):
+    factors = np.array([1, 1, 1000, 1e-3])
+    rows = clusters() * factors
+    deviations = rows.std(axis=0)
+    operator = fourier_design(rows, n_components=5, task=task, standardize=True)
+    np.testing.assert_allclose(operator.units, deviations, rtol=1e-9)
+    np.testing.assert_allclose(operator.law.units, deviations, rtol=1e-9)
+    if task == "kmeans":
+        assert phases(operator, rows).max() < 2 * phases(operator, rows).min()
+    plain = fourier_design(rows / deviations, n_components=5, task=task)
+    np.testing.assert_allclose(operator.frequencies * deviations[:, None], plain.frequencies, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("task", ["mixture", "mixture-full", "stable"])
+def test_mixtures_see_columns_of_other_units(task):
+    rows = clusters() * [1, 1, 1000, 1e-3]
+    seen = phases(fourier_design(rows, n_components=5, task=task), rows)
+    assert seen.max() < 3 * seen.min()
 
 
 def test_smaller_sketches_are_coarser():
-    scales = [skl.design(clusters(), n_components=5, n_frequencies=m).law.widths(4)[0] for m in (400, 200, 40)]
+    scales = [fourier_design(clusters(), n_components=5, n_frequencies=m).law.widths(4)[0] for m in (400, 200, 40)]
     assert scales[0] == scales[1] < scales[2]
 
 
-@pytest.mark.parametrize(("task", "size"), [("kmeans", 200), ("mixture", 450), ("mixture-full", 750), ("stable", 500)])
+@pytest.mark.parametrize(
+    ("task", "size"), [("kmeans", 200 + BROAD), ("mixture", 450), ("mixture-full", 750), ("stable", 500)]
+)
 def test_size_follows_the_parameters(task, size):
-    assert skl.design(clusters(), n_components=5, task=task).n_frequencies == size
+    assert fourier_design(clusters(), n_components=5, task=task).n_frequencies == size
+    assert fourier_design(clusters(), n_components=5, task=task, n_frequencies=77).n_frequencies == 77
 
 
-@pytest.mark.parametrize(("wave", "size"), [("square", 250), ("cosine", 400), ("exponential", 200)])
-def test_waves_with_dither_get_more_frequencies(wave, size):
-    assert skl.design(clusters(), n_components=5, wave=wave).n_frequencies == size
+@pytest.mark.parametrize(("wave", "size", "more"), [("square", 250, 1.25), ("cosine", 400, 2), ("exponential", 200, 1)])
+def test_waves_with_dither_get_more_frequencies(wave, size, more):
+    operator = fourier_design(clusters(), n_components=5, wave=wave)
+    assert operator.n_frequencies == size + math.ceil(BROAD * more)
 
 
 def test_thousands_of_columns_get_fewer_frequencies():
     operator = skl.design(np.random.default_rng(0).normal(size=(50, 3000)), n_components=2)
-    assert operator.n_frequencies == 2 * 2 * 3000
+    assert operator.n_frequencies == 2 * 2 * 3000  # and no histograms
+
+
+@pytest.mark.parametrize("options", [{"sample": clusters()}, {"bounds": (-20.0, [20.0] * 4)}])
+@pytest.mark.parametrize("task", ["kmeans", "histograms"])
+def test_designs_for_clusters_have_histograms(options, task):
+    operator = skl.design(n_components=5, task=task, **options)
+    assert [type(part) for part in operator.parts] == [FourierFeatures, skl.Histograms]
+    assert operator.part(skl.Histograms).declared == ("bounds" in options)
 
 
 @pytest.mark.parametrize(
     "options",
     [{"sample": clusters()}, {"sample": clusters(), "representative": False}, {"bounds": (-20.0, [20.0] * 4)},
-     {"sample": clusters(), "task": "mixture"}],
+     {"sample": clusters(), "task": "mixture"}, {"sample": clusters(), "standardize": True}],
 )  # fmt: skip
 def test_operator_survives_json(options):
     operator = skl.design(n_components=5, **options)
-    assert FourierFeatures.from_json(operator.to_json()) == operator
+    again = skl.Operator.from_json(operator.to_json())
+    assert again == operator
+    assert again.part(FourierFeatures).units == operator.part(FourierFeatures).units
+    waves = fourier_design(n_components=5, **options)
+    assert FourierFeatures.from_json(waves.to_json()) == waves
 
 
 def test_streams_and_bounds_get_many_scales():
-    assert isinstance(skl.design(clusters(), n_components=5, representative=False).law.law, LogUniform)
-    law = skl.design(bounds=([-1, -10], [1, 10]), n_components=5).law
+    assert isinstance(fourier_design(clusters(), n_components=5, representative=False).law.law, LogUniform)
+    law = fourier_design(bounds=([-1, -10], [1, 10]), n_components=5).law
     assert law.widths(2) is None
     assert law.units == (1.0, 10.0)
 
@@ -97,7 +149,7 @@ def test_bad_input_is_named(options, message):
 
 def test_published_scales_are_of_the_right_size():
     rows = clusters(d=10, k=10)
-    own = skl.design(rows, n_components=10).law.widths(10)[0]
+    own = fourier_design(rows, n_components=10).law.widths(10)[0]
     for estimate in (keriven_scale(rows), byrne_scale(rows, 10)):
         assert 0.2 < estimate / own < 10
 
@@ -160,7 +212,7 @@ def test_mixtures_are_designed_for_the_shapes_of_clusters():
     "options", [{"task": "kmeans"}, {"task": "stable"}, {"task": "mixture", "representative": False}]
 )
 def test_other_designs_declare_no_shapes(options):
-    assert not len(skl.design(clusters(), n_components=5, **options).law.covariances(4))
+    assert not len(fourier_design(clusters(), n_components=5, **options).law.covariances(4))
 
 
 def test_few_rows_tell_no_shapes():
@@ -168,19 +220,24 @@ def test_few_rows_tell_no_shapes():
     assert not len(skl.design(np.ones((100, 4)), n_components=5, task="mixture").law.covariances(4))
 
 
-def test_clusters_that_only_other_units_show_choose_the_units():
+@pytest.mark.parametrize("task", ["mixture", "mixture-full"])
+def test_clusters_that_only_other_units_show_choose_the_units_of_mixtures(task):
     rng = np.random.default_rng(0)
     factors = np.logspace(0, 3, 8)
     centers = 4 * rng.standard_normal((6, 8))
     rows = (centers[rng.integers(6, size=4000)] + rng.standard_normal((4000, 8))) * factors
-    units = np.array(skl.design(rows, n_components=6).law.units)
+    units = np.array(skl.design(rows, n_components=6, task=task).law.units)
     assert np.ptp(np.log(units / factors)) < 0.2
+    assert fourier_design(rows, n_components=6).law.units == (1.0,) * 8  # squared errors have no units to choose
 
 
 def test_columns_of_noise_stay_small_beside_clusters():
     rng = np.random.default_rng(0)
     clusters = 20 * (4 * rng.standard_normal((6, 2))[rng.integers(6, size=4000)] + rng.standard_normal((4000, 2)))
     rows = np.concatenate([clusters, rng.standard_normal((4000, 6))], axis=1)
-    law = skl.design(rows, n_components=6).law
+    law = fourier_design(rows, n_components=6).law
     spread = np.array(law.spread) / np.array(law.units)
     assert spread[2:].max() < spread[:2].min() / 8
+    law = skl.design(rows, n_components=6, task="mixture").law
+    spread = np.array(law.spread) / np.array(law.units)
+    assert spread[2:].max() < spread[:2].min() / 3

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from designs import fourier_design
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 
 import sketchlearn as skl
-from sketchlearn.decoders import Problem, Target
+from sketchlearn.decoders import Problem, Status, Target
 from sketchlearn.decoders.loop import Decoder, State
 from sketchlearn.decoders.ompr import ClOmpr
 from sketchlearn.diagnostics import Explanation, Verdict, explain
@@ -65,7 +66,7 @@ class Lazy(Decoder):
 def sketched(X, factor, k=K, m=None):
     """A sketch whose Gaussian law has so many times the scale that design chooses, and no probes."""
     d = X.shape[1]
-    scale = float(skl.design(X[:5000], n_components=k).law.widths(d).mean())
+    scale = float(fourier_design(X[:5000], n_components=k).law.widths(d).mean())
     operator = skl.FourierFeatures(d, m or 10 * k * d, law=Gaussian(factor * scale), center=X.mean(axis=0), seed=1)
     return operator.sketch(X)
 
@@ -82,13 +83,41 @@ def test_good_fit(k, d, wave, given):
     assert ("risk_ratio" in explanation.figures) == given
 
 
+@pytest.mark.parametrize(
+    ("k", "d", "wave"), [(5, 2, "exponential"), (5, 2, "square"), (5, 2, "cosine"), (8, 4, "exponential"),
+                         (3, 1, "exponential"), (1, 3, "exponential")],
+)  # fmt: skip
+@pytest.mark.parametrize("given", [False, True])
+def test_good_fit_of_the_sketch_alone(k, d, wave, given):
+    X = blobs(k, d)
+    sketch = skl.design(X, n_components=k, wave=wave, seed=0).sketch(X)
+    for explanation in (
+        explain(skl.SketchKMeans(k, random_state=0).fit_sketch(sketch), X if given else None),
+        explain(sketch, X if given else None, n_components=k),
+    ):
+        assert explanation.verdict is Verdict.FINE, str(explanation)
+
+
+def test_distances_count_in_the_units_of_the_design():
+    """One column's numbers are a thousand times as large: the centers are those of standardised columns."""
+    X = blobs() * [1.0, 1000.0]
+    fitted = skl.SketchKMeans(K, standardize=True, random_state=0).fit(X)
+    ratio = explain(fitted, X).figures["risk_ratio"]
+    assert ratio == pytest.approx(1, abs=0.02)
+    own = explain(skl.SketchKMeans(K, random_state=0).fit(X / X.std(axis=0)), X / X.std(axis=0)).figures["risk_ratio"]
+    assert ratio == pytest.approx(own, rel=0.01)
+
+
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("m", [K, K * D])
 def test_too_few_frequencies(m, given):
     X = blobs()
-    explanation = explain(skl.SketchKMeans(K, n_frequencies=m, random_state=0).fit(X), X if given else None)
+    fitted = skl.SketchKMeans(K, n_frequencies=m, decoder="ompr", random_state=0).fit(X)
+    explanation = explain(fitted, X if given else None)
     assert explanation.verdict is Verdict.SKETCH_TOO_SMALL, str(explanation)
     assert "100 frequencies" in str(explanation)
+    with_rows = skl.SketchKMeans(K, n_frequencies=m, random_state=0).fit(X)
+    assert explain(with_rows, X if given else None).verdict is Verdict.FINE  # rows make up for it
 
 
 @pytest.mark.parametrize("given", [False, True])
@@ -113,13 +142,17 @@ def test_scale(factor, verdict, k, d, given):
 def test_other_shapes_are_not_the_decoders_fault(rows, k):
     X = rows()
     fitted = skl.SketchKMeans(k, random_state=0).fit(X)
-    explanation = explain(fitted)
+    assert explain(fitted).verdict is Verdict.FINE
+    assert explain(fitted, X).verdict is Verdict.FINE
+    if fitted.outcome_.status is Status.ROWS:
+        assert "Nothing is wrong: the result is that of some rows" in str(explain(fitted))
+    explanation = explain(fitted.sketch_, n_components=k)
     assert explanation.verdict in (Verdict.MODEL, Verdict.FINE)
     assert (explanation.verdict is Verdict.MODEL) == ("can still be good" in str(explanation))
     if rows is slanted:
         assert explanation.verdict is Verdict.MODEL
         assert explanation.figures["misfit"] > 3
-    assert explain(fitted, X).verdict is Verdict.FINE
+    assert explain(fitted.sketch_, X, n_components=k).verdict is Verdict.FINE
 
 
 @pytest.mark.parametrize("given", [False, True])
@@ -133,7 +166,7 @@ def test_small_box(monkeypatch):
     """The spread of the records can be misread: the search stalls at the edge of its region, and a wider one helps."""
     whole = Problem.of
     monkeypatch.setattr(Problem, "of", lambda *a: replace(p := whole(*a), spread=0.3 * p.spread))
-    explanation = explain(skl.SketchKMeans(K, random_state=0).fit(blobs()))
+    explanation = explain(skl.design(blobs(), n_components=K).sketch(blobs()), n_components=K)
     assert explanation.verdict is Verdict.DECODER, str(explanation)
     assert explanation.figures["best_misfit"] < 0.5 * explanation.figures["misfit"]
 

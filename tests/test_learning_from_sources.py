@@ -6,6 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from designs import fourier_design
 
 import sketchlearn as skl
 
@@ -93,9 +94,10 @@ def test_frames_give_operators_their_names(folder):
     assert operator.columns == tuple(NAMES)
     assert operator == skl.design(folder, n_components=3, seed=1)
     assert operator.sketch(folder) == operator.sketch(ROWS)
-    stream = skl.design(TABLE.to_reader(max_chunksize=999), n_components=3)
+    stream = fourier_design(TABLE.to_reader(max_chunksize=999), n_components=3)
     assert type(stream.law.law).__name__ == "LogUniform"
-    assert type(operator.law.law).__name__ == "Gaussian"
+    assert stream.law.widths(3) is None
+    assert operator.part(skl.FourierFeatures).law.widths(3) is not None
 
 
 def test_errors_leave_the_estimator_as_it_was(folder):

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from designs import fourier_design
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 
@@ -25,7 +26,7 @@ def blobs(n, d, seed=0):
 
 
 def sketches(d, wave="exponential", shift=0.0):
-    law = skl.design(blobs(2000, d), n_components=3, wave=wave).law
+    law = fourier_design(blobs(2000, d), n_components=3, wave=wave).law
     operator = skl.FourierFeatures(d, 30 * d, law=law, wave=wave, columns=NAMES[:d])
     return operator.sketch(blobs(4000, d, 1)), operator.sketch(blobs(4000, d, 2) + shift)
 

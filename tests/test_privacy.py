@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases import NAMES, operators
+from designs import fourier_design
 from hypothesis import given
 from hypothesis import strategies as st
 from test_sensitivity import clipping
@@ -18,6 +19,7 @@ from sketchlearn import container
 from sketchlearn.frequencies import Gaussian
 from sketchlearn.ledger import Ledger, PartNoise
 from sketchlearn.privacy import mechanisms, privatize, sensitivity
+from sketchlearn.privacy.release import shares_of
 
 ROWS = np.random.default_rng(0).standard_normal((3000, 2)) + 6 * (np.arange(3000)[:, None] % 2)
 BOUNDS = ([-4, -4], [10, 10])
@@ -35,12 +37,24 @@ def test_a_release_says_what_it_spent(exact):
     assert (ledger.epsilon, ledger.delta, ledger.neighbors) == (1.0, 0.0, "add-remove")
     assert (ledger.mechanism, ledger.design, ledger.composition) == ("discrete Laplace", "declared", "single")
     assert ledger.private
-    assert ledger.sensitivity == sensitivity(exact.operator).l1
-    assert ledger.sum_scale == pytest.approx(ledger.sensitivity / 0.98, rel=1e-4)
+    assert [part.sensitivity for part in ledger.parts] == [sensitivity(part).l1 for part in exact.operator.parts]
+    assert sum(part.sensitivity for part in ledger.parts) == sensitivity(exact.operator).l1
+    for part, share in zip(ledger.parts, shares_of(exact.operator.parts), strict=True):
+        assert part.scale == pytest.approx(part.sensitivity / (share * 0.98), rel=1e-4)
+    assert ledger.sum_scale == max(part.scale for part in ledger.parts)
     assert ledger.count_scale == pytest.approx(1 / 0.02, rel=1e-4)
     assert "epsilon 1 for adding or removing one record; discrete Laplace noise" in repr(private)
     assert "privacy" in private._repr_html_()
     assert "noisy 64-bit integers" in private._repr_html_()
+
+
+def test_a_release_of_one_operator_says_what_it_spent():
+    exact = fourier_design(bounds=BOUNDS, n_components=2).sketch(ROWS)
+    ledger = privatize(exact, epsilon=1.0).ledger
+    assert ledger.parts is None
+    assert ledger.sensitivity == sensitivity(exact.operator).l1
+    assert ledger.sum_scale == pytest.approx(ledger.sensitivity / 0.98, rel=1e-4)
+    assert ledger.count_scale == pytest.approx(1 / 0.02, rel=1e-4)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -186,8 +200,10 @@ def test_designs_on_a_sample_must_be_called_public():
         assert "the design is assumed to be public" in str(private.ledger)
 
 
-def test_designs_on_bounds_say_so_and_are_equal_to_others(exact):
-    operator = exact.operator
+@pytest.mark.parametrize("kind", [skl.FourierFeatures, skl.Histograms])
+def test_designs_on_bounds_say_so_and_are_equal_to_others(kind):
+    operator = skl.design(bounds=BOUNDS, n_components=2).part(kind)
+    exact = operator.sketch(ROWS)
     assert operator.declared
     assert skl.Operator.from_json(operator.to_json()).declared
     silent = replace(operator, declared=False)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from designs import fourier_design
 from scipy.stats import binom, chi2, kstest
 
 import sketchlearn as skl
@@ -19,7 +20,7 @@ ROWS = {
 
 
 def operator_for(kind, d, wave="exponential", k=2, m=None):
-    return skl.design(ROWS[kind](2000, d, np.random.default_rng(1)), n_components=k, wave=wave, n_frequencies=m)
+    return fourier_design(ROWS[kind](2000, d, np.random.default_rng(1)), n_components=k, wave=wave, n_frequencies=m)
 
 
 def pair(kind, d, n_a, n_b, rng, operator, shift=0.0):
@@ -130,15 +131,20 @@ def test_names_and_sentences():
 
 
 def test_symmetric_and_concatenated():
+    """Sketches of a design, and of it beside other operators, are compared by their Fourier features."""
     operator, rng = operator_for("gaussian", 2), np.random.default_rng(8)
     a, b = pair("gaussian", 2, 900, 300, rng, operator, shift=0.1)
     there, back = skl.two_sample_test(a, b), skl.two_sample_test(b, a)
     assert there.p_value == pytest.approx(back.p_value)
-    both = skl.concatenate([operator, skl.SecondMoments(2, bound=[100.0, 100.0])])
+    moments = skl.SecondMoments(2, bound=[100.0, 100.0])
+    designed = skl.design(ROWS["gaussian"](2000, 2, np.random.default_rng(1)), n_components=2)
     X = ROWS["gaussian"](500, 2, rng)
-    together = skl.two_sample_test(both.sketch(X[:250]), both.sketch(X[250:]))
-    assert together == skl.two_sample_test(operator.sketch(X[:250]), operator.sketch(X[250:]))
-    assert fourier_sketch(both.sketch(X)) == operator.sketch(X)
+    alone = skl.two_sample_test(operator.sketch(X[:250]), operator.sketch(X[250:]))
+    apart = skl.distance(operator.sketch(X[:250]), operator.sketch(X[250:]))
+    for both in (skl.concatenate([operator, moments]), designed, skl.concatenate([designed, moments])):
+        assert skl.two_sample_test(both.sketch(X[:250]), both.sketch(X[250:])) == alone
+        assert skl.distance(both.sketch(X[:250]), both.sketch(X[250:])) == apart
+        assert fourier_sketch(both.sketch(X)) == operator.sketch(X)
 
 
 def test_constant_records():

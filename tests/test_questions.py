@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from designs import fourier_design
 from scipy.stats import multivariate_normal
 
 import sketchlearn as skl
@@ -38,13 +39,13 @@ def test_marginal_of_a_mixture(ask, column):
 @pytest.mark.parametrize("wave", ["exponential", "square"])
 @pytest.mark.parametrize("column", [0, 1, 2])
 def test_marginal_of_anything_with_frequencies_along_the_axes(wave, column):
-    operator = skl.design(ODD, n_components=4, task="histograms", n_frequencies=600, wave=wave)
+    operator = fourier_design(ODD, n_components=4, task="histograms", n_frequencies=600, wave=wave)
     histogram = skl.Questions(operator.sketch(ODD)).marginal(column, bins=30)
     assert total_variation(histogram, ODD[:, column]) < 0.03
 
 
 def test_errors_of_shares_are_of_the_right_size():
-    operator = skl.design(ODD, n_components=4, task="histograms", n_frequencies=600)
+    operator = fourier_design(ODD, n_components=4, task="histograms", n_frequencies=600)
     edges, away = np.linspace(0, 4, 9), []
     for part in np.split(ODD, 30):
         histogram = skl.Questions(operator.sketch(part)).marginal(0, edges)
@@ -56,7 +57,35 @@ def test_errors_of_shares_are_of_the_right_size():
 def test_edges_are_respected(ask):
     histogram = ask.marginal(0, [-1, 0, 3, 7])
     assert histogram.edges.tolist() == [-1, 0, 3, 7]
-    assert len(str(histogram).splitlines()) == 4
+    assert len(str(histogram).splitlines()) == 5
+    assert str(histogram).endswith("estimated: an edge lies within one of the sketch's bins, or beyond them)")
+    alone = skl.Questions(fourier_design(ROWS, n_components=2).sketch(ROWS)).marginal(0, [-1, 0, 3, 7])
+    assert alone.edges.tolist() == [-1, 0, 3, 7]
+    assert len(str(alone).splitlines()) == 4
+
+
+def test_questions_to_nested_operators():
+    """A design beside other operators answers as it does alone."""
+    operator = skl.design(ROWS, n_components=2)
+    both = skl.concatenate([operator, skl.SecondMoments(3, bound=1e3)])
+    alone, beside = (skl.Questions(one.sketch(ROWS)) for one in (operator, both))
+    assert np.array_equal(alone.marginal(0).shares, beside.marginal(0).shares)
+    assert np.array_equal(alone.density(ROWS[:9]), beside.density(ROWS[:9]))
+    fitted = [skl.SketchKMeans(2, random_state=0).fit_sketch(one.sketch(ROWS)) for one in (operator, both)]
+    assert np.array_equal(fitted[0].cluster_centers_, fitted[1].cluster_centers_)
+
+
+@pytest.mark.parametrize("column", [0, 1, 2])
+def test_marginal_of_a_mixture_without_histograms(column):
+    ask = skl.Questions(fourier_design(ROWS, n_components=2).sketch(ROWS))
+    assert total_variation(ask.marginal(column), ROWS[:, column]) < 0.02
+
+
+@pytest.mark.parametrize("column", [0, 1, 2])
+def test_histograms_of_a_design_are_exact(ask, column):
+    histogram = ask.marginal(column)
+    assert np.all(histogram.exact)
+    assert total_variation(histogram, ROWS[:, column]) < 1e-12
 
 
 @pytest.mark.parametrize(
@@ -120,8 +149,8 @@ def test_small_changes_need_more_than_one_sketch():
 
 
 def test_axes_need_enough_frequencies():
-    few = skl.design(ROWS, n_components=2).sketch(ROWS[:100])
-    many = skl.design(ROWS, n_components=2, task="histograms", n_frequencies=300).sketch(ROWS[:100])
+    few = fourier_design(ROWS, n_components=2).sketch(ROWS[:100])
+    many = fourier_design(ROWS, n_components=2, task="histograms", n_frequencies=300).sketch(ROWS[:100])
     assert Axis.of(few, 0) is None
     assert Axis.of(many, 0) is not None
 

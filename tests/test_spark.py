@@ -82,6 +82,14 @@ def test_empty_partitions_and_empty_tables(session):
 
 
 @only_classic
+def test_kept_rows_are_the_same(session):
+    operator = skl.design(FRAME, n_components=2, n_frequencies=10, rows=20)
+    found = sketch(table(session), operator)
+    assert found.kept == operator.sketch(X).kept
+    assert found.to_bytes() == operator.sketch(X).to_bytes()
+
+
+@only_classic
 def test_more_partitions_than_one_merge_takes(session):
     df = session.range(200, numPartitions=10).selectExpr("id", "id % 7", "id / 2")
     n = np.arange(200)
@@ -141,7 +149,7 @@ def test_estimators_fit_where_the_rows_are(session):
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((3000, 2)) + 10 * rng.integers(0, 2, (3000, 1))
     fitted = skl.SketchKMeans(2, random_state=0).fit(table(session, pd.DataFrame(rows, columns=["x", "y"])))
-    again = skl.SketchKMeans(2, random_state=0).fit_sketch(fitted.sketch_.operator.sketch(rows))
+    again = skl.SketchKMeans(2, random_state=0).fit_sketch(fitted._sketch.operator.sketch(rows))  # which keeps rows
     assert fitted.sketch_ == again.sketch_
     assert np.array_equal(fitted.cluster_centers_, again.cluster_centers_)
     assert fitted.feature_names_in_.tolist() == ["x", "y"]

@@ -1,6 +1,7 @@
 """docs/arithmetic.md in NumPy: the integers that every kernel must give, to the bit."""
 
 import math
+import struct
 
 import numpy as np
 
@@ -228,6 +229,43 @@ def record_integers(operator, X):
         group = np.arange(operator.n_frequencies) // operator.subsample
         parts = [np.where(groups(operator, X)[:, None] == group, p, 0) for p in parts]
     return np.concatenate(parts, axis=1)
+
+
+def row_hash(key, row):
+    """Of a list of Python's floats."""
+    h = key
+    for x in row:
+        h = (h ^ struct.unpack("<Q", struct.pack("<d", x + 0.0))[0]) * 0x9E3779B97F4A7C15 % 2**64
+        h ^= h >> 29
+    h = (h ^ h >> 33) * 0xFF51AFD7ED558CCD % 2**64
+    h = (h ^ h >> 33) * 0xC4CEB9FE1A85EC53 % 2**64
+    return h ^ h >> 33
+
+
+def row_priority(rule, row):
+    """By which a row is kept or not."""
+    h, square = row_hash(rule.key, row), 0.0
+    u = ((h >> 11) + 0.5) * 2.0**-53
+    if f"{h:016x}" in rule.certain:
+        return u - 1.0
+    for x, c, s in zip(row, rule.center, rule.scale, strict=True):
+        away = (x - c) * s
+        square += away * away
+    chance = 0.5 * (1.0 + square)
+    return u / (chance if chance < 2.0**500 else 2.0**500)
+
+
+def kept_rows(rule, X, weights=None):
+    """Rows, units and limit of what is kept, by definition: all records in order of priority, the first of them."""
+    totals = {}
+    for row, weight in zip(X.astype(f64).tolist(), [1] * len(X) if weights is None else weights, strict=True):
+        if weight:
+            row = tuple(x + 0.0 for x in row)
+            totals[row] = totals.get(row, 0) + round(weight * 2**16)
+    order = sorted((row_priority(rule, row), row) for row in totals)
+    below = order[rule.size][0] if len(order) > rule.size else math.inf
+    kept = [row for _, row in order[: rule.size]]
+    return np.array(kept).reshape(-1, X.shape[1]), np.array([totals[row] for row in kept], np.int64), below
 
 
 def phase_error_bound(d):

@@ -52,7 +52,7 @@ def kept_rows(operator: Operator, tensors: dict[str, Any], description: dict[str
     if operator.keeping is None:
         return None
     below = description["kept_below"]
-    if below is not None and type(below) is not float:
+    if below is not None and (type(below) is not float or not math.isfinite(below)):
         raise ValueError("the limit of its rows' priorities is no number")
     kept = KeptRows(operator.keeping, tensors["rows"], tensors["row_units"], math.inf if below is None else below)
     kept.check()

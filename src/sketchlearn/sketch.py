@@ -108,7 +108,7 @@ class Sketch:
         self._skipped = tuple(sorted(set(skipped)))
         self._ledger, self._clipped = ledger, whole("clipped", clipped, 0)
         self._heaviest = whole("heaviest", heaviest)
-        self._kept = _checked_kept(operator, kept, units)
+        self._kept = _checked_kept(operator, kept, units, bits)
         #: what was spent on releases of these very records, as far as this process knows
         self._mark: list[Ledger | None] = [None]
 
@@ -269,6 +269,10 @@ class Sketch:
         clipped = self._clipped + other._clipped if sign > 0 else max(0, self._clipped - other._clipped)
         heaviest = max(self._heaviest, other._heaviest)
         operator, kept = self._rows_with(other, sign)
+        if kept is not None and sign < 0:
+            kept = kept.among(_total_weight(count, bits))
+            if kept.why_not_among(_total_weight(count, bits)):
+                raise ValueError("cannot subtract: those records are not all in the sketch")
         result = Sketch(operator, sums, count, bits, skipped, clipped=clipped, heaviest=heaviest, kept=kept)
         result.released = _both_released(self.released, other.released)
         return result
@@ -367,6 +371,9 @@ def check_room(operator: SketchOperator, units: int, bits: int) -> None:
         most = LARGEST // operator.ceiling >> bits
         finer = " while weights are fractional" if bits else ""
         raise OverflowError(f"a sum could overflow: this operator holds at most {most:,} records{finer}")
+    if operator.keeping is not None and _total_weight(units, bits) > LARGEST:
+        most = LARGEST >> WEIGHT_BITS
+        raise OverflowError(f"the weight of a kept row could overflow: rows are kept of at most {most:,} records")
 
 
 def _check_private(operator: SketchOperator, ledger: Any, units: int, bits: int) -> None:
@@ -387,7 +394,12 @@ def _both_released(a: Ledger | None, b: Ledger | None) -> Ledger | None:
     return a if a is b else a.merged(b, overlapping=True)
 
 
-def _checked_kept(operator: SketchOperator, kept: KeptRows | None, units: int) -> KeptRows | None:
+def _total_weight(units: int, bits: int) -> int:
+    """The weight of all records, in the steps in which rows are kept."""
+    return units << (WEIGHT_BITS - bits)
+
+
+def _checked_kept(operator: SketchOperator, kept: KeptRows | None, units: int, bits: int) -> KeptRows | None:
     """The kept rows, if they are those of the operator's rule; none yet, for a sketch without records."""
     rule = operator.keeping
     if kept is None:
@@ -396,6 +408,9 @@ def _checked_kept(operator: SketchOperator, kept: KeptRows | None, units: int) -
         return None if rule is None else KeptRows.none(rule)
     if rule is None or kept.rule != rule:
         raise ValueError("the kept rows were chosen by another rule than the operator's")
+    reason = kept.why_not_among(_total_weight(units, bits))
+    if reason:
+        raise ValueError(reason)
     return kept
 
 

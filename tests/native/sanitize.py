@@ -14,6 +14,7 @@ TESTS = [
     "test_bad_input.py",
     "test_compare.py",
     "test_damped_waves.py",
+    "test_keeping.py",
     "test_operators.py",
     "test_packed.py",
     "test_sketch.py",

@@ -9,6 +9,7 @@ namespace {
 
 constexpr int64_t kRowsPerUnit = 4096;
 constexpr uint64_t kOdd = 0x9e3779b97f4a7c15u;
+constexpr double kLargestChance = 0x1p500;  // an infinite one would give different rows the same priority, 0
 
 template <class T>
 uint64_t hash_as(const Rows& rows, int64_t i, uint64_t key) {
@@ -34,7 +35,8 @@ double chance_as(const KeepingRule& rule, const Rows& rows, int64_t i) {
     const double away = (static_cast<double>(x[k * rows.column_stride]) - rule.center[k]) * rule.scale[k];
     square += away * away;
   }
-  return 0.5 * (1.0 + square);
+  const double chance = 0.5 * (1.0 + square);
+  return chance < kLargestChance ? chance : kLargestChance;  // and so for NaN
 }
 
 double priority(const KeepingRule& rule, const Rows& rows, int64_t i, uint64_t hash) {

@@ -71,7 +71,7 @@ def calibrated(sketch: Sketch, samples: Sequence[WeightedRows], rng: np.random.G
         raise ValueError("the sample has missing or infinite values: fill or drop them first")
     means = Means.of(sketch)
     features = means.features(samples[0].rows)
-    held = rng.random(features.shape[1]) < HELD_OUT
+    held = np.asarray(rng.random(features.shape[1]) < HELD_OUT)
     ridge = RIDGES[-1]
     if 2 <= np.sum(held) < len(held):
         weights = _Part(features[:, ~held], means.values[~held], means.variances[~held]).weights(samples[0])

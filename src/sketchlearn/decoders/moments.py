@@ -71,5 +71,5 @@ class Moments:
 def part_of(sketch: Sketch, kind: type[Operator]) -> Sketch | None:
     """The sketch itself, or the part of a concatenated one, whose operator is of this kind."""
     if isinstance(sketch.operator, Concatenated):
-        return next((part for part in sketch.operator.split(sketch) if isinstance(part.operator, kind)), None)
+        return next((part for part in sketch.operator.leaves(sketch) if isinstance(part.operator, kind)), None)
     return sketch if isinstance(sketch.operator, kind) else None

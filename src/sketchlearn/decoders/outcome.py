@@ -14,8 +14,10 @@ class Status(Enum):
     EXPLAINED = "the mixture explains the sketch up to sampling noise"
     REFINED = "the search ended; the sketch holds more detail than the mixture has"
     STALLED = "no new component lowered the cost"
-    ALL_ROWS = "the clusters are those of all rows, which the sample holds"
-    ROWS = "the clusters are those of kept rows, reweighted until they agree with the sketch"
+    ALL_ROWS = "the result is that of all rows: they were few enough to be kept"
+    ROWS = "the result is that of some rows, reweighted until they agree with the sketch"
+    ATOMS = "the clusters are those of points that agree with the sketch: no mixture explains it"
+    UNJUDGED = "the result cannot be judged: there are too few records for this many parameters"
     HIDDEN = "the noise of the private release hides the clusters: one Gaussian explains the sketch as well"
 
 
@@ -25,6 +27,8 @@ ADVICE = {
     Status.STALLED: "try more frequencies, another scale (explain() tells which way), or another random_state",
     Status.ALL_ROWS: "",
     Status.ROWS: "",
+    Status.ATOMS: "",
+    Status.UNJUDGED: "keep or give rows beside the sketch, or ask for fewer clusters",
     Status.HIDDEN: "release more records at once, with a larger epsilon, with delta > 0, or ask for fewer clusters",
 }
 

@@ -89,7 +89,7 @@ def clusters_of(
     """The best centers of weighted rows: by k-means from several starts, exchanged until nothing is gained."""
     present = sample.weights > 0
     rows, weights = sample.rows[present], sample.weights[present]
-    distinct = len(np.unique(rows, axis=0)) if len(rows) < 20 * k else k
+    distinct = len(np.unique(rows, axis=0))
     if distinct < k:
         return _repeated(np.unique(rows, axis=0), k)
     if n_starts is None:  # starts on few rows cost little
@@ -107,7 +107,8 @@ def _repeated(points: Double, k: int) -> Double:
 
 def judged(sample: WeightedRows, centers: Double, loss: SquaredLoss) -> RowClusters:
     """The centers with their shares and their risk."""
-    shares = np.bincount(nearest(sample.rows, centers)[0], sample.weights, minlength=len(centers))
+    labels = nearest(sample.rows, centers)[0]
+    shares = np.asarray(np.bincount(labels, sample.weights, minlength=len(centers)), np.float64)
     losses = loss.losses(sample.rows, centers)
     risk = float(sample.weights @ losses)
     error = float(np.sqrt(np.sum((sample.weights * (losses - risk)) ** 2)))
@@ -139,8 +140,8 @@ def has_less_risk(
     return sum(_risk(part, sample.place.scaled(centers), loss) for part in parts) <= of_rows
 
 
-def explaining_mixture(problem: Problem, sample: RowSample, rng: np.random.Generator) -> Outcome | None:
-    """A mixture that explains the sketch, if one is near the clusters of rows; None where none does.
+def mixture_near(problem: Problem, sample: RowSample, rng: np.random.Generator) -> Outcome:
+    """The mixture near the clusters of rows that leaves least of the sketch: EXPLAINED, if that is noise alone.
 
     Among many clusters, the misfit of the whole would not tell of two that were taken for one: then twice as many.
     """
@@ -151,12 +152,11 @@ def explaining_mixture(problem: Problem, sample: RowSample, rng: np.random.Gener
     start = problem.in_own_units(DiagonalGaussian(), *parts_of(clouds(points, sample.rows)))
     if problem.target.harmonics:
         problem = problem.without_harmonics(start)
-    if problem.misfit(problem.target.cost(start)) > HOPELESS:
-        return None
-    mixture, cost, iterations = refine(problem.target, start, problem.box, iterations=REFINEMENT)
-    if not problem.misfit(cost) <= EXPLAINED:
-        return None
-    return Outcome(mixture, cost, problem.misfit(cost), iterations, Status.EXPLAINED)
+    mixture, cost, iterations = start, problem.target.cost(start), 0
+    if problem.misfit(cost) <= HOPELESS:
+        mixture, cost, iterations = refine(problem.target, start, problem.box, iterations=REFINEMENT)
+    status = Status.EXPLAINED if problem.misfit(cost) <= EXPLAINED else Status.REFINED
+    return Outcome(mixture, cost, problem.misfit(cost), iterations, status)
 
 
 def _risk(sample: WeightedRows, centers: Double, loss: SquaredLoss) -> float:
@@ -213,7 +213,7 @@ def parts_of(density: Mixture) -> tuple[Double, Double, Double]:
 def clouds(centers: Double, sample: WeightedRows) -> Mixture:
     """One Gaussian for each cluster of rows, with its share and its deviation in each column."""
     labels, k = nearest(sample.rows, centers)[0], len(centers)
-    shares = np.bincount(labels, sample.weights, minlength=k)
+    shares = np.asarray(np.bincount(labels, sample.weights, minlength=k), np.float64)
     left = (sample.rows - centers[labels]) ** 2
     sums = np.stack([np.bincount(labels, sample.weights * column, minlength=k) for column in left.T], axis=1)
     overall = sample.weights @ left

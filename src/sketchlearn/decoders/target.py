@@ -157,9 +157,8 @@ def released_variance(sketch: Sketch, operator: FourierFeatures) -> float:
 
 def fourier_part(sketch: Sketch) -> tuple[Sketch, FourierFeatures]:
     """The sketch of Fourier features, alone or among others, and its operator."""
-    operators = sketch.operator.parts if isinstance(sketch.operator, Concatenated) else (sketch.operator,)
-    sketches = sketch.operator.split(sketch) if isinstance(sketch.operator, Concatenated) else [sketch]
-    found = [s for o, s in zip(operators, sketches, strict=True) if isinstance(o, FourierFeatures)]
+    parts = sketch.operator.leaves(sketch) if isinstance(sketch.operator, Concatenated) else [sketch]
+    found = [part for part in parts if isinstance(part.operator, FourierFeatures)]
     if len(found) != 1:
         raise ValueError(
             f"clusters and mixtures are learned from Fourier features, but the sketch is of "

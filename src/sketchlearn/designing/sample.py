@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
+
+from sketchlearn.sources import is_array, source
+from sketchlearn.sources import sample as sample_of
 
 Double = NDArray[np.float64]
 
@@ -141,3 +145,34 @@ def _floored(spread: Double, mean: Double) -> Double:
     if not np.any(alive):
         return np.ones_like(spread)
     return np.where(alive, spread, np.exp(np.mean(np.log(spread[alive]))))
+
+
+def rows_of(
+    data: Any, seed: int, most: int, representative: bool | None
+) -> tuple[Double, tuple[str, ...] | None, bool]:
+    """Rows of a sample, names of their columns, and whether they come from all over the data, as told or as seen."""
+    if isinstance(data, np.ndarray | list | tuple) and is_array(data):
+        some, columns, from_all_over = data, None, True
+    else:
+        rows = source(data)
+        some, from_all_over, _ = sample_of(rows, most, np.random.default_rng(seed))
+        columns = rows.columns
+    told = from_all_over if representative is None else bool(representative)
+    return thinned(_checked_sample(some), most), columns, told
+
+
+def _checked_sample(sample: Any) -> Double:
+    rows = np.asarray(sample, np.float64)
+    if rows.ndim != 2 or not len(rows) or not rows.shape[1]:
+        raise ValueError(
+            f"the sample must be a table of rows with at least one row and column, not of shape {rows.shape}"
+        )
+    if not np.all(np.isfinite(rows)):
+        raise ValueError("the sample has missing or infinite values: fill or drop them first")
+    return rows
+
+
+def without_tails(rows: Double) -> Double:
+    """Rows pulled in to the range of nine tenths of them: stable laws have no variance."""
+    low, high = np.quantile(rows, [0.05, 0.95], axis=0)
+    return np.clip(rows, low, high)

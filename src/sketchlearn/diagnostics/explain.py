@@ -22,8 +22,10 @@ from sketchlearn.decoders.threads import one_blas_thread
 from sketchlearn.designing import design
 from sketchlearn.designing.sample import MOST_ROWS
 from sketchlearn.diagnostics.landscape import draw_decay, draw_landscape, new_axes
+from sketchlearn.estimators.designed import error_units
 from sketchlearn.models import DiagonalGaussian, Mixture
 from sketchlearn.models.frequency_set import Double
+from sketchlearn.operators import FourierFeatures
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import whole
 
@@ -131,7 +133,7 @@ def explain(
     figures = {"misfit": case.outcome.misfit, **_size(case), **_scale(case, rows, rng)}
     if rows is not None:
         figures |= _reference(case, rows, rng)
-    if figures.get("risk_ratio", np.inf) <= CLEARLY_WORSE:
+    if figures.get("risk_ratio", np.inf) <= CLEARLY_WORSE or (case.of_rows and rows is None):
         verdict = Verdict.FINE
     elif case.outcome.status is Status.HIDDEN:
         verdict = Verdict.HIDDEN
@@ -154,6 +156,7 @@ class _Case:
     outcome: Outcome
     centers: Double  # as learned
     centroids: Double  # those that the mean squared distance judges: of a mixture, its best centroids
+    units: Double  # in which squared distances count
 
     @property
     def k(self) -> int:
@@ -162,6 +165,11 @@ class _Case:
     @property
     def d(self) -> int:
         return self.problem.target.n_features
+
+    @property
+    def of_rows(self) -> bool:
+        """Whether the centers are those of rows, which do not depend on how well a mixture explains the sketch."""
+        return self.centers is self.centroids and self.outcome.status in (Status.ROWS, Status.ALL_ROWS)
 
     def best_centroids(self, mixture: Mixture, rng: np.random.Generator) -> Double:
         return centroids(self.problem.in_data_units(mixture).heavy(), self.k, rng)[0]
@@ -177,7 +185,7 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
         chosen = decoder_from(decoder)
         outcome = fit_density(problem, chosen, rng)[1] if target.released else decode(chosen, problem, rng)
         found = centroids(problem.in_data_units(outcome.mixture).heavy(), problem.n_components, rng)[0]
-        return _Case(target, problem, chosen, outcome, found, found)
+        return _Case(target, problem, chosen, outcome, found, found, error_units(fitted.operator))
     if not isinstance(fitted, BaseEstimator):
         raise TypeError(f"explain needs a fitted estimator or a sketch with n_components, not {name}")
     if not hasattr(fitted, "sketch_") and hasattr(fitted, "fit_sketch"):
@@ -190,7 +198,8 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
         raise ValueError(f"this {name} was fitted with {k} components, not {n_components}: leave n_components out")
     target = Target.of(fitted.sketch_)
     chosen = decoder_from(getattr(fitted, "decoder", decoder))
-    case = _Case(target, Problem.of(target, k), chosen, fitted.outcome_, centers, centers)
+    units = error_units(fitted.sketch_.operator)
+    case = _Case(target, Problem.of(target, k), chosen, fitted.outcome_, centers, centers, units)
     if hasattr(fitted, "cluster_centers_"):
         return case
     return replace(case, centroids=case.best_centroids(case.outcome.mixture, rng))
@@ -226,7 +235,8 @@ def _scale(case: _Case, rows: Double | None, rng: np.random.Generator) -> dict[s
     if target.one_scale:
         if rows is None:
             rows = antithetic_sample(case.problem.in_data_units(case.outcome.mixture).heavy(), MOST_ROWS, rng)
-        chosen = design(rows, n_components=k, n_frequencies=len(target)).law.widths(case.d)
+        waves = design(rows, n_components=k, n_frequencies=len(target)).part(FourierFeatures)
+        chosen = None if waves is None else waves.law.widths(case.d)
         assert chosen is not None  # a law of one scale
         figures["scale_ratio"] = float(np.exp(np.mean(np.log(target.unit / chosen))))
     return figures
@@ -246,7 +256,7 @@ def _search(case: _Case, rng: np.random.Generator) -> dict[str, float]:
 
 def _reference(case: _Case, rows: Double, rng: np.random.Generator) -> dict[str, float]:
     """The learned centers against k-means on half of the rows; and the cost that refinement reaches from there."""
-    known, held = rows[::2], rows[1::2]
+    known, held = rows[::2] / case.units, rows[1::2] / case.units
     seed = int(rng.integers(2**31))
     risk = _risk(held, KMeans(case.k, n_init=3, random_state=seed).fit(known).cluster_centers_)
     # as many components as the learned mixture has: costs compare
@@ -263,7 +273,7 @@ def _reference(case: _Case, rows: Double, rng: np.random.Generator) -> dict[str,
     with one_blas_thread():
         _, cost, _ = refine(case.problem.target, start, box, iterations=REFINEMENT)
     return {
-        "risk_ratio": _risk(held, case.centroids) / max(risk, 1e-300),
+        "risk_ratio": _risk(held, case.centroids / case.units) / max(risk, 1e-300),
         "reference_cost_ratio": cost / max(case.outcome.cost, 1e-300),
     }
 
@@ -287,7 +297,7 @@ def _fault_of_search(f: dict[str, float]) -> Verdict:
     missed = f["best_misfit"] < CLEARLY_LOWER * misfit and f["gain"] > CLEARLY_WORSE
     if misfit > EXPLAINED and (missed or f.get("reference_cost_ratio", 1.0) < CLEARLY_LOWER):
         return Verdict.DECODER
-    if not rows and misfit <= POORLY:
+    if not rows and min(misfit, f["best_misfit"]) <= POORLY:
         return Verdict.FINE
     if rows and f.get("scale_ratio", 1.0) < SMALL:
         return Verdict.SCALE_TOO_SMALL
@@ -361,8 +371,15 @@ def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
         case _:
             if f["misfit"] <= EXPLAINED:
                 return f"Nothing is wrong: the mixture explains the sketch up to sampling noise {fit}."
+            if case.of_rows and "risk_ratio" not in f:
+                return f"Nothing is wrong: {case.outcome.status.value}; a Gaussian for each cluster need not fit {fit}."
             if "risk_ratio" in f:
                 return f"Nothing is wrong: the centers are as good as those of k-means on the rows {fit}."
+            if f["misfit"] > POORLY:
+                return (
+                    "Nothing is wrong: the centers are as good as those of a mixture that explains the sketch "
+                    f"(misfit {f['best_misfit']:.2g})."
+                )
             return f"Nothing is wrong: the mixture explains the sketch nearly up to sampling noise {fit}."
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +21,7 @@ from sketchlearn.estimators.base import Double, Glimpse
 from sketchlearn.estimators.labelled import LabelledEstimator
 from sketchlearn.estimators.mixture import SketchGaussianMixture
 from sketchlearn.estimators.rules import AfterMap, Classes, Mixtures, OneGaussian, Parzen, Rule, left_out_error
-from sketchlearn.operators import Concatenated, FourierFeatures, Operator, SecondMoments
+from sketchlearn.operators import FourierFeatures, Operator, SecondMoments
 from sketchlearn.operators.mapped import Mapped
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import shortened, whole
@@ -157,7 +156,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
                 n_frequencies=self.n_frequencies,
                 seed=seed,
             )
-            return replace(operator, columns=columns)
+            return operator.with_columns(columns)
         if self.bounds is not None:
             center, reach = box(rows, None, self.bounds, representative=True)
         else:
@@ -171,8 +170,8 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             raise ValueError(f"features is an operator of {features.n_features} columns, but X has {width} features")
         self._power = 1.0
         named: Operator = features
-        if features.columns is None and columns is not None and not isinstance(features, Concatenated):
-            named = replace(features, columns=columns)
+        if features.columns is None and columns is not None:
+            named = features.with_columns(columns)
         return named
 
     def _learn(self, sketch: Any, rng: np.random.Generator) -> Classes:

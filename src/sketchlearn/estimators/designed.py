@@ -5,7 +5,6 @@ from __future__ import annotations
 import numbers
 import warnings
 from abc import abstractmethod
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +17,7 @@ from sketchlearn.decoders.weighted_rows import WeightedRows
 from sketchlearn.designing import design
 from sketchlearn.designing.sample import rows_wanted
 from sketchlearn.estimators.base import Double, Glimpse, SketchEstimator
-from sketchlearn.operators import Concatenated, FourierFeatures
+from sketchlearn.operators import FourierFeatures, Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import WEIGHT_BITS, source
 
@@ -108,15 +107,20 @@ class DesignedEstimator(SketchEstimator):
 
     def _check_determined(self, sketch: Sketch, sample: RowSample | None) -> None:
         """Refuses more components than there are rows, or numbers to tell them."""
+        target = Target.of(sketch)  # which refuses an empty sketch
         self._check_size(int(np.ceil(sketch.count)))
-        target = Target.of(sketch)
-        if sample is None and self._n_components > target.n_numbers:
+        k, d = self._n_components, target.n_features
+        if sample is None and k * d > target.n_numbers:
             raise ValueError(
-                f"a sketch of {target.n_numbers:,.0f} numbers cannot tell {self._n_components:,} components apart: "
+                f"a sketch of {target.n_numbers:,.0f} numbers cannot tell {k:,} clusters or components in {d} columns: "
                 "ask for fewer, or design the sketch for as many"
             )
+        if sample is not None and not sample.complete and k > len(sample.rows):
+            raise ValueError(
+                f"{len(sample.rows):,} rows cannot tell {k:,} clusters or components: ask for fewer, or keep more rows"
+            )
 
-    def _design(self, glimpse: Glimpse, rng: np.random.Generator) -> FourierFeatures:
+    def _design(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         everything, k = glimpse.everything, self._n_components
         if everything is not None and everything.n_rows == len(glimpse.rows):
             distinct = len(np.unique(glimpse.rows, axis=0))
@@ -137,14 +141,13 @@ class DesignedEstimator(SketchEstimator):
             standardize=self.standardize,
             rows=max(rows_wanted(self._task), ROWS_PER_COMPONENT * k),
         )
-        return replace(operator, columns=glimpse.columns)
+        return operator.with_columns(glimpse.columns)
 
 
 def error_units(operator: Any) -> Double:
     """The units in which squared errors of the columns count."""
-    parts = operator.parts if isinstance(operator, Concatenated) else (operator,)
-    own = next((part.units for part in parts if isinstance(part, FourierFeatures)), None)
-    return np.ones(operator.n_features) if own is None else np.array(own)
+    waves = operator.part(FourierFeatures)
+    return np.ones(operator.n_features) if waves is None or waves.units is None else np.array(waves.units)
 
 
 def _given_rows(sketch: Sketch, sample: Any) -> RowSample:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 
 from sketchlearn.decoders import (
@@ -17,11 +19,10 @@ from sketchlearn.decoders import (
     Status,
     Target,
     centroids,
-    cleaned,
     decoder_from,
-    fit_density,
 )
 from sketchlearn.decoders.calibration import calibrated
+from sketchlearn.decoders.from_sketch import Task, clusters_of_sketch, mixture_clusters
 from sketchlearn.decoders.reduction import medians
 from sketchlearn.decoders.row_clusters import (
     DistanceLoss,
@@ -29,12 +30,12 @@ from sketchlearn.decoders.row_clusters import (
     SquaredLoss,
     clouds,
     clusters_of_rows,
-    explaining_mixture,
     has_less_risk,
+    mixture_near,
     parts_of,
 )
 from sketchlearn.estimators.base import Double
-from sketchlearn.estimators.designed import DesignedEstimator
+from sketchlearn.estimators.designed import DesignedEstimator, error_units
 from sketchlearn.models import DiagonalGaussian, Mixture
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import is_array
@@ -137,23 +138,27 @@ class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         sample = self._sample(sketch, sample)
         self._check_determined(sketch, sample)
         problem = Problem.of(Target.of(sketch), self.n_clusters)
-        learned = self._decoded(problem, rng) if sample is None else self._of_rows(sketch, problem, sample, rng)
+        learned = self._decoded(sketch, problem, rng) if sample is None else self._of_rows(sketch, problem, sample, rng)
         outcome = learned.outcome
         self._say(f"{outcome.status.value}. {outcome.advice}".strip())
         return learned
 
-    def _decoded(self, problem: Problem, rng: np.random.Generator) -> Clusters:
-        """What a decoder finds in the sketch alone."""
-        decoder, progress = decoder_from(self.decoder), self._say if self.verbose else None
-        density, outcome = fit_density(cleaned(problem, decoder, rng, progress), decoder, rng, progress)
-        return Clusters(*self._reduce(density, self.n_clusters, rng), density, outcome)
+    def _decoded(self, sketch: Sketch, problem: Problem, rng: np.random.Generator) -> Clusters:
+        """What the sketch alone tells; a decoder that is named has no other beside it."""
+        progress = self._say if self.verbose else None
+        task = Task(sketch, problem, error_units(sketch.operator), self._loss, self._reduce, rng, progress)
+        decoder = decoder_from(self.decoder)
+        found = clusters_of_sketch(task, decoder) if self.decoder == "auto" else mixture_clusters(task, decoder)
+        for doubt in found.doubts:
+            warnings.warn(doubt, ConvergenceWarning, stacklevel=6)
+        return Clusters(found.centers, found.shares, found.density, found.outcome)
 
     def _of_rows(self, sketch: Sketch, problem: Problem, sample: RowSample, rng: np.random.Generator) -> Clusters:
         """Clusters of rows that agree with the sketch; or those of a mixture that explains it, if they are better."""
         rows = sample if sample.complete else replace(sample, rows=calibrated(sketch, [sample.rows], rng)[0])
         found = clusters_of_rows(rows, self.n_clusters, self._loss, rng)
-        outcome = None if sample.complete else explaining_mixture(problem, rows, rng)
-        if outcome is not None:
+        outcome = None if sample.complete else mixture_near(problem, rows, rng)
+        if outcome is not None and outcome.status is Status.EXPLAINED:
             density = problem.in_data_units(outcome.mixture.heavy())
             centers, weights = self._reduce(density, self.n_clusters, rng)
             if has_less_risk(sketch, sample, centers, self._loss, rng):

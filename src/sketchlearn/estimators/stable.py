@@ -10,9 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.decoders import Decoder, Problem, Target, decoder_from
 from sketchlearn.decoders.mixtures import MixtureFit
+from sketchlearn.decoders.row_clusters import RowSample
 from sketchlearn.decoders.stable import fit_stable
 from sketchlearn.decoders.target import HIGHEST
-from sketchlearn.decoders.row_clusters import RowSample
 from sketchlearn.estimators.base import Double
 from sketchlearn.estimators.density import SketchMixture
 from sketchlearn.models import IndependentStable

@@ -42,12 +42,13 @@ class Mixture(Law):
         self._set(laws=laws, shares=shares)
 
     def widths(self, n_features: int) -> Floats | None:
-        """Of several scales, the mean in the middle: geometric, by shares."""
-        own = [law.widths(n_features) for law in self.laws]
-        if any(width is None for width in own):
+        """Of several scales, the mean in the middle: geometric, by shares; laws without one scale do not count."""
+        own = [(share, law.widths(n_features)) for law, share in zip(self.laws, self.shares, strict=True)]
+        known = [(share, width) for share, width in own if width is not None]
+        if not known:
             return None
-        logs = sum(share * np.log(width) for share, width in zip(self.shares, own, strict=True) if width is not None)
-        return np.asarray(np.exp(logs / sum(self.shares)))
+        logs = sum(share * np.log(width) for share, width in known)
+        return np.asarray(np.exp(logs / sum(share for share, _ in known)))
 
     def kernel(self, distances: Floats, n_features: int) -> Floats:
         parts = (share * law.kernel(distances, n_features) for law, share in zip(self.laws, self.shares, strict=True))

@@ -7,8 +7,9 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from sketchlearn.values import Value, positive, shortened, whole
 MOST_FEATURES = 2**16
 REMEDY = "declare a larger bound (estimators take bounds=(lowest, highest) of the columns)"
 COLUMN = re.compile(r"^column (\d+)")
+Kind = TypeVar("Kind", bound="Operator")
 
 
 class Operator(Value, ABC):
@@ -72,6 +74,14 @@ class Operator(Value, ABC):
         if np.all((sums <= most) & (sums >= -most)):
             return None
         return f"the sums are larger than {units:,} records (or weight steps) can add up to"
+
+    def with_columns(self, columns: tuple[str, ...] | None) -> Self:
+        """The same operator for columns of these names."""
+        return replace(self, columns=columns)  # type: ignore[type-var]
+
+    def part(self, kind: type[Kind]) -> Kind | None:
+        """The operator itself, or the part of a concatenated one, of this kind; None if there is none."""
+        return self if isinstance(self, kind) else None
 
     @property
     def keeping(self) -> Keeping | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.keeping import Keeping
-from sketchlearn.operators.base import Operator
+from sketchlearn.operators.base import Kind, Operator
 from sketchlearn.sketch import Sketch
 
 
@@ -66,6 +66,19 @@ class Concatenated(Operator):
             found.append(Sketch(plain, sketch.sums[where], sketch.units, sketch.bits, *notes))
             found[-1].share_mark(sketch)
         return found
+
+    def leaves(self, sketch: Sketch) -> list[Sketch]:
+        """The sketch of each part, or of its parts if it is concatenated itself."""
+        found = list[Sketch]()
+        for part in self.split(sketch):
+            found += part.operator.leaves(part) if isinstance(part.operator, Concatenated) else [part]
+        return found
+
+    def with_columns(self, columns: tuple[str, ...] | None) -> Self:
+        return replace(self, parts=tuple(part.with_columns(columns) for part in self.parts))
+
+    def part(self, kind: type[Kind]) -> Kind | None:
+        return next((found for own in self.parts if (found := own.part(kind)) is not None), None)
 
     @property
     def keeping(self) -> Keeping | None:

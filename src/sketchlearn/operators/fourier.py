@@ -18,6 +18,7 @@ from sketchlearn.keeping import Keeping
 from sketchlearn.operators.base import check_center, check_columns, check_features, check_units
 from sketchlearn.operators.projected import Projected, in_turns
 from sketchlearn.operators.structured import FEWEST_FEATURES, Structured
+from sketchlearn.outline import Outline
 from sketchlearn.randomness import Stream, lengths
 from sketchlearn.values import shortened, truth, whole
 from sketchlearn.waves import Exponential, Wave, wave_from
@@ -44,6 +45,7 @@ class FourierFeatures(Projected):
     declared : `design` notes here that it used bounds alone, so that private releases need not ask. Not compared.
     units : the unit in which squared errors of each column are counted, None for the columns as they are. Not compared.
     keeping : which rows are kept beside a sketch, None for none. Not compared.
+    outline : what the sample looked like that the operator was designed on, None if that is not told. Not compared.
 
     Examples
     --------
@@ -56,7 +58,13 @@ class FourierFeatures(Projected):
     True
     """
 
-    _omitted: ClassVar[dict[str, Any]] = {"columns": None, "declared": False, "units": None, "keeping": None}
+    _omitted: ClassVar[dict[str, Any]] = {
+        "columns": None,
+        "declared": False,
+        "units": None,
+        "keeping": None,
+        "outline": None,
+    }
     n_features: int
     n_frequencies: int
     _: KW_ONLY
@@ -69,7 +77,8 @@ class FourierFeatures(Projected):
     columns: tuple[str, ...] | None = None
     declared: bool = field(default=False, compare=False)
     units: tuple[float, ...] | None = field(default=None, compare=False)
-    keeping: Keeping | None = field(default=None, compare=False)  # type: ignore[assignment]
+    outline: Outline | None = field(default=None, compare=False)
+    keeping: Keeping | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         n_features = check_features(self.n_features)
@@ -99,6 +108,10 @@ class FourierFeatures(Projected):
             not isinstance(self.keeping, Keeping) or len(self.keeping.center) != n_features
         ):
             raise ValueError(f"keeping must be a rule for rows of {n_features} columns, not {shortened(self.keeping)}")
+        if self.outline is not None and (
+            not isinstance(self.outline, Outline) or self.outline.n_features != n_features
+        ):
+            raise ValueError(f"outline must be one of {n_features} columns, not {shortened(self.outline)}")
 
     def with_keeping(self, rule: Keeping | None) -> Self:
         twin = object.__new__(type(self))
@@ -202,25 +215,21 @@ class FourierFeatures(Projected):
 
     def warn_of_noise(self, rows: NDArray[Any]) -> None:
         # A float32 phase of t turns is known to about |t| 2^-24: beyond 2^20, to no better than a sixteenth of a turn.
-        away = float(np.median(np.linalg.norm(rows.astype(np.float64) - self.origin, axis=1)))
-        turns = float(np.median(self._some_lengths)) * away / math.sqrt(self.n_features)
-        if turns > 2**20:
+        centred = rows.astype(np.float64) - self.origin
+        if self._turns(centred) > 2**20:
+            away = float(np.median(np.linalg.norm(centred, axis=1)))
             warnings.warn(
                 f"the rows lie about {away:.3g} from the center, where float32 phases are noise at this scale: "
                 "set center near their mean",
                 stacklevel=4,
             )
 
-    @cached_property
-    def _some_lengths(self) -> NDArray[np.float64]:
-        """Lengths, in turns, of a few of the frequencies."""
-        if self.structured:
-            return np.asarray(
-                self._structured.radii.ravel()[:64].astype(np.float64)
-                * self._structured.size
-                * math.sqrt(self.n_features)
-            )
-        return lengths(self._dense[:, :64].astype(np.float64))
+    def _turns(self, centred: NDArray[np.float64]) -> float:
+        """About how many turns the phases of rows have, at a few of the frequencies."""
+        if not self.structured:
+            return float(np.median(np.abs(centred @ self._dense[:, -64:].astype(np.float64))))
+        radii = self._structured.radii.ravel()[:64].astype(np.float64) * self._structured.size
+        return float(np.median(radii) * np.median(np.linalg.norm(centred, axis=1)))
 
     def explain_refusal(self, row: NDArray[np.float64]) -> str:
         column = int(np.argmax(np.abs(row - self.origin)))

@@ -15,7 +15,7 @@ from sketchlearn.sketch import Sketch
 from sketchlearn.values import number, positive, truth, whole
 
 COUNT_SHARE = 0.02  # the count is one number of sensitivity 1 beside sums of hundreds: docs/privacy.md
-HISTOGRAM_SHARE = 0.4  # of the budget for sums, where there are other parts: docs/privacy.md
+HISTOGRAM_SHARE = 0.15  # of the budget for sums, where there are other parts: docs/privacy.md
 ROOM = 2.0**56  # scales beyond this leave no room for noise in 64 bits
 
 
@@ -110,12 +110,12 @@ def privatize(
 
 
 def shares_of(parts: Sequence[Operator]) -> list[float]:
-    """Each part's share of the budget for sums: equal ones, but histograms beside others have two fifths together.
+    """Each part's share of the budget for sums: equal ones, but histograms beside others have 15 % together.
 
     >>> import sketchlearn as skl
     >>> counts, moments = skl.Histograms.even([0], [1]), skl.SecondMoments(1, bound=1.0)
     >>> shares_of([counts, moments]), shares_of([counts])
-    ([0.4, 0.6], [1.0])
+    ([0.15, 0.85], [1.0])
     """
     n_counts = sum(isinstance(part, Histograms) for part in parts)
     n_others = len(parts) - n_counts

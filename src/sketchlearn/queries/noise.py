@@ -35,7 +35,7 @@ NUMBERS, FEWEST_ROWS, MOST_ROWS = 1 << 22, 1024, 4096  # features drawn in all, 
 
 def fourier_sketch(sketch: Sketch) -> Sketch:
     """The sketch itself, or its part, if it is one of Fourier features."""
-    parts = sketch.operator.split(sketch) if isinstance(sketch.operator, Concatenated) else [sketch]
+    parts = sketch.operator.leaves(sketch) if isinstance(sketch.operator, Concatenated) else [sketch]
     found = [part for part in parts if isinstance(part.operator, FourierFeatures)]
     if len(found) != 1:
         raise ValueError(

@@ -16,7 +16,7 @@ from sketchlearn.decoders.reading import PER_PARAMETER
 from sketchlearn.decoders.threads import one_blas_thread
 from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
-from sketchlearn.operators import Concatenated, FourierFeatures, Histograms
+from sketchlearn.operators import FourierFeatures, Histograms
 from sketchlearn.queries.axis import Axis
 from sketchlearn.queries.counted import Counted
 from sketchlearn.queries.noise import fourier_sketch, noise_in, real_parts
@@ -98,7 +98,8 @@ class Questions:
         if not isinstance(sketch, Sketch):
             raise TypeError(f"questions are put to a sketch, not {type(sketch).__name__}: sketch the rows first")
         self._operator_of_all, self._counts = sketch.operator, part_of(sketch, Histograms)
-        self._features = None if self._counts is not None and not _has_features(sketch) else fourier_sketch(sketch)
+        waves = part_of(sketch, FourierFeatures)
+        self._features = None if self._counts is not None and waves is None else fourier_sketch(sketch)
         if sketch.count == 0:
             raise ValueError("the sketch is empty: add records before asking")
         self._seed = whole("seed", seed, 0)
@@ -247,12 +248,6 @@ class Questions:
         with one_blas_thread():
             told, _, errors = self._regression[1].doubted(z).change(values, z)
         return told, np.sqrt(errors**2 + values.var(axis=0) / float(self._sketch.count))
-
-
-def _has_features(sketch: Sketch) -> bool:
-    operator = sketch.operator
-    parts = operator.parts if isinstance(operator, Concatenated) else (operator,)
-    return any(isinstance(part, FourierFeatures) for part in parts)
 
 
 def _possible_shares(shares: Double) -> Double:

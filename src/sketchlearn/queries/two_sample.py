@@ -52,7 +52,8 @@ class Drift:
 
     Attributes
     ----------
-    distance : root mean square difference of the sketches' means, as `Sketch.distance`.
+    distance : root mean square difference of the sketches' mean Fourier features (`Sketch.distance`, where the
+        operator has no others).
     expected : the distance that chance alone would give.
     statistic : n_a n_b / (n_a + n_b) times the weighted mean of |z_a - z_b|^2.
     p_value : probability that records of one distribution differ at least as much.
@@ -97,9 +98,10 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
 
     Parameters
     ----------
-    a, b : sketches of one operator of Fourier features, whatever its wave. Their records must not overlap, and counts
-        must count records that are independent: repeated or weighted rows make the test too sure. So does an operator
-        with `subsample` where few rows are distinct, because equal rows contribute to the same frequencies.
+    a, b : sketches of one operator of Fourier features, alone or among others, whatever its wave. Their records must
+        not overlap, and counts must count records that are independent: repeated or weighted rows make the test too
+        sure. So does an operator with `subsample` where few rows are distinct, because equal rows contribute to the
+        same frequencies.
     seed : of the fit, and of the records drawn from it.
 
     Examples

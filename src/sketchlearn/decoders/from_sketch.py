@@ -1,0 +1,193 @@
+"""Clusters from a sketch alone: those of atoms that agree with it, or of a mixture that explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sketchlearn.decoders.atoms import Atoms, tilted_atoms
+from sketchlearn.decoders.auto import cleaned, fit_density
+from sketchlearn.decoders.loop import Decoder, Progress
+from sketchlearn.decoders.marginals import Column
+from sketchlearn.decoders.moments import part_of
+from sketchlearn.decoders.outcome import Outcome, Status
+from sketchlearn.decoders.problem import Problem
+from sketchlearn.decoders.row_clusters import (
+    RowSample,
+    SquaredLoss,
+    clouds,
+    clusters_of_rows,
+    mixture_near,
+    parts_of,
+)
+from sketchlearn.decoders.target import Target, fourier_part
+from sketchlearn.decoders.tilting import WaveMeans
+from sketchlearn.models import DiagonalGaussian, Mixture
+from sketchlearn.models.frequency_set import Double
+from sketchlearn.operators import Histograms
+from sketchlearn.sketch import Sketch
+
+ATOMS, ATOMS_PER_CLUSTER = 10_000, 200
+OUTLINED = 0.7  # share of the atoms that are drawn from the design's outline
+MOST_COMPARED = 1000  # frequencies on which atoms and a mixture are compared
+RECORDS_PER_PARAMETER = 10  # below that, anything explains a sketch
+MOST_BEYOND = 5e-4  # share of the records beyond the range of a column's histogram
+NEARLY = 30.0  # misfit near the atoms, up to which a search may find a mixture that explains the sketch
+
+Reduction = Callable[[Mixture, int, np.random.Generator], tuple[Double, Double]]
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Clusters, the density that goes with them, how it went, and what is doubtful."""
+
+    centers: Double
+    shares: Double
+    density: Mixture
+    outcome: Outcome
+    doubts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is looked for: clusters of a sketch under a loss, and how a mixture is reduced to them."""
+
+    sketch: Sketch
+    problem: Problem
+    units: Double
+    loss: SquaredLoss
+    reduce: Reduction
+    rng: np.random.Generator
+    progress: Progress | None = None
+
+    @property
+    def k(self) -> int:
+        return self.problem.n_components
+
+
+def mixture_clusters(task: Task, decoder: Decoder) -> Decoded:
+    """Those of a mixture that a decoder fits to the sketch."""
+    problem = cleaned(task.problem, decoder, task.rng, task.progress)
+    density, outcome = fit_density(problem, decoder, task.rng, task.progress)
+    return Decoded(*task.reduce(density, task.k, task.rng), density, outcome)
+
+
+def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
+    """The better of two kinds: clusters of atoms, which assume no law, and those of a mixture.
+
+    Both are judged by what they leave of the sketch.
+    """
+    counts = part_of(task.sketch, Histograms)
+    if counts is None:
+        return _judgeable(task, mixture_clusters(task, decoder))
+    atoms = _atoms(task, counts)
+    sample = RowSample(atoms.points, task.units)
+    private = task.problem.target.released > 0
+    found = mixture_clusters(task, decoder) if private else _explained(task, atoms, sample, decoder)
+    if found is not None and _left_by_mixture(task, found) <= _left_by_atoms(task, atoms):
+        return _inside(found, counts)
+    return _inside(_of_atoms(task, atoms, sample), counts)
+
+
+def _explained(task: Task, atoms: Atoms, sample: RowSample, decoder: Decoder) -> Decoded | None:
+    """Clusters of a mixture that may explain an exact sketch of many records; None where that is hopeless.
+
+    It is looked for near the atoms first; a decoder's search, which takes longer, is for sketches that are nearly
+    explained there, or that atoms do not explain.
+    """
+    if float(task.sketch.count) < RECORDS_PER_PARAMETER * task.k * (task.problem.target.n_features + 1):
+        return None  # anything explains a sketch of few records
+    near = mixture_near(task.problem, sample, task.rng)
+    if near.status is Status.EXPLAINED:
+        density = task.problem.in_data_units(near.mixture.heavy())
+        return Decoded(*task.reduce(density, task.k, task.rng), density, near)
+    return mixture_clusters(task, decoder) if near.misfit <= NEARLY or not atoms.explain else None
+
+
+def _atoms(task: Task, counts: Sketch) -> Atoms:
+    waves, operator = fourier_part(task.sketch)
+    histograms = counts.operator
+    assert isinstance(histograms, Histograms)
+    shares = histograms.split_columns(counts.mean)
+    values = histograms.values or (None,) * histograms.n_features
+    columns = [
+        Column(np.array(edges), np.asarray(share, np.float64), None if value is None else np.array(value))
+        for edges, share, value in zip(histograms.edges, shares, values, strict=True)
+    ]
+    n = max(ATOMS, ATOMS_PER_CLUSTER * task.k)
+    outline = None if operator.outline is None else operator.outline.draw(int(OUTLINED * n), task.rng)
+    fewer = (operator.n_groups - 1) / float(waves.count) / 2
+    means = WaveMeans.of(Target.of(task.sketch), fewer)
+    return tilted_atoms(means, columns, n, task.rng, units=task.units, outline=outline)
+
+
+def _of_atoms(task: Task, atoms: Atoms, sample: RowSample) -> Decoded:
+    found = clusters_of_rows(sample, task.k, task.loss, task.rng)
+    density = clouds(found.centers, atoms.points)
+    own = task.problem.in_own_units(DiagonalGaussian(), *parts_of(density))
+    cost = task.problem.target.cost(own)
+    outcome = Outcome(own, cost, task.problem.misfit(cost), 0, Status.ATOMS)
+    return Decoded(
+        found.centers, found.shares, density, outcome, _doubts(atoms, private=task.problem.target.released > 0)
+    )
+
+
+def _doubts(atoms: Atoms, *, private: bool) -> tuple[str, ...]:
+    """What to say of clusters that may be far from the best."""
+    remedy = "keep rows beside the sketch with design(..., rows=500), or give some with sample=rows"
+    if private:
+        remedy = "release more records at once, with a larger epsilon or with delta > 0, or ask for fewer clusters"
+    doubts = []
+    if not atoms.explain:
+        doubts.append(
+            f"the sketch does not tell well how its columns depend on each other, so clusters may be poor: {remedy}"
+        )
+    if atoms.beyond > MOST_BEYOND and not private:  # noise alone puts some there
+        doubts.append(
+            f"{atoms.beyond:.1%} of the records lie beyond the range of the design in one column, and the clusters may "
+            "miss them: design on a sample that reaches further, or on wider bounds"
+        )
+    return tuple(doubts)
+
+
+def _left_by_atoms(task: Task, atoms: Atoms) -> float:
+    means = WaveMeans.of(Target.of(task.sketch)).some(_compared(task))
+    left = means.numbers - atoms.points.weights.astype(np.float32) @ means.features(atoms.points.rows)
+    return float(np.mean(left**2))
+
+
+def _left_by_mixture(task: Task, found: Decoded) -> float:
+    problem, mixture = task.problem, found.outcome.mixture
+    if problem.target.harmonics:
+        problem = problem.without_harmonics(mixture)
+    plain = problem.plain.some(_compared(task))
+    left = plain.residual(mixture)
+    return float(np.mean(left**2 if plain.imaginary else left[0] ** 2))
+
+
+def _compared(task: Task) -> np.ndarray:
+    m = len(task.problem.plain)
+    return np.unique(np.linspace(0, m - 1, min(m, MOST_COMPARED)).astype(int))
+
+
+def _inside(found: Decoded, counts: Sketch) -> Decoded:
+    """The clusters with centers inside the range of the columns."""
+    histograms = counts.operator
+    assert isinstance(histograms, Histograms)
+    low, high = (np.array([edges[end] for edges in histograms.edges]) for end in (0, -1))
+    return replace(found, centers=np.clip(found.centers, low, high))
+
+
+def _judgeable(task: Task, found: Decoded) -> Decoded:
+    """The clusters of a mixture, with doubts where there are so few records that anything explains their sketch."""
+    n, d = float(task.sketch.count), task.problem.target.n_features
+    if found.outcome.status is not Status.EXPLAINED or n >= RECORDS_PER_PARAMETER * task.k * (d + 1):
+        return found
+    doubt = (
+        f"{n:,.0f} records are too few to judge {task.k} clusters in {d} columns from a sketch alone: keep rows beside "
+        "it with design(..., rows=500), give some with sample=rows, or ask for fewer clusters"
+    )
+    outcome = replace(found.outcome, status=Status.UNJUDGED)
+    return replace(found, outcome=outcome, doubts=(*found.doubts, doubt))

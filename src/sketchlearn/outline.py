@@ -1,0 +1,126 @@
+"""The outline of a sample: cells of at least five rows each, of which only mean, deviations and share are kept."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.values import Value
+
+LEAST_ROWS = 5  # of a cell, so that no single row is kept
+#: 30 cells were as good as 100 in up to ten columns, and worse beyond; a design must stay small beside its sketches
+CELLS, CELLS_PER_COLUMN, MOST_CELLS, FEWEST_CELLS, MOST_NUMBERS = 60, 6, 100, 10, 6000
+
+Double = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Outline(Value):
+    """Cells of a sample: mean and deviations of each, column by column, and its share of the rows.
+
+    A design keeps it, so that clusters can be learned from a sketch alone: rows drawn from it are reweighted until they
+    agree with the sketch. Each cell averages five rows or more.
+    """
+
+    means: tuple[tuple[float, ...], ...]
+    deviations: tuple[tuple[float, ...], ...]
+    shares: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        tables = [self.means, self.deviations, (self.shares,)]
+        good = all(isinstance(table, tuple) and all(isinstance(row, tuple) for row in table) for table in tables)
+        numbers = [x for table in tables for row in table for x in row] if good else []
+        if not numbers or not all(type(x) is float and math.isfinite(x) for x in numbers):
+            raise ValueError("an outline must be tables of finite numbers: means, deviations and shares")
+        widths = {len(row) for row in (*self.means, *self.deviations)}
+        if len(widths) != 1 or len(self.means) != len(self.deviations) or len(self.means) != len(self.shares):
+            raise ValueError("an outline must have a mean, deviations and a share for each cell")
+        if (
+            min(map(min, self.deviations)) < 0
+            or min(self.shares) <= 0
+            or not math.isclose(sum(self.shares), 1, rel_tol=0.01)
+        ):
+            raise ValueError("deviations must not be negative, and shares must be positive and sum to 1")
+
+    @classmethod
+    def of(cls, rows: Double) -> Outline | None:
+        """Rows cut into two, again and again, where that lowers the squared error most; None for too many columns.
+
+        >>> outline = Outline.of(np.random.default_rng(0).standard_normal((1000, 2)))
+        >>> len(outline.means), len(outline.draw(7, np.random.default_rng(0)))
+        (60, 7)
+        """
+        d = rows.shape[1]
+        n_cells = min(MOST_CELLS, max(CELLS, CELLS_PER_COLUMN * d), MOST_NUMBERS // (2 * d))
+        if n_cells < FEWEST_CELLS:
+            return None
+        cells = _cells(rows, n_cells)
+        means = np.array([rows[cell].mean(axis=0) for cell in cells])
+        deviations = np.array([rows[cell].std(axis=0) for cell in cells])
+        shares = tuple(round(len(cell) / len(rows), 6) for cell in cells)
+        return cls(_rounded(means, rows), _rounded(deviations, rows), shares)
+
+    @property
+    def n_features(self) -> int:
+        """Number of the columns."""
+        return len(self.means[0])
+
+    def draw(self, n: int, rng: np.random.Generator) -> Double:
+        """Rows of normal laws with the cells' means and deviations."""
+        shares, means, deviations = (np.array(part) for part in (self.shares, self.means, self.deviations))
+        places = (np.arange(n) + rng.random()) / n * shares.sum()
+        cell = np.minimum(np.searchsorted(np.cumsum(shares), places), len(shares) - 1)
+        rows: Double = means[cell] + deviations[cell] * rng.standard_normal((n, self.n_features))
+        return rows
+
+
+def _rounded(values: Double, rows: Double) -> tuple[tuple[float, ...], ...]:
+    """Numbers of few digits, as a design travels with each sketch: to a thousandth of the columns' deviations."""
+    spread = rows.std(axis=0)
+    digits = [int(np.clip(3 - math.floor(math.log10(s)), -300, 300)) if s > 0 else 0 for s in spread.tolist()]
+    table = [
+        [round(x, n) if s > 0 else x for x, n, s in zip(row, digits, spread, strict=True)] for row in values.tolist()
+    ]
+    return tuple(tuple(float(x) for x in row) for row in table)
+
+
+def _cells(rows: Double, n_cells: int) -> list[Indices]:
+    first = np.arange(len(rows))
+    heap: list[tuple[float, int, Indices, int]] = []  # cells that can be cut, by what that gains
+    final: list[Indices] = []
+    count = 0
+    waiting = [first]
+    while waiting:
+        for cell in waiting:
+            cut = _best_cut(rows[cell])
+            if cut is None:
+                final.append(cell)
+            else:
+                gain, order, place = cut
+                heapq.heappush(heap, (-gain, count, cell[order], place))
+                count += 1
+        waiting = []
+        if heap and len(heap) + len(final) < n_cells:
+            _, _, cell, place = heapq.heappop(heap)
+            waiting = [cell[:place], cell[place:]]
+    return final + [cell for _, _, cell, _ in heap]
+
+
+def _best_cut(rows: Double) -> tuple[float, Indices, int] | None:
+    """The gain of the best cut across the widest direction, the rows' order along it, and how many come before."""
+    n = len(rows)
+    left = rows - rows.mean(axis=0)
+    if n < 2 * LEAST_ROWS or not np.any(left):
+        return None
+    along = left @ np.linalg.eigh(left.T @ left)[1][:, -1]
+    order = np.argsort(along, kind="stable")
+    before = np.arange(LEAST_ROWS, n - LEAST_ROWS + 1)
+    sums = np.cumsum(along[order])[before - 1]
+    gains = sums**2 * (1 / before + 1 / (n - before))
+    best = int(np.argmax(gains))
+    return (float(gains[best]), order, int(before[best])) if gains[best] > 0 else None
