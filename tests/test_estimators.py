@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases import WAVES
 from sklearn.base import clone
+from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -81,6 +82,20 @@ def test_learning_needs_nothing_but_the_sketch(estimator, tmp_path):
     assert away(centers_of(again)) < 0.15
     assert again.n_features_in_ == D
     again.predict(rows_of(100))
+
+
+@pytest.mark.parametrize("decoder", ["auto", "ompr"])
+def test_standardised_errors_decide_where_the_sketch_is_all(decoder):
+    """A column of large numbers without clusters: in deviations, it counts no more than the others."""
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([1000 * rng.normal(size=20_000), rng.normal(size=(20_000, 2))])
+    rows[:, 1:] += 2.5 * rng.integers(0, 2, (20_000, 2))
+    deviations = rows.std(axis=0)
+    best = KMeans(6, n_init=10, random_state=0).fit(rows / deviations)
+    sketch = skl.design(rows, n_components=6, standardize=True).sketch(rows)
+    found = skl.SketchKMeans(6, decoder=decoder, random_state=0).fit_sketch(sketch).cluster_centers_ / deviations
+    risk = np.sum(np.min(np.sum((rows[:, None] / deviations - found) ** 2, axis=2), axis=1))
+    assert risk < 1.03 * best.inertia_
 
 
 @every_estimator
@@ -220,9 +235,24 @@ def test_decoders_by_name(decoder):
     assert away(skl.SketchKMeans(K, decoder=decoder, random_state=0).fit(rows_of()).cluster_centers_) < 0.15
 
 
-def test_progress_goes_to_standard_error(capsys):
-    skl.SketchKMeans(K, random_state=0, verbose=1).fit(rows_of())
-    assert "components, misfit" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("estimator", "said"),
+    [
+        (skl.SketchKMeans(K, random_state=0, decoder="ompr"), "components, misfit"),
+        (skl.SketchKMeans(K, random_state=0), "SketchKMeans: the "),
+        (skl.SketchGaussianMixture(K, random_state=0, decoder="ompr"), "components, misfit"),
+        (skl.SketchGaussianMixture(K, random_state=0), "fit test"),
+    ],
+)
+def test_progress_goes_to_standard_error(estimator, said, capsys):
+    """How far the pass is, then the decoder's steps or, where rows decide, how the result came about."""
+    fitted = clone(estimator).set_params(verbose=1).fit(rows_of())
+    shown = capsys.readouterr()
+    assert not shown.out
+    assert "sketching" in shown.err
+    assert said in shown.err
+    if fitted.decoder == "auto":
+        assert fitted.outcome_.status.value in " ".join(shown.err.split())
 
 
 @pytest.mark.parametrize("wave", ["square", "cosine", "triangle"])
@@ -254,7 +284,9 @@ def test_batches_of_a_stream_do_not_matter():
 
 def test_mixtures_have_as_many_components_as_asked():
     rows = np.repeat([[0.0, 0.0], [9.0, 9.0]], 30, axis=0)
-    with pytest.warns(UserWarning, match="only 2 distinct rows"):
+    told = pytest.warns(ConvergenceWarning, match="only 2 distinct rows")
+    doubted = pytest.warns(ConvergenceWarning, match="does not look like one of 3 Gaussians")  # but like two points
+    with told, doubted:
         fitted = skl.SketchGaussianMixture(3, covariance_type="diag", random_state=0).fit(rows)
     assert fitted.predict_proba(rows).shape == (60, 3)
 

@@ -106,6 +106,8 @@ def test_distances_count_in_the_units_of_the_design():
     assert ratio == pytest.approx(1, abs=0.02)
     own = explain(skl.SketchKMeans(K, random_state=0).fit(X / X.std(axis=0)), X / X.std(axis=0)).figures["risk_ratio"]
     assert ratio == pytest.approx(own, rel=0.01)
+    for explanation in (explain(fitted.sketch_, n_components=K), explain(fitted.sketch_, X, n_components=K)):
+        assert explanation.verdict is Verdict.FINE, str(explanation)
 
 
 @pytest.mark.parametrize("given", [False, True])

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import sketchlearn as skl
 from sketchlearn.cli.verbs import app
 from sketchlearn.decoders import Problem, Status, Target
+from sketchlearn.designing.components import BROAD_IN_BOUNDS
 from sketchlearn.diagnostics import explain
 from sketchlearn.diagnostics.explain import Verdict
 
@@ -40,7 +41,7 @@ def best_risk(rows):
 
 
 def size(**budget):
-    return skl.design(bounds=(-10, [10] * 10), n_components=10, **budget).n_frequencies
+    return skl.design(bounds=(-10, [10] * 10), n_components=10, **budget).part(skl.FourierFeatures).n_frequencies
 
 
 def test_pure_epsilon_pays_for_few_frequencies_and_delta_for_many():
@@ -49,7 +50,7 @@ def test_pure_epsilon_pays_for_few_frequencies_and_delta_for_many():
     assert sizes[0] == 300
     assert sizes[-1] == 1000
     assert size(n_rows=10**6, epsilon=0.03) == size(n_rows=10**5, epsilon=0.3)
-    assert size(n_rows=100_000, epsilon=0.1, delta=1e-8) == 1000
+    assert size(n_rows=100_000, epsilon=0.1, delta=1e-8) == 1000 + BROAD_IN_BOUNDS
     assert size(n_rows=100_000, epsilon=0.1, n_frequencies=77) == 77
 
 
@@ -62,7 +63,16 @@ def test_the_command_designs_for_a_budget(tmp_path):
     given = ["--bounds", "-10,10", "--columns", ",".join("abcdefghij"), "-k", "10", "--n-rows", "100000"]
     found = CliRunner().invoke(app, ["design", *given, "--epsilon", "0.1", "-o", str(tmp_path / "design.json")])
     assert found.exit_code == 0, found.output
-    assert skl.load_design(tmp_path / "design.json").n_frequencies == size(n_rows=100_000, epsilon=0.1)
+    found = skl.load_design(tmp_path / "design.json").part(skl.FourierFeatures)
+    assert found.n_frequencies == size(n_rows=100_000, epsilon=0.1)
+
+
+def test_histograms_are_spared_where_clusters_barely_show():
+    shown, hidden = (
+        skl.design(bounds=(-10, [10] * 10), n_components=10, n_rows=100_000, epsilon=epsilon) for epsilon in (0.3, 0.1)
+    )
+    assert shown.part(skl.Histograms) is not None
+    assert hidden.part(skl.Histograms) is None
 
 
 @pytest.mark.parametrize(

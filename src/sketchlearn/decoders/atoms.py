@@ -49,6 +49,7 @@ class Atoms:
     chance: float  # up to which noise alone may leave more or less unexplained
     judges: NDArray[np.int64]
     beyond: float
+    freedom: float  # how many numbers of noise the weights can follow
 
     @property
     def explain(self) -> bool:
@@ -86,10 +87,12 @@ def tilted_atoms(
         rows, base = _joined(outline, columns, scale, n, rng)
         first = tilt(fitted.features(rows), fitted.numbers, _variance(fitted), base)
     unexplained = judges.unexplained(rows, first.weights) if len(judges) else float("nan")
-    last = tilt(chosen.features(rows), chosen.numbers, _variance(chosen), base, caution=first.caution)
+    features = chosen.features(rows)
+    last = tilt(features, chosen.numbers, _variance(chosen), base, caution=first.caution)
     beyond = max(float(column.chances[0] + column.chances[-1]) for column in columns)
     chance = DEVIATIONS_OF_CHANCE * judges.variance * np.sqrt(2 / max(len(judges.numbers), 1))
-    return Atoms(WeightedRows.of(rows, last.weights), unexplained, float(chance), which[judging], beyond)
+    freedom = last.freedom(features, _variance(chosen))
+    return Atoms(WeightedRows.of(rows, last.weights), unexplained, float(chance), which[judging], beyond, freedom)
 
 
 def _variance(means: WaveMeans) -> float:

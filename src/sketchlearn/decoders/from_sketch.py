@@ -66,18 +66,35 @@ class Task:
     def k(self) -> int:
         return self.problem.n_components
 
+    def reduced(self, density: Mixture) -> tuple[Double, Double]:
+        """Clusters of a mixture, and their shares."""
+        return reduced_in_units(self.reduce, density, self.k, self.units, self.rng)
+
+
+def reduced_in_units(
+    reduce: Reduction, density: Mixture, k: int, units: Double, rng: np.random.Generator
+) -> tuple[Double, Double]:
+    """Clusters of a mixture, where errors count in these units, and their shares."""
+    if np.all(units == 1):
+        return reduce(density, k, rng)
+    model, inverse = density.model, 1 / units
+    shapes = model.scaled(density.shapes, inverse)
+    inside = replace(density, model=model.in_units(inverse), locations=density.locations / units, shapes=shapes)
+    centers, shares = reduce(inside, k, rng)
+    return centers * units, shares
+
 
 def mixture_clusters(task: Task, decoder: Decoder) -> Decoded:
     """Those of a mixture that a decoder fits to the sketch."""
     problem = cleaned(task.problem, decoder, task.rng, task.progress)
     density, outcome = fit_density(problem, decoder, task.rng, task.progress)
-    return Decoded(*task.reduce(density, task.k, task.rng), density, outcome)
+    return Decoded(*task.reduced(density), density, outcome)
 
 
 def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     """The better of two kinds: clusters of atoms, which assume no law, and those of a mixture.
 
-    Both are judged by what they leave of the sketch.
+    Both are judged by what they leave of the sketch, and by how much of a release's noise they can follow (Mallows).
     """
     counts = part_of(task.sketch, Histograms)
     if counts is None:
@@ -102,7 +119,7 @@ def _explained(task: Task, atoms: Atoms, sample: RowSample, decoder: Decoder) ->
     near = mixture_near(task.problem, sample, task.rng)
     if near.status is Status.EXPLAINED:
         density = task.problem.in_data_units(near.mixture.heavy())
-        return Decoded(*task.reduce(density, task.k, task.rng), density, near)
+        return Decoded(*task.reduced(density), density, near)
     return mixture_clusters(task, decoder) if near.misfit <= NEARLY or not atoms.explain else None
 
 
@@ -155,7 +172,7 @@ def _doubts(atoms: Atoms, *, private: bool) -> tuple[str, ...]:
 def _left_by_atoms(task: Task, atoms: Atoms) -> float:
     means = WaveMeans.of(Target.of(task.sketch)).some(_compared(task))
     left = means.numbers - atoms.points.weights.astype(np.float32) @ means.features(atoms.points.rows)
-    return float(np.mean(left**2))
+    return float(np.mean(left**2) + 2 * means.variance * atoms.freedom / task.problem.plain.n_numbers)
 
 
 def _left_by_mixture(task: Task, found: Decoded) -> float:
@@ -164,7 +181,9 @@ def _left_by_mixture(task: Task, found: Decoded) -> float:
         problem = problem.without_harmonics(mixture)
     plain = problem.plain.some(_compared(task))
     left = plain.residual(mixture)
-    return float(np.mean(left**2 if plain.imaginary else left[0] ** 2))
+    noise = task.problem.target.released / (2 if plain.imaginary else 1)
+    followed = 2 * noise * problem.n_parameters(mixture) / problem.plain.n_numbers
+    return float(np.mean(left**2 if plain.imaginary else left[0] ** 2) + followed)
 
 
 def _compared(task: Task) -> np.ndarray:

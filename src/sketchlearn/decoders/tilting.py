@@ -108,6 +108,18 @@ class Tilt:
         """How many equal weights would be as uneven as these: 1 / sum w^2."""
         return float(1 / np.sum(self.weights**2))
 
+    def freedom(self, features: Single, variance: float) -> float:
+        """How many of the target's numbers the weights follow freely: the trace of C (C + v)^-1, C their covariance."""
+        values = _eigenvalues(features, self.weights)
+        return float(np.sum(values / (values + self.caution * variance)))
+
+
+def _eigenvalues(features: Single, weights: Double) -> Double:
+    """Of the covariance of features under weights."""
+    own = weights.astype(np.float32)
+    centered = features - own @ features
+    return np.maximum(np.linalg.eigvalsh(((centered * own[:, None]).T @ centered).astype(np.float64)), 0)
+
 
 def tilt(
     features: Single,

@@ -15,6 +15,7 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.utils import check_array
 
 from sketchlearn.decoders import Decoder, Outcome, Problem, Status, Target, centroids, decode, decoder_from, fit_density
+from sketchlearn.decoders.from_sketch import reduced_in_units
 from sketchlearn.decoders.loop import EXPLAINED
 from sketchlearn.decoders.reduction import antithetic_sample
 from sketchlearn.decoders.refinement import refine
@@ -172,7 +173,8 @@ class _Case:
         return self.centers is self.centroids and self.outcome.status in (Status.ROWS, Status.ALL_ROWS)
 
     def best_centroids(self, mixture: Mixture, rng: np.random.Generator) -> Double:
-        return centroids(self.problem.in_data_units(mixture).heavy(), self.k, rng)[0]
+        density = self.problem.in_data_units(mixture).heavy()
+        return reduced_in_units(centroids, density, self.k, self.units, rng)[0]
 
 
 def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np.random.Generator) -> _Case:
@@ -184,8 +186,9 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
         problem = Problem.of(target, whole("n_components", n_components))
         chosen = decoder_from(decoder)
         outcome = fit_density(problem, chosen, rng)[1] if target.released else decode(chosen, problem, rng)
-        found = centroids(problem.in_data_units(outcome.mixture).heavy(), problem.n_components, rng)[0]
-        return _Case(target, problem, chosen, outcome, found, found, error_units(fitted.operator))
+        density, units = problem.in_data_units(outcome.mixture).heavy(), error_units(fitted.operator)
+        found = reduced_in_units(centroids, density, problem.n_components, units, rng)[0]
+        return _Case(target, problem, chosen, outcome, found, found, units)
     if not isinstance(fitted, BaseEstimator):
         raise TypeError(f"explain needs a fitted estimator or a sketch with n_components, not {name}")
     if not hasattr(fitted, "sketch_") and hasattr(fitted, "fit_sketch"):
@@ -250,7 +253,8 @@ def _search(case: _Case, rng: np.random.Generator) -> dict[str, float]:
     searches = own + [(decoder_from("auto"), problem) for problem in wider]
     best = min((decode(decoder, problem, rng) for decoder, problem in searches), key=lambda outcome: outcome.cost)
     rows = antithetic_sample(case.problem.in_data_units(best.mixture).heavy(), MOST_ROWS, rng)
-    gain = _risk(rows, case.centroids) / max(_risk(rows, case.best_centroids(best.mixture, rng)), 1e-300)
+    learned, found = (points / case.units for points in (case.centroids, case.best_centroids(best.mixture, rng)))
+    gain = _risk(rows / case.units, learned) / max(_risk(rows / case.units, found), 1e-300)
     return {"best_misfit": case.problem.misfit(best.cost), "gain": gain}
 
 

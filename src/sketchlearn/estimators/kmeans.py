@@ -22,7 +22,7 @@ from sketchlearn.decoders import (
     decoder_from,
 )
 from sketchlearn.decoders.calibration import calibrated
-from sketchlearn.decoders.from_sketch import Task, clusters_of_sketch, mixture_clusters
+from sketchlearn.decoders.from_sketch import Task, clusters_of_sketch, mixture_clusters, reduced_in_units
 from sketchlearn.decoders.reduction import medians
 from sketchlearn.decoders.row_clusters import (
     DistanceLoss,
@@ -160,7 +160,7 @@ class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         outcome = None if sample.complete else mixture_near(problem, rows, rng)
         if outcome is not None and outcome.status is Status.EXPLAINED:
             density = problem.in_data_units(outcome.mixture.heavy())
-            centers, weights = self._reduce(density, self.n_clusters, rng)
+            centers, weights = reduced_in_units(self._reduce, density, self.n_clusters, sample.units, rng)
             if has_less_risk(sketch, sample, centers, self._loss, rng):
                 return Clusters(centers, weights, density, outcome, found.risk, found.error)
         density = clouds(found.centers, rows.rows)

@@ -109,6 +109,7 @@ class SketchGaussianMixture(SketchMixture):
         problem = Problem.of(Target.of(sketch, HIGHEST), self.n_components)
         if sample is not None:
             fit = fit_mixture_of_rows(sketch, problem, sample, self._family(problem), rng)
+            self._say(f"{fit.outcome.status.value}; fit test {fit.misfit:.3g}")
         else:
             model, decoder = self._gaussian(problem), decoder_from(self.decoder)
             fit = fit_mixture(problem, model, self.covariance_type, decoder, rng, self._say if self.verbose else None)
