@@ -34,6 +34,7 @@ OUTLINED = 0.7  # share of the atoms that are drawn from the design's outline
 MOST_COMPARED = 1000  # frequencies on which atoms and a mixture are compared
 RECORDS_PER_PARAMETER = 10  # below that, anything explains a sketch
 MOST_BEYOND = 5e-4  # share of the records beyond the range of a column's histogram
+IMPLAUSIBLE = 1.5  # risk of a mixture's clusters on the atoms, in that of the atoms' own: noise made some of 8
 NEARLY = 30.0  # misfit near the atoms, up to which a search may find a mixture that explains the sketch
 
 Reduction = Callable[[Mixture, int, np.random.Generator], tuple[Double, Double]]
@@ -65,6 +66,10 @@ class Task:
     @property
     def k(self) -> int:
         return self.problem.n_components
+
+    def losses(self, sample: RowSample, centers: Double) -> Double:
+        """What each of the rows costs."""
+        return self.loss.losses(sample.place.inside(sample.rows).rows, sample.place.scaled(centers))
 
     def reduced(self, density: Mixture) -> tuple[Double, Double]:
         """Clusters of a mixture, and their shares."""
@@ -102,10 +107,19 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     atoms = _atoms(task, counts)
     sample = RowSample(atoms.points, task.units)
     private = task.problem.target.released > 0
-    found = mixture_clusters(task, decoder) if private else _explained(task, atoms, sample, decoder)
+    found = _in_noise(task, decoder) if private else _explained(task, atoms, sample, decoder)
+    of_atoms = _of_atoms(task, atoms, sample)
     if found is not None and _left_by_mixture(task, found) <= _left_by_atoms(task, atoms):
-        return _inside(found, counts)
-    return _inside(_of_atoms(task, atoms, sample), counts)
+        own, others = (float(sample.rows.weights @ task.losses(sample, part.centers)) for part in (found, of_atoms))
+        if own <= IMPLAUSIBLE * others:
+            return _inside(found, counts)
+    return _inside(of_atoms, counts)
+
+
+def _in_noise(task: Task, decoder: Decoder) -> Decoded | None:
+    """Clusters of a mixture that explains a private sketch; None where none does."""
+    found = mixture_clusters(task, decoder)
+    return found if found.outcome.status is Status.EXPLAINED else None
 
 
 def _explained(task: Task, atoms: Atoms, sample: RowSample, decoder: Decoder) -> Decoded | None:
@@ -202,6 +216,9 @@ def _inside(found: Decoded, counts: Sketch) -> Decoded:
 def _judgeable(task: Task, found: Decoded) -> Decoded:
     """The clusters of a mixture, with doubts where there are so few records that anything explains their sketch."""
     n, d = float(task.sketch.count), task.problem.target.n_features
+    if found.outcome.status is Status.HIDDEN:
+        doubt = f"{Status.HIDDEN.value}; {found.outcome.advice}"
+        return replace(found, doubts=(*found.doubts, doubt))
     if found.outcome.status is not Status.EXPLAINED or n >= RECORDS_PER_PARAMETER * task.k * (d + 1):
         return found
     doubt = (
