@@ -296,7 +296,7 @@ def draw(problem: Problem, seed: int, **options: Any) -> Draw:
     return Draw(
         rsse=sse(data.X, result.model.cluster_centers_) / beside.sse,
         ari=ari(data, result.model),
-        size=result.model.sketch_.operator.n_frequencies / (problem.k * data.X.shape[1]),
+        size=result.model.sketch_.operator.part(skl.FourierFeatures).n_frequencies / (problem.k * data.X.shape[1]),
         sketching=result.sketching,
         decoding=result.decoding,
         reference=beside,

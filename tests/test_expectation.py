@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
+import sketchlearn as skl
+from sketchlearn.decoders import Status
 from sketchlearn.decoders.expectation import weighted_em
-from sketchlearn.decoders.likelihood import choose_mixture, log_likelihoods
+from sketchlearn.decoders.likelihood import log_likelihoods
 from sketchlearn.decoders.weighted_medians import start_from_rows, weighted_medians
-from sketchlearn.decoders.weighted_rows import WeightedRows
 from sketchlearn.models import (
     DiagonalGaussian,
     FullGaussian,
@@ -194,32 +196,30 @@ def test_log_likelihoods_are_finite(variance):
         assert np.all(np.isfinite(log_likelihoods(rows, Mixture(stable, np.ones(1), rows[:1], shapes))))
 
 
-def halves(rows, seed=0):
-    order = np.random.default_rng(seed).permutation(len(rows))
-    return [WeightedRows.of(rows[order[i::2]]) for i in range(2)]
-
-
-@pytest.mark.parametrize("kind", TYPES)
-def test_rows_win_against_a_wrong_mixture(kind):
-    rows = clusters(2000)
-    model = KnownGaussian(0.3 * np.eye(3)) if kind == "known" else MODELS[kind]()
-    shapes = model.shapes_of(np.broadcast_to(np.eye(3) * 0.01, (3, 3, 3)))
-    wrong = Mixture(model, np.full(3, 1 / 3), rows[:3] + 1, shapes)
-    choice = choose_mixture(wrong, halves(rows), WeightedRows.of(rows), kind, np.random.default_rng(0))
-    assert choice.kind != "decoded"
-    assert choice.gain > 2 * choice.gain_error > 0
-    assert abs(log_likelihoods(rows, choice.mixture).mean() - choice.log_likelihood) < 5 * choice.error
-
-
-def test_the_true_mixture_wins_against_rows():
+@pytest.mark.parametrize("kind", ["diag", "full"])
+def test_a_true_mixture_is_refined_on_the_sketch(kind):
+    """50,000 records, of which 20,000 are kept: the sketch knows more than they do."""
     rng = np.random.default_rng(0)
-    shapes = rng.uniform(0.5, 2, (3, 6))
-    true = Mixture(DiagonalGaussian(), np.array([0.5, 0.3, 0.2]), 3 * rng.standard_normal((3, 6)), shapes)
-    rows = true.sample(1000, rng)[0]
-    choice = choose_mixture(true, halves(rows), WeightedRows.of(rows), "diag", np.random.default_rng(0))
-    assert choice.kind == "decoded"
-    assert choice.mixture is true
-    assert choice.gain == 0
+    true = Mixture(
+        DiagonalGaussian(), np.array([0.5, 0.3, 0.2]), 3 * rng.standard_normal((3, 2)), rng.uniform(0.5, 2, (3, 2))
+    )
+    rows = true.sample(50_000, rng)[0]
+    found = skl.SketchGaussianMixture(3, covariance_type=kind, random_state=0).fit(rows)
+    best = GaussianMixture(3, covariance_type=kind, n_init=3, random_state=0).fit(rows)
+    assert found.outcome_.status is Status.EXPLAINED
+    assert found.score(rows) > best.score(rows) - 1e-4
+
+
+def test_rows_decide_where_no_mixture_explains_the_sketch():
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.lognormal(0, 1, 30_000), rng.poisson(2, 30_000), rng.random(30_000) < 0.3]).astype(
+        float
+    )
+    with pytest.warns(ConvergenceWarning, match="likeliest one of the rows that were kept"):
+        found = skl.SketchGaussianMixture(3, covariance_type="diag", random_state=0).fit(rows)
+    best = GaussianMixture(3, covariance_type="diag", n_init=3, reg_covar=1e-3, random_state=0).fit(rows[:20_000])
+    assert found.outcome_.status is Status.ROWS
+    assert found.score(rows) > best.score(rows) - 0.05
 
 
 def test_medians_are_not_moved_by_outliers():

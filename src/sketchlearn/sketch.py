@@ -174,7 +174,8 @@ class Sketch:
         return self.operator.mean_of(self._sums / self._units)
 
     def distance(self, other: Sketch) -> float:
-        """Root mean square difference of the two means: an estimate of the maximum mean discrepancy."""
+        """Root mean square difference of the two means, over all features; of Fourier features alone, it estimates the
+        maximum mean discrepancy (`skl.distance` does so, with an interval)."""
         self._require_same_operator(_a_sketch(other, "operator.sketch"), "compare")
         if (self._ledger is None) != (other._ledger is None):
             raise ValueError("one sketch is private and the other exact: compare two of the same kind")

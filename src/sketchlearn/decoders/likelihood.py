@@ -1,16 +1,12 @@
-"""How likely rows are under a mixture, and which of several mixtures new rows are likeliest under."""
+"""How likely rows are under a mixture."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp
 
-from sketchlearn.decoders.expectation import EmFit, Start, weighted_em
-from sketchlearn.decoders.weighted_rows import WeightedRows
-from sketchlearn.models import IndependentStable, KnownGaussian, Mixture, SymmetricStable
+from sketchlearn.decoders.expectation import EmFit, Start
+from sketchlearn.models import IndependentStable, Mixture, SymmetricStable
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.models.stable_density import log_density
 
@@ -64,59 +60,6 @@ def _standardised(rows: Double, location: Double, variances: Double) -> tuple[Do
     return away, scales
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The mixture under which rows that were not used to fit it are likeliest.
-
-    Attributes
-    ----------
-    mixture : the mixture.
-    kind : "decoded", "rows" (EM on the rows) or "decoded, then rows" (EM on the rows, started from the decoded one).
-    log_likelihood, error : the held-out mean in nats a row, as estimated for this kind, and its standard error.
-    gain, gain_error : by how much it exceeds that of the decoded mixture, and the standard error of the difference.
-    """
-
-    mixture: Mixture
-    kind: str
-    log_likelihood: float
-    error: float
-    gain: float
-    gain_error: float
-
-
-def choose_mixture(
-    decoded: Mixture,
-    halves: Sequence[WeightedRows],
-    whole: WeightedRows,
-    covariance_type: str,
-    rng: np.random.Generator,
-) -> Choice:
-    """The decoded mixture, or one that EM fits to all rows: what does better on rows that it was not fitted to.
-
-    EM runs on each half and is judged on the other. The decoded mixture is judged on both. The kind that wins is then
-    fitted to all rows, from where it ended on the halves.
-    """
-    fits: dict[str, list[EmFit]] = {"rows": [], "decoded, then rows": []}
-    for half in halves:
-        fits["rows"].append(_em(decoded, half, covariance_type, rng))
-        fits["decoded, then rows"].append(_em(decoded, half, covariance_type, rng, [start_of(decoded)], n_init=0))
-    others = list(halves[::-1])
-    base = [log_likelihoods(other.rows, decoded) for other in others]
-    held = {"decoded": base}
-    for kind, found in fits.items():
-        held[kind] = [
-            log_likelihoods(other.rows, as_mixture(decoded, fit)) for fit, other in zip(found, others, strict=True)
-        ]
-    means = {kind: _mean(values, others)[0] for kind, values in held.items()}
-    kind = max(means, key=lambda name: means[name])
-    mixture = decoded
-    if kind != "decoded":
-        starts = [fit.start for fit in fits[kind]]
-        mixture = as_mixture(decoded, _em(decoded, whole, covariance_type, rng, starts, n_init=1))
-    differences = [own - before for own, before in zip(held[kind], base, strict=True)]
-    return Choice(mixture, kind, *_mean(held[kind], others), *_mean(differences, others))
-
-
 def start_of(mixture: Mixture) -> Start:
     """The mixture as a start of EM."""
     return mixture.weights, mixture.locations, mixture.covariances()
@@ -125,35 +68,3 @@ def start_of(mixture: Mixture) -> Start:
 def as_mixture(like: Mixture, fit: EmFit) -> Mixture:
     """A fit of EM as a mixture of the same model as another one."""
     return Mixture(like.model, fit.weights, fit.means, like.model.shapes_of(fit.covariances))
-
-
-def _em(
-    decoded: Mixture,
-    sample: WeightedRows,
-    covariance_type: str,
-    rng: np.random.Generator,
-    starts: Sequence[Start] = (),
-    n_init: int = 3,
-) -> EmFit:
-    known = decoded.model.covariance if isinstance(decoded.model, KnownGaussian) else None
-    return weighted_em(
-        sample.rows,
-        sample.weights,
-        len(decoded),
-        covariance_type,
-        rng,
-        covariance=known,
-        starts=starts,
-        n_init=n_init,
-        copies=sample.copies,
-    )
-
-
-def _mean(values: Sequence[Double], samples: Sequence[WeightedRows]) -> tuple[float, float]:
-    """The mean over samples of their weighted means, and its standard error."""
-    means = [float(sample.weights @ own) for own, sample in zip(values, samples, strict=True)]
-    variances = [
-        float(sample.weights**2 @ np.minimum(np.abs(own - mean), FARTHEST) ** 2)
-        for own, mean, sample in zip(values, means, samples, strict=True)
-    ]
-    return float(np.mean(means)), float(np.sqrt(np.sum(variances)) / len(samples))

@@ -35,14 +35,22 @@ class Candidate:
 
 
 def fit_stable(
-    problem: Problem, decoder: Decoder, rng: np.random.Generator, progress: Progress | None = None
+    problem: Problem,
+    decoder: Decoder,
+    rng: np.random.Generator,
+    progress: Progress | None = None,
+    known: Mixture | None = None,
 ) -> MixtureFit:
     """The mixture of k elliptical stable laws that the sketch tells of, or of laws with independent coordinates.
 
     A wrong mixture leaves hundreds of times the noise of the sketch, so that the search knows when it has ended: until
-    then components are taken out and others put where the residual is largest.
+    then components are taken out and others put where the residual is largest. A mixture that rows suggest, in the
+    units of the data, is tried first: where it leads to one that explains the sketch, nothing is searched.
     """
     given = problem
+    near = None if known is None else _near(problem, known)
+    if near is not None and near.misfit <= PASSES and not problem.target.harmonics:
+        return _in_data_units(problem, near, Outcome(near.mixture, 0.0, 0.0, 0, Status.EXPLAINED))
     problem = cleaned(problem, decoder, rng, progress)
     density, outcome = fit_density(problem, decoder, rng, progress)
     density = with_components(density, problem.n_components)
@@ -55,10 +63,27 @@ def fit_stable(
         if best.misfit > PASSES and problem.target.n_features > 1:
             other = _searched(problem, replace(best.mixture, model=IndependentStable()), rng, progress)
             best = min(best, other, key=lambda candidate: candidate.misfit)
+        if near is not None:
+            best = min(best, near, key=lambda candidate: candidate.misfit)
         for _ in range(CLEANINGS if problem.target.harmonics else 0):
             # the tails have harmonics, too, which Gaussians do not predict
             problem = given.without_harmonics(best.mixture)
             best = _refined(problem, best.mixture)
+    return _in_data_units(problem, best, outcome)
+
+
+def _near(problem: Problem, known: Mixture) -> Candidate:
+    """The mixture that refinement leads to from one in the units of the data."""
+    target = problem.target
+    places = (known.locations - target.origin) / target.unit - problem.shift
+    own = replace(known, locations=places, shapes=known.model.scaled(known.shapes, 1 / target.unit))
+    if target.harmonics:
+        problem = problem.without_harmonics(own)
+    with one_blas_thread():
+        return _refined(problem, own)
+
+
+def _in_data_units(problem: Problem, best: Candidate, outcome: Outcome) -> MixtureFit:
     mixture = replace(best.mixture, weights=best.mixture.weights / best.mixture.weights.sum())
     return MixtureFit(problem.in_data_units(mixture), best.misfit, _judged(problem, best, outcome))
 

@@ -9,10 +9,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.decoders import Decoder, Problem, Target, decoder_from
+from sketchlearn.decoders.calibration import calibrated
 from sketchlearn.decoders.mixtures import MixtureFit
 from sketchlearn.decoders.row_clusters import RowSample
 from sketchlearn.decoders.stable import fit_stable
 from sketchlearn.decoders.target import HIGHEST
+from sketchlearn.decoders.weighted_medians import start_from_rows
 from sketchlearn.estimators.base import Double
 from sketchlearn.estimators.density import SketchMixture
 from sketchlearn.models import IndependentStable
@@ -79,7 +81,12 @@ class SketchStableMixture(SketchMixture):
         sample = self._sample(sketch, sample)
         self._check_determined(sketch, sample)
         problem = Problem.of(Target.of(sketch, HIGHEST), self.n_components)
-        fit = fit_stable(problem, decoder_from(self.decoder), rng, self._say if self.verbose else None)
+        known = None
+        if sample is not None:
+            rows = sample.rows if sample.complete else calibrated(sketch, [sample.rows], rng)[0]
+            suggested = start_from_rows(rows.rows, rows.weights, self.n_components, rng)
+            known = suggested if len(suggested) == self.n_components else None
+        fit = fit_stable(problem, decoder_from(self.decoder), rng, self._say if self.verbose else None, known)
         if not fit.passes:
             warnings.warn(
                 f"the sketch does not look like one of {self.n_components} stable laws (fit test {fit.misfit:.3g}, "
