@@ -115,6 +115,13 @@ class SketchGaussianMixture(SketchMixture):
             fit = fit_mixture(problem, model, self.covariance_type, decoder, rng, self._say if self.verbose else None)
         if not fit.passes:
             warnings.warn(self._doubt(fit, sample), ConvergenceWarning, stacklevel=5)
+        elif sketch.count < (p := problem.n_parameters(fit.outcome.mixture)):
+            warnings.warn(
+                f"{sketch.count:,} records are too few for the {p:,} parameters of this mixture, which may not hold "
+                "for others: ask for fewer components, or for another covariance_type",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
         return fit
 
     def _doubt(self, fit: MixtureFit, sample: RowSample | None) -> str:
