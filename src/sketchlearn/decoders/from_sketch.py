@@ -109,7 +109,7 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     private = task.problem.target.released > 0
     found = _in_noise(task, decoder) if private else _explained(task, atoms, sample, decoder)
     of_atoms = _of_atoms(task, atoms, sample)
-    if found is not None and _left_by_mixture(task, found) <= _left_by_atoms(task, atoms):
+    if found is not None and _left_by_mixture(task, found.outcome.mixture) <= _left_by_atoms(task, atoms):
         own, others = (float(sample.rows.weights @ task.losses(sample, part.centers)) for part in (found, of_atoms))
         if own <= IMPLAUSIBLE * others:
             return _inside(found, counts)
@@ -126,7 +126,7 @@ def _explained(task: Task, atoms: Atoms, sample: RowSample, decoder: Decoder) ->
     """Clusters of a mixture that may explain an exact sketch of many records; None where that is hopeless.
 
     It is looked for near the atoms first; a decoder's search, which takes longer, is for sketches that are nearly
-    explained there, or that atoms do not explain.
+    explained there, or that atoms explain less well.
     """
     if float(task.sketch.count) < RECORDS_PER_PARAMETER * task.k * (task.problem.target.n_features + 1):
         return None  # anything explains a sketch of few records
@@ -134,7 +134,8 @@ def _explained(task: Task, atoms: Atoms, sample: RowSample, decoder: Decoder) ->
     if near.status is Status.EXPLAINED:
         density = task.problem.in_data_units(near.mixture.heavy())
         return Decoded(*task.reduced(density), density, near)
-    return mixture_clusters(task, decoder) if near.misfit <= NEARLY or not atoms.explain else None
+    promising = near.misfit <= NEARLY or _left_by_mixture(task, near.mixture) <= _left_by_atoms(task, atoms)
+    return mixture_clusters(task, decoder) if promising or not atoms.explain else None
 
 
 def _atoms(task: Task, counts: Sketch) -> Atoms:
@@ -189,8 +190,8 @@ def _left_by_atoms(task: Task, atoms: Atoms) -> float:
     return float(np.mean(left**2) + 2 * means.variance * atoms.freedom / task.problem.plain.n_numbers)
 
 
-def _left_by_mixture(task: Task, found: Decoded) -> float:
-    problem, mixture = task.problem, found.outcome.mixture
+def _left_by_mixture(task: Task, mixture: Mixture) -> float:
+    problem = task.problem
     if problem.target.harmonics:
         problem = problem.without_harmonics(mixture)
     plain = problem.plain.some(_compared(task))

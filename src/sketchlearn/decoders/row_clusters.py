@@ -24,6 +24,7 @@ MANY_MORE = 3  # records for each row of a sample, from which on a sketch may kn
 WEISZFELD_STEPS = 100
 ROWS_PER_ATOM = 10
 REFINEMENT = 200  # iterations
+SMALL = 5e-3  # squared residual that refinement may well take away, however precise the sketch is
 HOPELESS = 1000.0  # misfit of clusters of rows, from which no refinement explains the sketch
 NARROWEST = 1e-3  # variance of a cluster in a column, of that within all clusters
 
@@ -153,7 +154,7 @@ def mixture_near(problem: Problem, sample: RowSample, rng: np.random.Generator) 
     if problem.target.harmonics:
         problem = problem.without_harmonics(start)
     mixture, cost, iterations = start, problem.target.cost(start), 0
-    if problem.misfit(cost) <= HOPELESS:
+    if problem.misfit(cost) <= HOPELESS or cost <= SMALL:
         mixture, cost, iterations = refine(problem.target, start, problem.box, iterations=REFINEMENT)
     status = Status.EXPLAINED if problem.misfit(cost) <= EXPLAINED else Status.REFINED
     return Outcome(mixture, cost, problem.misfit(cost), iterations, status)
