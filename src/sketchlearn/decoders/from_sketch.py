@@ -107,9 +107,10 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     atoms = _atoms(task, counts)
     sample = RowSample(atoms.points, task.units)
     private = task.problem.target.released > 0
-    found = _in_noise(task, decoder) if private else _explained(task, atoms, sample, decoder)
+    left = _left_by_atoms(task, atoms)
+    found = _in_noise(task, decoder) if private else _explained(task, atoms, left, decoder)
     of_atoms = _of_atoms(task, atoms, sample)
-    if found is not None and _left_by_mixture(task, found.outcome.mixture) <= _left_by_atoms(task, atoms):
+    if found is not None and _left_by_mixture(task, found.outcome.mixture) <= left:
         own, others = (float(sample.rows.weights @ task.losses(sample, part.centers)) for part in (found, of_atoms))
         if own <= IMPLAUSIBLE * others:
             return _inside(found, counts)
@@ -122,7 +123,7 @@ def _in_noise(task: Task, decoder: Decoder) -> Decoded | None:
     return found if found.outcome.status is Status.EXPLAINED else None
 
 
-def _explained(task: Task, atoms: Atoms, sample: RowSample, decoder: Decoder) -> Decoded | None:
+def _explained(task: Task, atoms: Atoms, left: float, decoder: Decoder) -> Decoded | None:
     """Clusters of a mixture that may explain an exact sketch of many records; None where that is hopeless.
 
     It is looked for near the atoms first; a decoder's search, which takes longer, is for sketches that are nearly
@@ -130,11 +131,11 @@ def _explained(task: Task, atoms: Atoms, sample: RowSample, decoder: Decoder) ->
     """
     if float(task.sketch.count) < RECORDS_PER_PARAMETER * task.k * (task.problem.target.n_features + 1):
         return None  # anything explains a sketch of few records
-    near = mixture_near(task.problem, sample, task.rng)
+    near = mixture_near(task.problem, RowSample(atoms.points, task.units), task.rng)
     if near.status is Status.EXPLAINED:
         density = task.problem.in_data_units(near.mixture.heavy())
         return Decoded(*task.reduced(density), density, near)
-    promising = near.misfit <= NEARLY or _left_by_mixture(task, near.mixture) <= _left_by_atoms(task, atoms)
+    promising = near.misfit <= NEARLY or _left_by_mixture(task, near.mixture) <= left
     return mixture_clusters(task, decoder) if promising or not atoms.explain else None
 
 
