@@ -117,7 +117,7 @@ def test_features_are_those_of_the_sketch(wave: str) -> None:
 def test_outline_keeps_no_single_row() -> None:
     rng = np.random.default_rng(5)
     rows = table(rng, 400)
-    outline = Outline.of(rows)
+    outline = Outline.of(rows, 4)
     assert outline is not None
     assert len(outline.shares) == 60
     assert min(outline.shares) >= LEAST_ROWS / 400
@@ -129,20 +129,20 @@ def test_outline_keeps_no_single_row() -> None:
 
 def test_outline_of_few_or_equal_rows() -> None:
     for rows in (np.ones((100, 2)), np.arange(6.0)[:, None]):
-        outline = Outline.of(rows)
+        outline = Outline.of(rows, 4)
         assert outline is not None
         assert len(outline.shares) == 1
 
 
 def test_outline_survives_json_and_refuses_nonsense() -> None:
-    outline = Outline.of(table(np.random.default_rng(0), 500))
+    outline = Outline.of(table(np.random.default_rng(0), 500), 4)
     assert outline is not None
     assert Outline.from_json(outline.to_json()) == outline
     with pytest.raises(ValueError, match="for each cell"):
         Outline(outline.means, outline.deviations, outline.shares[:-1])
     with pytest.raises(ValueError, match="finite"):
         Outline(((float("nan"),),), ((1.0,),), (1.0,))
-    assert Outline.of(np.ones((100, 1000))) is None
+    assert Outline.of(np.ones((100, 1000)), 4) is None
 
 
 def test_quantiles_follow_the_histogram() -> None:
@@ -170,7 +170,7 @@ def test_values_beyond_the_edges_count_at_the_edges() -> None:
 def test_centers_of_a_table(with_outline: bool) -> None:
     rng = np.random.default_rng(6)
     rows = table(rng)
-    known = Outline.of(rows[:300])
+    known = Outline.of(rows[:300], 4)
     assert known is not None
     outline = known.draw(3000, rng) if with_outline else None
     columns = [histogram(column) for column in rows.T]

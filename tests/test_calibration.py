@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import scale
 
@@ -267,3 +268,49 @@ def test_samples_are_checked():
     ):
         with pytest.raises(ValueError, match=message):
             model.fit_sketch(sketch, sample=sample)
+
+
+def test_a_precise_sketch_of_clear_clusters_ends_with_their_mixture():
+    """Sampling noise falls with the number of rows: what is left must be judged by more than that."""
+    rng = np.random.default_rng(5)
+    rows = 8 * rng.integers(-2, 3, (1_000_000, 2))[:, :1] + rng.standard_normal((1_000_000, 2))
+    sketch = skl.design(rows[:5000], n_components=5).sketch(rows)
+    model = skl.SketchKMeans(5, random_state=0).fit_sketch(sketch)
+    assert model.outcome_.status is Status.EXPLAINED
+    np.testing.assert_allclose(np.sort(model.cluster_centers_[:, 0]), [-16, -8, 0, 8, 16], atol=0.01)
+
+
+def heavy_tails(n=30_000):
+    """Rows of which a few, far away, have most of the squared error."""
+    rng = np.random.default_rng(6)
+    return rng.standard_t(1.5, (n, 3))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_of_tails_are_not_diluted_by_atoms(seed):
+    rows = heavy_tails()
+    sketch = skl.design(rows[:5000], n_components=4, rows=500, seed=seed).sketch(rows)
+    model = skl.SketchKMeans(4, random_state=seed).fit_sketch(sketch)
+    best = KMeans(4, n_init=10, random_state=0).fit(rows).inertia_
+    assert -model.score(rows) < 1.01 * best
+
+
+def test_few_rows_are_joined_by_atoms():
+    """Five clusters in a cloud: 300 kept rows alone are 4 % above the best, with atoms of the sketch half as much."""
+    rng = np.random.default_rng(7)
+    rows = rng.gamma(2.0, 1.0, (20_000, 4))
+    best = KMeans(5, n_init=10, random_state=0).fit(rows).inertia_
+    figures = []
+    for seed in range(3):
+        sketch = skl.design(rows[:5000], n_components=5, rows=300, seed=seed).sketch(rows)
+        model = skl.SketchKMeans(5, random_state=seed).fit_sketch(sketch)
+        assert model.outcome_.status is Status.ROWS
+        figures.append(-model.score(rows) / best)
+    assert np.median(figures) < 1.02
+
+
+def test_a_cluster_of_a_few_records_is_doubtful():
+    rows = heavy_tails()
+    operator = skl.design(rows, n_components=4)
+    with pytest.warns(ConvergenceWarning, match=r"only about \d of the records, .*rows=500"):
+        skl.SketchKMeans(4, random_state=0).fit_sketch(operator.sketch(rows))

@@ -151,7 +151,11 @@ class KeptRows:
     @cached_property
     def chances(self) -> Double:
         """The chance with which each record was kept: 1 for those that any hash would have kept."""
-        return np.minimum(1.0, self.rule.chances(self.rows) * self.below)
+        return self.chances_of(self.rows)
+
+    def chances_of(self, rows: Double) -> Double:
+        """The chance with which records like these rows are kept."""
+        return np.minimum(1.0, self.rule.chances(rows) * self.below)
 
     @cached_property
     def openness(self) -> Double:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from sketchlearn.values import Value
 
 LEAST_ROWS = 5  # of a cell, so that no single row is kept
-#: 30 cells were as good as 100 in up to ten columns, and worse beyond; a design must stay small beside its sketches
-CELLS, CELLS_PER_COLUMN, MOST_CELLS, FEWEST_CELLS, MOST_NUMBERS = 60, 6, 100, 10, 6000
+FEWEST_CELLS, MOST_CELLS, MOST_NUMBERS = 60, 150, 6000  # a design must stay small beside its sketches
+CELLS_PER_COLUMN, CELLS_PER_CLUSTER = 6, 15  # eight clusters of 20 tables: 60 cells 1.0085 (mean), 120 cells 1.0078
+TOO_FEW = 10  # cells, which tell less than the columns' histograms
 
 Double = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -48,16 +49,17 @@ class Outline(Value):
             raise ValueError("deviations must not be negative, and shares must be positive and sum to 1")
 
     @classmethod
-    def of(cls, rows: Double) -> Outline | None:
+    def of(cls, rows: Double, n_clusters: int) -> Outline | None:
         """Rows cut into two, again and again, where that lowers the squared error most; None for too many columns.
 
-        >>> outline = Outline.of(np.random.default_rng(0).standard_normal((1000, 2)))
+        >>> outline = Outline.of(np.random.default_rng(0).standard_normal((1000, 2)), n_clusters=4)
         >>> len(outline.means), len(outline.draw(7, np.random.default_rng(0)))
         (60, 7)
         """
         d = rows.shape[1]
-        n_cells = min(MOST_CELLS, max(CELLS, CELLS_PER_COLUMN * d), MOST_NUMBERS // (2 * d))
-        if n_cells < FEWEST_CELLS:
+        wanted = max(FEWEST_CELLS, CELLS_PER_COLUMN * d, CELLS_PER_CLUSTER * n_clusters)
+        n_cells = min(wanted, MOST_CELLS, MOST_NUMBERS // (2 * d))
+        if n_cells < TOO_FEW:
             return None
         cells = _cells(rows, n_cells)
         means = np.array([rows[cell].mean(axis=0) for cell in cells])

@@ -1,4 +1,4 @@
-"""Clusters from a sketch alone: those of atoms that agree with it, or of a mixture that explains it."""
+"""Clusters from a sketch: of atoms or of rows that agree with it, or of a mixture that explains it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from sketchlearn.decoders.atoms import Atoms, tilted_atoms
 from sketchlearn.decoders.auto import cleaned, fit_density
+from sketchlearn.decoders.calibration import calibrated
 from sketchlearn.decoders.loop import Decoder, Progress
 from sketchlearn.decoders.marginals import Column
 from sketchlearn.decoders.moments import part_of
@@ -19,11 +20,13 @@ from sketchlearn.decoders.row_clusters import (
     SquaredLoss,
     clouds,
     clusters_of_rows,
+    has_less_risk,
     mixture_near,
     parts_of,
 )
 from sketchlearn.decoders.target import Target, fourier_part
 from sketchlearn.decoders.tilting import WaveMeans
+from sketchlearn.decoders.weighted_rows import WeightedRows
 from sketchlearn.models import DiagonalGaussian, Mixture
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.operators import Histograms
@@ -34,7 +37,9 @@ OUTLINED = 0.7  # share of the atoms that are drawn from the design's outline
 MOST_COMPARED = 1000  # frequencies on which atoms and a mixture are compared
 RECORDS_PER_PARAMETER = 10  # below that, anything explains a sketch
 MOST_BEYOND = 5e-4  # share of the records beyond the range of a column's histogram
+FEW_RECORDS = 10  # of a cluster: those above 1.05 on public tables, eight clusters, had one of 1 to 5
 IMPLAUSIBLE = 1.5  # risk of a mixture's clusters on the atoms, in that of the atoms' own: noise made some of 8
+ENOUGH_ROWS, ROWS_OF_MANY = 2000, 2  # so many rows, or one of so many records, to which atoms have little to add
 NEARLY = 30.0  # misfit near the atoms, up to which a search may find a mixture that explains the sketch
 
 Reduction = Callable[[Mixture, int, np.random.Generator], tuple[Double, Double]]
@@ -117,6 +122,39 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     return _inside(of_atoms, counts)
 
 
+def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
+    """Clusters of rows that agree with the sketch; or those of a mixture that explains it, if they are better."""
+    if sample.complete:
+        return _of_points(task, sample, Status.ALL_ROWS)
+    rows = replace(sample, rows=calibrated(task.sketch, [sample.rows], task.rng)[0])
+    near, points = mixture_near(task.problem, rows, task.rng), _with_atoms(task, rows)
+    if near.status is Status.EXPLAINED:
+        found, joined = _of_mixture(task, near), points is not rows
+        if has_less_risk(task.sketch, sample, found.centers, task.loss, task.rng, joined=joined):
+            return found
+    return _of_points(task, points, Status.ROWS)
+
+
+def _with_atoms(task: Task, sample: RowSample) -> RowSample:
+    """Few rows of many, joined by atoms of the same weight: what either has by chance averages out.
+
+    Where a share c of the records was kept, such as far from the center, rows have the share (1 + c) / 2.
+    """
+    counts = part_of(task.sketch, Histograms)
+    few = len(sample.rows) < min(ENOUGH_ROWS, float(task.sketch.count) / ROWS_OF_MANY)
+    if not few or counts is None or task.problem.target.released > 0:
+        return sample
+    atoms = _atoms(task, counts)
+    if not atoms.explain:
+        return sample
+    rows, points = sample.rows, atoms.points
+    known = sample.chances_of or (lambda rows: np.zeros(len(rows)))
+    of_rows, of_atoms = rows.weights * (1 + known(rows.rows)) / 2, points.weights * (1 - known(points.rows))
+    of_atoms *= (1 - of_rows.sum()) / max(of_atoms.sum(), 1e-300)
+    weights = np.concatenate([of_rows, of_atoms])
+    return replace(sample, rows=WeightedRows.of(np.concatenate([rows.rows, points.rows]), weights))
+
+
 def _in_noise(task: Task, decoder: Decoder) -> Decoded | None:
     """Clusters of a mixture that explains a private sketch; None where none does."""
     found = mixture_clusters(task, decoder)
@@ -133,8 +171,7 @@ def _explained(task: Task, atoms: Atoms, left: float, decoder: Decoder) -> Decod
         return None  # anything explains a sketch of few records
     near = mixture_near(task.problem, RowSample(atoms.points, task.units), task.rng)
     if near.status is Status.EXPLAINED:
-        density = task.problem.in_data_units(near.mixture.heavy())
-        return Decoded(*task.reduced(density), density, near)
+        return _of_mixture(task, near)
     promising = near.misfit <= NEARLY or _left_by_mixture(task, near.mixture) <= left
     return mixture_clusters(task, decoder) if promising or not atoms.explain else None
 
@@ -156,19 +193,27 @@ def _atoms(task: Task, counts: Sketch) -> Atoms:
     return tilted_atoms(means, columns, n, task.rng, units=task.units, outline=outline)
 
 
-def _of_atoms(task: Task, atoms: Atoms, sample: RowSample) -> Decoded:
+def _of_mixture(task: Task, outcome: Outcome) -> Decoded:
+    density = task.problem.in_data_units(outcome.mixture.heavy())
+    return Decoded(*task.reduced(density), density, outcome)
+
+
+def _of_points(task: Task, sample: RowSample, status: Status) -> Decoded:
     found = clusters_of_rows(sample, task.k, task.loss, task.rng)
-    density = clouds(found.centers, atoms.points)
+    density = clouds(found.centers, sample.rows)
     own = task.problem.in_own_units(DiagonalGaussian(), *parts_of(density))
     cost = task.problem.target.cost(own)
-    outcome = Outcome(own, cost, task.problem.misfit(cost), 0, Status.ATOMS)
-    return Decoded(
-        found.centers, found.shares, density, outcome, _doubts(atoms, private=task.problem.target.released > 0)
-    )
+    return Decoded(found.centers, found.shares, density, Outcome(own, cost, task.problem.misfit(cost), 0, status))
 
 
-def _doubts(atoms: Atoms, *, private: bool) -> tuple[str, ...]:
-    """What to say of clusters that may be far from the best."""
+def _of_atoms(task: Task, atoms: Atoms, sample: RowSample) -> Decoded:
+    found = _of_points(task, sample, Status.ATOMS)
+    least = float(found.shares.min()) * float(task.sketch.count)
+    return replace(found, doubts=_doubts(atoms, least, private=task.problem.target.released > 0))
+
+
+def _doubts(atoms: Atoms, least: float, *, private: bool) -> tuple[str, ...]:
+    """What to say of clusters that may be far from the best; the smallest one has `least` records."""
     remedy = "keep rows beside the sketch with design(..., rows=500), or give some with sample=rows"
     if private:
         remedy = "release more records at once, with a larger epsilon or with delta > 0, or ask for fewer clusters"
@@ -181,6 +226,11 @@ def _doubts(atoms: Atoms, *, private: bool) -> tuple[str, ...]:
         doubts.append(
             f"{atoms.beyond:.1%} of the records lie beyond the range of the design in one column, and the clusters may "
             "miss them: design on a sample that reaches further, or on wider bounds"
+        )
+    if least < FEW_RECORDS and not private:
+        doubts.append(
+            f"a cluster has only about {max(least, 1):.0f} of the records, too few to be placed well by a sketch "
+            f"alone: {remedy}, or ask for fewer clusters"
         )
     return tuple(doubts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -124,12 +125,19 @@ def clusters_of_rows(sample: RowSample, k: int, loss: SquaredLoss, rng: np.rando
 
 
 def has_less_risk(
-    sketch: Sketch, sample: RowSample, centers: Double, loss: SquaredLoss, rng: np.random.Generator
+    sketch: Sketch,
+    sample: RowSample,
+    centers: Double,
+    loss: SquaredLoss,
+    rng: np.random.Generator,
+    *,
+    joined: bool = False,
 ) -> bool:
     """Whether centers have less risk than clusters of rows, on rows that did not choose.
 
-    The sample is cut into halves, each calibrated by itself: clusters of either are judged on the other. Twice as
-    many rows have half the excess over the least risk, which lies midway between the risks on own and other rows.
+    The sample is cut into halves, each calibrated by itself: clusters of either are judged on the other. The least risk
+    lies midway between the risks on own and other rows; twice as many rows have half the excess over it, and rows that
+    are `joined` by atoms a quarter.
     """
     if float(sketch.count) < MANY_MORE * len(sample.rows):
         return False  # the sketch knows little that the rows do not
@@ -137,8 +145,8 @@ def has_less_risk(
     found = [clusters_of(part, len(centers), loss, rng, STARTS_OF_HALVES) for part in parts]
     seen = sum(_risk(part, own, loss) for part, own in zip(parts, found, strict=True))
     unseen = sum(_risk(part, own, loss) for part, own in zip(parts, found[::-1], strict=True))
-    of_rows = 0.75 * unseen + 0.25 * seen
-    return sum(_risk(part, sample.place.scaled(centers), loss) for part in parts) <= of_rows
+    excess = (unseen - seen) / (8 if joined else 4)
+    return sum(_risk(part, sample.place.scaled(centers), loss) for part in parts) <= (seen + unseen) / 2 + excess
 
 
 def mixture_near(problem: Problem, sample: RowSample, rng: np.random.Generator) -> Outcome:
@@ -166,11 +174,15 @@ def _risk(sample: WeightedRows, centers: Double, loss: SquaredLoss) -> float:
 
 @dataclass(frozen=True)
 class RowSample:
-    """Rows that stand for all records, the units in which errors count, and whether these rows are all records."""
+    """Rows that stand for all records, the units in which errors count, and whether these rows are all records.
+
+    `chances_of` tells with which chance records came into the sample; None means that it is small everywhere.
+    """
 
     rows: WeightedRows
     units: Double
     complete: bool = False
+    chances_of: Callable[[Double], Double] | None = None
 
     @property
     def place(self) -> Place:

@@ -81,9 +81,8 @@ def in_bounds(asked: Asked, low: Double, high: Double, budget: Budget | None) ->
     counted = asked.counted(d) and (budget is None or budget.shows(k, d, m))
     if counted and asked.broad(d):
         pure = budget is not None and not budget.delta  # each frequency more is more noise on all of them
-        more = min(BROAD_UNDER_PURE_NOISE, m // 5) if pure else BROAD_IN_BOUNDS
-        m = m if pure else m + more
-        law = broadened_in_bounds(law, d, (m - more, more))
+        more = min(BROAD_UNDER_PURE_NOISE, m) if pure else BROAD_IN_BOUNDS
+        law, m = broadened_in_bounds(law, d, (m, more)), m + more
     center = plain((low + high) / 2)
     waves = FourierFeatures(d, m, law=law, wave=asked.wave, center=center, seed=asked.seed, declared=True)
     return concatenate([waves, Histograms.even(low, high, BINS_IN_BOUNDS)]) if counted else waves
@@ -111,7 +110,7 @@ def on_sample(asked: Asked, sampled: Sampled, *, standardize: bool, n_kept: int 
         lengths = deviations(rows) if metric is None else metric
         notes["keeping"] = Keeping.designed(rows, n_kept, lengths, asked.seed)
     if asked.task in CLUSTERS and sampled.from_all_over:
-        notes["outline"] = Outline.of(rows)
+        notes["outline"] = Outline.of(rows, asked.n_components)
     notes |= {"center": plain(summary.mean), "columns": sampled.columns}
     waves = FourierFeatures(d, m, law=law, wave=asked.wave, seed=asked.seed, **notes)
     if not asked.counted(d):

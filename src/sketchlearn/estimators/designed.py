@@ -103,7 +103,7 @@ class DesignedEstimator(SketchEstimator):
             return None
         copies = kept.units / 2.0**WEIGHT_BITS
         rows = WeightedRows(kept.rows, kept.weights(float(sketch.count)), copies, kept.openness)
-        return RowSample(rows, error_units(sketch.operator), kept.complete)
+        return RowSample(rows, error_units(sketch.operator), kept.complete, kept.chances_of)
 
     def _check_determined(self, sketch: Sketch, sample: RowSample | None) -> None:
         """Refuses more components than there are rows, or numbers to tell them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,27 +16,22 @@ from sketchlearn.decoders import (
     Decoder,
     Outcome,
     Problem,
-    Status,
     Target,
     centroids,
     decoder_from,
 )
-from sketchlearn.decoders.calibration import calibrated
-from sketchlearn.decoders.from_sketch import Task, clusters_of_sketch, mixture_clusters, reduced_in_units
-from sketchlearn.decoders.reduction import medians
-from sketchlearn.decoders.row_clusters import (
-    DistanceLoss,
-    RowSample,
-    SquaredLoss,
-    clouds,
-    clusters_of_rows,
-    has_less_risk,
-    mixture_near,
-    parts_of,
+from sketchlearn.decoders.from_sketch import (
+    Decoded,
+    Task,
+    clusters_of_sketch,
+    clusters_with_rows,
+    mixture_clusters,
 )
+from sketchlearn.decoders.reduction import medians
+from sketchlearn.decoders.row_clusters import DistanceLoss, RowSample, SquaredLoss
 from sketchlearn.estimators.base import Double
 from sketchlearn.estimators.designed import DesignedEstimator, error_units
-from sketchlearn.models import DiagonalGaussian, Mixture
+from sketchlearn.models import Mixture
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import is_array
 from sketchlearn.waves import Wave
@@ -52,8 +47,6 @@ class Clusters:
     weights: Double
     density: Mixture
     outcome: Outcome
-    risk: float | None = None  # the mean loss of a row, and its standard error, where rows told them
-    error: float | None = None
 
 
 class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, DesignedEstimator):
@@ -138,37 +131,18 @@ class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         sample = self._sample(sketch, sample)
         self._check_determined(sketch, sample)
         problem = Problem.of(Target.of(sketch), self.n_clusters)
-        learned = self._decoded(sketch, problem, rng) if sample is None else self._of_rows(sketch, problem, sample, rng)
-        outcome = learned.outcome
-        self._say(f"{outcome.status.value}. {outcome.advice}".strip())
-        return learned
-
-    def _decoded(self, sketch: Sketch, problem: Problem, rng: np.random.Generator) -> Clusters:
-        """What the sketch alone tells; a decoder that is named has no other beside it."""
         progress = self._say if self.verbose else None
         task = Task(sketch, problem, error_units(sketch.operator), self._loss, self._reduce, rng, progress)
-        decoder = decoder_from(self.decoder)
-        found = clusters_of_sketch(task, decoder) if self.decoder == "auto" else mixture_clusters(task, decoder)
+        found = self._decoded(task) if sample is None else clusters_with_rows(task, sample)
         for doubt in found.doubts:
-            warnings.warn(doubt, ConvergenceWarning, stacklevel=6)
+            warnings.warn(doubt, ConvergenceWarning, stacklevel=5)
+        self._say(f"{found.outcome.status.value}. {found.outcome.advice}".strip())
         return Clusters(found.centers, found.shares, found.density, found.outcome)
 
-    def _of_rows(self, sketch: Sketch, problem: Problem, sample: RowSample, rng: np.random.Generator) -> Clusters:
-        """Clusters of rows that agree with the sketch; or those of a mixture that explains it, if they are better."""
-        rows = sample if sample.complete else replace(sample, rows=calibrated(sketch, [sample.rows], rng)[0])
-        found = clusters_of_rows(rows, self.n_clusters, self._loss, rng)
-        outcome = None if sample.complete else mixture_near(problem, rows, rng)
-        if outcome is not None and outcome.status is Status.EXPLAINED:
-            density = problem.in_data_units(outcome.mixture.heavy())
-            centers, weights = reduced_in_units(self._reduce, density, self.n_clusters, sample.units, rng)
-            if has_less_risk(sketch, sample, centers, self._loss, rng):
-                return Clusters(centers, weights, density, outcome, found.risk, found.error)
-        density = clouds(found.centers, rows.rows)
-        own = problem.in_own_units(DiagonalGaussian(), *parts_of(density))
-        cost = problem.target.cost(own)
-        status = Status.ALL_ROWS if sample.complete else Status.ROWS
-        outcome = Outcome(own, cost, problem.misfit(cost), 0, status)
-        return Clusters(found.centers, found.shares, density, outcome, found.risk, found.error)
+    def _decoded(self, task: Task) -> Decoded:
+        """What the sketch alone tells; a decoder that is named has no other beside it."""
+        decoder = decoder_from(self.decoder)
+        return clusters_of_sketch(task, decoder) if self.decoder == "auto" else mixture_clusters(task, decoder)
 
     def _after_fit(self, rows: NDArray[Any]) -> None:
         self.labels_ = self._nearest(rows)[0]
