@@ -1,5 +1,7 @@
 """Decoding: pieces against their definitions, and whole problems against the truth."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
@@ -166,3 +168,21 @@ def test_medians_resist_outliers():
 def test_unknown_decoders_are_named():
     with pytest.raises(ValueError, match="decoder must be one of auto, ompr, splitting"):
         decoder_from("magic")
+
+
+@pytest.mark.parametrize("share", [2, 10, 50])
+def test_the_noise_of_subsampled_sketches_is_known(share):
+    """Records that add to one frequency in `share` leave more noise: clusters explain the sketch all the same."""
+    rng = np.random.default_rng(3)
+    centers = 3 * rng.standard_normal((6, 4))
+    rows = centers[rng.integers(0, 6, 200_000)] + rng.standard_normal((200_000, 4))
+    whole = skl.design(rows[:5000], n_components=6, n_frequencies=300).part(skl.FourierFeatures)
+    sketch = replace(whole, subsample=300 // share).sketch(rows)
+    target = Target.of(sketch)
+    assert target.noise == pytest.approx(share / len(rows))
+    left = np.mean(np.abs(target.values - Target.of(whole.sketch(rows)).values) ** 2)
+    assert left == pytest.approx(target.subsampling, rel=0.25)  # 300 values
+    model = skl.SketchKMeans(6, random_state=0).fit_sketch(sketch)
+    assert model.outcome_.status is Status.EXPLAINED
+    best = KMeans(6, init=centers, n_init=1).fit(rows).inertia_
+    assert -model.score(rows) < (1 + 2e-5 * share) * best

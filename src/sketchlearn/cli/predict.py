@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json as json_module
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def run(model: str, data: list[str], proba: bool, columns: str | None, nulls: st
         raise misused("--proba needs a mixture (fit gmm or fit stable) or classes: others have no probabilities")
     answer = learned.predict_proba if proba else learned.predict if hasattr(learned, "predict") else learned.transform
     blocks = _blocks(paths, columns_from(columns), nulls, learned)
-    answers = (answer(rows) for rows in blocks if len(rows))
+    answers = (_answered(answer, rows) for rows in blocks if len(rows))
     out = sys.stdout
     if json:
         _print_json(answers, "probabilities" if proba else _what(learned))
@@ -39,6 +40,13 @@ def run(model: str, data: list[str], proba: bool, columns: str | None, nulls: st
     for part in answers:
         out.write("\n".join(_lines(part)) + "\n")
         out.flush()
+
+
+def _answered(answer: Callable[[NDArray[Any]], NDArray[Any]], rows: NDArray[Any]) -> NDArray[Any]:
+    """What a model says of rows that have its columns in its order, but no names."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        return answer(rows)
 
 
 def _what(learned: Any) -> str:

@@ -177,7 +177,7 @@ def _explained(task: Task, atoms: Atoms, left: float, decoder: Decoder) -> Decod
 
 
 def _atoms(task: Task, counts: Sketch) -> Atoms:
-    waves, operator = fourier_part(task.sketch)
+    operator = fourier_part(task.sketch)[1]
     histograms = counts.operator
     assert isinstance(histograms, Histograms)
     shares = histograms.split_columns(counts.mean)
@@ -188,8 +188,7 @@ def _atoms(task: Task, counts: Sketch) -> Atoms:
     ]
     n = max(ATOMS, ATOMS_PER_CLUSTER * task.k)
     outline = None if operator.outline is None else operator.outline.draw(int(OUTLINED * n), task.rng)
-    fewer = (operator.n_groups - 1) / float(waves.count) / 2
-    means = WaveMeans.of(Target.of(task.sketch), fewer)
+    means = WaveMeans.of(Target.of(task.sketch))
     return tilted_atoms(means, columns, n, task.rng, units=task.units, outline=outline)
 
 
@@ -247,7 +246,7 @@ def _left_by_mixture(task: Task, mixture: Mixture) -> float:
         problem = problem.without_harmonics(mixture)
     plain = problem.plain.some(_compared(task))
     left = plain.residual(mixture)
-    noise = task.problem.target.released / (2 if plain.imaginary else 1)
+    noise = WaveMeans.of(task.problem.target).variance
     followed = 2 * noise * problem.n_parameters(mixture) / problem.plain.n_numbers
     return float(np.mean(left**2 if plain.imaginary else left[0] ** 2) + followed)
 

@@ -39,9 +39,10 @@ class Whitening:
 
     @classmethod
     def independent(cls, target: Target) -> Whitening:
-        """Each part of a value by its own deviation, about sqrt((1 - |z|^2) / 2n)."""
-        noise = target.sampling * (1 + sum(abs(ratio) ** 2 for _, ratio in target.harmonics)) / 2
-        deviation = np.sqrt(noise * np.maximum(1 - np.abs(target.values) ** 2, 1e-3) + target.released / 2)
+        """Each part of a value by its own deviation, about sqrt((1 - |z|^2) / 2n) where records add to all values."""
+        power = (1 + sum(abs(ratio) ** 2 for _, ratio in target.harmonics)) / 2
+        own = target.sampling * np.maximum(1 - np.abs(target.values) ** 2, 1e-3)
+        deviation = np.sqrt(power * (own + target.subsampling) + target.released / 2)
         return cls(scales=np.tile(1 / deviation, 2))
 
     @classmethod

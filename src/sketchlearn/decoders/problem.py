@@ -105,12 +105,13 @@ class Problem:
         left = 1 - np.exp(-u) * (1 + u) - second + second * (d - 1) / (d + 2)
         disturbance = _disturbance(self.target, self.spread, self.n_components)
         sampled = float(np.average(self.target.sampling * left + disturbance, weights=self.target.weights))
-        return sampled + self.target.released * self.left_by(self.n_components * (d + 1) + d)
+        independent = self.target.released + self.target.subsampling  # of each other, value by value
+        return sampled + independent * self.left_by(self.n_components * (d + 1) + d)
 
     def left_by(self, n_parameters: int) -> float:
-        """The part of a release's noise that so many parameters do not take up."""
+        """The part of noise, independent in all numbers, that so many parameters do not take up."""
         taken = n_parameters * self.concentration / self.target.n_numbers
-        return float(max(1 - taken, LEAST_LEFT)) if self.target.released else 1.0
+        return float(max(1 - taken, LEAST_LEFT))
 
     @property
     def concentration(self) -> float:
@@ -164,5 +165,5 @@ def _disturbance(target: Target, spread: Double, n_components: int) -> Double:
     total = np.zeros(len(target))
     for order, ratio in target.harmonics:
         seen = (1 - share) * np.exp(-order * order * cloud) + share * np.exp(-order * order * lengths)
-        total += abs(ratio) ** 2 * (seen * (LEFT if target.cleaned else 1) + target.sampling)
+        total += abs(ratio) ** 2 * (seen * (LEFT if target.cleaned else 1) + target.sampling + target.subsampling)
     return total

@@ -72,10 +72,17 @@ def medians(mixture: Mixture, k: int, rng: np.random.Generator) -> tuple[Double,
     """k points with the least sum of distances, and the share of each: Weiszfeld's steps from the centroids."""
     points, _ = centroids(mixture, k, rng)
     rows = antithetic_sample(mixture, max(SAMPLES, SAMPLES_PER_CLUSTER * k), rng)
-    least = 1e-6 * np.sqrt(np.mean(rows.var(axis=0))) + 1e-300
+    points = weiszfeld(rows, points, np.ones(len(rows)))
+    counts = np.bincount(nearest(rows, points)[0], minlength=k)
+    return points, counts / counts.sum()
+
+
+def weiszfeld(rows: NDArray[Any], points: Double, weights: Double) -> Double:
+    """Points moved to where the weighted sum of distances to their rows is least."""
+    k, least = len(points), 1e-6 * np.sqrt(np.mean(rows.var(axis=0))) + 1e-300
     for _ in range(ITERATIONS):
-        labels, _ = nearest(rows, points)
-        pull = 1 / np.maximum(np.linalg.norm(rows - points[labels], axis=1), least)
+        labels = nearest(rows, points)[0]
+        pull = weights / np.maximum(np.linalg.norm(rows - points[labels], axis=1), least)
         sizes = np.bincount(labels, pull, minlength=k)
         sums = np.stack([np.bincount(labels, pull * column, minlength=k) for column in rows.T], axis=1)
         moved = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1e-300)[:, None], points)
@@ -83,8 +90,7 @@ def medians(mixture: Mixture, k: int, rng: np.random.Generator) -> tuple[Double,
         points = moved
         if done:
             break
-    counts = np.bincount(nearest(rows, points)[0], minlength=k)
-    return points, counts / counts.sum()
+    return points
 
 
 def plus_plus(rows: Single, weights: Single, k: int, rng: np.random.Generator) -> Single:

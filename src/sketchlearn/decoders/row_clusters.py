@@ -12,7 +12,7 @@ from sketchlearn.decoders.calibration import calibrated
 from sketchlearn.decoders.loop import EXPLAINED, FEW
 from sketchlearn.decoders.outcome import Outcome, Status
 from sketchlearn.decoders.problem import Problem
-from sketchlearn.decoders.reduction import breathe, lloyd, nearest
+from sketchlearn.decoders.reduction import breathe, lloyd, nearest, weiszfeld
 from sketchlearn.decoders.refinement import refine
 from sketchlearn.decoders.weighted_rows import WeightedRows
 from sketchlearn.models import DiagonalGaussian, Mixture
@@ -22,7 +22,6 @@ from sketchlearn.sketch import Sketch
 STARTS, MOST_STARTS, STARTS_OF_HALVES = 10, 50, 3
 ROWS_TO_START = 100_000  # rows times clusters of all starts, where rows are few
 MANY_MORE = 3  # records for each row of a sample, from which on a sketch may know more
-WEISZFELD_STEPS = 100
 ROWS_PER_ATOM = 10
 REFINEMENT = 200  # iterations
 SMALL = 5e-3  # squared residual that refinement may well take away, however precise the sketch is
@@ -49,20 +48,7 @@ class DistanceLoss(SquaredLoss):
         return distances(rows, centers)
 
     def improved(self, sample: WeightedRows, centers: Double) -> Double:
-        """Weiszfeld's steps."""
-        rows, weights = sample.rows, sample.weights
-        least = 1e-6 * np.sqrt(np.mean(rows.var(axis=0))) + 1e-300
-        for _ in range(WEISZFELD_STEPS):
-            labels = nearest(rows, centers)[0]
-            pull = weights / np.maximum(np.linalg.norm(rows - centers[labels], axis=1), least)
-            sizes = np.bincount(labels, pull, minlength=len(centers))
-            sums = np.stack([np.bincount(labels, pull * column, minlength=len(centers)) for column in rows.T], axis=1)
-            moved = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1e-300)[:, None], centers)
-            done = np.allclose(moved, centers, rtol=0, atol=1e3 * least)
-            centers = moved
-            if done:
-                break
-        return centers
+        return weiszfeld(sample.rows, centers, sample.weights)
 
 
 def distances(rows: Double, centers: Double) -> Double:

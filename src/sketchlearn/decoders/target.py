@@ -28,6 +28,7 @@ class Target:
     weights: Double
     imaginary: float
     sampling: float  # about the mean square error that sampling leaves in a value
+    subsampling: float  # the mean square error that is added where a record adds to some of the values only
     released: float  # the mean square error that the noise of a private release adds
     origin: Double
     unit: Double
@@ -62,7 +63,8 @@ class Target:
             values=values,
             weights=operator.feature_weights**2,
             imaginary=float(operator.wave.complex),
-            sampling=operator.n_groups / float(sketch.count),
+            sampling=1 / float(sketch.count),
+            subsampling=(operator.n_groups - 1) / float(sketch.count),
             released=released,
             origin=operator.origin,
             unit=unit,
@@ -84,7 +86,7 @@ class Target:
     @property
     def noise(self) -> float:
         """About the mean square error of a value."""
-        return self.sampling + self.released
+        return self.sampling + self.subsampling + self.released
 
     @property
     def n_numbers(self) -> float:

@@ -46,8 +46,8 @@ class WaveMeans:
     variance: float  # of the noise in each number
 
     @classmethod
-    def of(cls, target: Target, extra_variance: float = 0.0) -> WaveMeans:
-        """The numbers of a target; `extra_variance` is that of a record touching only some of the features."""
+    def of(cls, target: Target) -> WaveMeans:
+        """The numbers of a target."""
         shift, imaginary = target.frequencies.shift, bool(target.imaginary)
         return cls(
             omega=target.frequencies.omega.astype(np.float64),
@@ -58,7 +58,7 @@ class WaveMeans:
             dither=target.dither,
             harmonics=target.harmonics,
             imaginary=imaginary,
-            variance=target.released / (2 if imaginary else 1) + extra_variance,
+            variance=target.released / (2 if imaginary else 1) + target.subsampling / 2,
         )
 
     def __len__(self) -> int:

@@ -225,7 +225,8 @@ def _scale(case: _Case, rows: Double | None, rng: np.random.Generator) -> dict[s
     """Where the values lie between noise and 1, and the law's scale against one for the rows, or else the mixture."""
     target, k = case.target, case.k
     power = np.abs(target.values) ** 2 * (2 - target.imaginary)
-    noise = target.sampling * (1 + sum(abs(ratio) ** 2 for _, ratio in target.harmonics)) + target.released
+    louder = 1 + sum(abs(ratio) ** 2 for _, ratio in target.harmonics)
+    noise = (target.sampling + target.subsampling) * louder + target.released
     # at a good scale, |omega|^2 s^2 is about 1: the power is exp(-1) / k on average, exponentially distributed
     usual = 1 - math.exp(-4 * noise / (math.exp(-1) / k + noise))
     figures = {

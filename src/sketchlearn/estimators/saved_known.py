@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from sketchlearn.estimators.base import SketchEstimator
 from sketchlearn.ledger import Ledger
 from sketchlearn.operators.base import check_columns
@@ -26,6 +28,8 @@ def with_known(estimator: Any, document: Document, d: int) -> SketchEstimator:
     """The estimator with what every file says."""
     estimator.n_features_in_ = d
     estimator.columns_ = check_columns(document["columns"], d)
+    if estimator.columns_ is not None:  # rows with other names, or in another order, are refused
+        estimator.feature_names_in_ = np.array(estimator.columns_, object)
     estimator.n_records_ = _count(document["n_records"])
     estimator._privacy = Ledger.from_json(document["privacy"]) if "privacy" in document else None
     return estimator
@@ -33,8 +37,6 @@ def with_known(estimator: Any, document: Document, d: int) -> SketchEstimator:
 
 def _columns_of(estimator: SketchEstimator) -> list[str] | None:
     named = getattr(estimator, "feature_names_in_", None)
-    if named is None:
-        named = getattr(estimator, "columns_", None)
     return None if named is None else [str(name) for name in named]
 
 
