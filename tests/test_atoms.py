@@ -252,3 +252,18 @@ def test_wide_bins_of_tails_are_filled_near_their_inner_edge() -> None:
     drawn = column.quantiles((np.arange(100_000) + 0.5) / 100_000)
     assert drawn.var() == pytest.approx(column.spread, rel=0.1)
     assert column.mean == pytest.approx(0, abs=0.05)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_columns_that_depend_on_each_other(noise) -> None:
+    """Twenty columns of three numbers: independent ones lie far from all of them, correlated ones do not."""
+    rng = np.random.default_rng(13)
+    hidden = rng.normal(np.array([[-2.0, 0, 1], [1, 2, -1], [2, -2, 0], [0, 0, 3]])[rng.integers(4, size=6000)], 0.5)
+    rows = np.tanh(hidden @ rng.normal(size=(3, 20)) / 3) + 0.05 * rng.standard_normal((6000, 20))
+    columns, means = [histogram(column) for column in rows.T], waves(rows, rng, m=300)
+    seen = rng.standard_normal((20, 20))
+    correlation = np.corrcoef(rows.T) + noise * (seen + seen.T) / np.sqrt(2)
+    independent, correlated = (
+        relative(rows, tilted_atoms(means, columns, 4000, rng, correlation=given), 4) for given in (None, correlation)
+    )
+    assert correlated < 1.05 < independent

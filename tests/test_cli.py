@@ -14,6 +14,7 @@ import warnings
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
@@ -185,16 +186,15 @@ def test_clusters_are_found_and_predicted(worked):
     order = [int(np.argmin(np.linalg.norm(model.cluster_centers_ - center, axis=1))) for center in CENTERS]
     assert np.allclose(model.cluster_centers_[order], CENTERS, atol=0.3)
     labels = done("predict", "model.json", "day1.csv", cwd=worked).stdout.split()
-    rows = np.loadtxt(worked / "day1.csv", delimiter=",", skiprows=1)
-    assert np.array_equal(np.array(labels, int), model.predict(rows))
+    assert np.array_equal(np.array(labels, int), model.predict(pd.read_csv(worked / "day1.csv")))
 
 
 def test_probabilities_as_csv(worked):
     lines = done("predict", "gmm.json", "day1.csv", "--proba", cwd=worked).stdout.splitlines()
     assert lines[0] == "component_0,component_1,component_2"
     told = np.array([line.split(",") for line in lines[1:]], float)
-    rows = np.loadtxt(worked / "day1.csv", delimiter=",", skiprows=1)
-    assert np.array_equal(told, skl.load_model(worked / "gmm.json").predict_proba(rows))
+    frame = pd.read_csv(worked / "day1.csv")
+    assert np.array_equal(told, skl.load_model(worked / "gmm.json").predict_proba(frame))
     assert called("predict", "model.json", "day1.csv", "--proba", cwd=worked).returncode == 2
 
 

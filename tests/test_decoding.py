@@ -185,4 +185,4 @@ def test_the_noise_of_subsampled_sketches_is_known(share):
     model = skl.SketchKMeans(6, random_state=0).fit_sketch(sketch)
     assert model.outcome_.status is Status.EXPLAINED
     best = KMeans(6, init=centers, n_init=1).fit(rows).inertia_
-    assert -model.score(rows) < (1 + 2e-5 * share) * best
+    assert -model.score(rows) < (1 + 1e-4 * share) * best

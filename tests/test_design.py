@@ -101,9 +101,22 @@ def test_thousands_of_columns_get_fewer_frequencies():
 @pytest.mark.parametrize("options", [{"sample": clusters()}, {"bounds": (-20.0, [20.0] * 4)}])
 @pytest.mark.parametrize("task", ["kmeans", "histograms"])
 def test_designs_for_clusters_have_histograms(options, task):
+    """And covariances, where only bounds are known: they tell how columns depend on each other."""
     operator = skl.design(n_components=5, task=task, **options)
-    assert [type(part) for part in operator.parts] == [FourierFeatures, skl.Histograms]
+    moments = [skl.SecondMoments] if "bounds" in options else []
+    assert [type(part) for part in operator.parts] == [FourierFeatures, skl.Histograms, *moments]
     assert operator.part(skl.Histograms).declared == ("bounds" in options)
+
+
+def test_private_designs_have_covariances_where_noise_lets_them_show():
+    def has_moments(n_rows, epsilon, delta, d=10):
+        budget = {"n_rows": n_rows, "epsilon": epsilon, "delta": delta}
+        return skl.design(bounds=(-1, [1] * d), n_components=4, **budget).part(skl.SecondMoments) is not None
+
+    assert has_moments(20_000, 1.0, 1e-6)
+    assert not has_moments(20_000, 0.05, 1e-6)
+    assert not has_moments(20_000, 1.0, 0.0)  # each number more is more noise on all
+    assert not has_moments(10**6, 1.0, 1e-6, d=100)
 
 
 @pytest.mark.parametrize(

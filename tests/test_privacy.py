@@ -249,7 +249,7 @@ def test_a_second_release_must_be_paid(exact):
         privatize(exact, epsilon=0.5, already=exact)
     second = privatize(exact, epsilon=0.5, delta=1e-6, already=first).ledger
     assert (second.epsilon, second.delta, second.releases, second.composition) == (1.5, 1e-6, 2, "sequential")
-    assert second.sum_variance < first.ledger.sum_variance  # its own noise, which is Gaussian
+    assert second.parts[0].variance < first.ledger.parts[0].variance  # its own noise, which is Gaussian
     with pytest.raises(ValueError, match="were released before"):
         privatize(exact, epsilon=0.5, already=first)
     assert privatize(exact, epsilon=0.25, already=second).ledger.epsilon == 1.75

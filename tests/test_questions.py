@@ -191,16 +191,17 @@ def test_histogram_prints():
 # private sketches
 
 
-def released(rows, seed):
-    operator = skl.design(bounds=([-12.0] * 2, [12.0] * 2), n_components=2, n_frequencies=60)
+def released(rows, seed, n_frequencies=60):
+    operator = skl.design(bounds=([-12.0] * 2, [12.0] * 2), n_components=2, n_frequencies=n_frequencies)
     return skl.privatize(operator.sketch(rows), epsilon=1.0, seed_for_tests_not_private=seed)
 
 
-def test_private_noise_does_not_pass_for_drift():
+@pytest.mark.parametrize("n_frequencies", [60, None])
+def test_private_noise_does_not_pass_for_drift(n_frequencies):
     """At the 5 % level, at most 7 of 40 pairs are rejected, in all but 1 of 1000 runs; without care, nearly all are."""
     pairs = np.split(ROWS[:40_000, :2], 80)
     found = [
-        skl.two_sample_test(released(a, i), released(b, 100 + i))
+        skl.two_sample_test(released(a, i, n_frequencies), released(b, 100 + i, n_frequencies))
         for i, (a, b) in enumerate(zip(pairs[::2], pairs[1::2], strict=True))
     ]
     assert sum(drift.p_value < 0.05 for drift in found) <= 7

@@ -1,6 +1,7 @@
 """Weighted points that agree with a sketch, whatever the law: atoms drawn from histograms, tilted to the features.
 
-Atoms with independent columns are drawn from the histograms. Maximum entropy weights make the means of their features
+Atoms are drawn from the histograms, with independent columns or, where covariances are known and that is nearer to the
+sketch, with correlated ones (a Gaussian copula). Maximum entropy weights make the means of their features
 agree with the sketch's. Where the weights become uneven, atoms are drawn again with chances as their weights, and moved
 so that they follow the tilted density (sequential Monte Carlo, Del Moral et al. 2006, 10.1111/j.1467-9868.2006.00553.x;
 moves as in Cotter et al. 2013, 10.1214/13-STS421). An outline of a sample, if there is one, gives better atoms at once.
@@ -28,6 +29,7 @@ HELD_OUT = 5  # every fifth frequency judges the atoms, and then joins the other
 UNEVEN, EVEN = 0.2, 0.6  # effective atoms, as a share of all, below which a tilt waits, and above which atoms may stay
 STAGES, MOVES = 3, 8
 SHORTEST_MOVE = 0.1  # moves are between that and 1 deviation long
+ROWS_TO_COMPARE = 3000  # on which independent and correlated columns are compared
 FROM_OUTLINE = 0.7  # share of the atoms that an outline gives
 FAR = 0.5  # share of the other atoms that are drawn in proportion to the squared distance in one column
 UNEXPLAINED = 1.4e-3  # per number: of 15 wide tables, those with RSSE above 1.1 had 1.5e-3 to 3e-2
@@ -58,6 +60,31 @@ class Atoms:
         return many and not self.unexplained > UNEXPLAINED + self.chance
 
 
+@dataclass(frozen=True)
+class Base:
+    """What atoms are drawn from first: columns with these histograms, functions of correlated normal numbers."""
+
+    columns: Sequence[Column]
+    mixing: Double | None = None  # of independent numbers into correlated ones; None leaves them as they are
+
+    @classmethod
+    def correlated(cls, columns: Sequence[Column], correlation: Double) -> Base:
+        """Columns of these correlations, or of the nearest that are possible."""
+        values, vectors = np.linalg.eigh(correlation)
+        root = vectors * np.sqrt(np.maximum(values, EMPTY))
+        return cls(columns, root / np.linalg.norm(root, axis=1, keepdims=True))
+
+    def rows(self, latent: Double) -> Double:
+        """Rows that are functions of independent normal numbers."""
+        levels = ndtr(latent if self.mixing is None else latent @ self.mixing.T)
+        return np.stack([column.quantiles(levels[:, j]) for j, column in enumerate(self.columns)], axis=1)
+
+    def left(self, means: WaveMeans, n: int, rng: np.random.Generator) -> float:
+        """Mean square of what rows drawn from it leave of the numbers."""
+        features = means.features(self.rows(rng.standard_normal((n, len(self.columns)))))
+        return float(np.mean((means.numbers - features.mean(axis=0)) ** 2))
+
+
 def tilted_atoms(
     means: WaveMeans,
     columns: Sequence[Column],
@@ -66,6 +93,7 @@ def tilted_atoms(
     *,
     units: Double | None = None,
     outline: Double | None = None,
+    correlation: Double | None = None,
 ) -> Atoms:
     """About n atoms from the means of waves and histograms of the columns.
 
@@ -75,13 +103,14 @@ def tilted_atoms(
     columns : a histogram per column.
     units : lengths that the columns are divided by before distances are taken; ones, if not given.
     outline : rows that were drawn from what is known beforehand, such as an `Outline` of a sample.
+    correlation : of the columns, as far as it is known.
     """
     scale = np.ones(len(columns)) if units is None else units
     which = _chosen(means, columns, rng)
     judging = np.arange(len(which)) % HELD_OUT == HELD_OUT - 1
     chosen, fitted, judges = (means.some(part) for part in (which, which[~judging], which[judging]))
     if outline is None:
-        rows, first = _moved(fitted, columns, n, rng)
+        rows, first = _moved(fitted, _base(fitted, columns, correlation, rng), n, rng)
         base = np.full(len(rows), 1 / len(rows))
     else:
         rows, base = _joined(outline, columns, scale, n, rng)
@@ -93,6 +122,14 @@ def tilted_atoms(
     chance = DEVIATIONS_OF_CHANCE * judges.variance * np.sqrt(2 / max(len(judges.numbers), 1))
     freedom = last.freedom(features, _variance(chosen))
     return Atoms(WeightedRows.of(rows, last.weights), unexplained, float(chance), which[judging], beyond, freedom)
+
+
+def _base(means: WaveMeans, columns: Sequence[Column], correlation: Double | None, rng: np.random.Generator) -> Base:
+    """Independent or correlated columns, whichever are nearer to the sketch."""
+    if correlation is None:
+        return Base(columns)
+    bases = [Base(columns), Base.correlated(columns, correlation)]
+    return min(bases, key=lambda base: base.left(means, ROWS_TO_COMPARE, rng))
 
 
 def _variance(means: WaveMeans) -> float:
@@ -113,14 +150,14 @@ def _chosen(means: WaveMeans, columns: Sequence[Column], rng: np.random.Generato
     return rng.permutation(order[np.argsort(off[order], kind="stable")][:MOST_FREQUENCIES])
 
 
-def _moved(means: WaveMeans, columns: Sequence[Column], n: int, rng: np.random.Generator) -> tuple[Double, Tilt]:
+def _moved(means: WaveMeans, base: Base, n: int, rng: np.random.Generator) -> tuple[Double, Tilt]:
     """Atoms that follow about the density of maximum entropy, and the tilt that is left for them.
 
     Each row is a function of normal numbers y: a move to sqrt(1 - b^2) y + b y', y' fresh, keeps the columns'
     histograms, and is accepted with the chance that the tilted density asks for.
     """
-    latent = rng.standard_normal((n, len(columns)))
-    rows = _rows_of(latent, columns)
+    latent = rng.standard_normal((n, len(base.columns)))
+    rows = base.rows(latent)
     total, caution = np.zeros(len(means.numbers)), MOST_CAUTION
     for stage in range(STAGES + 1):
         found = tempered(means.features(rows), means.numbers, _variance(means), UNEVEN * n, caution)
@@ -128,13 +165,13 @@ def _moved(means: WaveMeans, columns: Sequence[Column], n: int, rng: np.random.G
         if stage == STAGES or (found.caution <= 1 and found.effective > EVEN * n):
             break
         again = _drawn_by(found.weights, n, rng)
-        latent, rows = _moves(means, columns, latent[again], rows[again], total, rng)
+        latent, rows = _moves(means, base, latent[again], rows[again], total, rng)
     return rows, found
 
 
 def _moves(
     means: WaveMeans,
-    columns: Sequence[Column],
+    base: Base,
     latent: Double,
     rows: Double,
     dual: Double,
@@ -145,16 +182,11 @@ def _moves(
     for _ in range(MOVES):
         length = SHORTEST_MOVE ** rng.random((len(rows), 1))
         tried = np.sqrt(1 - length**2) * latent + length * rng.standard_normal(latent.shape)
-        tried_rows = _rows_of(tried, columns)
+        tried_rows = base.rows(tried)
         tried_exponents = means.features(tried_rows) @ coefficients
         taken = -rng.standard_exponential(len(rows)) < tried_exponents - exponents
         latent[taken], rows[taken], exponents[taken] = tried[taken], tried_rows[taken], tried_exponents[taken]
     return latent, rows
-
-
-def _rows_of(latent: Double, columns: Sequence[Column]) -> Double:
-    levels = ndtr(latent)
-    return np.stack([column.quantiles(levels[:, j]) for j, column in enumerate(columns)], axis=1)
 
 
 def _drawn_by(weights: Double, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -173,7 +205,7 @@ def _joined(
     less, by 1 - s + s |x - mean|^2 / E |x - mean|^2 (Bachem, Lucic, Krause 2018, 10.1145/3219819.3219973).
     """
     known = outline[rng.choice(len(outline), int(FROM_OUTLINE * n), replace=len(outline) < FROM_OUTLINE * n)]
-    others = _rows_of(rng.standard_normal((n - len(known), len(columns))), columns)
+    others = Base(columns).rows(rng.standard_normal((n - len(known), len(columns))))
     mean = np.array([column.mean for column in columns])
     spreads = np.array([column.spread for column in columns]) / scale**2
     base = np.full(n, 1 / n)

@@ -12,7 +12,7 @@ from sketchlearn.decoders.auto import cleaned, fit_density
 from sketchlearn.decoders.calibration import calibrated
 from sketchlearn.decoders.loop import Decoder, Progress
 from sketchlearn.decoders.marginals import Column
-from sketchlearn.decoders.moments import part_of
+from sketchlearn.decoders.moments import Moments, part_of
 from sketchlearn.decoders.outcome import Outcome, Status
 from sketchlearn.decoders.problem import Problem
 from sketchlearn.decoders.row_clusters import (
@@ -29,7 +29,7 @@ from sketchlearn.decoders.tilting import WaveMeans
 from sketchlearn.decoders.weighted_rows import WeightedRows
 from sketchlearn.models import DiagonalGaussian, Mixture
 from sketchlearn.models.frequency_set import Double
-from sketchlearn.operators import Histograms
+from sketchlearn.operators import Histograms, SecondMoments
 from sketchlearn.sketch import Sketch
 
 ATOMS, ATOMS_PER_CLUSTER = 10_000, 200
@@ -188,8 +188,11 @@ def _atoms(task: Task, counts: Sketch) -> Atoms:
     ]
     n = max(ATOMS, ATOMS_PER_CLUSTER * task.k)
     outline = None if operator.outline is None else operator.outline.draw(int(OUTLINED * n), task.rng)
-    means = WaveMeans.of(Target.of(task.sketch))
-    return tilted_atoms(means, columns, n, task.rng, units=task.units, outline=outline)
+    means, correlation = WaveMeans.of(Target.of(task.sketch)), None
+    if outline is None and part_of(task.sketch, SecondMoments) is not None:
+        deviations = np.sqrt([column.spread for column in columns])
+        correlation = Moments.of(task.sketch, "clusters").correlation(deviations)
+    return tilted_atoms(means, columns, n, task.rng, units=task.units, outline=outline, correlation=correlation)
 
 
 def _of_mixture(task: Task, outcome: Outcome) -> Decoded:

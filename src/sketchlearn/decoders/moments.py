@@ -14,6 +14,7 @@ from sketchlearn.sketch import Sketch
 
 Double = NDArray[np.float64]
 
+MOST_CORRELATED = 0.995  # columns that were functions of each other could not be moved apart
 MOST_AVERAGED = 1000  # roundings of this many records are taken to be independent: records repeat themselves
 
 
@@ -59,6 +60,23 @@ class Moments:
     def about_zero(self) -> Double:
         """Mean products of the columns, not centred."""
         return self.covariance + np.outer(self.mean, self.mean)
+
+    def correlation(self, deviations: Double) -> Double:
+        """Of columns whose deviations are known from elsewhere; directions that noise hides are left out.
+
+        Noise alone has eigenvalues up to an edge e, and moves one of v to about v + e^2 / 4v.
+        """
+        covariance = self.covariance
+        if self.noise is not None:
+            unit = np.outer(self.noise.bound, self.noise.bound)
+            values, vectors = np.linalg.eigh(covariance / unit)
+            edges = self.noise.edges(vectors.T, self.mean, self.noise.bound)
+            shown = np.where(values > edges, values - edges**2 / (4 * np.maximum(values, edges)), 0.0)
+            covariance = (vectors * shown) @ vectors.T * unit
+        units = np.where(deviations > 0, deviations, np.inf)
+        correlation = np.clip(covariance / np.outer(units, units), -MOST_CORRELATED, MOST_CORRELATED)
+        np.fill_diagonal(correlation, 1.0)
+        return np.asarray(correlation)
 
     def floored(self) -> tuple[Moments, int]:
         """With a covariance that is positive definite in spite of noise; and how many directions noise hides."""

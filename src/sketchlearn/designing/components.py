@@ -35,7 +35,8 @@ from sketchlearn.designing.sample import (
 )
 from sketchlearn.frequencies import Probed
 from sketchlearn.keeping import Keeping
-from sketchlearn.operators import FourierFeatures, Histograms, Operator, concatenate
+from sketchlearn.operators import FourierFeatures, Histograms, Operator, SecondMoments, concatenate
+from sketchlearn.operators.bounded import CLIP
 from sketchlearn.outline import Outline
 from sketchlearn.waves import Wave
 
@@ -44,6 +45,7 @@ Double = NDArray[np.float64]
 CLUSTERS = ("kmeans", "histograms")
 BINS, MOST_COUNTED = 128, 256  # of a column; columns beyond which histograms would be larger than all else
 BROAD_IN_BOUNDS, BROAD_UNDER_PURE_NOISE = 160, 60
+MOST_WITH_MOMENTS = 64  # columns whose covariances are kept in bounds: those of more would be larger than all else
 BINS_IN_BOUNDS = 64  # noise on more would hide more than they show
 
 
@@ -85,7 +87,13 @@ def in_bounds(asked: Asked, low: Double, high: Double, budget: Budget | None) ->
         law, m = broadened_in_bounds(law, d, (m, more)), m + more
     center = plain((low + high) / 2)
     waves = FourierFeatures(d, m, law=law, wave=asked.wave, center=center, seed=asked.seed, declared=True)
-    return concatenate([waves, Histograms.even(low, high, BINS_IN_BOUNDS)]) if counted else waves
+    if not counted:
+        return waves
+    counts = Histograms.even(low, high, BINS_IN_BOUNDS)
+    if not 2 <= d <= MOST_WITH_MOMENTS or (budget is not None and not budget.shows_moments(d)):
+        return concatenate([waves, counts])
+    moments = SecondMoments(d, bound=plain(reach), center=center, outside=CLIP)
+    return concatenate([waves, counts, moments])
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sketchlearn.frequencies import LogUniform
+from sketchlearn.privacy.release import MOMENT_SHARE
 from sketchlearn.values import number, positive, whole
 
 LOOSE = 2.0  # bounds may be that many times too wide, and more at a price
@@ -18,6 +19,7 @@ TAKEN_UP = 2.0  # the error that was seen is that many times the one of a center
 PRICE = 0.001  # error that more frequencies may cost: with 0.02, tables at epsilon 1 had 1.04 instead of 1.02
 SHAPES_PRICE = 0.0003  # the same, where shapes of clusters are asked for: the likelihood is sensitive to them
 SPARED = 0.05  # error up to which histograms are worth their share
+NOISY_MOMENTS = 0.06  # deviation of the noise, in squared bounds, beyond which few correlations show
 HIDDEN = 0.5  # error beyond which clusters are not found
 
 
@@ -58,6 +60,20 @@ class Budget:
         """
         return bool(self.delta) or self.error(n_components, n_features, n_frequencies) <= SPARED
 
+    def shows_moments(self, n_features: int) -> bool:
+        """Whether second moments are worth a share of the budget; under pure epsilon, which counts each number, never."""
+        if not self.delta:
+            return False
+        n_moments = n_features * (n_features + 3) / 2
+        deviation = self._gaussian * math.sqrt(n_moments / MOMENT_SHARE) / (self.epsilon * self.n_rows)
+        return deviation <= NOISY_MOMENTS
+
+    @property
+    def _gaussian(self) -> float:
+        """The deviation of Gaussian noise on sums of sensitivity 1, times epsilon."""
+        log = math.log(1 / self.delta)
+        return (math.sqrt(log + self.epsilon) + math.sqrt(log)) / math.sqrt(2)
+
     def error(self, n_components: int, n_features: int, n_frequencies: int) -> float:
         """Squared error of a center that the noise causes, in each column, in squared widths of its cluster.
 
@@ -65,11 +81,7 @@ class Budget:
         exp(-|omega|^2 s^2 / 2) / k, whose slope along a column has the mean square |omega|^2 exp(-|omega|^2 s^2) /
         (k^2 d); over lengths in a range of ratio r that averages to 1 / (2 log(r) k^2 d s^2).
         """
-        if self.delta:
-            log = math.log(1 / self.delta)
-            deviation = (math.sqrt(log + self.epsilon) + math.sqrt(log)) / math.sqrt(2) * math.sqrt(n_frequencies)
-        else:
-            deviation = 2.0 * n_frequencies
+        deviation = self._gaussian * math.sqrt(n_frequencies) if self.delta else 2.0 * n_frequencies
         shortest, longest = lengths(n_components, n_features)
         slope = 1 / (2 * math.log(longest / shortest) * n_components**2 * n_features)
         return TAKEN_UP * (deviation / (self.epsilon * self.n_rows)) ** 2 / (n_frequencies * slope)

@@ -8,7 +8,14 @@ import numpy as np
 
 from sketchlearn.frequencies import Probed
 from sketchlearn.ledger import ADD_REMOVE, ASSUMED, DECLARED, Ledger, PartNoise
-from sketchlearn.operators import Concatenated, CumulantFeatures, FourierFeatures, Histograms, Operator
+from sketchlearn.operators import (
+    Concatenated,
+    CumulantFeatures,
+    FourierFeatures,
+    Histograms,
+    Operator,
+    SecondMoments,
+)
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism
 from sketchlearn.privacy.sensitivity import sensitivity
 from sketchlearn.sketch import Sketch
@@ -16,6 +23,7 @@ from sketchlearn.values import number, positive, truth, whole
 
 COUNT_SHARE = 0.02  # the count is one number of sensitivity 1 beside sums of hundreds: docs/privacy.md
 HISTOGRAM_SHARE = 0.15  # of the budget for sums, where there are other parts: docs/privacy.md
+MOMENT_SHARE = 0.15  # the same, of moments beside histograms and Fourier features, which they help to decode
 ROOM = 2.0**56  # scales beyond this leave no room for noise in 64 bits
 
 
@@ -112,17 +120,21 @@ def privatize(
 def shares_of(parts: Sequence[Operator]) -> list[float]:
     """Each part's share of the budget for sums: equal ones, but histograms beside others have 15 % together.
 
+    So have second moments that `design` puts beside histograms and Fourier features.
+
     >>> import sketchlearn as skl
     >>> counts, moments = skl.Histograms.even([0], [1]), skl.SecondMoments(1, bound=1.0)
     >>> shares_of([counts, moments]), shares_of([counts])
     ([0.15, 0.85], [1.0])
     """
-    n_counts = sum(isinstance(part, Histograms) for part in parts)
-    n_others = len(parts) - n_counts
-    if not n_counts or not n_others:
+    fixed: dict[type[Operator], float] = {Histograms: HISTOGRAM_SHARE}
+    if any(isinstance(part, Histograms) for part in parts) and any(isinstance(part, FourierFeatures) for part in parts):
+        fixed[SecondMoments] = MOMENT_SHARE
+    kinds = [next((kind for kind in fixed if isinstance(part, kind)), None) for part in parts]
+    if not kinds.count(None):
         return [1 / len(parts)] * len(parts)
-    counts, others = HISTOGRAM_SHARE / n_counts, (1 - HISTOGRAM_SHARE) / n_others
-    return [counts if isinstance(part, Histograms) else others for part in parts]
+    rest = 1 - sum(fixed[kind] for kind in set(kinds) if kind is not None)
+    return [(rest if kind is None else fixed[kind]) / kinds.count(kind) for kind in kinds]
 
 
 def _releasable(sketch: Sketch) -> Operator:

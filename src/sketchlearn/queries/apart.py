@@ -87,7 +87,8 @@ def _noise_of_difference(a: Sketch, b: Sketch, rng: np.random.Generator) -> Nois
     variances = sum(noise.variances / n for noise, n in both)
     rows = sum(len(noise.deviations) for noise, _ in both)
     deviations = [noise.deviations * np.sqrt(rows / len(noise.deviations) / n) for noise, n in both]
-    return Noise(np.asarray(variances), np.concatenate(deviations).astype(np.float32))
+    mean = np.mean([noise.mean for noise, _ in both], axis=0)
+    return Noise(np.asarray(variances), np.concatenate(deviations).astype(np.float32), mean)
 
 
 class _Law:

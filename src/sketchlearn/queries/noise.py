@@ -68,10 +68,14 @@ def density_of(sketch: Sketch, rng: np.random.Generator) -> Mixture:
 
 @dataclass(frozen=True)
 class Released:
-    """What private noise adds to each real number of a value: its variance, and its fourth cumulant."""
+    """What private noise adds to each real number of a value: its variance, and its fourth cumulant.
+
+    `count` is the squared relative error of the number of records, which all values are divided by.
+    """
 
     variances: Double
     fourth: Double
+    count: float = 0.0
 
     @classmethod
     def of(cls, sketch: Sketch) -> Released:
@@ -81,14 +85,15 @@ class Released:
         variances = released_variance(sketch, operator) * operator.feature_weights**2
         # Laplace noise has large values more often than Gaussian noise; sums of many releases, less often
         share = 0.0 if ledger is None or ledger.mechanism == GAUSSIAN else 3 / ledger.releases
-        return cls(variances, share * variances**2)
+        count = 0.0 if ledger is None else ledger.count_variance / float(sketch.count) ** 2
+        return cls(variances, share * variances**2, count)
 
     def __add__(self, other: Released) -> Released:
-        return Released(self.variances + other.variances, self.fourth + other.fourth)
+        return Released(self.variances + other.variances, self.fourth + other.fourth, self.count + other.count)
 
-    def times(self, factor: float | Double) -> Released:
+    def times(self, factor: float) -> Released:
         """The same in units in which variances are so many times larger."""
-        return Released(factor * self.variances, factor**2 * self.fourth)
+        return Released(factor * self.variances, factor**2 * self.fourth, factor * self.count)
 
 
 @dataclass(frozen=True)
@@ -100,10 +105,12 @@ class Noise:
     variances : of each value, E |Phi_j - E Phi_j|^2.
     deviations : such differences of drawn records, times the square root of how much each counts, real parts before
         imaginary ones: (records, 1 or 2 times m).
+    mean : of the drawn records, likewise: (1 or 2 times m,).
     """
 
     variances: Double
     deviations: Single
+    mean: Single
 
     @classmethod
     def of(cls, sketch: Sketch, density: Mixture, rng: np.random.Generator) -> Noise:
@@ -120,12 +127,13 @@ class Noise:
         variances = np.maximum(square - power, 0) * (count / (count - 1))
         ridge = BELIEF / count + numbers * float(np.mean(released / square))
         shares = _shares(real_parts((features - sketch.mean) / np.sqrt(variances + NARROWEST * square)), ridge)
-        features -= shares @ features
+        mean = shares @ features
+        features -= mean
         features *= np.sqrt(n * shares)[:, None]
         drawn = np.mean(np.abs(features) ** 2, axis=0)
         # the density knows the correlations, the sketch the variances
         features *= np.sqrt(variances / np.maximum(drawn, 1e-12 * np.maximum(square, 1e-300)))
-        return cls(variances, real_parts(features))
+        return cls(variances, real_parts(features), real_parts(mean[None])[0])
 
     @cached_property
     def parts(self) -> int:
@@ -157,7 +165,9 @@ class Noise:
             nearer = float(np.sqrt(np.clip(squares - same - equal, 0, None) / (squares - equal)))
         if private:
             added = np.tile(released.variances[used] * weights[used], self.parts)
-            values = np.linalg.eigvalsh(nearer * product + np.diag(added + (1 - nearer) * total / p))
+            product = nearer * product + np.diag(added + (1 - nearer) * total / p)
+            along = self.mean[columns] * np.tile(np.sqrt(weights[used]), self.parts)
+            values = np.linalg.eigvalsh(product + released.count * np.outer(along, along))
             return _fewer(values, self.parts * float(released.fourth @ weights**2))
         # sums of weights stay what the variances say
         return np.asarray(total / p + nearer * (values - total / p))

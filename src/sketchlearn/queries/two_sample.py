@@ -154,8 +154,10 @@ def frequency_weights(mean: NDArray[Any], pooled: Sketch, noise: Noise, private:
     sketch, whose noise is not correlated with that of the difference, so the null law stays what it is.
     """
     size = np.abs(mean) ** 2
-    sampled = noise.variances / float(pooled.count) if pooled.ledger is None else 0.0
-    signal = np.maximum(size - sampled, 0)
+    if pooled.ledger is None:
+        signal = np.maximum(size - noise.variances / float(pooled.count), 0)
+    else:  # a density follows some of the noise: what does not stand out of it must not count more
+        signal = np.where(size > CLEAR**2 * noise.parts * Released.of(pooled).variances, size, 0)
     square = np.maximum(size + noise.variances, 1e-300)
     weights = (signal / square + SILENT) / np.maximum(
         noise.variances + noise.parts * private.variances, STEADY * square
