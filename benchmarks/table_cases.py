@@ -31,7 +31,7 @@ BOX_QUANTILES = (0.001, 0.999)  # of each column, scaled to -1 and 1
 PRIVATE_ROWS = 5000  # smaller tables have no private releases
 DELTA = 1e-6
 BUDGETS = ((0.03, DELTA), (0.1, DELTA), (0.3, DELTA), (1.0, DELTA), (3.0, DELTA), (1.0, 0.0))
-PRIVATE_RUNS = 5
+PRIVATE_RUNS = 3
 DPLLOYD_ROUNDS = 5
 MIXTURE_COMPONENTS = 3
 

@@ -238,6 +238,7 @@ def test_kept_rows_travel_with_the_sketch(tmp_path):
     assert model.sketch_.kept is None
 
 
+@pytest.mark.filterwarnings("ignore:a cluster rests on")  # a few large incomes
 @pytest.mark.parametrize(
     ("rows", "excess"),
     [(PEOPLE[:, 1:], 0.5), (np.sqrt(PEOPLE), 0.6), (PEOPLE, 1.0)],
@@ -314,3 +315,21 @@ def test_a_cluster_of_a_few_records_is_doubtful():
     operator = skl.design(rows, n_components=4)
     with pytest.warns(ConvergenceWarning, match=r"only about \d of the records, .*rows=500"):
         skl.SketchKMeans(4, random_state=0).fit_sketch(operator.sketch(rows))
+
+
+@pytest.mark.filterwarnings("ignore:a cluster rests on")
+def test_a_sample_that_misses_what_is_far_away_is_doubtful():
+    rows = heavy_tails()
+    near = rows[np.max(np.abs(rows), axis=1) < 20][:500]
+    sketch = skl.design(near, n_components=4).sketch(rows)
+    with pytest.warns(ConvergenceWarning, match=r"beyond the range of the design have at least \d+% of the error"):
+        skl.SketchKMeans(4, random_state=0).fit_sketch(sketch, sample=near)
+
+
+def test_a_cluster_of_few_given_rows_is_doubtful():
+    rng = np.random.default_rng(8)
+    rows = np.concatenate([rng.standard_normal((20_000, 2)), [[300.0, 0], [301, 1]] * 20])
+    some = np.concatenate([rows[:500], rows[-1:]])
+    sketch = skl.design(some, n_components=2).sketch(rows)
+    with pytest.warns(ConvergenceWarning, match="a cluster rests on 1 of the 501 rows of the sample: give more rows"):
+        skl.SketchKMeans(2, random_state=0).fit_sketch(sketch, sample=some)

@@ -42,15 +42,13 @@ class Atoms:
     """Weighted points (sum of the weights 1) that stand for all records, in the units of the data.
 
     `unexplained` is the mean square of what atoms left of the numbers of the frequencies `judges`, which they were not
-    tilted to, less the noise's part; the weights are then tilted to all. `beyond` is the largest share of records
-    beyond the edges of a column's histogram: much of the squared error may lie out there.
+    tilted to, less the noise's part; the weights are then tilted to all.
     """
 
     points: WeightedRows
     unexplained: float
     chance: float  # up to which noise alone may leave more or less unexplained
     judges: NDArray[np.int64]
-    beyond: float
     freedom: float  # how many numbers of noise the weights can follow
 
     @property
@@ -118,10 +116,9 @@ def tilted_atoms(
     unexplained = judges.unexplained(rows, first.weights) if len(judges) else float("nan")
     features = chosen.features(rows)
     last = tilt(features, chosen.numbers, _variance(chosen), base, caution=first.caution)
-    beyond = max(float(column.chances[0] + column.chances[-1]) for column in columns)
     chance = DEVIATIONS_OF_CHANCE * judges.variance * np.sqrt(2 / max(len(judges.numbers), 1))
     freedom = last.freedom(features, _variance(chosen))
-    return Atoms(WeightedRows.of(rows, last.weights), unexplained, float(chance), which[judging], beyond, freedom)
+    return Atoms(WeightedRows.of(rows, last.weights), unexplained, float(chance), which[judging], freedom)
 
 
 def _base(means: WaveMeans, columns: Sequence[Column], correlation: Double | None, rng: np.random.Generator) -> Base:

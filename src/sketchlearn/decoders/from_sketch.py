@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from sketchlearn.decoders.marginals import Column
 from sketchlearn.decoders.moments import Moments, part_of
 from sketchlearn.decoders.outcome import Outcome, Status
 from sketchlearn.decoders.problem import Problem
+from sketchlearn.decoders.reduction import nearest
 from sketchlearn.decoders.row_clusters import (
     RowSample,
     SquaredLoss,
@@ -36,7 +37,8 @@ ATOMS, ATOMS_PER_CLUSTER = 10_000, 200
 OUTLINED = 0.7  # share of the atoms that are drawn from the design's outline
 MOST_COMPARED = 1000  # frequencies on which atoms and a mixture are compared
 RECORDS_PER_PARAMETER = 10  # below that, anything explains a sketch
-MOST_BEYOND = 5e-4  # share of the records beyond the range of a column's histogram
+MOST_ERROR_BEYOND = 0.12  # of clusters, beyond the range of the design: public tables above 1.1 had 0.14 or more
+FEW_ROWS = 3  # of a given sample in a cluster
 FEW_RECORDS = 10  # of a cluster: those above 1.05 on public tables, eight clusters, had one of 1 to 5
 IMPLAUSIBLE = 1.5  # risk of a mixture's clusters on the atoms, in that of the atoms' own: noise made some of 8
 ENOUGH_ROWS, ROWS_OF_MANY = 2000, 2  # so many rows, or one of so many records, to which atoms have little to add
@@ -114,7 +116,7 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     private = task.problem.target.released > 0
     left = _left_by_atoms(task, atoms)
     found = _in_noise(task, decoder) if private else _explained(task, atoms, left, decoder)
-    of_atoms = _of_atoms(task, atoms, sample)
+    of_atoms = _of_atoms(task, atoms, sample, _columns(counts))
     if found is not None and _left_by_mixture(task, found.outcome.mixture) <= left:
         own, others = (float(sample.rows.weights @ task.losses(sample, part.centers)) for part in (found, of_atoms))
         if own <= IMPLAUSIBLE * others:
@@ -132,7 +134,34 @@ def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
         found, joined = _of_mixture(task, near), points is not rows
         if has_less_risk(task.sketch, sample, found.centers, task.loss, task.rng, joined=joined):
             return found
-    return _of_points(task, points, Status.ROWS)
+    found = _of_points(task, points, Status.ROWS)
+    return found if sample.chances_of is not None else replace(found, doubts=_doubts_of_given(task, sample, found))
+
+
+def _doubts_of_given(task: Task, sample: RowSample, found: Decoded) -> tuple[str, ...]:
+    """What to say of clusters of given rows, which may miss what is rare and far away."""
+    remedy = "give more rows, or keep some with design(..., rows=500)"
+    counts, rows = part_of(task.sketch, Histograms), sample.place.inside(sample.rows)
+    doubts = []
+    sizes = np.bincount(nearest(rows.rows, sample.place.scaled(found.centers))[0], minlength=task.k)
+    if sizes.min() < FEW_ROWS:
+        doubts.append(f"a cluster rests on {sizes.min()} of the {len(rows):,} rows of the sample: {remedy}")
+    risk = float(rows.weights @ task.losses(sample, found.centers))
+    if counts is not None and (share := _error_beyond(task, _columns(counts), risk)) > MOST_ERROR_BEYOND:
+        doubts.append(f"{_beyond_in_words(share)}: {remedy}")
+    return tuple(doubts)
+
+
+def _error_beyond(task: Task, columns: Sequence[Column], risk: float) -> float:
+    """The loss that records beyond the ends of the columns' histograms have at least, as a share of a risk."""
+    shares = np.array([column.chances[[0, -1]] for column in columns])
+    away = np.array([column.edges[[0, -1]] - column.mean for column in columns]) / task.units[:, None]
+    losses = task.loss.losses(away.reshape(-1, 1), np.zeros((1, 1)))
+    return float(shares.ravel() @ losses) / max(risk, 1e-300)
+
+
+def _beyond_in_words(share: float) -> str:
+    return f"records beyond the range of the design have at least {share:.0%} of the error of these clusters"
 
 
 def _with_atoms(task: Task, sample: RowSample) -> RowSample:
@@ -176,16 +205,20 @@ def _explained(task: Task, atoms: Atoms, left: float, decoder: Decoder) -> Decod
     return mixture_clusters(task, decoder) if promising or not atoms.explain else None
 
 
-def _atoms(task: Task, counts: Sketch) -> Atoms:
-    operator = fourier_part(task.sketch)[1]
+def _columns(counts: Sketch) -> list[Column]:
+    """The histograms of a sketch, column by column."""
     histograms = counts.operator
     assert isinstance(histograms, Histograms)
     shares = histograms.split_columns(counts.mean)
     values = histograms.values or (None,) * histograms.n_features
-    columns = [
+    return [
         Column(np.array(edges), np.asarray(share, np.float64), None if value is None else np.array(value))
         for edges, share, value in zip(histograms.edges, shares, values, strict=True)
     ]
+
+
+def _atoms(task: Task, counts: Sketch) -> Atoms:
+    operator, columns = fourier_part(task.sketch)[1], _columns(counts)
     n = max(ATOMS, ATOMS_PER_CLUSTER * task.k)
     outline = None if operator.outline is None else operator.outline.draw(int(OUTLINED * n), task.rng)
     means, correlation = WaveMeans.of(Target.of(task.sketch)), None
@@ -208,14 +241,16 @@ def _of_points(task: Task, sample: RowSample, status: Status) -> Decoded:
     return Decoded(found.centers, found.shares, density, Outcome(own, cost, task.problem.misfit(cost), 0, status))
 
 
-def _of_atoms(task: Task, atoms: Atoms, sample: RowSample) -> Decoded:
+def _of_atoms(task: Task, atoms: Atoms, sample: RowSample, columns: Sequence[Column]) -> Decoded:
     found = _of_points(task, sample, Status.ATOMS)
+    risk = float(sample.rows.weights @ task.losses(sample, found.centers))
+    return replace(found, doubts=_doubts(task, atoms, found, _error_beyond(task, columns, risk)))
+
+
+def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float) -> tuple[str, ...]:
+    """What to say of clusters that may be far from the best; `beyond` is the share of the error beyond the design."""
+    private = task.problem.target.released > 0
     least = float(found.shares.min()) * float(task.sketch.count)
-    return replace(found, doubts=_doubts(atoms, least, private=task.problem.target.released > 0))
-
-
-def _doubts(atoms: Atoms, least: float, *, private: bool) -> tuple[str, ...]:
-    """What to say of clusters that may be far from the best; the smallest one has `least` records."""
     remedy = "keep rows beside the sketch with design(..., rows=500), or give some with sample=rows"
     if private:
         remedy = "release more records at once, with a larger epsilon or with delta > 0, or ask for fewer clusters"
@@ -224,11 +259,8 @@ def _doubts(atoms: Atoms, least: float, *, private: bool) -> tuple[str, ...]:
         doubts.append(
             f"the sketch does not tell well how its columns depend on each other, so clusters may be poor: {remedy}"
         )
-    if atoms.beyond > MOST_BEYOND and not private:  # noise alone puts some there
-        doubts.append(
-            f"{atoms.beyond:.1%} of the records lie beyond the range of the design in one column, and the clusters may "
-            "miss them: design on a sample that reaches further, or on wider bounds"
-        )
+    if beyond > MOST_ERROR_BEYOND and not private:  # noise alone puts some there
+        doubts.append(f"{_beyond_in_words(beyond)}: design on a sample that reaches further, or on wider bounds")
     if least < FEW_RECORDS and not private:
         doubts.append(
             f"a cluster has only about {max(least, 1):.0f} of the records, too few to be placed well by a sketch "

@@ -61,9 +61,9 @@ class Budget:
         return bool(self.delta) or self.error(n_components, n_features, n_frequencies) <= SPARED
 
     def shows_moments(self, n_features: int) -> bool:
-        """Whether second moments are worth a share of the budget; under pure epsilon, which counts each number, never."""
+        """Whether second moments are worth a share of the budget."""
         if not self.delta:
-            return False
+            return False  # pure epsilon counts each number
         n_moments = n_features * (n_features + 3) / 2
         deviation = self._gaussian * math.sqrt(n_moments / MOMENT_SHARE) / (self.epsilon * self.n_rows)
         return deviation <= NOISY_MOMENTS
