@@ -32,7 +32,7 @@ SHORTEST_MOVE = 0.1  # moves are between that and 1 deviation long
 ROWS_TO_COMPARE = 3000  # on which independent and correlated columns are compared
 FROM_OUTLINE = 0.7  # share of the atoms that an outline gives
 FAR = 0.5  # share of the other atoms that are drawn in proportion to the squared distance in one column
-UNEXPLAINED = 1.4e-3  # per number: of 15 wide tables, those with RSSE above 1.1 had 1.5e-3 to 3e-2
+UNEXPLAINED = 1e-3  # per number: of 67 tables in bounds, those with RSSE above 1.1 had 1.06e-3 or more
 DEVIATIONS_OF_CHANCE = 3.0
 DOUBTFUL = 0.03  # effective atoms, as a share of all, below which centers rest on few atoms
 

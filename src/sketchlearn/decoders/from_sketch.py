@@ -37,7 +37,8 @@ ATOMS, ATOMS_PER_CLUSTER = 10_000, 200
 OUTLINED = 0.7  # share of the atoms that are drawn from the design's outline
 MOST_COMPARED = 1000  # frequencies on which atoms and a mixture are compared
 RECORDS_PER_PARAMETER = 10  # below that, anything explains a sketch
-MOST_ERROR_BEYOND = 0.12  # of clusters, beyond the range of the design: public tables above 1.1 had 0.14 or more
+MOST_BEYOND = 0.12  # of what clusters cost, beyond the range of the design: public tables above 1.1 had 0.14 or more
+BEYOND = "some records lie so far beyond the range of the design that the clusters may miss them"
 FEW_ROWS = 3  # of a given sample in a cluster
 FEW_RECORDS = 10  # of a cluster: those above 1.05 on public tables, eight clusters, had one of 1 to 5
 IMPLAUSIBLE = 1.5  # risk of a mixture's clusters on the atoms, in that of the atoms' own: noise made some of 8
@@ -120,7 +121,8 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     if found is not None and _left_by_mixture(task, found.outcome.mixture) <= left:
         own, others = (float(sample.rows.weights @ task.losses(sample, part.centers)) for part in (found, of_atoms))
         if own <= IMPLAUSIBLE * others:
-            return _inside(found, counts)
+            doubts = () if found.outcome.status is Status.EXPLAINED else of_atoms.doubts
+            return _inside(replace(found, doubts=doubts), counts)
     return _inside(of_atoms, counts)
 
 
@@ -147,21 +149,17 @@ def _doubts_of_given(task: Task, sample: RowSample, found: Decoded) -> tuple[str
     if sizes.min() < FEW_ROWS:
         doubts.append(f"a cluster rests on {sizes.min()} of the {len(rows):,} rows of the sample: {remedy}")
     risk = float(rows.weights @ task.losses(sample, found.centers))
-    if counts is not None and (share := _error_beyond(task, _columns(counts), risk)) > MOST_ERROR_BEYOND:
-        doubts.append(f"{_beyond_in_words(share)}: {remedy}")
+    if counts is not None and _beyond(task, _columns(counts), risk) > MOST_BEYOND:
+        doubts.append(f"{BEYOND}: {remedy}")
     return tuple(doubts)
 
 
-def _error_beyond(task: Task, columns: Sequence[Column], risk: float) -> float:
-    """The loss that records beyond the ends of the columns' histograms have at least, as a share of a risk."""
+def _beyond(task: Task, columns: Sequence[Column], risk: float) -> float:
+    """What records beyond the ends of the histograms cost at least, at the columns' means, as a share of a risk."""
     shares = np.array([column.chances[[0, -1]] for column in columns])
     away = np.array([column.edges[[0, -1]] - column.mean for column in columns]) / task.units[:, None]
     losses = task.loss.losses(away.reshape(-1, 1), np.zeros((1, 1)))
     return float(shares.ravel() @ losses) / max(risk, 1e-300)
-
-
-def _beyond_in_words(share: float) -> str:
-    return f"records beyond the range of the design have at least {share:.0%} of the error of these clusters"
 
 
 def _with_atoms(task: Task, sample: RowSample) -> RowSample:
@@ -244,11 +242,11 @@ def _of_points(task: Task, sample: RowSample, status: Status) -> Decoded:
 def _of_atoms(task: Task, atoms: Atoms, sample: RowSample, columns: Sequence[Column]) -> Decoded:
     found = _of_points(task, sample, Status.ATOMS)
     risk = float(sample.rows.weights @ task.losses(sample, found.centers))
-    return replace(found, doubts=_doubts(task, atoms, found, _error_beyond(task, columns, risk)))
+    return replace(found, doubts=_doubts(task, atoms, found, _beyond(task, columns, risk)))
 
 
 def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float) -> tuple[str, ...]:
-    """What to say of clusters that may be far from the best; `beyond` is the share of the error beyond the design."""
+    """What to say of clusters that may be far from the best; `beyond` tells how much lies beyond the design."""
     private = task.problem.target.released > 0
     least = float(found.shares.min()) * float(task.sketch.count)
     remedy = "keep rows beside the sketch with design(..., rows=500), or give some with sample=rows"
@@ -259,8 +257,8 @@ def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float) -> tuple[st
         doubts.append(
             f"the sketch does not tell well how its columns depend on each other, so clusters may be poor: {remedy}"
         )
-    if beyond > MOST_ERROR_BEYOND and not private:  # noise alone puts some there
-        doubts.append(f"{_beyond_in_words(beyond)}: design on a sample that reaches further, or on wider bounds")
+    if beyond > MOST_BEYOND and not private:  # noise alone puts some there
+        doubts.append(f"{BEYOND}: design on a sample that reaches further, or on wider bounds")
     if least < FEW_RECORDS and not private:
         doubts.append(
             f"a cluster has only about {max(least, 1):.0f} of the records, too few to be placed well by a sketch "
