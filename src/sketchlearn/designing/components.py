@@ -44,6 +44,7 @@ Double = NDArray[np.float64]
 
 CLUSTERS = ("kmeans", "histograms")
 BINS, MOST_COUNTED = 128, 256  # of a column; columns beyond which histograms would be larger than all else
+FEW_BROAD = 10  # times as many frequencies as broad ones, from which on those are among them
 BROAD_IN_BOUNDS, BROAD_UNDER_PURE_NOISE = 160, 60
 MOST_WITH_MOMENTS = 64  # columns whose covariances are kept in bounds: those of more would be larger than all else
 BINS_IN_BOUNDS = 64  # noise on more would hide more than they show
@@ -140,7 +141,8 @@ def _law(asked: Asked, summary: Summary, sampled: Sampled) -> tuple[Probed, int]
         return shaped(law, sampled.rows, k, wave, asked.seed, full=task == "mixture-full"), m
     if asked.broad(d):
         more = math.ceil(BROAD * times_as_many(wave))
-        return broadened(law, summary, m, more), m + more
+        fine = m - more if m >= FEW_BROAD * more else m  # a small sketch needs them all
+        return broadened(law, summary, fine, more), fine + more
     return law, m
 
 
