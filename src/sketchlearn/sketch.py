@@ -370,7 +370,8 @@ def check_room(operator: SketchOperator, units: int, bits: int) -> None:
     """Refuses a number of records whose sums might not fit into 64 bits."""
     if units * operator.ceiling > LARGEST:
         most = LARGEST // operator.ceiling >> bits
-        finer = " while weights are fractional" if bits else ""
+        whole = f"{LARGEST // operator.ceiling:,}"
+        finer = f" while weights are fractional; with weights that are whole numbers, {whole}" if bits else ""
         raise OverflowError(f"a sum could overflow: this operator holds at most {most:,} records{finer}")
     if operator.keeping is not None and _total_weight(units, bits) > LARGEST:
         most = LARGEST >> WEIGHT_BITS

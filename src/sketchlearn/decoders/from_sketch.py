@@ -112,18 +112,21 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     counts = part_of(task.sketch, Histograms)
     if counts is None:
         return _judgeable(task, mixture_clusters(task, decoder))
-    atoms = _atoms(task, counts)
+    columns = _columns(counts)
+    atoms = _atoms(task, columns)
     sample = RowSample(atoms.points, task.units)
     private = task.problem.target.released > 0
     left = _left_by_atoms(task, atoms)
     found = _in_noise(task, decoder) if private else _explained(task, atoms, left, decoder)
-    of_atoms = _of_atoms(task, atoms, sample, _columns(counts))
-    if found is not None and _left_by_mixture(task, found.outcome.mixture) <= left:
-        own, others = (float(sample.rows.weights @ task.losses(sample, part.centers)) for part in (found, of_atoms))
-        if own <= IMPLAUSIBLE * others:
-            doubts = () if found.outcome.status is Status.EXPLAINED else of_atoms.doubts
-            return _inside(replace(found, doubts=doubts), counts)
-    return _inside(of_atoms, counts)
+    of_atoms = _of_points(task, sample, Status.ATOMS)
+    risk = _risk(task, sample, of_atoms)
+    of_atoms = replace(of_atoms, doubts=_doubts(task, atoms, of_atoms, _beyond(task, columns, risk)))
+    if found is None or _left_by_mixture(task, found.outcome.mixture) > left:
+        return _inside(of_atoms, counts)
+    if _risk(task, sample, found) > IMPLAUSIBLE * risk:
+        return _inside(of_atoms, counts)
+    doubts = () if found.outcome.status is Status.EXPLAINED else of_atoms.doubts
+    return _inside(replace(found, doubts=doubts), counts)
 
 
 def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
@@ -148,10 +151,14 @@ def _doubts_of_given(task: Task, sample: RowSample, found: Decoded) -> tuple[str
     sizes = np.bincount(nearest(rows.rows, sample.place.scaled(found.centers))[0], minlength=task.k)
     if sizes.min() < FEW_ROWS:
         doubts.append(f"a cluster rests on {sizes.min()} of the {len(rows):,} rows of the sample: {remedy}")
-    risk = float(rows.weights @ task.losses(sample, found.centers))
-    if counts is not None and _beyond(task, _columns(counts), risk) > MOST_BEYOND:
+    if counts is not None and _beyond(task, _columns(counts), _risk(task, sample, found)) > MOST_BEYOND:
         doubts.append(f"{BEYOND}: {remedy}")
     return tuple(doubts)
+
+
+def _risk(task: Task, sample: RowSample, found: Decoded) -> float:
+    """The mean loss of a sample's rows at the centers that were found."""
+    return float(sample.rows.weights @ task.losses(sample, found.centers))
 
 
 def _beyond(task: Task, columns: Sequence[Column], risk: float) -> float:
@@ -171,7 +178,7 @@ def _with_atoms(task: Task, sample: RowSample) -> RowSample:
     few = len(sample.rows) < min(ENOUGH_ROWS, float(task.sketch.count) / ROWS_OF_MANY)
     if not few or counts is None or task.problem.target.released > 0:
         return sample
-    atoms = _atoms(task, counts)
+    atoms = _atoms(task, _columns(counts))
     if not atoms.explain:
         return sample
     rows, points = sample.rows, atoms.points
@@ -215,8 +222,8 @@ def _columns(counts: Sketch) -> list[Column]:
     ]
 
 
-def _atoms(task: Task, counts: Sketch) -> Atoms:
-    operator, columns = fourier_part(task.sketch)[1], _columns(counts)
+def _atoms(task: Task, columns: Sequence[Column]) -> Atoms:
+    operator = fourier_part(task.sketch)[1]
     n = max(ATOMS, ATOMS_PER_CLUSTER * task.k)
     outline = None if operator.outline is None else operator.outline.draw(int(OUTLINED * n), task.rng)
     means, correlation = WaveMeans.of(Target.of(task.sketch)), None
@@ -237,12 +244,6 @@ def _of_points(task: Task, sample: RowSample, status: Status) -> Decoded:
     own = task.problem.in_own_units(DiagonalGaussian(), *parts_of(density))
     cost = task.problem.target.cost(own)
     return Decoded(found.centers, found.shares, density, Outcome(own, cost, task.problem.misfit(cost), 0, status))
-
-
-def _of_atoms(task: Task, atoms: Atoms, sample: RowSample, columns: Sequence[Column]) -> Decoded:
-    found = _of_points(task, sample, Status.ATOMS)
-    risk = float(sample.rows.weights @ task.losses(sample, found.centers))
-    return replace(found, doubts=_doubts(task, atoms, found, _beyond(task, columns, risk)))
 
 
 def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float) -> tuple[str, ...]:

@@ -59,12 +59,10 @@ def distances(rows: Double, centers: Double) -> Double:
 
 @dataclass(frozen=True)
 class RowClusters:
-    """Centers, the share of each, and the mean loss with its standard error, as the rows tell them."""
+    """Centers, and the share of each, as the rows tell them."""
 
     centers: Double
     shares: Double
-    risk: float
-    error: float
 
 
 def clusters_of(
@@ -93,21 +91,12 @@ def _repeated(points: Double, k: int) -> Double:
     return points[np.arange(k) % len(points)]
 
 
-def judged(sample: WeightedRows, centers: Double, loss: SquaredLoss) -> RowClusters:
-    """The centers with their shares and their risk."""
-    labels = nearest(sample.rows, centers)[0]
-    shares = np.asarray(np.bincount(labels, sample.weights, minlength=len(centers)), np.float64)
-    losses = loss.losses(sample.rows, centers)
-    risk = float(sample.weights @ losses)
-    error = float(np.sqrt(np.sum((sample.weights * (losses - risk)) ** 2)))
-    return RowClusters(centers, shares, risk, error)
-
-
 def clusters_of_rows(sample: RowSample, k: int, loss: SquaredLoss, rng: np.random.Generator) -> RowClusters:
-    """Clusters of a sample, with their risk."""
+    """Clusters of a sample."""
     here = sample.place.inside(sample.rows)
-    found = judged(here, clusters_of(here, k, loss, rng), loss)
-    return sample.place.outside(replace(found, error=0.0) if sample.complete else found)
+    centers = clusters_of(here, k, loss, rng)
+    shares = np.bincount(nearest(here.rows, centers)[0], here.weights, minlength=len(centers))
+    return sample.place.outside(RowClusters(centers, shares.astype(np.float64)))
 
 
 def has_less_risk(
