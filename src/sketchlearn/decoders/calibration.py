@@ -61,6 +61,19 @@ class Means:
         parts = [real, wave.quarter_later(phases)] if wave.complex else [real]
         return np.concatenate(parts, axis=1).astype(np.float32)
 
+    def spread(self, features: Single, weights: Double) -> Double:
+        """Deviations of the features over all rows, from those of a sample.
+
+        A wave's two parts have the variance 1 - |z|^2 together, z its mean. Where the sample has less, it lacks rare
+        rows, and a deviation read off it would let one row take the weight of all of them (a tenth of digits' 1797).
+        """
+        center = (weights @ features).astype(np.float32)
+        squares = (weights @ (features - center) ** 2).reshape(-1, self.omega.shape[1])
+        if len(squares) == 2:
+            whole = 1 - np.sum(self.values.reshape(2, -1) ** 2, axis=0)
+            squares = squares * np.maximum(whole / np.maximum(squares.sum(axis=0), FLAT**2), 1.0)
+        return np.sqrt(squares).ravel()
+
 
 def calibrated(sketch: Sketch, samples: Sequence[WeightedRows], rng: np.random.Generator) -> list[WeightedRows]:
     """Samples with weights under which their features agree with the sketch.
@@ -74,12 +87,15 @@ def calibrated(sketch: Sketch, samples: Sequence[WeightedRows], rng: np.random.G
     held = np.asarray(rng.random(features.shape[1]) < HELD_OUT)
     ridge = RIDGES[-1]
     if 2 <= np.sum(held) < len(held):
-        weights = _Part(features[:, ~held], means.values[~held], means.variances[~held]).weights(samples[0])
+        known = means.spread(features, samples[0].weights)
+        fitted = _Part(features[:, ~held], means.values[~held], means.variances[~held], known[~held])
+        weights = fitted.weights(samples[0])
         errors = [np.sum((means.values[held] - w @ features[:, held]) ** 2) for w in weights]
         ridge = RIDGES[int(np.argmin(errors))]
     result = []
     for sample in samples:
-        part = _Part(features if sample is samples[0] else means.features(sample.rows), means.values, means.variances)
+        own = features if sample is samples[0] else means.features(sample.rows)
+        part = _Part(own, means.values, means.variances, means.spread(own, sample.weights))
         closer = sample
         for _ in range(ROUNDS):
             closer = replace(closer, weights=part.weights(closer, (ridge,))[0])
@@ -94,6 +110,7 @@ class _Part:
     features: Single
     means: Double
     variances: Double
+    spread: Double  # deviations of the features
 
     def weights(self, sample: WeightedRows, ridges: tuple[float, ...] = RIDGES) -> list[Double]:
         """Weights near those of the sample, under which the features have their means: for each of the ridges.
@@ -106,7 +123,7 @@ class _Part:
         if left <= 0:
             return [start] * len(ridges)
         center = start @ self.features
-        spread = np.sqrt(start @ (self.features - center.astype(np.float32)) ** 2)
+        spread = self.spread
         clear = spread > FLAT
         middle = (loose @ self.features) / left
         q = (self.features - middle.astype(np.float32))[:, clear] / spread[clear].astype(np.float32)
