@@ -255,12 +255,14 @@ def mixtures(problem: Problem) -> Iterator[Measured]:
         with watched() as watch:
             model = skl.SketchGaussianMixture(problem.k, covariance_type=covariance, random_state=problem.seed)
             ours = model.fit(training).score(held_out)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            em = GaussianMixture(problem.k, covariance_type=covariance, reg_covar=1e-3, n_init=3, random_state=0)
-            best = em.fit(training[:MIXTURE_DESIGN_ROWS]).score(held_out)
-        gap = best - ours
-        yield problem.measured("mixtures", gap if math.isfinite(gap) else math.inf, watch, variant=covariance)
+        scores = []
+        for seed in (0, 1):  # the second is the peer: how far EM is behind itself
+            em = GaussianMixture(problem.k, covariance_type=covariance, reg_covar=1e-3, n_init=3, random_state=seed)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                scores.append(em.fit(training[:MIXTURE_DESIGN_ROWS]).score(held_out))
+        gap, second = scores[0] - ours, scores[0] - scores[1]
+        yield problem.measured("mixtures", gap if math.isfinite(gap) else math.inf, watch, second, covariance)
 
 
 def box(problem: Problem) -> tuple[list[float], list[float]]:

@@ -41,6 +41,7 @@ MOST_BEYOND = 0.12  # of what clusters cost, beyond the range of the design: pub
 BEYOND = "some records lie so far beyond the range of the design that the clusters may miss them"
 FEW_ROWS = 3  # of a given sample in a cluster
 FEW_RECORDS = 10  # of a cluster: those above 1.05 on public tables, eight clusters, had one of 1 to 5
+RARE = 1 / 1500  # of the records: a design's 5000 rows have about three of such a cluster (Shuttle: 1.07 to 1.11)
 IMPLAUSIBLE = 1.5  # risk of a mixture's clusters on the atoms, in that of the atoms' own: noise made some of 8
 ENOUGH_ROWS, ROWS_OF_MANY = 2000, 2  # so many rows, or one of so many records, to which atoms have little to add
 MUCH_LESS = 0.7  # of what atoms leave of a private sketch: clusters had 0.6, mixtures that erred more than atoms 0.75
@@ -264,9 +265,9 @@ def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float) -> tuple[st
         )
     if beyond > MOST_BEYOND and not private:  # noise alone puts some there
         doubts.append(f"{BEYOND}: design on a sample that reaches further, or on wider bounds")
-    if least < FEW_RECORDS and not private:
+    if least < max(FEW_RECORDS, RARE * float(task.sketch.count)) and not private:
         doubts.append(
-            f"a cluster has only about {max(least, 1):.0f} of the records, too few to be placed well by a sketch "
+            f"a cluster has only about {max(least, 1):,.0f} of {float(task.sketch.count):,.0f} records, too few to be placed well by a sketch "
             f"alone: {remedy}, or ask for fewer clusters"
         )
     return tuple(doubts)
