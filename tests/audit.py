@@ -22,7 +22,8 @@ PURE, CONCENTRATED = DiscreteLaplace(1.0), DiscreteGaussian(0.5, 0.05)
 
 def released(mechanism, size, rng=None):
     """Sums and counts of two neighbors, `size` numbers in all, and the ledger that says how private they are."""
-    operator = skl.FourierFeatures(1, 1, law=Gaussian(1.0), wave=skl.waves.Square(complex=False))
+    wave = skl.waves.Square(complex=False)
+    operator = skl.FourierFeatures(1, 1, law=Gaussian(1.0), wave=wave).with_origin("declared")
     less, more = operator.sketch([[0.0]] * 10), operator.sketch([[0.0]] * 11)
     assert abs(int(more.sums[0] - less.sums[0])) == 1
     delta = getattr(mechanism, "delta", 0.0)

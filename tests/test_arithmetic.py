@@ -54,7 +54,7 @@ def test_phases_are_within_the_promised_bound(d):
     operator = skl.FourierFeatures(d, 40, law=Gaussian(d**0.5), center=np.linspace(-1, 1, d), seed=3)
     X = rows(50, d, scale=3.0, dtype=np.float64)
     assert np.array_equal(operator.sketch(X).sums, record_integers(operator, X).sum(axis=0))
-    y, w = X - operator.origin, operator._dense.astype(np.float64)
+    y, w = X - operator.middle, operator._dense.astype(np.float64)
     error = np.abs(phases(operator, X) - y @ w)
     assert np.all(error <= phase_error_bound(d) * (np.abs(y) @ np.abs(w)) * (1 + 1e-12))
 

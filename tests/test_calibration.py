@@ -244,6 +244,7 @@ def test_kept_rows_travel_with_the_sketch(tmp_path):
     [(PEOPLE[:, 1:], 0.5), (np.sqrt(PEOPLE), 0.6), (PEOPLE, 1.0)],
     ids=["age, visits, flag, code", "square roots", "money"],
 )
+@pytest.mark.filterwarnings("ignore:the farthest hundredth of the sample's rows")
 def test_a_given_sample_is_better_with_the_sketch_than_alone(rows, excess):
     """On average over 10 draws of 300 rows: how far both are from KMeans on all rows."""
     sketch = skl.design(rows[:5000], n_components=4, seed=2).sketch(rows)
@@ -313,7 +314,7 @@ def test_few_rows_are_joined_by_atoms():
 def test_a_cluster_of_a_few_records_is_doubtful():
     rows = heavy_tails()
     operator = skl.design(rows, n_components=4)
-    with pytest.warns(ConvergenceWarning, match=r"only about \d of the records, .*rows=500"):
+    with pytest.warns(ConvergenceWarning, match=r"only about \d of [\d,]+ records, .*rows=500"):
         skl.SketchKMeans(4, random_state=0).fit_sketch(operator.sketch(rows))
 
 
@@ -332,4 +333,14 @@ def test_a_cluster_of_few_given_rows_is_doubtful():
     some = np.concatenate([rows[:500], rows[-1:]])
     sketch = skl.design(some, n_components=2).sketch(rows)
     with pytest.warns(ConvergenceWarning, match="a cluster rests on 1 of the 501 rows of the sample: give more rows"):
+        skl.SketchKMeans(2, random_state=0).fit_sketch(sketch, sample=some)
+
+
+def test_a_sample_of_heavy_tails_is_doubtful():
+    """Rarer rows, which the sample misses, may lie farther than the farthest of it."""
+    rng = np.random.default_rng(9)
+    rows = rng.standard_t(2.0, (20_000, 2))
+    some = rows[:500]
+    sketch = skl.design(rows, n_components=2).sketch(rows)
+    with pytest.warns(ConvergenceWarning, match="the farthest hundredth of the sample's rows holds .* give more rows"):
         skl.SketchKMeans(2, random_state=0).fit_sketch(sketch, sample=some)

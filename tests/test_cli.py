@@ -20,7 +20,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 import sketchlearn as skl
 from sketchlearn.cli import main
-from sketchlearn.cli.words import error_units
 
 CENTERS = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
 VERBS = [
@@ -573,7 +572,7 @@ def test_designs_say_what_rows_and_units_mean(worked, tmp_path):
     operator = skl.load_design(output)
     assert operator.keeping.size == 200
     rows = np.loadtxt(worked / "day1.csv", delimiter=",", skiprows=1)
-    np.testing.assert_allclose(error_units(operator), rows.std(axis=0), rtol=1e-3)
+    np.testing.assert_allclose(operator.error_units, rows.std(axis=0), rtol=1e-3)
     output = tmp_path / "x.sketch"
     told = done("sketch", "day1.csv", "-k", 3, "--rows", 200, "--standardize", "-o", output, cwd=worked)
     assert "Each sketch keeps up to 200 of the records, in the clear" in told.stderr

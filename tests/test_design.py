@@ -11,6 +11,7 @@ from sketchlearn.designing import byrne_scale, keriven_scale
 from sketchlearn.designing.laws import BROAD
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, LogUniform, Mixture, Probed
 from sketchlearn.operators import FourierFeatures
+from sketchlearn.operators.origin import Origin
 
 
 def clusters(n=4000, k=5, d=4, seed=0):
@@ -105,7 +106,8 @@ def test_designs_for_clusters_have_histograms(options, task):
     operator = skl.design(n_components=5, task=task, **options)
     moments = [skl.SecondMoments] if "bounds" in options else []
     assert [type(part) for part in operator.parts] == [FourierFeatures, skl.Histograms, *moments]
-    assert operator.part(skl.Histograms).declared == ("bounds" in options)
+    origin = Origin.DECLARED if "bounds" in options else Origin.SAMPLE
+    assert [part.origin for part in operator.parts] == [origin] * len(operator.parts)
 
 
 def test_private_designs_have_covariances_where_noise_lets_them_show():

@@ -15,6 +15,7 @@ import sketchlearn as skl
 from sketchlearn.cli import app
 from sketchlearn.estimators.saved import model_from_bytes, model_to_bytes
 from sketchlearn.frequencies import Gaussian
+from sketchlearn.operators.origin import Origin
 
 torch = pytest.importorskip("torch")
 RNG = np.random.default_rng(0)
@@ -173,7 +174,7 @@ def test_designs_have_frequencies_of_all_lengths():
     assert 36 < lengths.max() < 40.1
     assert abs(np.mean(lengths < np.sqrt(0.3 * 40)) - 0.5) < 0.02
     declared = skl.design(bounds=([0, 0, 0], [1, 2, 4]), task="generator", wave="square")
-    assert declared.declared
+    assert declared.origin is Origin.DECLARED
     assert (declared.n_frequencies, declared.center) == (875, (0.5, 1.0, 2.0))
     with pytest.raises(ValueError, match="leave out epsilon"):
         skl.design(bounds=(0, [1]), task="generator", epsilon=1.0, n_rows=100)

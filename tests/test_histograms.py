@@ -15,17 +15,16 @@ from typer.testing import CliRunner
 import sketchlearn as skl
 from sketchlearn import container
 from sketchlearn.cli.verbs import app
-from sketchlearn.cli.words import operator_in_words
 from sketchlearn.designing.bins import bins_of_rows
 from sketchlearn.files import from_bytes
 from sketchlearn.operators.histograms import MOST_BINS
-from sketchlearn.privacy import sensitivity
-from sketchlearn.privacy.sensitivity import Sensitivity
+from sketchlearn.operators.origin import Origin
+from sketchlearn.privacy import Sensitivity, sensitivity
 
 RNG = np.random.default_rng(0)
 OPERATOR = skl.Histograms(3, edges=[(-1, 0, 2), (0, 0.1, 0.2, 0.3), np.linspace(-3, 3, 61)])
 ROWS = RNG.standard_normal((5000, 3))
-FOURIER = skl.FourierFeatures(3, 40, law=skl.frequencies.Gaussian(1.0), seed=1)
+FOURIER = skl.FourierFeatures(3, 40, law=skl.frequencies.Gaussian(1.0), seed=1).with_origin("declared")
 
 
 # exactness
@@ -114,7 +113,7 @@ def test_forgotten_rows_must_have_been_there():
 
 def test_even_bins():
     operator = skl.Histograms.even([0, -5], [1, 5], bins=8, columns=("a", "b"))
-    assert operator.declared
+    assert operator.origin is Origin.DECLARED
     assert operator.edges == (tuple(np.linspace(0, 1, 9)), tuple(np.linspace(-5, 5, 9)))
     assert operator.columns == ("a", "b")
     narrow = skl.Histograms.even([1.6e18], [1.6e18 + 1024])
@@ -123,14 +122,15 @@ def test_even_bins():
 
 
 def test_json_form():
-    declared = skl.Histograms(2, edges=[(0, 1), (0, 1, 2)], values=[None, (0.5, 1)], declared=True)
+    declared = skl.Histograms(2, edges=[(0, 1), (0, 1, 2)], values=[None, (0.5, 1)]).with_origin("declared")
     form = json.loads(json.dumps(declared.to_json()))
     assert skl.Operator.from_json(form) == declared
-    assert skl.Operator.from_json(form).declared
+    assert form["origin"] == "declared"
+    assert skl.Operator.from_json(form).origin is Origin.DECLARED
     plain = skl.Histograms(2, edges=[(0, 1), (0, 1, 2)], values=[None, None])
     assert plain.values is None
-    assert {"columns", "values", "declared"}.isdisjoint(plain.to_json())
-    assert plain == skl.Histograms(2, edges=plain.edges, declared=True)
+    assert {"columns", "values", "origin", "declared"}.isdisjoint(plain.to_json())
+    assert plain == skl.Histograms(2, edges=plain.edges).with_origin("declared")
     assert plain != declared
     assert eval(repr(declared), vars(skl)) == declared
 
@@ -154,7 +154,6 @@ BAD = [
     ({"values": [(1.0,)]}, "values must be a list with one item for each of the 2 columns"),
     ({"values": [(1.0, 2.0), None]}, "values of column 0 must be None or one number for each of its 1 bins"),
     ({"values": [(7.0,), None]}, "values of column 0 must be None or one number for each of its 1 bins, within"),
-    ({"declared": 1}, "declared must be True or False"),
     ({"columns": ("a", "a")}, "columns must be 2 different names"),
 ]
 
@@ -201,6 +200,9 @@ def forged(sketch, sums=None, **fields):
         ({"n_features": 2**20}, "n_features must be a whole number"),
         ({"values": "codes"}, "values must be a list"),
         ({"bins": 3}, "'bins' is unknown"),
+        ({"declared": 1}, "declared must be True or False"),
+        ({"origin": "rows"}, "origin must be one of declared, sample, unknown, not 'rows'"),
+        ({"origin": ["declared"]}, "origin must be one of declared, sample, unknown"),
         ({"sums": np.ones(71, np.int64)}, "the counts of a column do not add up to 9 records"),
     ],
 )
@@ -256,7 +258,8 @@ def test_release_round_trip(delta):
 
 
 def test_histograms_have_their_share_of_the_budget():
-    sketch = skl.concatenate([FOURIER, DECLARED, skl.SecondMoments(3, bound=9.0, outside="clip")]).sketch(ROWS)
+    moments = skl.SecondMoments(3, bound=9.0, outside="clip").with_origin("declared")
+    sketch = skl.concatenate([FOURIER, DECLARED, moments]).sketch(ROWS)
     ledger = skl.privatize(sketch, epsilon=1.0, seed_for_tests_not_private=0).ledger
     spent = [part.sensitivity / part.scale for part in ledger.parts]
     assert np.allclose(spent, 0.98 * np.array([0.7, 0.15, 0.15]), rtol=1e-3)
@@ -264,9 +267,16 @@ def test_histograms_have_their_share_of_the_budget():
     assert alone.sensitivity / alone.sum_scale == pytest.approx(0.98, rel=1e-3)
 
 
-def test_bins_of_a_sample_tell_about_its_rows():
-    sketch = skl.concatenate([FOURIER, bins_of_rows(ROWS)]).sketch(ROWS)
-    with pytest.raises(ValueError, match="designed on a sample of rows"):
+@pytest.mark.parametrize(
+    ("bins", "message"),
+    [
+        (skl.design(ROWS, n_components=2).part(skl.Histograms), "designed on a sample of rows"),
+        (bins_of_rows(ROWS), "nobody has said whether the numbers of this Concatenated were taken from the rows"),
+    ],
+)
+def test_bins_of_a_sample_tell_about_its_rows(bins, message):
+    sketch = skl.concatenate([FOURIER, bins]).sketch(ROWS)
+    with pytest.raises(ValueError, match=message):
         skl.privatize(sketch, epsilon=1.0)
     release = skl.privatize(sketch, epsilon=1.0, assume_public_design=True, seed_for_tests_not_private=0)
     assert release.ledger.design == "assumed public"
@@ -336,8 +346,8 @@ def test_histograms_alone_answer_no_other_question():
 
 
 def test_histograms_in_words():
-    assert operator_in_words(OPERATOR) == "histograms of 3 columns, 2 to 60 bins each, chosen from a sample"
-    assert operator_in_words(DECLARED) == "histograms of 3 columns, 32 bins each, declared"
+    assert OPERATOR.in_words == "histograms of 3 columns, 2 to 60 bins each"
+    assert DECLARED.in_words == "histograms of 3 columns, 32 bins each"
 
 
 # bins of a sample
@@ -386,7 +396,7 @@ def test_bins_hold_rows_that_were_not_in_the_sample(name, n, representative):
         warnings.simplefilter("error")
         operator = bins_of_rows(column[:n], representative=representative)
     assert operator.values is None
-    assert not operator.declared
+    assert operator.origin is not Origin.DECLARED
     assert 30 <= len(operator.edges[0]) <= 65
     counts = operator.sketch(column).sums
     assert counts[0] + counts[-1] <= len(column) * (0.02 if n == 20 else 0.001)
@@ -449,7 +459,7 @@ def test_info_and_marginal_on_the_command_line(tmp_path):
     path = tmp_path / "both.sketch"
     skl.concatenate([FOURIER, DECLARED]).sketch(ROWS).save(path)
     run = CliRunner().invoke
-    assert "histograms of 3 columns, 32 bins each, declared" in run(app, ["info", str(path)]).output
+    assert "histograms of 3 columns, 32 bins each" in run(app, ["info", str(path)]).output
     shown = run(app, ["marginal", str(path), "0", "--bins", "8"]).output
     assert "(exact counts)" in shown
     figures = json.loads(run(app, ["marginal", str(path), "0", "--bins", "8", "--json"]).output)

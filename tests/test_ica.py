@@ -198,7 +198,9 @@ def test_private_sketches_are_learned_from():
     X, mixing = mixed(("uniform", "Laplace", "exponential"), 200_000)
     operator = cumulant_features(X[:3000], bounds=(-40, 60), rng=np.random.default_rng(0))
     clipping = skl.concatenate([replace(part, outside="clip") for part in operator.parts])
-    exact = clipping.sketch(X)
+    with pytest.raises(ValueError, match="nobody has said whether the numbers of this Concatenated were taken from"):
+        skl.privatize(clipping.sketch(X[:100]), epsilon=1.0)
+    exact = clipping.with_origin("sample").sketch(X)
     with pytest.raises(ValueError, match="designed on a sample of rows"):
         skl.privatize(exact, epsilon=1.0)
     release = {"assume_public_design": True, "seed_for_tests_not_private": 0}

@@ -17,7 +17,7 @@ RNG = np.random.default_rng(0)
 def test_fourier_features_are_exponentials():
     operator = skl.FourierFeatures(5, 200, law=Gaussian(2.0), center=np.arange(5.0))
     X = RNG.standard_normal((1000, 5)) + np.arange(5)
-    exact = np.exp(1j * (X - operator.origin) @ operator.frequencies)
+    exact = np.exp(1j * (X - operator.middle) @ operator.frequencies)
     assert np.abs(operator.features(X) - exact).max() < 1e-5
     assert np.abs(operator.sketch(X).mean - exact.mean(axis=0)).max() < 1e-6
 
@@ -68,7 +68,7 @@ def test_subsampling_is_unbiased_and_contributes_to_r_frequencies():
 def test_quadratic_features_are_squares():
     operator = skl.QuadraticFeatures(4, 50, bound=10.0, center=[1.0, 2.0, 3.0, 4.0])
     X = RNG.standard_normal((300, 4)) + np.arange(1, 5)
-    exact = ((X - operator.origin) @ operator.directions) ** 2
+    exact = ((X - operator.middle) @ operator.directions) ** 2
     assert np.allclose(np.linalg.norm(operator.directions, axis=0), 2.0)
     assert np.abs(operator.features(X) - exact).max() < 10.0**2 * 4 * 2.0**-20
     assert np.abs(operator.sketch(X).mean - exact.mean(axis=0)).max() < 10.0**2 * 4 * 2.0**-22

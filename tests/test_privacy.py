@@ -1,5 +1,6 @@
 """Private releases: what they say, what they leave out, how they compose, and what is refused."""
 
+import copy
 import json
 import math
 import pickle
@@ -17,12 +18,21 @@ from test_sensitivity import clipping
 import sketchlearn as skl
 from sketchlearn import container
 from sketchlearn.frequencies import Gaussian
+from sketchlearn.keeping import Keeping
 from sketchlearn.ledger import Ledger, PartNoise
+from sketchlearn.operators.origin import Origin
 from sketchlearn.privacy import mechanisms, privatize, sensitivity
 from sketchlearn.privacy.release import shares_of
 
 ROWS = np.random.default_rng(0).standard_normal((3000, 2)) + 6 * (np.arange(3000)[:, None] % 2)
 BOUNDS = ([-4, -4], [10, 10])
+NOBODY_SAID = "nobody has said whether the numbers of this [A-Za-z]+ were taken from the rows"
+ALONE = skl.SecondMoments(2, bound=20.0, outside="clip")
+ORIGINLESS = [
+    ALONE,
+    skl.concatenate([ALONE, skl.FourierFeatures(2, 4, law=Gaussian(1.0))]),
+    skl.concatenate([skl.concatenate([ALONE, skl.Histograms(2, edges=[(0, 1)] * 2)]), ALONE]),
+]
 
 
 @pytest.fixture
@@ -60,7 +70,7 @@ def test_a_release_of_one_operator_says_what_it_spent():
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("neighbors", ["add-remove", "replace"])
 def test_noise_has_the_deviation_that_the_ledger_says(delta, neighbors):
-    operator = skl.FourierFeatures(2, 2000, law=Gaussian(1.0))
+    operator = skl.FourierFeatures(2, 2000, law=Gaussian(1.0)).with_origin("declared")
     exact = operator.sketch(ROWS)
     private = privatize(exact, epsilon=0.5, delta=delta, neighbors=neighbors)
     noise = (private.sums - exact.sums).astype(float)
@@ -71,7 +81,7 @@ def test_noise_has_the_deviation_that_the_ledger_says(delta, neighbors):
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_count_has_noise_of_its_own(delta):
-    operator = skl.FourierFeatures(1, 1, law=Gaussian(1.0))
+    operator = skl.FourierFeatures(1, 1, law=Gaussian(1.0)).with_origin("declared")
     releases = [privatize(skl.Sketch(operator, units=10**6), epsilon=1.0, delta=delta) for _ in range(400)]
     noise = np.array([release.count - 10**6 for release in releases], float)
     assert noise.var() == pytest.approx(releases[0].ledger.count_variance, rel=0.7)
@@ -80,7 +90,7 @@ def test_the_count_has_noise_of_its_own(delta):
 
 
 def test_replacing_needs_twice_the_noise_and_gaussian_noise_is_smaller():
-    exact = skl.FourierFeatures(2, 1000, law=Gaussian(1.0)).sketch(ROWS)
+    exact = skl.FourierFeatures(2, 1000, law=Gaussian(1.0)).with_origin("declared").sketch(ROWS)
     scale = {
         (n, delta): privatize(exact.operator.sketch(ROWS), epsilon=1.0, delta=delta, neighbors=n).ledger.sum_scale
         for n in ("add-remove", "replace")
@@ -93,7 +103,7 @@ def test_replacing_needs_twice_the_noise_and_gaussian_noise_is_smaller():
 def test_every_part_of_a_concatenation_has_noise_of_its_own():
     operator = skl.concatenate(
         [skl.SecondMoments(2, bound=20.0, outside="clip"), skl.FourierFeatures(2, 40, law=Gaussian(1.0), wave="square")]
-    )
+    ).with_origin("declared")
     private = privatize(operator.sketch(ROWS), epsilon=2.0)
     moments, square = operator.split(private)
     assert private.ledger.sum_variance == moments.ledger.sum_variance
@@ -115,7 +125,7 @@ def test_every_operator_can_be_released(name):
 
 
 def test_what_leaks_is_left_out():
-    operator = skl.SecondMoments(2, bound=1.0, outside="clip")
+    operator = skl.SecondMoments(2, bound=1.0, outside="clip").with_origin("declared")
     exact = operator.sketch(ROWS)
     assert exact.clipped > 0
     private = privatize(exact, epsilon=1.0)
@@ -126,7 +136,7 @@ def test_what_leaks_is_left_out():
 
 
 def test_the_count_stays_positive():
-    empty = skl.Sketch(skl.FourierFeatures(1, 1, law=Gaussian(1.0)))
+    empty = skl.Sketch(skl.FourierFeatures(1, 1, law=Gaussian(1.0)).with_origin("declared"))
     counts = {privatize(empty, epsilon=0.1, seed_for_tests_not_private=seed).count for seed in range(20)}
     assert min(counts) == 1
     assert len(counts) > 3
@@ -204,15 +214,134 @@ def test_designs_on_a_sample_must_be_called_public():
 def test_designs_on_bounds_say_so_and_are_equal_to_others(kind):
     operator = skl.design(bounds=BOUNDS, n_components=2).part(kind)
     exact = operator.sketch(ROWS)
-    assert operator.declared
-    assert skl.Operator.from_json(operator.to_json()).declared
-    silent = replace(operator, declared=False)
-    assert "declared" not in silent.to_json()
-    assert silent == operator
-    assert hash(silent) == hash(operator)
-    assert silent.sketch(ROWS) + exact == exact + exact
-    with pytest.raises(ValueError, match="designed on a sample"):
-        privatize(silent.sketch(ROWS), epsilon=1.0)
+    assert operator.origin is Origin.DECLARED
+    assert skl.Operator.from_json(operator.to_json()).origin is Origin.DECLARED
+    sampled, silent = operator.with_origin("sample"), replace(operator)
+    assert sampled.to_json()["origin"] == "sample"
+    assert {"origin", "declared"}.isdisjoint(silent.to_json())
+    for other, message in ((sampled, "designed on a sample"), (silent, NOBODY_SAID)):
+        assert other == operator
+        assert hash(other) == hash(operator)
+        assert other.sketch(ROWS) + exact == exact + exact
+        with pytest.raises(ValueError, match=message):
+            privatize(other.sketch(ROWS), epsilon=1.0)
+
+
+# where the numbers of an operator come from
+
+
+@pytest.mark.parametrize("given", [{"sample": ROWS}, {"bounds": BOUNDS}])
+def test_nobody_has_said_it_of_a_changed_operator(given):
+    operator = skl.design(**given, task="moments")
+    assert operator.origin is (Origin.SAMPLE if "sample" in given else Origin.DECLARED)
+    changed = replace(operator, outside="clip")
+    assert changed.origin is Origin.UNKNOWN
+    with pytest.raises(ValueError, match=NOBODY_SAID) as caught:
+        privatize(changed.sketch(ROWS), epsilon=1.0)
+    assert "\n" not in str(caught.value)
+    assert privatize(changed.sketch(ROWS), epsilon=1.0, assume_public_design=True).ledger.design == "assumed public"
+    assert privatize(changed.with_origin("declared").sketch(ROWS), epsilon=1.0).ledger.design == "declared"
+
+
+@pytest.mark.parametrize("origin", Origin)
+@pytest.mark.parametrize("operator", ORIGINLESS, ids=["alone", "parts", "parts of parts"])
+def test_origins_travel(operator, origin, tmp_path):
+    told = operator.with_origin(origin.value)
+    assert told == operator
+    assert (operator.origin, told.origin) == (Origin.UNKNOWN, origin)
+    told.sketch(ROWS).save(tmp_path / "told.sketch")
+    for other in (
+        skl.Operator.from_json(json.loads(json.dumps(told.to_json()))),
+        pickle.loads(pickle.dumps(told)),
+        copy.deepcopy(told),
+        skl.load(tmp_path / "told.sketch").operator,
+        told.sketch(ROWS).copy().operator,
+        told.with_columns(("a", "b")),
+        told.without_keeping(),
+        told.with_origin(origin),
+    ):
+        assert other.origin is origin
+
+
+@pytest.mark.parametrize("origin", Origin)
+def test_keeping_rows_leaves_the_origin_as_it_is(origin):
+    waves = skl.FourierFeatures(2, 4, law=Gaussian(1.0)).with_origin(origin)
+    for operator in (waves, skl.concatenate([waves, ALONE.with_origin("declared")])):
+        keeping = operator.with_keeping(Keeping(5, (0.0, 0.0), (1.0, 1.0)))
+        assert keeping.keeping is not None
+        assert keeping.origin is keeping.without_keeping().origin is origin
+        assert keeping.sketch(ROWS).without_rows().operator.origin is origin
+    sampled = skl.design(ROWS, n_components=2, rows=5)
+    assert sampled.origin is sampled.without_keeping().origin is Origin.SAMPLE
+
+
+def test_parts_of_a_sketch_have_the_origins_of_the_parts():
+    operator = skl.concatenate([ALONE.with_origin("declared"), ALONE.with_origin("sample"), ALONE])
+    found = [part.operator.origin for part in operator.split(operator.sketch(ROWS))]
+    assert found == [Origin.DECLARED, Origin.SAMPLE, Origin.UNKNOWN]
+
+
+@pytest.mark.parametrize("kind", [skl.FourierFeatures, skl.Histograms])
+def test_old_files_say_that_they_are_declared(kind):
+    form = skl.design(bounds=BOUNDS, n_components=2).part(kind).to_json()
+    assert form.pop("origin") == "declared"
+    assert skl.Operator.from_json(form).origin is Origin.UNKNOWN
+    assert skl.Operator.from_json({**form, "declared": False}).origin is Origin.UNKNOWN
+    old = skl.Operator.from_json({**form, "declared": True})
+    assert old.origin is Origin.DECLARED
+    assert "declared" not in old.to_json()
+    assert privatize(old.sketch(ROWS), epsilon=1.0).ledger.design == "declared"
+
+
+@pytest.mark.parametrize("worse", ["sample", "unknown"])
+@pytest.mark.parametrize("operator", ORIGINLESS, ids=["alone", "parts", "parts of parts"])
+def test_sums_have_the_worse_origin(operator, worse):
+    good, bad = (operator.with_origin(origin).sketch(ROWS) for origin in ("declared", worse))
+    grown, shrunk = good.copy(), good + good
+    grown += bad
+    shrunk -= bad
+    for found in (
+        *(good + bad, bad + good, skl.merge([good, bad]), skl.merge([bad, good]), good.merged(bad), bad.merged(good)),
+        *(grown, shrunk, sum([good, bad])),
+    ):
+        assert found.operator.origin is Origin(worse)
+        with pytest.raises(ValueError, match="designed on a sample" if worse == "sample" else NOBODY_SAID):
+            privatize(found, epsilon=1.0)
+    assert (good + good).operator.origin is good.operator.origin is Origin.DECLARED
+
+
+@pytest.mark.parametrize("worse", ["sample", "unknown"])
+def test_sums_with_empty_sketches_have_the_worse_origin(worse):
+    good, empty = ALONE.with_origin("declared").sketch(ROWS), skl.Sketch(ALONE.with_origin(worse))
+    for found in (good + empty, good - empty, empty + good, empty.merged(good), skl.merge([empty, good])):
+        assert found.operator.origin is Origin(worse)
+
+
+def test_private_sums_have_the_worse_origin():
+    releases = [
+        privatize(ALONE.with_origin(origin).sketch(ROWS), epsilon=1.0, assume_public_design=True)
+        for origin in ("declared", "sample")
+    ]
+    for a, b in (releases, releases[::-1]):
+        assert (a + b).operator.origin is skl.merge([a, b], overlapping=False).operator.origin is Origin.SAMPLE
+        assert (a + b).ledger.design == "assumed public"
+
+
+@given(st.lists(st.sampled_from(Origin), min_size=1, max_size=4))
+def test_concatenated_operators_have_the_worst_origin(origins):
+    worst = max(origins, key=list(Origin).index)
+    parts = [ALONE.with_origin(origin) for origin in origins]
+    assert skl.concatenate(parts).origin is worst
+    assert skl.concatenate([skl.concatenate(parts), ALONE.with_origin("declared")]).origin is worst
+    assert skl.concatenate(parts).with_origin("declared").origin is Origin.DECLARED
+
+
+@pytest.mark.parametrize("origin", ["public", "DECLARED", "", None, True, 1, ["declared"], np.array(["declared"] * 2)])
+def test_wrong_origins_are_refused_in_a_sentence(origin):
+    for operator in ORIGINLESS:
+        with pytest.raises(ValueError, match="origin must be one of declared, sample, unknown, not ") as caught:
+            operator.with_origin(origin)
+        assert "\n" not in str(caught.value)
 
 
 def test_private_sketches_do_not_change(exact):
@@ -277,7 +406,7 @@ def test_merging(exact):
 
 
 def test_private_sums_cannot_overflow():
-    operator = skl.FourierFeatures(1, 1, law=Gaussian(1.0))
+    operator = skl.FourierFeatures(1, 1, law=Gaussian(1.0)).with_origin("declared")
     ledger = privatize(operator.sketch([[0.0]]), epsilon=1.0).ledger
     full = skl.Sketch(operator, [2**63 - 1, -(2**63)], 1, ledger=ledger)
     with pytest.raises(OverflowError, match="the noise is too large for 64 bits"):
@@ -457,7 +586,7 @@ def test_marks_about_different_neighbors_add_up(exact):
 
 
 def test_copies_and_parts_share_the_memory_of_releases():
-    operator = skl.concatenate([skl.FourierFeatures(2, 5, law=Gaussian(1.0))])
+    operator = skl.concatenate([skl.FourierFeatures(2, 5, law=Gaussian(1.0)).with_origin("declared")])
     whole = operator.sketch(ROWS)
     copied, part = whole.copy(), operator.split(whole)[0]
     privatize(part, epsilon=1.0)

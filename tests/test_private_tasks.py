@@ -50,7 +50,7 @@ def rows_of_class(i, n, seed):
 
 OPERATORS = {
     "moments": skl.design(bounds=([-8] * 3, [8] * 3), task="moments"),
-    "windows": skl.FourierFeatures(3, 200, law=skl.frequencies.Gaussian(1.5), seed=1),
+    "windows": skl.FourierFeatures(3, 200, law=skl.frequencies.Gaussian(1.5), seed=1).with_origin("declared"),
 }
 
 
@@ -150,7 +150,7 @@ def test_merged_releases_add_their_noise(table):
 def test_the_noise_of_the_part_counts():
     rows = np.random.default_rng(3).uniform(-1, 1, (5000, 1)) * [1.0, 0.9]
     moments = skl.design(bounds=([-1, -1], [1, 1]), task="moments")
-    windows = skl.FourierFeatures(2, 50, law=skl.frequencies.Gaussian(1.0))
+    windows = skl.FourierFeatures(2, 50, law=skl.frequencies.Gaussian(1.0)).with_origin("declared")
     private = release(skl.concatenate([windows, moments]).sketch(rows), 10.0, 0)
     part = private.operator.split(private)[1]
     apart, within = (skl.SketchLinearRegression().fit_sketch(sketch) for sketch in (part, private))
@@ -187,7 +187,8 @@ def test_compressive_pca():
     turn = np.linalg.qr(rng.standard_normal((d, d)))[0]
     rows = rng.standard_normal((N, d)) * np.append([4, 2.5], [0.5] * 10) @ turn.T + 1
     squares = skl.QuadraticFeatures(d, 8 * d, bound=20.0, outside="clip")
-    sketch = skl.concatenate([squares, skl.ColumnMoments(d, bound=15.0, outside="clip")]).sketch(rows)
+    columns = skl.ColumnMoments(d, bound=15.0, outside="clip")
+    sketch = skl.concatenate([squares, columns]).with_origin("declared").sketch(rows)
     exact = skl.SketchPCA(2).fit_sketch(sketch)
     for epsilon, least in ((2.0, 0.97), (20.0, 0.999)):
         pca = skl.SketchPCA(2).fit_sketch(release(sketch, epsilon, 0))

@@ -8,8 +8,7 @@ from cases import NAMES, WAVES, operators
 
 import sketchlearn as skl
 from sketchlearn.frequencies import Gaussian
-from sketchlearn.privacy import sensitivity
-from sketchlearn.privacy.sensitivity import Sensitivity, of_wave
+from sketchlearn.privacy import Sensitivity, sensitivity
 
 
 def clipping(operator):
@@ -81,7 +80,7 @@ def test_bounds_of_waves_are_tight(name):
     operator = skl.FourierFeatures(1, 1, law=Gaussian(1.0), wave=wave, seed=1)
     turn = 2 * np.pi / abs(operator.frequencies[0, 0])
     rows = np.linspace(0, turn, 400_003)[:, None]
-    found, bound = sizes(contributions(operator, rows)), of_wave(wave)
+    found, bound = sizes(contributions(operator, rows)), wave.change_by_record()
     assert found["l1"].max() <= bound.l1
     assert found["l2_squared"].max() <= bound.l2_squared
     loose = 0.003 * 2**20 if "series" in name else 8  # a series is looked at on a coarser grid
@@ -122,11 +121,19 @@ def test_l2_is_rounded_up():
     assert [Sensitivity(0, n).l2 for n in (0, 1, 2, 4, 5, 9)] == [0, 1, 2, 2, 3, 3]
 
 
+class Unbounded(skl.SecondMoments):
+    """An operator whose class does not say what a record changes."""
+
+    change_by_record = skl.Operator.change_by_record
+    change_by_replacement = skl.Operator.change_by_replacement
+
+
 def test_unknown_operators_and_neighbors_are_refused():
     with pytest.raises(ValueError, match="neighbors must be 'add-remove' or 'replace', not 'swap'"):
         sensitivity(skl.SecondMoments(2, bound=1.0), "swap")
-    with pytest.raises(ValueError, match="one record of a object has no known bound"):
-        sensitivity(object())
+    for neighbors in ("add-remove", "replace"):
+        with pytest.raises(ValueError, match="one record of a Unbounded has no known bound"):
+            sensitivity(Unbounded(2, bound=1.0), neighbors)
 
 
 CLIPPED = {

@@ -177,7 +177,7 @@ def test_moments_are_those_of_the_rows():
     rows = np.random.default_rng(0).uniform([-1.0, -2.0, -3.0], [3.0, 2.0, 1.0], (1000, 3))
     operator = skl.VeroneseMoments(3, bound=[2.1, 2.2, 2.3], center=[1.0, 0.0, -1.0])
     second, fourth = operator.split(operator.sketch(rows).mean)
-    y = rows - operator.origin
+    y = rows - operator.middle
     np.testing.assert_allclose(second, y.T @ y / 1000, atol=1e-8)
     np.testing.assert_allclose(fourth, np.einsum("na,nb,nc,nd->abcd", y, y, y, y) / 1000, atol=1e-7)
 

@@ -84,7 +84,7 @@ def harmonics(u, pairs):
 
 
 def centred(operator, X):
-    return (X - operator.origin.astype(X.dtype)).astype(f32)
+    return (X - operator.middle.astype(X.dtype)).astype(f32)
 
 
 def chain(x, w):
@@ -161,7 +161,7 @@ def cell_distances(n):
 def cumulant_integers(operator, X):
     """Row by row, in Python's own floats."""
     found = []
-    for row in (X.astype(f64) - operator.origin).tolist():
+    for row in (X.astype(f64) - operator.middle).tolist():
         u, reach = [], []
         for weights in operator.unmixing:
             total = size = 0.0
@@ -206,15 +206,15 @@ def record_integers(operator, X):
     if isinstance(operator, skl.ConvolutionalFeatures):
         return record_integers(operator.inner, network_outputs(operator, X))
     if isinstance(operator, skl.SecondMoments):
-        y = (X.astype(f64) - operator.origin) / np.array(operator.bound)
+        y = (X.astype(f64) - operator.middle) / np.array(operator.bound)
         j, k = np.tril_indices(operator.n_features)
         return np.rint(np.concatenate([2.0**30 * y, (y[:, j] * 2.0**30) * y[:, k]], axis=1)).astype(np.int64)
     if isinstance(operator, skl.VeroneseMoments):
-        y = X.astype(f64) - operator.origin
+        y = X.astype(f64) - operator.middle
         a, b = np.tril_indices(operator.n_features)
         return record_integers(operator.inner, y[:, a] * y[:, b])
     if isinstance(operator, skl.ColumnMoments):
-        y = (X.astype(f64) - operator.origin) / np.array(operator.bound)
+        y = (X.astype(f64) - operator.middle) / np.array(operator.bound)
         return np.rint(np.concatenate([2.0**30 * y, (y * 2.0**30) * y], axis=1)).astype(np.int64)
     if isinstance(operator, skl.Histograms):
         pairs = zip(X.astype(f64).T, operator.edges, strict=True)

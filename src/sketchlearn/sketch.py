@@ -33,6 +33,7 @@ class SketchOperator(Protocol):
     @property
     def keeping(self) -> Keeping | None: ...
     def without_keeping(self) -> Any: ...
+    def with_worse_origin(self, other: Any) -> Any: ...
     def sketch(
         self,
         data: Any,
@@ -45,6 +46,7 @@ class SketchOperator(Protocol):
     def sketch_packed(self, bits: PackedBits, *, sample_weight: Any = None) -> Sketch: ...
     def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]: ...
     def to_json(self) -> dict[str, Any]: ...
+    def leaves(self, sketch: Sketch) -> list[Sketch]: ...
 
 
 class Sketch:
@@ -274,6 +276,7 @@ class Sketch:
             kept = kept.among(_total_weight(count, bits))
             if kept.why_not_among(_total_weight(count, bits)):
                 raise ValueError("cannot subtract: those records are not all in the sketch")
+        operator = operator.with_worse_origin(self.operator).with_worse_origin(other.operator)
         result = Sketch(operator, sums, count, bits, skipped, clipped=clipped, heaviest=heaviest, kept=kept)
         result.released = _both_released(self.released, other.released)
         return result
@@ -296,7 +299,8 @@ class Sketch:
         ledger = self._ledger.merged(other._ledger, overlapping=overlapping)
         if max(_size(self._sums) + _size(other._sums), self._units + other._units) > LARGEST:
             raise OverflowError("a sum would overflow: the noise is too large for 64 bits")
-        return Sketch(self.operator, self._sums + other._sums, self._units + other._units, ledger=ledger)
+        operator = self.operator.with_worse_origin(other.operator)
+        return Sketch(operator, self._sums + other._sums, self._units + other._units, ledger=ledger)
 
     def _require_exact(self, verb: str) -> None:
         if self._ledger is not None:

@@ -17,9 +17,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import Value, shortened, truth
 
 FIXED_POINT = 2**20
+ERROR = 2  # of one part of a feature, in integers: docs/arithmetic.md promises 2^-19 of a unit
+_GRID = np.arange(2**16) / 2**16
 Number = complex  # the fields named complex hide the type
 
 
@@ -89,6 +92,16 @@ class Wave(Value, ABC):
         """
         return Number(self._coefficient(k) * (1 + 1j ** (1 - k % 4)) if self.complex else self._coefficient(k))
 
+    def change_by_record(self) -> Sensitivity:
+        """The most that one record adds to the integers of one feature; each part may reach the ceiling."""
+        return Sensitivity.of_integers(self.parts, self.ceiling)
+
+    def _rounded(self, l1: float, l2: float) -> Sensitivity:
+        """The same, of bounds of the wave itself."""
+        errors = ERROR * self.parts, ERROR * math.sqrt(self.parts)
+        norms = FIXED_POINT * l1 + errors[0], FIXED_POINT * l2 + errors[1]
+        return Sensitivity.of_norms(*norms, n=self.parts, largest=self.ceiling)
+
     def softened(self) -> FourierSeries:
         """A smooth wave near this one: its first 15 harmonics, times Lanczos' factors, its phase and form kept.
 
@@ -113,6 +126,9 @@ class Exponential(Wave):
     name = "exponential"
     dithered = False
 
+    def change_by_record(self) -> Sensitivity:
+        return self._rounded(math.sqrt(2), 1.0)  # |cos| + |sin| <= sqrt(2)
+
     def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(np.cos(2 * np.pi * _nearest(t)))
 
@@ -127,6 +143,9 @@ class Cosine(Exponential):
     complex: ClassVar[bool] = False  # type: ignore[misc]
     dithered = True
     feature = "cosine"
+
+    def change_by_record(self) -> Sensitivity:
+        return Sensitivity.of_integers(1, self.ceiling)
 
 
 @dataclass(frozen=True)
@@ -155,6 +174,9 @@ class Sawtooth(Wave):
     complex: bool = True
     name = "sawtooth"
 
+    def change_by_record(self) -> Sensitivity:
+        return self._rounded(1.5, math.sqrt(1.25)) if self.complex else self._rounded(1.0, 1.0)
+
     def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(2 * (t - np.floor(t + 0.5)))
 
@@ -168,6 +190,9 @@ class Triangle(Wave):
 
     complex: bool = True
     name = "triangle"
+
+    def change_by_record(self) -> Sensitivity:
+        return self._rounded(1.0, 1.0)  # the two parts' sizes add up to 1
 
     def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
         return 1 - 4 * np.abs(_nearest(t))
@@ -213,6 +238,15 @@ class FourierSeries(Wave):
             return 0.0
         a, b = self.coefficients[abs(k) - 1]
         return Number(a, b if k > 0 else -b)
+
+    def change_by_record(self) -> Sensitivity:
+        # the largest values on a grid, and what they can rise by between its points
+        values = np.atleast_2d(np.array([self.real_part(_GRID), self.quarter_later(_GRID)])[: self.parts])
+        slope = sum(4 * math.pi * k * math.hypot(*c) for k, c in enumerate(self.coefficients, start=1))
+        rise = slope / (2 * len(_GRID)) + 1e-9
+        l1 = float(np.abs(values).sum(axis=0).max()) + self.parts * rise
+        l2 = math.sqrt(float((values**2).sum(axis=0).max())) + math.sqrt(self.parts) * rise
+        return self._rounded(l1, l2)
 
     @property
     def kernel_coefficients(self) -> list[float]:

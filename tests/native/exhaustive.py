@@ -14,7 +14,6 @@ from cases import WAVES
 
 from sketchlearn import kernel
 from sketchlearn._native import dense_plan
-from sketchlearn.privacy.sensitivity import of_wave
 
 STEP = 1 << 22
 SMALLEST = 2.0**-28  # below, all waves are constant but for signs, and those are looked at with a few
@@ -35,7 +34,7 @@ def main() -> int:
         zero, one = np.zeros(1, np.float32), np.ones((1, 1), np.float32)
         plan = dense_plan(kernel.active, wave.feature, zero, zero, np.inf, wave.kernel_coefficients, 0, 1, one)
         error = largest = l1 = l2_squared = 0.0
-        bound = of_wave(wave)
+        bound = wave.change_by_record()
         for t in phases():
             integers = np.zeros((len(t), wave.parts), np.int32)
             plan.write(t[:, None], 2, integers)

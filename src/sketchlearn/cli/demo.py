@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 import sketchlearn as skl
 from sketchlearn.cli.streams import Report
-from sketchlearn.operators import Concatenated, Operator
+from sketchlearn.operators import Operator
 
 Rows = NDArray[np.float32]
 T = TypeVar("T")
@@ -102,8 +102,7 @@ def run(n_rows: int, json: bool = False) -> None:
 
 def _fourier_part(operator: Operator) -> skl.FourierFeatures:
     """The random Fourier features of a design, which may have histograms beside them."""
-    parts = operator.parts if isinstance(operator, Concatenated) else (operator,)
-    return next(part for part in parts if isinstance(part, skl.FourierFeatures))
+    return next(part for part in operator.side_by_side if isinstance(part, skl.FourierFeatures))
 
 
 def _throughput(say: Callable[[str], None], operator: skl.FourierFeatures, generator: Generator) -> float:

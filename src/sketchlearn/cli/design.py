@@ -13,7 +13,7 @@ from sketchlearn.cli.designs import (
 from sketchlearn.cli.rows import columns_from, files_from, standard_input
 from sketchlearn.cli.sentences import misused
 from sketchlearn.cli.streams import STANDARD, Report, check_paths, write
-from sketchlearn.cli.words import extras_in_words, operator_in_words
+from sketchlearn.cli.words import extras_in_words
 from sketchlearn.designs import design_to_bytes
 
 
@@ -59,7 +59,7 @@ def run(
         designed = design_on_files(paths, choices, chosen, nulls)
     operator, made = designed.operator, designed.made
     write(output, design_to_bytes(operator, made))
-    words = operator_in_words(operator)
+    words = operator.in_words
     with_k = "" if n_components is None else f" with k = {n_components}"
     Report(json, [output]).give(
         {"output": output, "operator": operator.to_json(), "made": made, "words": words},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from sketchlearn.cli.sentences import misused
 from sketchlearn.cli.streams import named, read
 from sketchlearn.container import FormatError
 from sketchlearn.designs import design_from_bytes
-from sketchlearn.operators import Concatenated, ConvolutionalFeatures, Operator, concatenate
+from sketchlearn.operators import ConvolutionalFeatures, Operator
 from sketchlearn.operators.bounded import CLIP
+from sketchlearn.operators.origin import Origin
 from sketchlearn.sources import source
 from sketchlearn.sources.sampling import sample
 
@@ -104,7 +105,8 @@ def design_for_images(images: str, bounds: str, seed: int, columns: tuple[Any, .
         low, high = (float(x) for x in bounds.split(","))
     except ValueError:
         raise misused("give --images HEIGHT,WIDTH and --bounds LOW,HIGH, such as 28,28 and 0,255") from None
-    operator = ConvolutionalFeatures(shape, pixels=(low, high), outside=CLIP, seed=seed)
+    network = ConvolutionalFeatures(shape, pixels=(low, high), outside=CLIP, seed=seed)
+    operator = network.with_origin(Origin.DECLARED)
     made = {"task": "images", "from": "bounds", "bounds": [low, high]}
     return Designed(_with_columns(operator, columns), made)
 
@@ -137,6 +139,4 @@ def _with_columns(operator: Any, columns: tuple[Any, ...] | None) -> Operator:
     names = columns if columns is not None and all(isinstance(name, str) for name in columns) else None
     if names is None or operator.columns is not None:
         return operator  # type: ignore[no-any-return]
-    if isinstance(operator, Concatenated):
-        return concatenate([_with_columns(part, names) for part in operator.parts])
-    return replace(operator, columns=names)  # type: ignore[no-any-return]
+    return operator.with_columns(names)  # type: ignore[no-any-return]

@@ -8,10 +8,8 @@ from typing import Any
 from sketchlearn.cli.streams import Report, aligned, named, read
 from sketchlearn.cli.words import (
     columns_in_words,
-    error_units,
     kept_in_words,
     number,
-    operator_in_words,
     records_in_words,
     size_in_words,
 )
@@ -92,7 +90,7 @@ def _of_design(data: bytes) -> Facts:
 
 
 def _of_operator(operator: Operator) -> Facts:
-    words = operator_in_words(operator)
+    words = operator.in_words
     columns = columns_in_words(operator.columns, operator.n_features)
     figures: dict[str, Any] = {
         "operator": operator.to_json(),
@@ -101,7 +99,7 @@ def _of_operator(operator: Operator) -> Facts:
         "n_features": operator.n_features,
     }
     rows = [("operator", words), ("columns", columns), ("operator digest", operator.digest)]
-    units = error_units(operator)
+    units = operator.error_units
     if units is not None:
         figures["error_units"] = units
         rows.insert(2, ("errors", f"count in standard deviations: {_per_column(operator, units)}"))

@@ -20,7 +20,7 @@ from sketchlearn.cli.designs import Choices, Designed, design_on_files, design_o
 from sketchlearn.cli.rows import columns_from, files_from, standard_input
 from sketchlearn.cli.sentences import misused, say
 from sketchlearn.cli.streams import STANDARD, Report, check_paths, write
-from sketchlearn.cli.words import extras_in_words, kept_in_words, operator_in_words, records_in_words
+from sketchlearn.cli.words import extras_in_words, kept_in_words, records_in_words
 from sketchlearn.designs import design_from_bytes, design_to_bytes
 from sketchlearn.operators import Operator
 from sketchlearn.progress import row_bar
@@ -108,7 +108,7 @@ def _designed(paths: list[str], choices: Choices, reading: Reading) -> Designed:
 
 
 def _say_designed(designed: Designed) -> None:
-    words = operator_in_words(designed.operator)
+    words = designed.operator.in_words
     say(f"no --design given, so one was made on {designed.made['from']}: {words}")
     for sentence in extras_in_words(designed.operator):
         say(sentence)

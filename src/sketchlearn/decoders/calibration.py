@@ -51,7 +51,7 @@ class Means:
         variance = released_variance(sketch, operator) + (operator.n_groups - 1) / float(sketch.count)
         turns = operator.frequencies[:, some] / (2 * np.pi)
         dither = operator.dither[some] / (2 * np.pi)
-        return cls(values, np.full(len(values), variance), turns, operator.origin, dither, sketch)
+        return cls(values, np.full(len(values), variance), turns, operator.middle, dither, sketch)
 
     def features(self, rows: Double) -> Single:
         """The same features of rows: (rows, features)."""

@@ -40,11 +40,13 @@ RECORDS_PER_PARAMETER = 10  # below that, anything explains a sketch
 MOST_BEYOND = 0.12  # of what clusters cost, beyond the range of the design: public tables above 1.1 had 0.14 or more
 BEYOND = "some records lie so far beyond the range of the design that the clusters may miss them"
 FEW_ROWS = 3  # of a given sample in a cluster
+HEAVY_TAILED = 0.33  # share of the variance: tables whose samples were wrong by 1.06 to 8 had 0.34 to 0.92, others less
 FEW_RECORDS = 10  # of a cluster: those above 1.05 on public tables, eight clusters, had one of 1 to 5
 RARE = 1 / 1500  # of the records: a design's 5000 rows have about three of such a cluster (Shuttle: 1.07 to 1.11)
 IMPLAUSIBLE = 1.5  # risk of a mixture's clusters on the atoms, in that of the atoms' own: noise made some of 8
 ENOUGH_ROWS, ROWS_OF_MANY = 2000, 2  # so many rows, or one of so many records, to which atoms have little to add
 MUCH_LESS = 0.7  # of what atoms leave of a private sketch: clusters had 0.6, mixtures that erred more than atoms 0.75
+ALIKE = 1.04  # risk of a mixture's clusters on the atoms: clear ones had up to 1.03, those that erred 1.06 or more
 NEARLY = 30.0  # misfit near the atoms, up to which a search may find a mixture that explains the sketch
 
 Reduction = Callable[[Mixture, int, np.random.Generator], tuple[Double, Double]]
@@ -123,15 +125,25 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     of_atoms = _of_points(task, sample, Status.ATOMS)
     risk = _risk(task, sample, of_atoms)
     of_atoms = replace(of_atoms, doubts=_doubts(task, atoms, of_atoms, _beyond(task, columns, risk)))
-    allowed = left
-    if private:  # noise makes what is left a poor judge
-        allowed = MUCH_LESS * left if atoms.explain else np.inf
-    if found is None or _left_by_mixture(task, found.outcome.mixture) > allowed:
-        return _inside(of_atoms, counts)
-    if _risk(task, sample, found) > IMPLAUSIBLE * risk:
+    if found is None or not _better(task, found, atoms, left, _risk(task, sample, found) / risk):
         return _inside(of_atoms, counts)
     doubts = () if found.outcome.status is Status.EXPLAINED else of_atoms.doubts
     return _inside(replace(found, doubts=doubts), counts)
+
+
+def _better(task: Task, found: Decoded, atoms: Atoms, left: float, relative_risk: float) -> bool:
+    """Whether a mixture is taken instead of atoms that leave so much of the sketch.
+
+    Noise makes what is left a poor judge: atoms that explain a private sketch are taken, unless a mixture leaves much
+    less of it, or has centers that are as good for the atoms, too.
+    """
+    if relative_risk > IMPLAUSIBLE:
+        return False
+    by_mixture = _left_by_mixture(task, found.outcome.mixture)
+    if task.problem.target.released == 0:
+        return by_mixture <= left
+    alike = relative_risk <= ALIKE and by_mixture <= left
+    return not atoms.explain or by_mixture <= MUCH_LESS * left or alike
 
 
 def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
@@ -158,7 +170,18 @@ def _doubts_of_given(task: Task, sample: RowSample, found: Decoded) -> tuple[str
         doubts.append(f"a cluster rests on {sizes.min()} of the {len(rows):,} rows of the sample: {remedy}")
     if counts is not None and _beyond(task, _columns(counts), _risk(task, sample, found)) > MOST_BEYOND:
         doubts.append(f"{BEYOND}: {remedy}")
+    if not doubts and (share := _held_by_farthest(rows)) > HEAVY_TAILED:
+        doubts.append(
+            f"the farthest hundredth of the sample's rows holds {share:.0%} of its variance, and rows that it misses "
+            f"may lie farther still: {remedy}"
+        )
     return tuple(doubts)
+
+
+def _held_by_farthest(rows: WeightedRows) -> float:
+    """What the farthest hundredth of the rows has of the variance."""
+    away = rows.weights * np.sum((rows.rows - rows.weights @ rows.rows) ** 2, axis=1)
+    return float(np.sum(np.sort(away)[-max(1, len(away) // 100) :]) / max(away.sum(), 1e-300))
 
 
 def _risk(task: Task, sample: RowSample, found: Decoded) -> float:
@@ -254,7 +277,8 @@ def _of_points(task: Task, sample: RowSample, status: Status) -> Decoded:
 def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float) -> tuple[str, ...]:
     """What to say of clusters that may be far from the best; `beyond` tells how much lies beyond the design."""
     private = task.problem.target.released > 0
-    least = float(found.shares.min()) * float(task.sketch.count)
+    count = float(task.sketch.count)
+    least = float(found.shares.min()) * count
     remedy = "keep rows beside the sketch with design(..., rows=500), or give some with sample=rows"
     if private:
         remedy = "release more records at once, with a larger epsilon or with delta > 0, or ask for fewer clusters"
@@ -265,10 +289,10 @@ def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float) -> tuple[st
         )
     if beyond > MOST_BEYOND and not private:  # noise alone puts some there
         doubts.append(f"{BEYOND}: design on a sample that reaches further, or on wider bounds")
-    if least < max(FEW_RECORDS, RARE * float(task.sketch.count)) and not private:
+    if least < max(FEW_RECORDS, RARE * count) and not private:
         doubts.append(
-            f"a cluster has only about {max(least, 1):,.0f} of {float(task.sketch.count):,.0f} records, too few to be placed well by a sketch "
-            f"alone: {remedy}, or ask for fewer clusters"
+            f"a cluster has only about {max(least, 1):,.0f} of {count:,.0f} records, too few to be placed well by a "
+            f"sketch alone: {remedy}, or ask for fewer clusters"
         )
     return tuple(doubts)
 

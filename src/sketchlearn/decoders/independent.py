@@ -78,7 +78,7 @@ def independent_components(
     values, vectors = np.linalg.eigh(C)
     if values[0] <= 0 or values[0] < np.max(B**2 @ moments.rounding**2):
         raise ValueError("the rows do not vary in all the components that the operator is for: design it on such rows")
-    measured = Measured.of(operator, part.mean, B @ (moments.mean - operator.origin), values, vectors)
+    measured = Measured.of(operator, part.mean, B @ (moments.mean - operator.middle), values, vectors)
     sizes = np.diag(measured.columns)
     Q = polar(measured.columns * (sizes / (noise + sizes**2 / 4)))
     told = np.abs(sizes) * np.sqrt(moments.count / noise) >= GAUSSIAN

@@ -38,7 +38,7 @@ class MomentNoise:
         operator: SecondMoments = sketch.operator  # type: ignore[assignment]
         deviation = float(np.sqrt(sketch.ledger.sum_variance)) / (FIXED_POINT * sketch.units)
         count_deviation = float(np.sqrt(sketch.ledger.count_variance)) / sketch.units
-        return cls(deviation, count_deviation, operator.origin, np.array(operator.bound))
+        return cls(deviation, count_deviation, operator.middle, np.array(operator.bound))
 
     def only(self, columns: list[int]) -> MomentNoise:
         """The noise on the moments of some columns."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.decoders.moment_noise import MomentNoise
-from sketchlearn.operators import Concatenated, Operator, SecondMoments
+from sketchlearn.operators import Operator, SecondMoments
 from sketchlearn.operators.moments import FIXED_POINT
 from sketchlearn.sketch import Sketch
 
@@ -55,7 +55,7 @@ class Moments:
         noise = MomentNoise.of(part)
         if noise is not None:
             away = np.clip(away, -noise.bound, noise.bound)  # where the mean must lie
-        return cls(count, operator.origin + away, products - np.outer(away, away), rounding, noise)
+        return cls(count, operator.middle + away, products - np.outer(away, away), rounding, noise)
 
     def about_zero(self) -> Double:
         """Mean products of the columns, not centred."""
@@ -88,6 +88,4 @@ class Moments:
 
 def part_of(sketch: Sketch, kind: type[Operator]) -> Sketch | None:
     """The sketch itself, or the part of a concatenated one, whose operator is of this kind."""
-    if isinstance(sketch.operator, Concatenated):
-        return next((part for part in sketch.operator.leaves(sketch) if isinstance(part.operator, kind)), None)
-    return sketch if isinstance(sketch.operator, kind) else None
+    return next((part for part in sketch.operator.leaves(sketch) if isinstance(part.operator, kind)), None)

@@ -100,11 +100,11 @@ def _compressive(squares: Sketch, columns: Sketch, k: int, progress: Callable[[s
     ledger, m = squares.ledger, quadratic.n_directions
     if ledger is not None:
         away = np.clip(away, -np.array(beside.bound), np.array(beside.bound))  # where the mean must lie
-    mean, total = beside.origin + away, float(np.sum(power - away * away))
+    mean, total = beside.middle + away, float(np.sum(power - away * away))
     if ledger is None and total <= np.sum(np.square(beside.bound)) / FIXED_POINT:
         raise ValueError(CONSTANT)
     omega = quadratic.directions
-    values = squares.mean - ((mean - quadratic.origin) @ omega) ** 2
+    values = squares.mean - ((mean - quadratic.middle) @ omega) ** 2
     found = low_rank(omega, values, k, progress)
     vectors, sizes, _ = np.linalg.svd(found.factors, full_matrices=False)
     variances, hidden = sizes**2, 0

@@ -229,7 +229,7 @@ class _Problem:
         for place in np.argsort(dimensions, kind="stable"):
             chosen[place] = next(order)
         return Subspaces(
-            self.operator.origin,
+            self.operator.middle,
             tuple(self._rows_of(best.union.bases[i][0], best.shapes[i].second) for i in chosen),
             weights[chosen],
             self.beside if len(dimensions) == 1 else float(best.union.noise[0]),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.models import FrequencySet, Mixture
 from sketchlearn.models.frequency_set import Double, Single
-from sketchlearn.operators import Concatenated, FourierFeatures
+from sketchlearn.operators import FourierFeatures
 from sketchlearn.sketch import Sketch
 
 HIGHEST = 41  # order of the harmonics that mixtures are freed of: those of narrow components vanish slowly
@@ -66,7 +66,7 @@ class Target:
             sampling=1 / float(sketch.count),
             subsampling=(operator.n_groups - 1) / float(sketch.count),
             released=released,
-            origin=operator.origin,
+            origin=operator.middle,
             unit=unit,
             declared=operator.law.spreads(operator.n_features) / unit,
             shapes=operator.law.covariances(operator.n_features) / np.outer(unit, unit),
@@ -159,8 +159,7 @@ def released_variance(sketch: Sketch, operator: FourierFeatures) -> float:
 
 def fourier_part(sketch: Sketch) -> tuple[Sketch, FourierFeatures]:
     """The sketch of Fourier features, alone or among others, and its operator."""
-    parts = sketch.operator.leaves(sketch) if isinstance(sketch.operator, Concatenated) else [sketch]
-    found = [part for part in parts if isinstance(part.operator, FourierFeatures)]
+    found = [part for part in sketch.operator.leaves(sketch) if isinstance(part.operator, FourierFeatures)]
     if len(found) != 1:
         raise ValueError(
             f"clusters and mixtures are learned from Fourier features, but the sketch is of "

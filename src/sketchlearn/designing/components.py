@@ -47,6 +47,7 @@ BINS, MOST_COUNTED = 128, 256  # of a column; columns beyond which histograms wo
 FEW_BROAD = 10  # times as many frequencies as broad ones, from which on those are among them
 BROAD_IN_BOUNDS, BROAD_UNDER_PURE_NOISE = 160, 60
 MOST_WITH_MOMENTS = 64  # columns whose covariances are kept in bounds: those of more would be larger than all else
+FEW_COLUMNS = 16  # up to which frequencies alone may show clusters that noise nearly hides
 BINS_IN_BOUNDS = 64  # noise on more would hide more than they show
 
 
@@ -81,14 +82,14 @@ def in_bounds(asked: Asked, low: Double, high: Double, budget: Budget | None) ->
     else:
         law = Probed(law_of_lengths(k, d), units=plain(reach), spread=plain(reach / 16), probes=())
         m = asked.n_frequencies or budget.size(k, d, n_parameters(k, d, asked.task))
-    counted = asked.counted(d) and (budget is None or budget.shows(k, d, m))
-    if counted and asked.broad(d):
+    shown = budget is None or budget.shows(k, d, m)
+    if shown and asked.broad(d):
         pure = budget is not None and not budget.delta  # each frequency more is more noise on all of them
         more = min(BROAD_UNDER_PURE_NOISE, m) if pure else BROAD_IN_BOUNDS
         law, m = broadened_in_bounds(law, d, (m, more)), m + more
     center = plain((low + high) / 2)
-    waves = FourierFeatures(d, m, law=law, wave=asked.wave, center=center, seed=asked.seed, declared=True)
-    if not counted:
+    waves = FourierFeatures(d, m, law=law, wave=asked.wave, center=center, seed=asked.seed)
+    if not asked.counted(d) or not (shown or d > FEW_COLUMNS):
         return waves
     counts = Histograms.even(low, high, BINS_IN_BOUNDS)
     if not 2 <= d <= MOST_WITH_MOMENTS or (budget is not None and not budget.shows_moments(d)):

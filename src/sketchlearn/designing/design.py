@@ -19,6 +19,7 @@ from sketchlearn.frequencies import LogUniform, Probed
 from sketchlearn.keeping import MOST_KEPT
 from sketchlearn.operators import Concatenated, FourierFeatures, Operator, SecondMoments, VeroneseMoments
 from sketchlearn.operators.bounded import CLIP
+from sketchlearn.operators.origin import Origin
 from sketchlearn.values import shortened, truth, whole
 from sketchlearn.waves import Wave, wave_from
 
@@ -165,16 +166,20 @@ def design(
         raise ValueError(f"task must be one of {', '.join(TASKS)}, not {shortened(task)}")
     if (sample is None) == (bounds is None):
         raise ValueError("design needs either a sample of rows or bounds")
+    origin = Origin.SAMPLE if bounds is None else Origin.DECLARED
     sizes = {"epsilon": epsilon, "n_rows": n_rows, "delta": delta, "standardize": standardize, "rows": rows}
+    operator: Operator | None = None
     if task in (MOMENTS, SUBSPACES):
         _leave_out(task, n_frequencies=n_frequencies, **sizes)
-        return _moments(task, sample, bounds, representative, seed)
-    if task == GENERATOR:
+        operator = _moments(task, sample, bounds, representative, seed)
+    elif task == GENERATOR:
         _leave_out(task, **sizes)
-        return _for_generators(sample, bounds, representative, n_frequencies, wave_from(wave), seed)
-    if task == ICA:
+        operator = _for_generators(sample, bounds, representative, n_frequencies, wave_from(wave), seed)
+    elif task == ICA:
         _leave_out(task, n_frequencies=n_frequencies, **sizes)
-        return _cumulants(sample, n_components, representative, seed)
+        operator = _cumulants(sample, n_components, representative, seed)
+    if operator is not None:
+        return operator.with_origin(origin)
     fixed = None if n_frequencies is None else whole("n_frequencies", n_frequencies)
     asked = Asked(whole("n_components", n_components), task, wave_from(wave), fixed, seed)
     budget = budget_of(bounds, n_rows, epsilon, delta)
@@ -182,10 +187,10 @@ def design(
     standardize = truth("standardize", standardize)
     if bounds is None:
         sampled = Sampled(*rows_of(sample, seed, rows_wanted(task), representative))
-        return on_sample(asked, sampled, standardize=standardize, n_kept=n_kept)
+        return on_sample(asked, sampled, standardize=standardize, n_kept=n_kept).with_origin(origin)
     if n_kept is not None or standardize:
         raise ValueError("rows and standardize need a sample: bounds do not tell how the records lie")
-    return in_bounds(asked, *checked_bounds(bounds), budget)
+    return in_bounds(asked, *checked_bounds(bounds), budget).with_origin(origin)
 
 
 def _moments(
@@ -219,8 +224,7 @@ def _for_generators(
     law = Probed(
         LogUniform(math.sqrt(d) / fine, math.sqrt(d) / coarse), units=plain(unit), spread=plain(least), probes=()
     )
-    where, declared = plain(center), bounds is not None
-    return FourierFeatures(d, m, law=law, wave=wave, center=where, seed=seed, columns=columns, declared=declared)
+    return FourierFeatures(d, m, law=law, wave=wave, center=plain(center), seed=seed, columns=columns)
 
 
 def _leave_out(task: str, **given: Any) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.operators import SecondMoments, VeroneseMoments
+from sketchlearn.operators.origin import Origin
 from sketchlearn.sources import Source
 
 Double = NDArray[np.float64]
@@ -31,7 +32,8 @@ def second_moments(
     (5.0, 5.0)
     """
     center, reach = box(rows, everything, bounds, representative=representative)
-    return SecondMoments(rows.shape[1], bound=tuple(reach.tolist()), center=tuple(center.tolist()), columns=columns)
+    moments = SecondMoments(rows.shape[1], bound=tuple(reach.tolist()), center=tuple(center.tolist()), columns=columns)
+    return moments.with_origin(origin_of(bounds))
 
 
 def fourth_moments(
@@ -57,7 +59,13 @@ def fourth_moments(
         reach = np.max([np.max(np.abs(block), axis=0, initial=0.0) for block in blocks], axis=0).astype(np.float64)
         # products of four spread far: more room would cost precision
         reach = _positive(reach * (ROOM if everything is not None else np.sqrt(room(representative))), np.zeros(1))
-    return VeroneseMoments(rows.shape[1], bound=tuple(reach.tolist()), columns=columns)
+    moments = VeroneseMoments(rows.shape[1], bound=tuple(reach.tolist()), columns=columns)
+    return moments.with_origin(origin_of(bounds))
+
+
+def origin_of(bounds: Any) -> Origin:
+    """Where a range comes from that is as declared, if it is, or else as rows have it."""
+    return Origin.SAMPLE if bounds is None else Origin.DECLARED
 
 
 def box(rows: NDArray[Any], everything: Source | None, bounds: Any, *, representative: bool) -> tuple[Double, Double]:

@@ -17,7 +17,7 @@ from sketchlearn.decoders.weighted_rows import WeightedRows
 from sketchlearn.designing import design
 from sketchlearn.designing.sample import rows_wanted
 from sketchlearn.estimators.base import Double, Glimpse, SketchEstimator
-from sketchlearn.operators import FourierFeatures, Operator
+from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import WEIGHT_BITS, source
 
@@ -146,8 +146,7 @@ class DesignedEstimator(SketchEstimator):
 
 def error_units(operator: Any) -> Double:
     """The units in which squared errors of the columns count."""
-    waves = operator.part(FourierFeatures)
-    return np.ones(operator.n_features) if waves is None or waves.units is None else np.array(waves.units)
+    return np.ones(operator.n_features) if operator.error_units is None else np.array(operator.error_units)
 
 
 def _given_rows(sketch: Sketch, sample: Any) -> RowSample:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -170,7 +170,7 @@ class SketchGenerator(LabelledEstimator):
             wave=self.wave,
             seed=int(rng.integers(2**31)),
         )
-        return replace(operator, columns=columns)
+        return operator.with_columns(columns)
 
     def _sketched(self, operator: Operator, rows: Any) -> Any:
         return super()._sketched(operator, rows) if self._targets else SketchEstimator._sketched(self, operator, rows)

@@ -10,7 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array
 
 from sketchlearn.decoders.subspace import Subspace, principal_subspace
-from sketchlearn.designing.ranges import box, radius
+from sketchlearn.designing.ranges import box, origin_of, radius
 from sketchlearn.estimators.base import Double, Glimpse, SketchEstimator
 from sketchlearn.operators import ColumnMoments, Operator, QuadraticFeatures, SecondMoments, concatenate
 from sketchlearn.sketch import Sketch
@@ -94,7 +94,8 @@ class SketchPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
         self._check_components(d)
         center, reach = box(rows, glimpse.everything, self.bounds, representative=glimpse.representative)
         if d <= MOST_EXACT and self.n_directions is None:
-            return SecondMoments(d, bound=_plain(reach), center=_plain(center), columns=glimpse.columns)
+            moments = SecondMoments(d, bound=_plain(reach), center=_plain(center), columns=glimpse.columns)
+            return moments.with_origin(origin_of(self.bounds))
         if self.n_components is None:
             raise ValueError(f"quadratic features of {d} columns tell a few components: say n_components")
         middle = center.astype(np.float32).astype(np.float64)
@@ -106,7 +107,8 @@ class SketchPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
         m = PER_COORDINATE * self.n_components * d if self.n_directions is None else self.n_directions
         seed, columns = int(rng.integers(2**31)), glimpse.columns
         squares = QuadraticFeatures(d, m, bound=bound, center=_plain(middle), seed=seed, columns=columns)
-        return concatenate([squares, ColumnMoments(d, bound=_plain(reach), center=_plain(middle), columns=columns)])
+        beside = ColumnMoments(d, bound=_plain(reach), center=_plain(middle), columns=columns)
+        return concatenate([squares, beside]).with_origin(origin_of(self.bounds))
 
     def _check_components(self, n_features: int) -> None:
         if self.n_components is not None and self.n_components > n_features:

@@ -30,6 +30,15 @@ class Law(Value, ABC):
         vectors = stream.normal(n_features * n_frequencies).reshape(n_features, n_frequencies)
         return vectors * (self.radii(n_features, n_frequencies, stream) / lengths(vectors))
 
+    @property
+    def in_words(self) -> str:
+        """The law in plain words: its name, and its scale if it has one."""
+        return f"{self._name} law"
+
+    @property
+    def _name(self) -> str:
+        return "".join(f" {c.lower()}" if c.isupper() else c for c in type(self).__name__).strip()
+
     def kernel(self, distances: Floats, n_features: int) -> Floats:  # noqa: ARG002
         """E cos(omega . x) for rows x of these lengths: the kernel that the law's features give."""
         raise ValueError(f"the kernel of {type(self).__name__} frequencies is not known in closed form: use features")
@@ -59,6 +68,10 @@ class ScaledLaw(Law):
 
     def __post_init__(self) -> None:
         self._set(scale=positive("scale", self.scale))
+
+    @property
+    def in_words(self) -> str:
+        return f"{self._name} law of scale {self.scale:.4g}"
 
     def widths(self, n_features: int) -> Floats | None:
         return np.full(n_features, self.scale)

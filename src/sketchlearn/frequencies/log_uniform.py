@@ -29,6 +29,10 @@ class LogUniform(Law):
             raise ValueError(f"smallest must be below largest, not {smallest:g} and {largest:g}")
         self._set(smallest=smallest, largest=largest)
 
+    @property
+    def in_words(self) -> str:
+        return f"{self._name} law of scales {self.smallest:.4g} to {self.largest:.4g}"
+
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
         place = (np.arange(n_frequencies) + stream.uniform(n_frequencies)) / n_frequencies
         span = float(logarithm(np.array([self.largest / self.smallest]))[0])

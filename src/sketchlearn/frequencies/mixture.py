@@ -54,6 +54,10 @@ class Mixture(Law):
         parts = (share * law.kernel(distances, n_features) for law, share in zip(self.laws, self.shares, strict=True))
         return np.asarray(sum(parts) / sum(self.shares))
 
+    @property
+    def in_words(self) -> str:
+        return f"mixture of {len(self.laws)} laws"
+
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
         point = stream.uniform(n_frequencies) * sum(self.shares)
         result, reached = np.zeros(n_frequencies), 0.0

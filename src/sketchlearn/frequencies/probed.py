@@ -53,6 +53,10 @@ class Probed(Law):
         none = isinstance(self.probes, tuple | list) and not self.probes
         self._set(units=units, spread=spread, probes=() if none else _lengths("probes", self.probes))
 
+    @property
+    def in_words(self) -> str:
+        return f"{self.law.in_words} with probes"
+
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:  # noqa: ARG002
         raise ValueError("a probed law has frequencies along axes: it cannot be part of another law")
 

@@ -57,6 +57,10 @@ class Shaped(Law):
             raise ValueError(f"share must be below 1, not {shortened(share)}")
         self._set(shapes=shapes, share=share)
 
+    @property
+    def in_words(self) -> str:
+        return f"{self.law.in_words} with clusters' shapes"
+
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:  # noqa: ARG002
         raise ValueError("a law with shapes prefers some directions: it cannot be part of another law")
 

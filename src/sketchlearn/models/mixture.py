@@ -43,7 +43,7 @@ class Mixture:
 
         Higher harmonics of the wave average out over the dither, so only the first, F_1, is counted.
         """
-        locations = self.locations - operator.origin
+        locations = self.locations - operator.middle
         frequencies = FrequencySet(operator.frequencies.T, operator.dither)
         z = Mixture(self.model, self.weights, locations, self.shapes).characteristic(frequencies)
         z *= operator.wave.coefficient(1) * operator.feature_weights

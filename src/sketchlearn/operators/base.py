@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn.keeping import Keeper, Keeping
+from sketchlearn.operators.origin import Origin
 from sketchlearn.packed import PackedBits
 from sketchlearn.progress import row_bar
+from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch, check_room
 from sketchlearn.sources import Block, Source, source, weight_units
-from sketchlearn.values import Value, positive, shortened, whole
+from sketchlearn.values import Value, positive, shortened, truth, whole
 
 MOST_FEATURES = 2**16
 REMEDY = "declare a larger bound (estimators take bounds=(lowest, highest) of the columns)"
@@ -75,9 +77,70 @@ class Operator(Value, ABC):
             return None
         return f"the sums are larger than {units:,} records (or weight steps) can add up to"
 
+    @property
+    def in_words(self) -> str:
+        """The operator in a line of plain words."""
+        return repr(self)
+
+    @property
+    def origin(self) -> Origin:
+        """Where its numbers come from; unknown until `with_origin` says it, and again after `dataclasses.replace`."""
+        origin: Origin = self.__dict__.get("_origin", Origin.UNKNOWN)
+        return origin
+
+    def with_origin(self, origin: Origin | str) -> Self:
+        """The same operator, with a statement of where its numbers come from: "declared", "sample" or "unknown".
+
+        Private releases need "declared": that no number of it (bounds, center, scale, edges) was taken from the rows.
+        """
+        return self._twin(_origin=Origin.of(origin))
+
+    def with_worse_origin(self, other: Operator) -> Self:
+        """The same operator, of the worse of the two operators' origins: that of a sum of their sketches."""
+        worse = self.origin.worse(other.origin)
+        return self if worse is self.origin else self.with_origin(worse)
+
+    def change_by_record(self) -> Sensitivity:
+        """The most that one more record, or one less, changes the sums."""
+        raise ValueError(
+            f"one record of a {type(self).__name__} has no known bound, so it cannot be made private: its class must "
+            "define change_by_record"
+        )
+
+    def change_by_replacement(self) -> Sensitivity:
+        """The most that another record in place of one changes the sums: one leaves, the other one comes."""
+        one = self.change_by_record()
+        return Sensitivity(2 * one.l1, 4 * one.l2_squared)
+
+    @property
+    def tells_by_refusing(self) -> bool:
+        """Whether rows are refused for their values, so that a sketch tells that there were none such."""
+        return False
+
+    @property
+    def error_units(self) -> tuple[float, ...] | None:
+        """The units of the columns in which squared errors count, if they are not those of the table."""
+        return None
+
+    def _twin(self, **fields: Any) -> Self:
+        """A copy with other fields, in which all that was drawn stays drawn."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin._set(**fields)
+        return twin
+
     def with_columns(self, columns: tuple[str, ...] | None) -> Self:
         """The same operator for columns of these names."""
-        return replace(self, columns=columns)  # type: ignore[type-var]
+        return replace(self, columns=columns).with_origin(self.origin)  # type: ignore[type-var]
+
+    @property
+    def side_by_side(self) -> tuple[Operator, ...]:
+        """The operators whose features it puts side by side: itself alone, unless it is concatenated."""
+        return (self,)
+
+    def leaves(self, sketch: Sketch) -> list[Sketch]:
+        """The sketch of each part, or of its parts if it is concatenated itself."""
+        return [sketch]
 
     def part(self, kind: type[Kind]) -> Kind | None:
         """The operator itself, or the part of a concatenated one, of this kind; None if there is none."""
@@ -241,7 +304,9 @@ class Operator(Value, ABC):
         return total.hexdigest()
 
     def to_json(self) -> dict[str, Any]:
-        return {**super().to_json(), "digest": self.digest}
+        own = self.__dict__.get("_origin", Origin.UNKNOWN)
+        known = {} if own is Origin.UNKNOWN else {"origin": own.value}
+        return {**super().to_json(), **known, "digest": self.digest}
 
     @classmethod
     def from_json(cls, form: Any) -> Self:
@@ -256,7 +321,12 @@ class Operator(Value, ABC):
 
     @classmethod
     def _build(cls, fields: dict[str, Any]) -> Self:
-        return super()._build({name: value for name, value in fields.items() if name != "digest"})
+        own = {name: value for name, value in fields.items() if name not in ("digest", "origin", "declared")}
+        operator = super()._build(own)
+        # as files said it before there were origins
+        before = Origin.DECLARED if truth("declared", fields.get("declared", False)) else Origin.UNKNOWN
+        origin = Origin.of(fields.get("origin", before))
+        return operator if origin is Origin.UNKNOWN else operator.with_origin(origin)
 
     def verify(self, form: dict[str, Any]) -> None:
         """Refuses a JSON form whose random numbers are not those that are drawn here."""
@@ -267,8 +337,9 @@ class Operator(Value, ABC):
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields alone: what is cached is made anew where the pickle is read."""
-        return {name: self.__dict__[name] for name in self.__dataclass_fields__ if name in self.__dict__}  # type: ignore[attr-defined]
+        """The fields and the origin alone: what is cached is made anew where the pickle is read."""
+        kept = (*self.__dataclass_fields__, "_origin")  # type: ignore[attr-defined]
+        return {name: self.__dict__[name] for name in kept if name in self.__dict__}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -280,7 +351,7 @@ class Centred(Operator):
     center: tuple[float, ...] | None
 
     @property
-    def origin(self) -> NDArray[np.float64]:
+    def middle(self) -> NDArray[np.float64]:
         """What is subtracted from each row."""
         return np.zeros(self.n_features) if self.center is None else np.array(self.center)
 

@@ -29,6 +29,10 @@ class Bounded(Centred):
     def _moved(self, rows: Double) -> Double:
         """Rows outside the bound, moved onto it but for rounding."""
 
+    @property
+    def tells_by_refusing(self) -> bool:
+        return self.outside == REFUSE
+
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         if self.outside == REFUSE:
             return super().beyond(rows)
@@ -44,7 +48,7 @@ class Bounded(Centred):
         with np.errstate(all="ignore"):
             moved = self._moved(rows[far])
             # a center so far away that float64 has no number near the bound
-            moved[self._is_outside(moved)] = self.origin
+            moved[self._is_outside(moved)] = self.middle
         rows[far] = moved
         return rows
 
@@ -55,16 +59,16 @@ class Boxed(Bounded):
     bound: tuple[float, ...]
 
     def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
-        return np.asarray(np.any(np.abs(rows.astype(np.float64) - self.origin) > np.array(self.bound), axis=1))
+        return np.asarray(np.any(np.abs(rows.astype(np.float64) - self.middle) > np.array(self.bound), axis=1))
 
     def _moved(self, rows: Double) -> Double:
-        center, bound = self.origin, np.array(self.bound)
+        center, bound = self.middle, np.array(self.bound)
         moved = np.clip(rows, center - bound, center + bound)
         # center + bound rounds, perhaps to beyond the bound
         return np.where(np.abs(moved - center) > bound, np.nextafter(moved, center), moved)
 
     def explain_refusal(self, row: Double) -> str:
-        column = int(np.argmax(np.abs(row - self.origin) / np.array(self.bound)))
+        column = int(np.argmax(np.abs(row - self.middle) / np.array(self.bound)))
         return f"column {column} is {float(row[column])!r}, beyond the bound {self.bound[column]!r}: {REMEDY}"
 
 

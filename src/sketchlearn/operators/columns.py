@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from sketchlearn.operators.base import check_center, check_columns, check_features
 from sketchlearn.operators.bounded import REFUSE, Boxed, check_outside
-from sketchlearn.operators.moments import FIXED_POINT, check_bounds
+from sketchlearn.operators.moments import FIXED_POINT, check_bounds, of_replaced_moments
+from sketchlearn.sensitivity import Sensitivity
 
 STEP = 1 << 18  # numbers worked on at a time
 
@@ -53,6 +54,16 @@ class ColumnMoments(Boxed):
         )
 
     @property
+    def in_words(self) -> str:
+        return f"means and squares of {self.n_features:,} columns"
+
+    def change_by_record(self) -> Sensitivity:
+        return Sensitivity.of_integers(self.n_sums, FIXED_POINT)
+
+    def change_by_replacement(self) -> Sensitivity:
+        return of_replaced_moments(self.n_features, self.n_sums)
+
+    @property
     def n_sums(self) -> int:
         return 2 * self.n_features
 
@@ -77,7 +88,7 @@ class ColumnMoments(Boxed):
         return -1
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:  # noqa: ARG002
-        away = self.within(rows).astype(np.float64) - self.origin
+        away = self.within(rows).astype(np.float64) - self.middle
         bad = ~np.all(np.abs(away) <= np.array(self.bound), axis=1)
         if np.any(bad):
             return np.zeros((len(rows), self.n_sums), np.int64), int(np.argmax(bad))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import pairwise
 from typing import Any, Self
 
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 
 from sketchlearn.keeping import Keeping
 from sketchlearn.operators.base import Kind, Operator
+from sketchlearn.operators.origin import Origin
+from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
 
 
@@ -68,11 +71,39 @@ class Concatenated(Operator):
         return found
 
     def leaves(self, sketch: Sketch) -> list[Sketch]:
-        """The sketch of each part, or of its parts if it is concatenated itself."""
         found = list[Sketch]()
         for part in self.split(sketch):
-            found += part.operator.leaves(part) if isinstance(part.operator, Concatenated) else [part]
+            found += part.operator.leaves(part)
         return found
+
+    @property
+    def side_by_side(self) -> tuple[Operator, ...]:
+        return self.parts
+
+    @property
+    def in_words(self) -> str:
+        return "; ".join(part.in_words for part in self.parts)
+
+    @property
+    def origin(self) -> Origin:
+        return reduce(Origin.worse, (part.origin for part in self.parts))
+
+    def with_origin(self, origin: Origin | str) -> Self:
+        return self._twin(parts=tuple(part.with_origin(origin) for part in self.parts))
+
+    def change_by_record(self) -> Sensitivity:
+        return sum((part.change_by_record() for part in self.parts), Sensitivity(0, 0))
+
+    def change_by_replacement(self) -> Sensitivity:
+        return sum((part.change_by_replacement() for part in self.parts), Sensitivity(0, 0))
+
+    @property
+    def tells_by_refusing(self) -> bool:
+        return any(part.tells_by_refusing for part in self.parts)
+
+    @property
+    def error_units(self) -> tuple[float, ...] | None:
+        return next((part.error_units for part in self.parts if part.error_units is not None), None)
 
     def with_columns(self, columns: tuple[str, ...] | None) -> Self:
         return replace(self, parts=tuple(part.with_columns(columns) for part in self.parts))
@@ -88,10 +119,7 @@ class Concatenated(Operator):
         parts = [part.without_keeping() for part in self.parts]
         if rule is not None:
             parts[0] = parts[0].with_keeping(rule)
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        twin._set(parts=tuple(parts))
-        return twin
+        return self._twin(parts=tuple(parts))
 
     def add_rows(
         self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
@@ -115,6 +143,12 @@ class Concatenated(Operator):
             if part.add_rows(row[None], None, 1, np.zeros(part.n_sums, np.int64)) >= 0:
                 return part.explain_refusal(row)
         raise AssertionError("a refused row is refused by some part")
+
+    @classmethod
+    def _build(cls, fields: dict[str, Any]) -> Self:
+        if "origin" in fields or "declared" in fields:
+            raise ValueError("Concatenated: its parts have origins, and it has none of its own")
+        return super()._build(fields)
 
     def verify(self, form: dict[str, Any]) -> None:
         super().verify(form)

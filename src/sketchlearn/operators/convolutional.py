@@ -98,6 +98,16 @@ class ConvolutionalFeatures(Mapped):
             )
 
     @property
+    def in_words(self) -> str:
+        shape = " x ".join(map(str, self.shape))
+        network = f"a random network for images of {shape}, seed {self.seed}"
+        return f"means and second moments of {self.n_outputs} outputs of {network}"
+
+    @property
+    def tells_by_refusing(self) -> bool:
+        return self.outside == REFUSE
+
+    @property
     def n_features(self) -> int:  # type: ignore[override]
         return math.prod(self.shape)
 

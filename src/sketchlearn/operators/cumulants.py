@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sketchlearn.operators.base import check_center, check_columns, check_features
 from sketchlearn.operators.bounded import REFUSE, Boxed, check_outside
 from sketchlearn.operators.moments import FIXED_POINT, check_bounds
+from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import number, positive
 
 Double = NDArray[np.float64]
@@ -95,6 +96,16 @@ class CumulantFeatures(Boxed):
         return len(self.unmixing)
 
     @property
+    def in_words(self) -> str:
+        return f"generalised cumulants of {self.n_components:,} components of {self.n_features:,} columns"
+
+    def change_by_record(self) -> Sensitivity:
+        k, n = self.n_components, self.n_sums
+        l1 = FIXED_POINT * k * math.hypot(k + 1, 1) + n  # of each component |sin| (1 + k) + |cos|; n for rounding
+        l2 = FIXED_POINT * math.sqrt(k * (k + 1)) + math.sqrt(n)
+        return Sensitivity.of_norms(l1, l2, n=n, largest=self.ceiling)
+
+    @property
     def n_sums(self) -> int:
         return self.n_components * (self.n_components + 2)
 
@@ -145,7 +156,7 @@ class CumulantFeatures(Boxed):
         """The integers of rows, as floats, one feature after the other, and the first row beyond the bound, or -1."""
         k = self.n_components
         features = np.zeros((self.n_sums, len(rows)))
-        away = np.ascontiguousarray((self.within(rows).astype(np.float64) - self.origin).T)
+        away = np.ascontiguousarray((self.within(rows).astype(np.float64) - self.middle).T)
         bad = ~np.all(np.abs(away) <= np.array(self.bound)[:, None], axis=0)
         if np.any(bad):
             return features, int(np.argmax(bad))

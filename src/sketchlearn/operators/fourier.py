@@ -20,6 +20,7 @@ from sketchlearn.operators.projected import Projected, in_turns
 from sketchlearn.operators.structured import FEWEST_FEATURES, Structured
 from sketchlearn.outline import Outline
 from sketchlearn.randomness import Stream, lengths
+from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import shortened, truth, whole
 from sketchlearn.waves import Exponential, Wave, wave_from
 
@@ -42,7 +43,6 @@ class FourierFeatures(Projected):
     structured : products of Hadamard matrices and random diagonals instead of a dense matrix: for many columns.
     subsample : each record contributes to that many of the frequencies only, chosen by a hash of its values.
     columns : names of the columns, for tables that have names: these are read, and others refused.
-    declared : `design` notes here that it used bounds alone, so that private releases need not ask. Not compared.
     units : the unit in which squared errors of each column are counted, None for the columns as they are. Not compared.
     keeping : which rows are kept beside a sketch, None for none. Not compared.
     outline : what the sample looked like that the operator was designed on, None if that is not told. Not compared.
@@ -60,7 +60,6 @@ class FourierFeatures(Projected):
 
     _omitted: ClassVar[dict[str, Any]] = {
         "columns": None,
-        "declared": False,
         "units": None,
         "keeping": None,
         "outline": None,
@@ -75,7 +74,6 @@ class FourierFeatures(Projected):
     structured: bool = False
     subsample: int | None = None
     columns: tuple[str, ...] | None = None
-    declared: bool = field(default=False, compare=False)
     units: tuple[float, ...] | None = field(default=None, compare=False)
     outline: Outline | None = field(default=None, compare=False)
     keeping: Keeping | None = field(default=None, compare=False)
@@ -101,7 +99,6 @@ class FourierFeatures(Projected):
             structured=structured,
             subsample=self._check_subsample(n_features, n_frequencies),
             columns=check_columns(self.columns, n_features),
-            declared=truth("declared", self.declared),
             units=check_units(self.units, n_features),
         )
         if self.keeping is not None and (
@@ -114,10 +111,7 @@ class FourierFeatures(Projected):
             raise ValueError(f"outline must be one of {n_features} columns, not {shortened(self.outline)}")
 
     def with_keeping(self, rule: Keeping | None) -> Self:
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)  # what was drawn stays drawn
-        twin._set(keeping=rule)
-        return twin
+        return self._twin(keeping=rule)
 
     def _check_subsample(self, n_features: int, n_frequencies: int) -> int | None:
         if self.subsample is None:
@@ -129,6 +123,20 @@ class FourierFeatures(Projected):
             size = Structured.block_size(n_features)
             raise ValueError(f"with structured frequencies, subsample must be a multiple of the block size {size}")
         return r
+
+    @property
+    def in_words(self) -> str:
+        kind = "structured frequencies" if self.structured else "random frequencies"
+        wave = type(self.wave).__name__.lower()
+        columns = f"{self.n_features:,} columns"
+        return f"{self.n_frequencies:,} {kind} of {columns}, {wave} wave, {self.law.in_words}, seed {self.seed}"
+
+    def change_by_record(self) -> Sensitivity:
+        return self.wave.change_by_record().times(self.subsample or self.n_frequencies)
+
+    @property
+    def error_units(self) -> tuple[float, ...] | None:
+        return self.units
 
     @property
     def n_groups(self) -> int:
@@ -199,7 +207,7 @@ class FourierFeatures(Projected):
         return [*drawn, self._dither, np.array([self._key], np.uint64)]
 
     def _make_plan(self) -> Plan:
-        center = self.origin.astype(np.float32)
+        center = self.middle.astype(np.float32)
         feature, coefficients = self.wave.feature, self.wave.kernel_coefficients
         common = (kernel.active, feature, center, self._dither, math.inf, coefficients, self._key, self.n_groups)
         if self.structured:
@@ -215,7 +223,7 @@ class FourierFeatures(Projected):
 
     def warn_of_noise(self, rows: NDArray[Any]) -> None:
         # A float32 phase of t turns is known to about |t| 2^-24: beyond 2^20, to no better than a sixteenth of a turn.
-        centred = rows.astype(np.float64) - self.origin
+        centred = rows.astype(np.float64) - self.middle
         if self._turns(centred) > 2**20:
             away = float(np.median(np.linalg.norm(centred, axis=1)))
             warnings.warn(
@@ -232,6 +240,6 @@ class FourierFeatures(Projected):
         return float(np.median(radii) * np.median(np.linalg.norm(centred, axis=1)))
 
     def explain_refusal(self, row: NDArray[np.float64]) -> str:
-        column = int(np.argmax(np.abs(row - self.origin)))
+        column = int(np.argmax(np.abs(row - self.middle)))
         value = float(row[column])
         return f"column {column} is {value!r}, too far from the center for a phase: rescale the data or set center"

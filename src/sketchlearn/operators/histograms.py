@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from sketchlearn._native import add_counts, find_counts
 from sketchlearn.operators.base import Operator, check_columns, check_features
-from sketchlearn.values import shortened, truth, whole
+from sketchlearn.operators.origin import Origin
+from sketchlearn.sensitivity import Sensitivity
+from sketchlearn.values import shortened, whole
 
 MOST_BINS = 4096  # of one column: more would be a sketch of megabytes
 MOST_EDGES = 2**20  # of all columns: 8 MB of counts, and a file that loads in a second
@@ -33,8 +35,6 @@ class Histograms(Operator):
     values : None, or for each column None or one number per bin: the value that the records in the bin have, where a
         column takes a few values only (codes, flags).
     columns : names of the columns, for tables that have names.
-    declared : whether the edges were chosen without looking at rows, so that private releases need not ask. Not
-        compared.
 
     Examples
     --------
@@ -45,13 +45,12 @@ class Histograms(Operator):
     [[0, 1, 2, 1], [1, 2, 1]]
     """
 
-    _omitted: ClassVar[dict[str, Any]] = {"columns": None, "values": None, "declared": False}
+    _omitted: ClassVar[dict[str, Any]] = {"columns": None, "values": None}
     n_features: int
     _: KW_ONLY
     edges: tuple[tuple[float, ...], ...]
     values: tuple[tuple[float, ...] | None, ...] | None = None
     columns: tuple[str, ...] | None = None
-    declared: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         n_features = check_features(self.n_features)
@@ -61,7 +60,6 @@ class Histograms(Operator):
             edges=edges,
             values=_check_values(self.values, edges),
             columns=check_columns(self.columns, n_features),
-            declared=truth("declared", self.declared),
         )
 
     @classmethod
@@ -77,7 +75,19 @@ class Histograms(Operator):
         steps = np.linspace(0, 1, whole("bins", bins, most=MOST_BINS) + 1)
         # bounds so near each other that float64 has few numbers between them have fewer bins
         edges = tuple(_plain(np.unique(a * (1 - steps) + b * steps)) for a, b in zip(lows, highs, strict=True))
-        return cls(len(lows), edges=edges, columns=columns, declared=True)
+        return cls(len(lows), edges=edges, columns=columns).with_origin(Origin.DECLARED)
+
+    @property
+    def in_words(self) -> str:
+        sizes = sorted({len(edges) - 1 for edges in self.edges})
+        bins = f"{sizes[0]:,} to {sizes[-1]:,} bins each" if len(sizes) > 1 else f"{sizes[0]:,} bins each"
+        return f"histograms of {self.n_features:,} columns, {bins}"
+
+    def change_by_record(self) -> Sensitivity:
+        return Sensitivity.of_integers(self.n_features, 1)  # one count of each column
+
+    def change_by_replacement(self) -> Sensitivity:
+        return Sensitivity.of_integers(2 * self.n_features, 1)  # of each column, one count falls and another rises
 
     @property
     def n_sums(self) -> int:

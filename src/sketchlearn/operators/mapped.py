@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.operators.base import Operator
+from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
 
 
@@ -33,6 +34,12 @@ class Mapped(Operator):
         found = Sketch(self.inner, sketch.sums, sketch.units, sketch.bits, *notes)
         found.share_mark(sketch)
         return found
+
+    def change_by_record(self) -> Sensitivity:
+        return self.inner.change_by_record()
+
+    def change_by_replacement(self) -> Sensitivity:
+        return self.inner.change_by_replacement()
 
     @property
     def n_sums(self) -> int:

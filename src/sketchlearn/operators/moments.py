@@ -12,6 +12,7 @@ from sketchlearn import kernel
 from sketchlearn._native import add_moments, write_moments
 from sketchlearn.operators.base import check_center, check_columns, check_features
 from sketchlearn.operators.bounded import REFUSE, Boxed, check_outside
+from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import positive
 
 FIXED_POINT = 2**30
@@ -55,6 +56,16 @@ class SecondMoments(Boxed):
         self._set(n_features=n_features, bound=bounds, center=center, outside=outside, columns=columns)
 
     @property
+    def in_words(self) -> str:
+        return f"means and second moments of {self.n_features:,} columns"
+
+    def change_by_record(self) -> Sensitivity:
+        return Sensitivity.of_integers(self.n_sums, FIXED_POINT)
+
+    def change_by_replacement(self) -> Sensitivity:
+        return of_replaced_moments(self.n_features, self.n_sums)
+
+    @property
     def n_sums(self) -> int:
         return self.n_features + self.n_features * (self.n_features + 1) // 2
 
@@ -65,12 +76,12 @@ class SecondMoments(Boxed):
     def add_rows(
         self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
     ) -> int:
-        return add_moments(kernel.active, self.within(rows), self.origin, np.array(self.bound), weights, threads, sums)
+        return add_moments(kernel.active, self.within(rows), self.middle, np.array(self.bound), weights, threads, sums)
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         integers = np.zeros((len(rows), self.n_sums), np.int64)
         bounds = np.array(self.bound)
-        return integers, write_moments(kernel.active, self.within(rows), self.origin, bounds, threads, integers)
+        return integers, write_moments(kernel.active, self.within(rows), self.middle, bounds, threads, integers)
 
     def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
         b = np.array(self.bound)
@@ -82,6 +93,12 @@ class SecondMoments(Boxed):
         products = np.empty((self.n_features, self.n_features))
         products[np.tril_indices(self.n_features)] = values[self.n_features :]
         return values[: self.n_features], np.where(np.tri(self.n_features, dtype=bool), products, products.T)
+
+
+def of_replaced_moments(never_negative: int, n_sums: int) -> Sensitivity:
+    """Of sums of which some are never negative, from 0 to 1 in units of the fixed point; others from -1 to 1."""
+    others = Sensitivity.of_integers(n_sums - never_negative, 2 * FIXED_POINT)
+    return Sensitivity.of_integers(never_negative, FIXED_POINT) + others
 
 
 def check_bounds(bound: Any, n_features: int) -> tuple[float, ...]:

@@ -16,6 +16,7 @@ from sketchlearn.operators.base import REMEDY, check_center, check_columns, chec
 from sketchlearn.operators.bounded import REFUSE, Bounded, check_outside
 from sketchlearn.operators.projected import Projected
 from sketchlearn.randomness import Stream, lengths
+from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import positive, whole
 from sketchlearn.waves import FIXED_POINT
 
@@ -66,6 +67,29 @@ class QuadraticFeatures(Bounded, Projected):
         )
 
     @property
+    def in_words(self) -> str:
+        columns = f"{self.n_features:,} columns"
+        return f"squares of {self.n_directions:,} random projections of {columns}, seed {self.seed}"
+
+    def change_by_record(self) -> Sensitivity:
+        m, energy, error = self.n_directions, self._energy, (self.n_features + 3) * 2.0**-24
+        rounding = 0.5  # of the last product; t * 2^20 is exact
+        l1 = FIXED_POINT * (energy + 2 * error * math.sqrt(m * energy) + m * error**2) + m * rounding
+        l2 = FIXED_POINT * ((1 + 2 * error) * math.sqrt(energy) + math.sqrt(m) * error**2) + math.sqrt(m) * rounding
+        return Sensitivity.of_norms(l1, l2, n=m, largest=self.ceiling)
+
+    def change_by_replacement(self) -> Sensitivity:
+        one = self.change_by_record()  # no feature is negative, so that two vectors of them never point apart
+        return Sensitivity(min(2 * one.l1, self.n_directions * self.ceiling), 2 * one.l2_squared)
+
+    @property
+    def _energy(self) -> float:
+        """An upper bound of the sum over j of (omega_j . y / bound)^2 for |y| <= bound: a largest eigenvalue."""
+        directions = self.directions / math.sqrt(self.n_features)
+        small = directions if self.n_features > self.n_directions else directions.T
+        return float(np.linalg.eigvalsh(small.T @ small)[-1]) * (1 + 1e-6)  # far above the errors of float64
+
+    @property
     def n_sums(self) -> int:
         return self.n_directions
 
@@ -94,7 +118,7 @@ class QuadraticFeatures(Bounded, Projected):
         return [self._directions]
 
     def _make_plan(self) -> Plan:
-        center, no_dither = self.origin.astype(np.float32), np.zeros(self.n_directions, np.float32)
+        center, no_dither = self.middle.astype(np.float32), np.zeros(self.n_directions, np.float32)
         return dense_plan(kernel.active, "quadratic", center, no_dither, self.bound, [], 0, 1, self._directions)
 
     def add_rows(
@@ -106,19 +130,19 @@ class QuadraticFeatures(Bounded, Projected):
         return super().write_rows(self.within(rows), threads)
 
     def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
-        y = (rows - self.origin.astype(rows.dtype)).astype(np.float32).astype(np.float64)
+        y = (rows - self.middle.astype(rows.dtype)).astype(np.float32).astype(np.float64)
         return _squares(y) > self.bound**2
 
     def _moved(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        away = rows - self.origin
+        away = rows - self.middle
         away /= np.max(np.abs(away), axis=1, keepdims=True)  # squares of large numbers would overflow
-        return np.asarray(self.origin + away * (self.bound * INSIDE / np.sqrt(_squares(away)))[:, None])
+        return np.asarray(self.middle + away * (self.bound * INSIDE / np.sqrt(_squares(away)))[:, None])
 
     def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
         return sums * (self.bound**2 * self.n_features / FIXED_POINT)
 
     def explain_refusal(self, row: NDArray[np.float64]) -> str:
-        away = row - self.origin
+        away = row - self.middle
         column, distance = int(np.argmax(np.abs(away))), float(np.linalg.norm(away))
         place = f"{distance!r} from the center, beyond the bound {self.bound!r}"
         return f"column {column} and the others put it {place}: {REMEDY}"

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sketchlearn.operators.base import check_center, check_columns
 from sketchlearn.operators.bounded import REFUSE, Boxed, check_outside
 from sketchlearn.operators.mapped import Mapped
-from sketchlearn.operators.moments import SecondMoments, check_bounds
+from sketchlearn.operators.moments import SecondMoments, check_bounds, of_replaced_moments
+from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import whole
 
 MOST_COLUMNS = 12  # 78 monomials, and 3,081 products of two of them
@@ -62,6 +63,15 @@ class VeroneseMoments(Mapped, Boxed):
         columns, outside = check_columns(self.columns, n_features), check_outside(self.outside)
         self._set(n_features=n_features, bound=bounds, center=center, outside=outside, columns=columns)
 
+    @property
+    def in_words(self) -> str:
+        return f"moments of order 2 and 4 of {self.n_features:,} columns"
+
+    def change_by_replacement(self) -> Sensitivity:
+        d = self.n_features
+        never_negative = d + self.inner.n_features + d * (d - 1) // 2  # y_a^2, (y_a y_b)^2, and y_a^2 y_b^2 for b < a
+        return of_replaced_moments(never_negative, self.n_sums)
+
     @cached_property
     def inner(self) -> SecondMoments:
         """The operator of monomials. A product of rounded values is no larger than that of their rounded bounds."""
@@ -76,7 +86,7 @@ class VeroneseMoments(Mapped, Boxed):
     def mapped(self, rows: NDArray[Any], threads: int) -> NDArray[np.float64]:  # noqa: ARG002
         """The monomials of each row, from one float64 multiplication each."""
         with np.errstate(all="ignore"):  # what is not finite is refused later
-            y = self.within(rows).astype(np.float64) - self.origin
+            y = self.within(rows).astype(np.float64) - self.middle
             a, c = self._pairs
             return y[:, a] * y[:, c]
 

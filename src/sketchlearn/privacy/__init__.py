@@ -2,6 +2,7 @@
 
 from sketchlearn.ledger import Ledger
 from sketchlearn.privacy.release import privatize
-from sketchlearn.privacy.sensitivity import Sensitivity, sensitivity
+from sketchlearn.privacy.sensitivity import sensitivity
+from sketchlearn.sensitivity import Sensitivity
 
 __all__ = ["Ledger", "Sensitivity", "privatize", "sensitivity"]

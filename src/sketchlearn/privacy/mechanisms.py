@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.ledger import GAUSSIAN, LAPLACE
-from sketchlearn.privacy.sensitivity import Sensitivity
+from sketchlearn.sensitivity import Sensitivity
 
 Integers = NDArray[np.int64]
 LARGEST = 1e300  # scale that is computed

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from sketchlearn.frequencies import Probed
 from sketchlearn.ledger import ADD_REMOVE, ASSUMED, DECLARED, Ledger, PartNoise
 from sketchlearn.operators import (
     Concatenated,
-    CumulantFeatures,
     FourierFeatures,
     Histograms,
     Operator,
     SecondMoments,
 )
+from sketchlearn.operators.origin import Origin
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism
 from sketchlearn.privacy.sensitivity import sensitivity
 from sketchlearn.sketch import Sketch
@@ -80,7 +79,7 @@ def privatize(
     earlier = _earlier(sketch, already, for_tests=rng is not None)
 
     mechanism: Mechanism = DiscreteGaussian(epsilon, delta) if delta else DiscreteLaplace(epsilon)
-    parts = operator.parts if isinstance(operator, Concatenated) else (operator,)
+    parts = operator.side_by_side
     of_sums = [mechanism.norm(sensitivity(part, neighbors)) for part in parts]
     shares = [(1 - share) * part for part in shares_of(parts)]
     # neighbors that replace a record differ in count, too, where rows are left out for their values
@@ -157,7 +156,7 @@ def _releasable(sketch: Sketch) -> Operator:
     operator = sketch.operator
     assert isinstance(operator, Operator)
     for part in _leaves(operator):
-        if getattr(part, "outside", "clip") != "clip":
+        if part.tells_by_refusing:
             raise ValueError(
                 f"a {type(part).__name__} that refuses rows outside its bound tells that there are none: make it with "
                 "outside='clip', and a bound and center that were not taken from the rows"
@@ -165,27 +164,28 @@ def _releasable(sketch: Sketch) -> Operator:
     return operator.without_keeping()  # rows are never released
 
 
-def _leaves(operator: Operator) -> Iterator[Operator]:
+def _leaves(operator: Operator) -> list[Operator]:
     """The operator, or its parts and theirs."""
-    if isinstance(operator, Concatenated):
-        for part in operator.parts:
-            yield from _leaves(part)
-    else:
-        yield operator
+    parts = operator.side_by_side
+    return [operator] if parts == (operator,) else [leaf for part in parts for leaf in _leaves(part)]
 
 
 def _design(operator: Operator, assumed: bool) -> str:
-    """Whether the operator itself may be known: one that `design` made of a sample tells about its rows."""
-    fourier = [part for part in _leaves(operator) if isinstance(part, FourierFeatures)]
-    on_sample = any(isinstance(part.law, Probed) and not part.declared for part in fourier)
-    on_sample |= any(isinstance(part, CumulantFeatures) for part in _leaves(operator))
-    on_sample |= any(isinstance(part, Histograms) and not part.declared for part in _leaves(operator))
-    if on_sample and not assumed:
+    """Whether the operator itself may be known: one whose numbers come from rows tells about them."""
+    if operator.origin is Origin.DECLARED:
+        return DECLARED
+    if assumed:
+        return ASSUMED
+    if operator.origin is Origin.SAMPLE:
         raise ValueError(
             "the operator was designed on a sample of rows, which it tells about: design it on bounds alone or, if "
             "the sample is public, say assume_public_design=True"
         )
-    return ASSUMED if on_sample else DECLARED
+    raise ValueError(
+        f"nobody has said whether the numbers of this {type(operator).__name__} were taken from the rows, which it "
+        "would tell about: make it with design(bounds=...); or, if none was, say so with "
+        "operator.with_origin('declared') before sketching, or with assume_public_design=True"
+    )
 
 
 def _earlier(sketch: Sketch, already: Ledger | Sketch | None, *, for_tests: bool) -> Ledger | None:

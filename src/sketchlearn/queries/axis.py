@@ -50,7 +50,7 @@ class Axis:
 
     def histogram(self, edges: Double) -> tuple[Double, Double]:
         """Shares of the records between edges, and their errors."""
-        middle = self.operator.origin[self.column]
+        middle = self.operator.middle[self.column]
         low, high = min(middle - self.period / 2, edges[0]), max(middle + self.period / 2, edges[-1])
         # the bins, and others of about their width to both sides
         width = float(np.median(np.diff(edges)))
@@ -76,7 +76,7 @@ class Axis:
 
     def edges(self, n: int) -> Double:
         """n + 1 edges, equally far apart, that leave out few records."""
-        middle, cells = self.operator.origin[self.column], max(2 * len(self.own), 2 * n)
+        middle, cells = self.operator.middle[self.column], max(2 * len(self.own), 2 * n)
         edges = np.linspace(middle - self.period / 2, middle + self.period / 2, cells + 1)
         found, errors = self.histogram(edges)
         shares = np.cumsum(np.where(found > CLEAR * errors, found, 0))
@@ -85,6 +85,6 @@ class Axis:
         return np.linspace(edges[first], edges[last + 1], n + 1)
 
     def _features(self, x: Double) -> Single:
-        rows = np.tile(self.operator.origin, (len(x), 1))
+        rows = np.tile(self.operator.middle, (len(x), 1))
         rows[:, self.column] = x
         return real_parts(self.operator.features(rows)[:, self.own])

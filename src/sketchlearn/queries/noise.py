@@ -20,7 +20,7 @@ from sketchlearn.decoders.reading import PER_PARAMETER
 from sketchlearn.decoders.target import released_variance
 from sketchlearn.ledger import GAUSSIAN
 from sketchlearn.models import Mixture
-from sketchlearn.operators import Concatenated, FourierFeatures
+from sketchlearn.operators import FourierFeatures
 from sketchlearn.sketch import Sketch
 
 Double = NDArray[np.float64]
@@ -35,8 +35,7 @@ NUMBERS, FEWEST_ROWS, MOST_ROWS = 1 << 22, 1024, 4096  # features drawn in all, 
 
 def fourier_sketch(sketch: Sketch) -> Sketch:
     """The sketch itself, or its part, if it is one of Fourier features."""
-    parts = sketch.operator.leaves(sketch) if isinstance(sketch.operator, Concatenated) else [sketch]
-    found = [part for part in parts if isinstance(part.operator, FourierFeatures)]
+    found = [part for part in sketch.operator.leaves(sketch) if isinstance(part.operator, FourierFeatures)]
     if len(found) != 1:
         raise ValueError(
             f"the question is about Fourier features, but the sketch is of {type(sketch.operator).__name__}: make the "

@@ -1,0 +1,42 @@
+"""How far one record can move integers: bounds that private noise is made for. docs/privacy.md derives each of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Self
+
+ROUNDING_ROOM = 1 + 1e-12  # factor that covers the rounding of the bounds themselves
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Integer bounds of the L1 norm and of the squared L2 norm of what changes between neighbors."""
+
+    l1: int
+    l2_squared: int
+
+    @classmethod
+    def of_integers(cls, n: int, largest: int) -> Self:
+        """Of n integers, each of which changes by at most `largest`."""
+        return cls(n * largest, n * largest**2)
+
+    @classmethod
+    def of_norms(cls, l1: float, l2: float, *, n: int, largest: int) -> Self:
+        """Of norms in integers, rounded up; or that of n integers up to `largest`, where that is smaller."""
+        squared = math.ceil(Fraction(l2 * ROUNDING_ROOM) ** 2)
+        return cls(min(math.ceil(l1 * ROUNDING_ROOM), n * largest), min(squared, n * largest**2))
+
+    @property
+    def l2(self) -> int:
+        """The L2 norm, rounded up."""
+        return math.isqrt(self.l2_squared - 1) + 1 if self.l2_squared else 0
+
+    def times(self, n: int) -> Sensitivity:
+        """Of n parts that are bounded alike."""
+        return Sensitivity(n * self.l1, n * self.l2_squared)
+
+    def __add__(self, other: Sensitivity) -> Sensitivity:
+        """Of two parts side by side."""
+        return Sensitivity(self.l1 + other.l1, self.l2_squared + other.l2_squared)
