@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
 import sketchlearn as skl
-from sketchlearn.decoders.atoms import Atoms, tilted_atoms
-from sketchlearn.decoders.marginals import Column
-from sketchlearn.decoders.row_clusters import RowClusters, RowSample, SquaredLoss, clusters_of_rows
-from sketchlearn.decoders.target import Target
-from sketchlearn.decoders.tilting import WaveMeans, tempered, tilt
-from sketchlearn.decoders.weighted_rows import WeightedRows
+from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.outline import LEAST_ROWS, Outline
+from sketchlearn.weighting.clusters_of_rows import RowClusters, RowSample, SquaredLoss, clusters_of_rows
+from sketchlearn.weighting.entropy_tilting import WaveMeans, tempered, tilt
+from sketchlearn.weighting.histogram_columns import Column
+from sketchlearn.weighting.tilted_atoms import Atoms, tilted_atoms
+from sketchlearn.weighting.weighted_rows import WeightedRows
 
 Double = NDArray[np.float64]
 BINS = 64

@@ -11,9 +11,9 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import scale
 
 import sketchlearn as skl
-from sketchlearn.decoders.calibration import Means, calibrated
-from sketchlearn.decoders.outcome import Status
-from sketchlearn.decoders.weighted_rows import WeightedRows
+from sketchlearn.decoders.problems.decoding_outcome import Status
+from sketchlearn.weighting.calibrated_rows import Means, calibrated
+from sketchlearn.weighting.weighted_rows import WeightedRows
 
 SHARES = (0.7, 0.2, 0.1)
 

@@ -133,7 +133,7 @@ def test_the_package_is_lazy_and_complete():
         "assert all(name in dir(skl) and getattr(skl, name) is not None for name in skl.__all__)\n"
         "from sketchlearn import design, explain, SketchKMeans\n"
         "assert callable(design) and callable(explain) and skl.frequencies.Gaussian(1.0)\n"
-        "assert skl.files.LARGEST_OPERATOR > 0\n"
+        "from sketchlearn.storage import sketch_files; assert sketch_files.LARGEST_OPERATOR > 0\n"
         "import pickle; assert pickle.loads(pickle.dumps(skl.SketchKMeans(3))).n_clusters == 3\n"
         "assert not hasattr(skl, 'nonsense') and not hasattr(skl, '_nonsense')\n"
     )
@@ -372,7 +372,7 @@ def test_mistakes_get_a_sentence(arguments, code, message, worked):
 
 def test_unexpected_errors_are_sentences_too(worked):
     program = (
-        "import sketchlearn.files, sketchlearn.cli.streams as s\n"
+        "import sketchlearn.storage.sketch_files, sketchlearn.cli.streams as s\n"
         "def odd(data): raise RuntimeError('odd\\nthing')\n"
         "s.from_bytes = odd\n"
         "from sketchlearn.cli import main; main(['merge', 'day1.sketch', '-o', 'x'])"

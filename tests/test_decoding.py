@@ -8,12 +8,19 @@ from sklearn.cluster import KMeans
 
 import sketchlearn as skl
 from sketchlearn.decoders import ClOmpr, Problem, Status, Target, decode, decoder_from
-from sketchlearn.decoders.gauss_newton import Whitening, levenberg_marquardt
-from sketchlearn.decoders.loop import EXPLAINED
-from sketchlearn.decoders.merging import merge_components
-from sketchlearn.decoders.objective import best_weights, nonnegative, prune
-from sketchlearn.decoders.reading import read
-from sketchlearn.decoders.reduction import antithetic_sample, breathe, centroids, lloyd, medians, plus_plus
+from sketchlearn.decoders.problems.first_reading import read
+from sketchlearn.decoders.problems.mixture_cost import best_weights, nonnegative, prune
+from sketchlearn.decoders.refinements.gauss_newton import Whitening, levenberg_marquardt
+from sketchlearn.decoders.refinements.merging_components import merge_components
+from sketchlearn.decoders.refinements.reduction_to_points import (
+    antithetic_sample,
+    breathe,
+    centroids,
+    lloyd,
+    medians,
+    plus_plus,
+)
+from sketchlearn.decoders.searches.search_loop import EXPLAINED
 from sketchlearn.models import DiagonalGaussian, FullGaussian, Mixture, SphericalGaussian, TiedGaussian
 
 

@@ -8,9 +8,6 @@ from sklearn.mixture import GaussianMixture
 
 import sketchlearn as skl
 from sketchlearn.decoders import Status
-from sketchlearn.decoders.expectation import weighted_em
-from sketchlearn.decoders.likelihood import log_likelihoods
-from sketchlearn.decoders.weighted_medians import start_from_rows, weighted_medians
 from sketchlearn.models import (
     DiagonalGaussian,
     FullGaussian,
@@ -21,6 +18,9 @@ from sketchlearn.models import (
     SymmetricStable,
     TiedGaussian,
 )
+from sketchlearn.weighting.mixture_likelihood import log_likelihoods
+from sketchlearn.weighting.weighted_em import weighted_em
+from sketchlearn.weighting.weighted_medians import start_from_rows, weighted_medians
 
 MODELS = {"spherical": SphericalGaussian, "tied": TiedGaussian, "diag": DiagonalGaussian, "full": FullGaussian}
 TYPES = [*MODELS, "known"]

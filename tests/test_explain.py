@@ -11,8 +11,8 @@ from sklearn.exceptions import NotFittedError
 
 import sketchlearn as skl
 from sketchlearn.decoders import Problem, Status, Target
-from sketchlearn.decoders.loop import Decoder, State
-from sketchlearn.decoders.ompr import ClOmpr
+from sketchlearn.decoders.searches.matching_pursuit import ClOmpr
+from sketchlearn.decoders.searches.search_loop import Decoder, State
 from sketchlearn.diagnostics import Explanation, Verdict, explain
 from sketchlearn.diagnostics.landscape import correlation
 from sketchlearn.frequencies import Gaussian

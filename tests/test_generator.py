@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 import sketchlearn as skl
 from sketchlearn.cli import app
-from sketchlearn.estimators.saved import model_from_bytes, model_to_bytes
 from sketchlearn.frequencies import Gaussian
 from sketchlearn.operators.origin import Origin
+from sketchlearn.tasks.model_files import model_from_bytes, model_to_bytes
 
 torch = pytest.importorskip("torch")
 RNG = np.random.default_rng(0)

@@ -13,13 +13,13 @@ from twin import record_integers
 from typer.testing import CliRunner
 
 import sketchlearn as skl
-from sketchlearn import container
 from sketchlearn.cli.verbs import app
 from sketchlearn.designing.bins import bins_of_rows
-from sketchlearn.files import from_bytes
 from sketchlearn.operators.histograms import MOST_BINS
 from sketchlearn.operators.origin import Origin
 from sketchlearn.privacy import Sensitivity, sensitivity
+from sketchlearn.storage import container
+from sketchlearn.storage.sketch_files import from_bytes
 
 RNG = np.random.default_rng(0)
 OPERATOR = skl.Histograms(3, edges=[(-1, 0, 2), (0, 0.1, 0.2, 0.3), np.linspace(-3, 3, 61)])

@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import sketchlearn as skl
-from sketchlearn import container, kernel
-from sketchlearn.checkpoints import Reading, Work, sketch_files
+from sketchlearn import kernel
 from sketchlearn.engines import partial
 from sketchlearn.frequencies import Gaussian
 from sketchlearn.keeping import Keeper, Keeping, KeptRows
+from sketchlearn.storage import container
+from sketchlearn.storage.checkpoints import Reading, Work, sketch_files
 
 NAMES = ("money", "visits", "member")
 
@@ -274,7 +275,7 @@ def test_partial_sketches_in_a_tree():
 
 
 def test_checkpoints_and_runs_that_go_on(tmp_path, monkeypatch):
-    from sketchlearn import checkpoints
+    from sketchlearn.storage import checkpoints
 
     files = []
     for i, part in enumerate(np.array_split(X, 3)):

@@ -7,7 +7,7 @@ import pytest
 
 import sketchlearn as skl
 from sketchlearn.decoders import Target
-from sketchlearn.decoders.objective import cost_and_gradient
+from sketchlearn.decoders.problems.mixture_cost import cost_and_gradient
 from sketchlearn.models import (
     DiagonalGaussian,
     Dirac,

@@ -8,15 +8,15 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 import sketchlearn as skl
-from sketchlearn.decoders.amp import ClAmp
-from sketchlearn.decoders.auto import cleaned, fit_density
-from sketchlearn.decoders.genetic import Genetic
-from sketchlearn.decoders.loop import decode
-from sketchlearn.decoders.problem import Problem
-from sketchlearn.decoders.reduction import centroids
-from sketchlearn.decoders.shift import SketchAndShift
-from sketchlearn.decoders.splitting import HierarchicalSplitting, split
-from sketchlearn.decoders.target import Target
+from sketchlearn.decoders.densities.density_from_sketch import cleaned, fit_density
+from sketchlearn.decoders.problems.decoding_problem import Problem
+from sketchlearn.decoders.problems.decoding_target import Target
+from sketchlearn.decoders.refinements.reduction_to_points import centroids
+from sketchlearn.decoders.searches.genetic_search import Genetic
+from sketchlearn.decoders.searches.hierarchical_splitting import HierarchicalSplitting, split
+from sketchlearn.decoders.searches.mean_shift import SketchAndShift
+from sketchlearn.decoders.searches.message_passing import ClAmp
+from sketchlearn.decoders.searches.search_loop import decode
 from sketchlearn.frequencies import Gaussian, Probed
 from sketchlearn.models import DiagonalGaussian, Mixture
 

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from test_sensitivity import clipping
 
 import sketchlearn as skl
-from sketchlearn import container
 from sketchlearn.frequencies import Gaussian
 from sketchlearn.keeping import Keeping
 from sketchlearn.ledger import Ledger, PartNoise
 from sketchlearn.operators.origin import Origin
 from sketchlearn.privacy import mechanisms, privatize, sensitivity
 from sketchlearn.privacy.release import shares_of
+from sketchlearn.storage import container
 
 ROWS = np.random.default_rng(0).standard_normal((3000, 2)) + 6 * (np.arange(3000)[:, None] % 2)
 BOUNDS = ([-4, -4], [10, 10])

@@ -10,7 +10,7 @@ import pytest
 import sketchlearn as skl
 from sketchlearn.cli import info
 from sketchlearn.cli.designs import Choices, design_on_bounds
-from sketchlearn.decoders.moment_noise import MomentNoise
+from sketchlearn.moments.moment_noise import MomentNoise
 
 BOUNDS = ([-6, -5, -6, -6, -15], [6, 7, 6, 6, 21])
 N = 20_000

@@ -11,8 +11,8 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sketchlearn as skl
-from sketchlearn.decoders.least_squares import Regression
-from sketchlearn.decoders.moments import Moments
+from sketchlearn.moments.moments_of_sketch import Moments
+from sketchlearn.tasks.regression.least_squares import Regression
 
 
 @pytest.mark.filterwarnings("ignore:the features are singular:UserWarning")  # columns that never change

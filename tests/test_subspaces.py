@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sketchlearn as skl
-from sketchlearn.decoders.forms import forms
-from sketchlearn.decoders.fourth_moments import FourthMoments, flattened, paired
-from sketchlearn.decoders.subspace_fit import SubspaceFit
+from sketchlearn.moments.fourth_moments import FourthMoments, flattened, paired
+from sketchlearn.moments.symmetric_forms import forms
+from sketchlearn.tasks.subspaces.subspace_fit import SubspaceFit
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # twenty rows are not on two lines

@@ -12,27 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sketchlearn import decoders, engines, frequencies, models, privacy, waves
-    from sketchlearn.container import FormatError
-    from sketchlearn.designing.design import design
-    from sketchlearn.designs import load_design, save_design
     from sketchlearn.diagnostics.explain import Explanation, explain
-    from sketchlearn.estimators import (
-        PeriodicFeatures,
-        SketchClassifier,
-        SketchGaussianMixture,
-        SketchGenerator,
-        SketchICA,
-        SketchKMeans,
-        SketchKMedians,
-        SketchLinearRegression,
-        SketchPCA,
-        SketchRidge,
-        SketchStableMixture,
-        SketchSubspaces,
-        load_model,
-        save_model,
-    )
-    from sketchlearn.files import from_bytes, load, merge
     from sketchlearn.ledger import Ledger
     from sketchlearn.operators import (
         ColumnMoments,
@@ -52,6 +32,26 @@ if TYPE_CHECKING:
     from sketchlearn.queries import ChangeDetector, Drift, Questions, distance, two_sample_test
     from sketchlearn.sketch import Sketch
     from sketchlearn.sources import Source, source
+    from sketchlearn.storage.container import FormatError
+    from sketchlearn.storage.design_files import load_design, save_design
+    from sketchlearn.storage.sketch_files import from_bytes, load, merge
+    from sketchlearn.tasks import (
+        PeriodicFeatures,
+        SketchClassifier,
+        SketchGaussianMixture,
+        SketchGenerator,
+        SketchICA,
+        SketchKMeans,
+        SketchKMedians,
+        SketchLinearRegression,
+        SketchPCA,
+        SketchRidge,
+        SketchStableMixture,
+        SketchSubspaces,
+        load_model,
+        save_model,
+    )
+    from sketchlearn.tasks.task_design import design
     from sketchlearn.version import __version__
 
 __all__ = [
@@ -112,11 +112,11 @@ __all__ = [
 
 # Where each name lives: modules are imported when they are first needed, so that `sketchlearn --help` needs none.
 _HOMES = {
-    "container": ("FormatError",),
-    "designing": ("design",),
-    "designs": ("load_design", "save_design"),
+    "storage.container": ("FormatError",),
+    "storage.design_files": ("load_design", "save_design"),
     "diagnostics": ("Explanation", "explain"),
-    "estimators": (
+    "tasks.task_design": ("design",),
+    "tasks": (
         "PeriodicFeatures",
         "SketchClassifier",
         "SketchGaussianMixture",
@@ -132,7 +132,7 @@ _HOMES = {
         "load_model",
         "save_model",
     ),
-    "files": ("from_bytes", "load", "merge"),
+    "storage.sketch_files": ("from_bytes", "load", "merge"),
     "ledger": ("Ledger",),
     "operators": (
         "ColumnMoments",

@@ -10,10 +10,10 @@ import numpy as np
 
 from sketchlearn import kernel
 from sketchlearn.cli.streams import Report
-from sketchlearn.designing import design
-from sketchlearn.estimators import SketchKMeans
 from sketchlearn.frequencies import Gaussian
 from sketchlearn.operators import FourierFeatures
+from sketchlearn.tasks import SketchKMeans
+from sketchlearn.tasks.task_design import design
 
 D, M, K = 10, 1000, 10
 REPEATS = 3

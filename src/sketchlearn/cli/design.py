@@ -14,7 +14,7 @@ from sketchlearn.cli.rows import columns_from, files_from, standard_input
 from sketchlearn.cli.sentences import misused
 from sketchlearn.cli.streams import STANDARD, Report, check_paths, write
 from sketchlearn.cli.words import extras_in_words
-from sketchlearn.designs import design_to_bytes
+from sketchlearn.storage.design_files import design_to_bytes
 
 
 def run(

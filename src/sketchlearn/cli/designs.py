@@ -13,13 +13,13 @@ from sketchlearn.cli.option_words import in_options
 from sketchlearn.cli.rows import CsvStream
 from sketchlearn.cli.sentences import misused
 from sketchlearn.cli.streams import named, read
-from sketchlearn.container import FormatError
-from sketchlearn.designs import design_from_bytes
 from sketchlearn.operators import ConvolutionalFeatures, Operator
 from sketchlearn.operators.bounded import CLIP
 from sketchlearn.operators.origin import Origin
 from sketchlearn.sources import source
 from sketchlearn.sources.sampling import sample
+from sketchlearn.storage.container import FormatError
+from sketchlearn.storage.design_files import design_from_bytes
 
 MOST_ROWS, MOST_FOR_SHAPES = 5000, 20_000  # that `design` looks at; for mixtures
 ANY_SIZE = frozenset({"generator", "moments", "subspaces", "ica"})  # tasks that need no number of components
@@ -119,7 +119,7 @@ def _designed(rows: Any, choices: Choices, columns: tuple[str, ...] | None, repr
 
 def _design(sample: Any = None, **more: Any) -> Operator:
     # scikit-learn takes a second to import, and a sketch with a design does not need it
-    from sketchlearn.designing import design
+    from sketchlearn.tasks.task_design import design
 
     try:
         operator: Operator = design(sample, **more)

@@ -17,10 +17,10 @@ from sketchlearn.cli.streams import STANDARD, Report, check_paths, read_sketch, 
 from sketchlearn.cli.words import number, records_in_words
 from sketchlearn.decoders import NAMED
 from sketchlearn.diagnostics.pictures import plot_model
-from sketchlearn.estimators.saved import TYPES, model_to_bytes
 from sketchlearn.operators import Operator
 from sketchlearn.sources import sample as some_of
 from sketchlearn.sources import source
+from sketchlearn.tasks.model_files import TYPES, model_to_bytes
 
 MOST_COLUMNS = 8  # of a center, that are shown
 MOST_ROWS = 50

@@ -7,8 +7,8 @@ import sys
 from sketchlearn.cli.doubts import doubts
 from sketchlearn.cli.streams import Report, check_paths, read_sketch, write
 from sketchlearn.cli.words import number, records_in_words
-from sketchlearn.estimators import SketchGenerator
-from sketchlearn.estimators.saved import model_to_bytes
+from sketchlearn.tasks import SketchGenerator
+from sketchlearn.tasks.model_files import model_to_bytes
 
 
 def generator(

@@ -13,7 +13,7 @@ from sketchlearn.cli.rows import columns_from
 from sketchlearn.cli.sentences import misused
 from sketchlearn.cli.streams import Report, check_paths, read_sketch, write
 from sketchlearn.cli.words import number, records_in_words
-from sketchlearn.estimators import (
+from sketchlearn.tasks import (
     SketchClassifier,
     SketchICA,
     SketchLinearRegression,
@@ -21,7 +21,7 @@ from sketchlearn.estimators import (
     SketchRidge,
     SketchSubspaces,
 )
-from sketchlearn.estimators.saved import model_to_bytes
+from sketchlearn.tasks.model_files import model_to_bytes
 
 MOST_COLUMNS = 8  # that are shown
 

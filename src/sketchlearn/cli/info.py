@@ -13,11 +13,11 @@ from sketchlearn.cli.words import (
     records_in_words,
     size_in_words,
 )
-from sketchlearn.container import FormatError
-from sketchlearn.designs import design_from_bytes
-from sketchlearn.documents import DESIGN, MODEL, is_network, parsed
-from sketchlearn.files import from_bytes
 from sketchlearn.operators import Operator
+from sketchlearn.storage.container import FormatError
+from sketchlearn.storage.design_files import design_from_bytes
+from sketchlearn.storage.json_documents import DESIGN, MODEL, is_network, parsed
+from sketchlearn.storage.sketch_files import from_bytes
 
 Facts = tuple[dict[str, Any], list[tuple[str, str]]]
 FAMILIES = {
@@ -115,7 +115,7 @@ def _per_column(operator: Operator, values: tuple[float, ...], most: int = 12) -
 
 def _of_model(data: bytes) -> Facts:
     # scikit-learn takes a second to import, and sketches do not need it
-    from sketchlearn.estimators.saved import model_from_bytes, type_of
+    from sketchlearn.tasks.model_files import model_from_bytes, type_of
 
     model: Any = model_from_bytes(data)
     family = type_of(model)

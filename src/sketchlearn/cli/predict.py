@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sketchlearn.cli.rows import columns_from, files_from, standard_input
 from sketchlearn.cli.sentences import misused
 from sketchlearn.cli.streams import STANDARD, check_paths, named, read
-from sketchlearn.container import FormatError
-from sketchlearn.estimators.saved import model_from_bytes
 from sketchlearn.sources import source
+from sketchlearn.storage.container import FormatError
+from sketchlearn.tasks.model_files import model_from_bytes
 
 
 def run(model: str, data: list[str], proba: bool, columns: str | None, nulls: str, json: bool) -> None:

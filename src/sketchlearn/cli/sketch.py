@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.checkpoints import Reading, Run, Work, sketch_files
 from sketchlearn.cli.designs import Choices, Designed, design_on_files, design_on_stream, read_design
 from sketchlearn.cli.rows import columns_from, files_from, standard_input
 from sketchlearn.cli.sentences import misused, say
 from sketchlearn.cli.streams import STANDARD, Report, check_paths, write
 from sketchlearn.cli.words import extras_in_words, kept_in_words, records_in_words
-from sketchlearn.designs import design_from_bytes, design_to_bytes
 from sketchlearn.operators import Operator
 from sketchlearn.progress import row_bar
+from sketchlearn.storage.checkpoints import Reading, Run, Work, sketch_files
+from sketchlearn.storage.design_files import design_from_bytes, design_to_bytes
 
 __all__ = ["Choices", "Kept", "run"]
 

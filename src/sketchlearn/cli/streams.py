@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from sketchlearn import container
 from sketchlearn.cli.sentences import misused
-from sketchlearn.files import from_bytes
 from sketchlearn.sketch import Sketch
+from sketchlearn.storage import container
+from sketchlearn.storage.sketch_files import from_bytes
 
 STANDARD = "-"
 

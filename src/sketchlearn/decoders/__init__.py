@@ -1,16 +1,16 @@
 """From a sketch to parameters: one algorithm per file, one common loop."""
 
-from sketchlearn.decoders.amp import ClAmp
-from sketchlearn.decoders.auto import cleaned, fit_density
-from sketchlearn.decoders.genetic import Genetic
-from sketchlearn.decoders.loop import Decoder, decode
-from sketchlearn.decoders.ompr import ClOmpr
-from sketchlearn.decoders.outcome import Outcome, Status
-from sketchlearn.decoders.problem import Problem
-from sketchlearn.decoders.reduction import centroids
-from sketchlearn.decoders.shift import SketchAndShift
-from sketchlearn.decoders.splitting import HierarchicalSplitting
-from sketchlearn.decoders.target import Target
+from sketchlearn.decoders.densities.density_from_sketch import cleaned, fit_density
+from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
+from sketchlearn.decoders.problems.decoding_problem import Problem
+from sketchlearn.decoders.problems.decoding_target import Target
+from sketchlearn.decoders.refinements.reduction_to_points import centroids
+from sketchlearn.decoders.searches.genetic_search import Genetic
+from sketchlearn.decoders.searches.hierarchical_splitting import HierarchicalSplitting
+from sketchlearn.decoders.searches.matching_pursuit import ClOmpr
+from sketchlearn.decoders.searches.mean_shift import SketchAndShift
+from sketchlearn.decoders.searches.message_passing import ClAmp
+from sketchlearn.decoders.searches.search_loop import Decoder, decode
 from sketchlearn.values import shortened
 
 #: decoders by name; docs/decoders.md says when to use which

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.decoders.reading import PER_PARAMETER, coarseness
+from sketchlearn.decoders.problems.first_reading import PER_PARAMETER, coarseness
 from sketchlearn.designing.sample import Summary
 from sketchlearn.designing.shapes import cluster_shapes
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, LogUniform, Mixture, Probed, Shaped

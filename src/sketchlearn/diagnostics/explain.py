@@ -15,19 +15,19 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.utils import check_array
 
 from sketchlearn.decoders import Decoder, Outcome, Problem, Status, Target, centroids, decode, decoder_from, fit_density
-from sketchlearn.decoders.from_sketch import reduced_in_units
-from sketchlearn.decoders.loop import EXPLAINED
-from sketchlearn.decoders.reduction import antithetic_sample
-from sketchlearn.decoders.refinement import refine
-from sketchlearn.decoders.threads import one_blas_thread
-from sketchlearn.designing import design
+from sketchlearn.decoders.problems.blas_threads import one_blas_thread
+from sketchlearn.decoders.refinements.joint_refinement import refine
+from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample
+from sketchlearn.decoders.searches.search_loop import EXPLAINED
 from sketchlearn.designing.sample import MOST_ROWS
 from sketchlearn.diagnostics.landscape import draw_decay, draw_landscape, new_axes
-from sketchlearn.estimators.designed import error_units
 from sketchlearn.models import DiagonalGaussian, Mixture
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.clusters.clusters_of_sketch import reduced_in_units
+from sketchlearn.tasks.estimating.component_estimator import error_units
+from sketchlearn.tasks.task_design import design
 from sketchlearn.values import whole
 
 ROWS_PER_CLUSTER = 4  # of a held sample, at least

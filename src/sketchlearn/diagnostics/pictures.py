@@ -12,9 +12,9 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from sketchlearn.decoders import Problem, Target
-from sketchlearn.decoders.merging import merge_components
-from sketchlearn.decoders.refinement import refine
-from sketchlearn.decoders.threads import one_blas_thread
+from sketchlearn.decoders.problems.blas_threads import one_blas_thread
+from sketchlearn.decoders.refinements.joint_refinement import refine
+from sketchlearn.decoders.refinements.merging_components import merge_components
 from sketchlearn.diagnostics.directions import View, moments, view_of
 from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double

@@ -13,10 +13,10 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
-from sketchlearn.container import FormatError, unpack
-from sketchlearn.files import kept_rows
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
+from sketchlearn.storage.container import FormatError, unpack
+from sketchlearn.storage.sketch_files import kept_rows
 
 #: no merge on a worker takes more partial sketches than this
 ARITY = 8

@@ -1,8 +1,9 @@
 """Parametric distributions and their sketches."""
 
 from sketchlearn.models.dirac import Dirac
+from sketchlearn.models.family import Model
 from sketchlearn.models.frequency_set import FrequencySet
-from sketchlearn.models.gaussian import (
+from sketchlearn.models.gaussian_family import (
     DiagonalGaussian,
     FullGaussian,
     KnownGaussian,
@@ -10,10 +11,9 @@ from sketchlearn.models.gaussian import (
     TiedDiagonalGaussian,
     TiedGaussian,
 )
-from sketchlearn.models.mixture import Mixture
-from sketchlearn.models.model import Model
-from sketchlearn.models.stable import IndependentStable, SymmetricStable
-from sketchlearn.models.stretched import StretchedGaussian
+from sketchlearn.models.mixture_value import Mixture
+from sketchlearn.models.stable_family import IndependentStable, SymmetricStable
+from sketchlearn.models.stretched_gaussian import StretchedGaussian
 
 __all__ = [
     "DiagonalGaussian",

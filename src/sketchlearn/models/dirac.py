@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from sketchlearn.models.family import Model
 from sketchlearn.models.frequency_set import Double, FrequencySet, Single
-from sketchlearn.models.model import Model
 
 
 class Dirac(Model):

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from sketchlearn.decoders import HierarchicalSplitting, Problem, Target, decode
-from sketchlearn.decoders.reading import PER_PARAMETER
-from sketchlearn.decoders.target import released_variance
+from sketchlearn.decoders.problems.decoding_target import released_variance
+from sketchlearn.decoders.problems.first_reading import PER_PARAMETER
 from sketchlearn.ledger import GAUSSIAN
 from sketchlearn.models import Mixture
 from sketchlearn.operators import FourierFeatures

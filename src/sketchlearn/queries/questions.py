@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, ndtr
 
 from sketchlearn.decoders import Problem, Target, cleaned, decoder_from, fit_density
-from sketchlearn.decoders.moments import part_of
-from sketchlearn.decoders.reading import PER_PARAMETER
-from sketchlearn.decoders.threads import one_blas_thread
+from sketchlearn.decoders.problems.blas_threads import one_blas_thread
+from sketchlearn.decoders.problems.first_reading import PER_PARAMETER
 from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
+from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.operators import FourierFeatures, Histograms
 from sketchlearn.queries.axis import Axis
 from sketchlearn.queries.counted import Counted

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.decoders.threads import one_blas_thread
+from sketchlearn.decoders.problems.blas_threads import one_blas_thread
 from sketchlearn.frequencies import Probed
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.queries.chi_squares import exceedance

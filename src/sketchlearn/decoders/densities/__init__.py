@@ -1,0 +1,1 @@
+"""A density from a sketch: which search, how many components, of which shapes."""

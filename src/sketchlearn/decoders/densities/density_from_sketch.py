@@ -1,0 +1,105 @@
+"""A density from a sketch: one decoder, or several runs whose results are pooled where none explains the sketch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from sketchlearn.decoders.densities.density_in_noise import fit_in_noise
+from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
+from sketchlearn.decoders.problems.decoding_problem import MOST_ATOMS, Problem
+from sketchlearn.decoders.problems.mixture_cost import best_weights
+from sketchlearn.decoders.refinements.joint_refinement import refine
+from sketchlearn.decoders.searches.search_loop import EXPLAINED, FEW, Decoder, Progress, decode
+from sketchlearn.models import DiagonalGaussian, Mixture, Model, StretchedGaussian
+
+RUNS, SMALL_RUNS = 3, 7  # the latter where the sketch determines fewer components than one would fit
+STRETCHING, START_STRETCH = 150, 0.7  # iterations of refinement; first length, in deviations of a component
+COMPARABLE = 1.4  # costs of runs that are pooled, in units of the lowest
+SIGNIFICANT = 3.0  # deviations
+CLEANINGS = 2  # times that a one-bit or modulo sketch is freed of its wave's harmonics, as far as they are known
+
+
+def cleaned(problem: Problem, decoder: Decoder, rng: np.random.Generator, progress: Progress | None = None) -> Problem:
+    """The problem less the harmonics of a one-bit or modulo wave, as a first fit predicts them."""
+    given = problem
+    searchers = _searchers(problem, decoder)
+    for _ in range(CLEANINGS if problem.target.harmonics else 0):
+        outcomes = [decode(searcher, problem, rng, progress=progress) for searcher in searchers]
+        problem = given.without_harmonics(min(outcomes, key=lambda outcome: outcome.cost).mixture)
+    return problem
+
+
+def fit_density(
+    problem: Problem, decoder: Decoder, rng: np.random.Generator, progress: Progress | None = None
+) -> tuple[Mixture, Outcome]:
+    """A mixture in the units of the data, and the best outcome.
+
+    Where no mixture explains the sketch, or a small sketch determines few components, a search ends in one of many
+    solutions of about the same cost: their average is a better density than any of them.
+    """
+    if problem.target.released:
+        return fit_in_noise(problem, decoder, rng, progress)
+    small = problem.n_atoms < MOST_ATOMS * problem.n_components
+    searchers = _searchers(problem, decoder) if small else [decoder]
+    outcomes: list[Outcome] = []
+    for run in range(SMALL_RUNS if small else RUNS):
+        outcome = decode(searchers[run] if run < len(searchers) else decoder, problem, rng, progress=progress)
+        if outcome.status is not Status.EXPLAINED and small:
+            outcome = stretched(problem, outcome)
+        outcomes.append(outcome)
+        if outcome.status is Status.EXPLAINED:
+            break
+    best = min(outcomes, key=lambda outcome: outcome.cost)
+    alike = [outcome for outcome in outcomes if outcome.cost <= COMPARABLE * best.cost]
+    return pooled([problem.in_data_units(_significant(problem, outcome.mixture)) for outcome in alike]), best
+
+
+def _significant(problem: Problem, mixture: Mixture) -> Mixture:
+    """The components that weigh more than sampling noise lets a component weigh anywhere.
+
+    Those left out are light, but many, and far from all clusters: they drew centers to themselves (k = 100, d = 2).
+    """
+    noise = np.sqrt(problem.target.noise / len(problem.target))
+    heavy = mixture.weights > min(SIGNIFICANT * noise, 0.1 * mixture.weights.max())
+    return mixture.some(heavy).heavy()
+
+
+def _searchers(problem: Problem, decoder: Decoder) -> list[Decoder]:
+    """The decoder, and the one that sees other starts, unless there are too many clusters for it."""
+    return [decoder, decoder.other] if decoder.other and problem.n_components <= FEW else [decoder]
+
+
+def stretched(problem: Problem, outcome: Outcome) -> Outcome:
+    """The outcome refined with components that each stretch along a direction of their own.
+
+    Each direction starts where it lowers the cost fastest: psi changes by (f . omega)^2 / 2, the cost by f' H f.
+    """
+    target, mixture = problem.target, outcome.mixture
+    shapes = np.broadcast_to(mixture.shapes, (len(mixture), target.n_features))
+    cosines, sines = target.frequencies.waves(
+        mixture.locations, mixture.model.exponents(mixture.shapes, target.frequencies)
+    )
+    (r_re, r_im), (w_re, w_im) = target.residual(mixture), target.part_weights
+    omega, slopes = target.frequencies.omega, cosines * (r_re * w_re) + sines * (r_im * w_im)
+    curvatures = np.stack([(omega * slope[:, None]).T @ omega for slope in slopes]).astype(np.float64)
+    steepest = np.linalg.eigh(curvatures)[1][:, :, 0]
+    along = START_STRETCH * np.sqrt(shapes.mean(axis=1, keepdims=True)) * steepest
+    longer = replace(mixture, model=StretchedGaussian(), shapes=np.concatenate([shapes, along], axis=1))
+    longer = replace(longer, weights=best_weights(target, longer))
+    longer, cost, done = refine(target, longer, problem.box, iterations=STRETCHING)
+    misfit = problem.misfit(cost)
+    status = Status.EXPLAINED if misfit <= EXPLAINED else outcome.status
+    return Outcome(longer, cost, misfit, outcome.iterations + done, status)
+
+
+def pooled(mixtures: list[Mixture]) -> Mixture:
+    """The average of several mixtures of Gaussians that are diagonal or stretched."""
+    longer = any(isinstance(mixture.model, StretchedGaussian) for mixture in mixtures)
+    model: Model = StretchedGaussian() if longer else DiagonalGaussian()
+    parts = []
+    for mixture in mixtures:
+        own = mixture.shapes if type(mixture.model) is type(model) else model.shapes_of(mixture.covariances())
+        parts.append((mixture.weights / mixture.weights.sum() / len(mixtures), mixture.locations, own))
+    return Mixture(model, *(np.concatenate(part) for part in zip(*parts, strict=True)))

@@ -1,0 +1,169 @@
+"""A decoding problem: the target in good units, where components may lie, and how wide they are expected to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from sketchlearn.decoders.problems.decoding_target import Target
+from sketchlearn.decoders.problems.first_reading import read
+from sketchlearn.decoders.refinements.joint_refinement import Box
+from sketchlearn.models import FrequencySet, Mixture, Model, TiedDiagonalGaussian
+from sketchlearn.models.frequency_set import Double, Single
+
+REACH = 4.0  # of the box, in standard deviations: with 3, one draw in three of many-cluster problems lost a cluster
+WINDOW = 0.25  # exponent of the frequencies' weights
+LEFT = 0.01  # of a harmonic's power, after it was subtracted
+BUDGET = 0.85  # parameters per complex number of the sketch; twice as many where noise is small
+PRECISE = 1000.0
+MOST_ATOMS = 3
+LEAST_LEFT = 0.1  # of a release's noise, by the parameters
+NARROWEST = 0.05  # variance of a component, of that of a cluster: the frequencies do not resolve less
+STARTING_WIDTH = 0.5  # variance of components while they are searched, of that of a cluster
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What to fit, in units of the clusters' expected deviation, around the mean of all records."""
+
+    target: Target  # its frequencies weighted
+    plain: Target  # all values, as they are
+    n_components: int
+    spread: Double  # standard deviation of all records, coordinate by coordinate
+    shift: Double  # mean of all records, before it was subtracted
+    size: int | None = None  # so many components of one shape, and not as many as the sketch determines
+
+    @classmethod
+    def of(cls, target: Target, n_components: int) -> Problem:
+        """Reads scale and location off the target, and weights its frequencies."""
+        reading = read(target, n_components)
+        unit = np.sqrt(reading.within)
+        mean, spread = reading.mean / unit, np.sqrt(reading.variances) / unit
+        target = _moved(target.measured_in(unit), mean)
+        return cls(_weighted(target, spread, n_components), target, n_components, spread, mean)
+
+    def without_harmonics(self, mixture: Mixture) -> Problem:
+        """The same problem, less what the wave's harmonics of a fitted mixture add to the sketch."""
+        plain = self.plain.without_harmonics(mixture)
+        return replace(self, target=_weighted(plain, self.spread, self.n_components), plain=plain)
+
+    @property
+    def n_atoms(self) -> int:
+        """How many components to fit: up to three per cluster, as far as the sketch determines them."""
+        if self.size is not None:
+            return self.size
+        most = self._most(2 * self.target.n_features + 1) * (2 if self.precise else 1)
+        return int(np.clip(most, self.n_components, MOST_ATOMS * self.n_components))
+
+    @property
+    def precise(self) -> bool:
+        """Whether sampling noise is small against what half a cluster more or less changes in the sketch."""
+        k, d, m = self.n_components, self.target.n_features, self.target.n_numbers / 2
+        return bool(m / (k * k * (2 * d + 1)) >= PRECISE * self.target.noise)
+
+    @property
+    def own_shapes(self) -> bool:
+        """Whether the sketch determines a shape for each component."""
+        return self.size is None and self._most(2 * self.target.n_features + 1) >= 0.75 * self.n_components
+
+    def _most(self, per_component: int) -> float:
+        return BUDGET * self.target.n_numbers / 2 / per_component
+
+    @cached_property
+    def box(self) -> Box:
+        reach = REACH * self.spread * (1 if np.all(self.target.declared > 0) else 2)  # a spread that was only guessed
+        return Box(-reach, reach, NARROWEST)
+
+    @cached_property
+    def start(self) -> Mixture:
+        """A mixture without components, whose one shape is that of the components to look for."""
+        d = self.target.n_features
+        width = STARTING_WIDTH * self.spread / np.mean(self.spread)
+        return Mixture(TiedDiagonalGaussian(), np.zeros(0), np.zeros((0, d)), width[None])
+
+    def n_parameters(self, mixture: Mixture) -> int:
+        """Free parameters of a mixture."""
+        return mixture.model.n_parameters(len(mixture), self.target.n_features)
+
+    def damping(self, mixture: Mixture) -> Single:
+        """How a typical component of the mixture damps the frequencies."""
+        shapes = np.median(mixture.shapes, axis=0, keepdims=True)
+        exponents = mixture.model.exponents(shapes, self.target.frequencies)
+        return np.ones(len(self.target), np.float32) if exponents is None else np.exp(-exponents[0])
+
+    @cached_property
+    def floor(self) -> float:
+        """The cost that sampling noise leaves even to the true mixture, if it is one of diagonal Gaussians.
+
+        A cluster's noise at frequency omega has parts of every order in omega, weighted as the Poisson law of
+        u = |omega|^2 s^2; weight, mean and variances take up those of order 0, 1 and, along the axes, 2.
+        """
+        u, d = self.target.frequencies.lengths.astype(np.float64), self.target.n_features
+        second = np.exp(-u) * u * u / 2
+        left = 1 - np.exp(-u) * (1 + u) - second + second * (d - 1) / (d + 2)
+        disturbance = _disturbance(self.target, self.spread, self.n_components)
+        sampled = float(np.average(self.target.sampling * left + disturbance, weights=self.target.weights))
+        independent = self.target.released + self.target.subsampling  # of each other, value by value
+        return sampled + independent * self.left_by(self.n_components * (d + 1) + d)
+
+    def left_by(self, n_parameters: int) -> float:
+        """The part of noise, independent in all numbers, that so many parameters do not take up."""
+        taken = n_parameters * self.concentration / self.target.n_numbers
+        return float(max(1 - taken, LEAST_LEFT))
+
+    @property
+    def concentration(self) -> float:
+        """How many times fewer the numbers of the sketch are, as their weights are not the same."""
+        weights = self.target.weights
+        return float(np.mean(weights**2) / np.mean(weights) ** 2)
+
+    def misfit(self, cost: float) -> float:
+        """The cost in units of sampling noise: far above 1, the mixture does not explain the sketch."""
+        return cost / self.floor
+
+    def in_data_units(self, mixture: Mixture) -> Mixture:
+        """The mixture in the units of the data."""
+        unit = self.target.unit
+        locations = self.target.origin + unit * (mixture.locations + self.shift)
+        shapes = mixture.model.scaled(mixture.shapes, unit)
+        return replace(mixture, model=mixture.model.in_units(unit), locations=locations, shapes=shapes)
+
+    def in_own_units(self, model: Model, weights: Double, means: Double, covariances: Double) -> Mixture:
+        """A mixture of this model, from means and covariances in the units of the data."""
+        unit = self.target.unit
+        locations = (means - self.target.origin) / unit - self.shift
+        return Mixture(model, weights, locations, model.shapes_of(covariances / np.outer(unit, unit)))
+
+
+def _moved(target: Target, mean: Double) -> Target:
+    """The same target for y - mean."""
+    phase = (target.frequencies.omega.astype(np.float64) @ mean).astype(np.float64)
+    if target.imaginary:
+        return replace(target, values=target.values * np.exp(-1j * phase), dither=target.dither + phase)
+    assert target.frequencies.shift is not None
+    frequencies = FrequencySet(target.frequencies.omega, target.frequencies.shift + phase)
+    return replace(target, frequencies=frequencies, dither=target.dither + phase)
+
+
+def _weighted(target: Target, spread: Double, n_components: int) -> Target:
+    """Frequencies count where clusters are resolved, |omega|^2 s^2 near 1, and where harmonics disturb little."""
+    u = target.frequencies.lengths.astype(np.float64)
+    trust = np.sqrt(target.noise / (target.noise + _disturbance(target, spread, n_components)))
+    return target.weighted((u * np.exp(1 - u)) ** WINDOW * trust)
+
+
+def _disturbance(target: Target, spread: Double, n_components: int) -> Double:
+    """The mean square error of each value that harmonics of the wave cause, and their own sampling noise.
+
+    A harmonic of order k adds |F_k / F_1| phi(k omega) with a random phase; |phi|^2 is about that of the clusters, far
+    from each other, plus that of one cloud of all records.
+    """
+    squares, lengths = target.frequencies.squares.astype(np.float64), target.frequencies.lengths.astype(np.float64)
+    cloud, share = squares @ spread**2, 1 / n_components
+    total = np.zeros(len(target))
+    for order, ratio in target.harmonics:
+        seen = (1 - share) * np.exp(-order * order * cloud) + share * np.exp(-order * order * lengths)
+        total += abs(ratio) ** 2 * (seen * (LEFT if target.cleaned else 1) + target.sampling + target.subsampling)
+    return total

@@ -1,0 +1,1 @@
+"""A mixture that was found, made better: refined, merged, sharpened, or reduced to points."""

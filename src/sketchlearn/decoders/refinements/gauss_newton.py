@@ -1,0 +1,185 @@
+"""Joint refinement by Levenberg-Marquardt, in coordinates that suit each component.
+
+Weights move by factors, locations in units of their component's own width, covariances by S <- L exp(A) L'. With
+`Whitening`, residuals are measured in units of their own covariance, which is what makes the estimate efficient
+(generalised method of moments).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
+
+from sketchlearn.decoders.problems.decoding_target import Target
+from sketchlearn.models import Mixture
+from sketchlearn.models.frequency_set import Double
+
+LONGEST = 1.0  # of a step: a component's width, or a factor e
+RIDGE = 1e-5  # of the covariance, relative to its mean eigenvalue
+TOLERANCE = 1e-6
+STIFF = 10.0  # weight of the sum of weights being one, per square root of a frequency
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """Divides the two parts of a residual by the square root of their covariance: a factor each, or a matrix."""
+
+    scales: Double | None = None
+    factor: Double | None = None
+
+    def __call__(self, parts: Double) -> Double:
+        """Whitened parts: an array (2 m, ...) of real parts above imaginary ones."""
+        if self.factor is not None:
+            return np.asarray(solve_triangular(self.factor, parts, lower=True, check_finite=False))
+        assert self.scales is not None
+        return parts * (self.scales if parts.ndim == 1 else self.scales[:, None])
+
+    @classmethod
+    def independent(cls, target: Target) -> Whitening:
+        """Each part of a value by its own deviation, about sqrt((1 - |z|^2) / 2n) where records add to all values."""
+        power = (1 + sum(abs(ratio) ** 2 for _, ratio in target.harmonics)) / 2
+        own = target.sampling * np.maximum(1 - np.abs(target.values) ** 2, 1e-3)
+        deviation = np.sqrt(power * (own + target.subsampling) + target.released / 2)
+        return cls(scales=np.tile(1 / deviation, 2))
+
+    @classmethod
+    def of(cls, target: Target, mixture: Mixture) -> Whitening:
+        """The whole covariance, from the mixture's characteristic function at sums and differences of frequencies."""
+        omega = target.frequencies.omega.astype(np.float64)
+        m = len(omega)
+        plus, minus, mean = np.zeros((m, m), complex), np.zeros((m, m), complex), np.zeros(m, complex)
+        for weight, location, covariance in zip(
+            mixture.weights / mixture.weights.sum(), mixture.locations, mixture.covariances(), strict=True
+        ):
+            products = omega @ covariance @ omega.T
+            q, turn = np.diag(products), np.exp(1j * (omega @ location))
+            mean += weight * turn * np.exp(-0.5 * q)
+            together = q[:, None] + q
+            minus += weight * np.exp(-0.5 * together + products) * np.outer(turn, turn.conj())
+            plus += weight * np.exp(-0.5 * together - products) * np.outer(turn, turn)
+        c, s = mean.real, mean.imag
+        cosines = 0.5 * (minus.real + plus.real) - np.outer(c, c)
+        sines = 0.5 * (minus.real - plus.real) - np.outer(s, s)
+        cross = 0.5 * (plus.imag - minus.imag) - np.outer(c, s)
+        total = np.block([[cosines, cross], [cross.T, sines]]) * target.sampling
+        total[np.diag_indices_from(total)] += RIDGE * np.trace(total) / len(total) + target.released / 2
+        return cls(factor=np.asarray(np.linalg.cholesky(total), np.float64))
+
+
+def levenberg_marquardt(
+    target: Target, mixture: Mixture, whitening: Whitening, *, iterations: int, hold: float = 0.0
+) -> tuple[Mixture, float]:
+    """The mixture at a local minimum of the whitened squared residual, and that minimum.
+
+    `hold` pulls shapes back to those at the start: it is the price of a squared deviation (a factor e of a variance);
+    with an infinite one they do not move at all.
+    """
+    stiff, free = STIFF * np.sqrt(len(target)), bool(np.isfinite(hold))
+    lam, quiet, start = 1e-2, 0, mixture.shapes
+    left, waves = _residual(target, mixture, whitening, stiff)
+    cost = float(left @ left)
+    for _ in range(iterations):
+        jacobian = _jacobian(target, mixture, waves, whitening, stiff, free=free)
+        normal, slope = jacobian.T @ jacobian, jacobian.T @ left
+        if hold and free:
+            away, is_shape = _away(mixture, start)
+            normal[np.diag_indices_from(normal)] += hold * is_shape
+            slope -= hold * away
+        size = np.diag(normal) + 1e-6 * np.diag(normal).max()
+        while lam < 1e8:
+            try:
+                step = cho_solve(cho_factor(normal + np.diag(lam * size)), slope)
+            except LinAlgError:
+                lam *= 10
+                continue
+            other = _moved(mixture, step, free=free)
+            other_left, other_waves = _residual(target, other, whitening, stiff)
+            other_cost = float(other_left @ other_left)
+            if hold and free:
+                other_cost += hold * float(np.sum(_away(other, start)[0] ** 2))
+            if other_cost < cost:
+                break
+            lam *= 5
+        else:
+            break
+        expected = 2 * step @ slope - step @ normal @ step
+        gained = (cost - other_cost) / max(expected, 1e-300)
+        lam = max(lam * (0.2 if gained > 0.5 else 1 if gained > 0.1 else 2), 1e-8)
+        quiet = quiet + 1 if cost - other_cost < TOLERANCE * cost else 0
+        mixture, left, waves, cost = other, other_left, other_waves, other_cost
+        if quiet >= 2:
+            break
+    return mixture, cost
+
+
+def _complex_waves(target: Target, mixture: Mixture) -> NDArray[np.complex128]:
+    exponents = mixture.model.exponents(mixture.shapes, target.frequencies)
+    cosines, sines = target.frequencies.waves(mixture.locations, exponents)
+    return cosines.astype(np.float64) + 1j * sines.astype(np.float64)
+
+
+def _residual(
+    target: Target, mixture: Mixture, whitening: Whitening, stiff: float
+) -> tuple[Double, NDArray[np.complex128]]:
+    waves = _complex_waves(target, mixture)
+    left = target.values - mixture.weights @ waves
+    parts = whitening(np.concatenate([left.real, left.imag * target.imaginary]))
+    return np.append(parts, stiff * (1 - mixture.weights.sum())), waves
+
+
+def _jacobian(
+    target: Target, mixture: Mixture, waves: NDArray[np.complex128], whitening: Whitening, stiff: float, *, free: bool
+) -> Double:
+    """Derivatives along weights, locations and, if they are free, shapes."""
+    weighted = mixture.weights[:, None] * waves
+    projected = target.frequencies.omega.astype(np.float64) @ _widths(mixture)
+    own = [weighted[:, :, None], 1j * weighted[:, :, None] * projected]
+    shapes = mixture.model.steps(mixture.shapes, target.frequencies).astype(np.float64) if free else np.empty(0)
+    if free and not mixture.model.tied:
+        own.append(-weighted[:, :, None] * shapes)
+    columns = np.concatenate(own, axis=2)
+    per = columns.shape[2]
+    columns = columns.transpose(1, 0, 2).reshape(len(target), -1)
+    if free and mixture.model.tied:
+        columns = np.concatenate([columns, -weighted.sum(axis=0)[:, None] * shapes[0]], axis=1)
+    last = np.zeros(columns.shape[1])
+    last[: len(mixture) * per : per] = stiff * mixture.weights
+    parts = np.concatenate([columns.real, columns.imag * target.imaginary])
+    return np.concatenate([whitening(parts), last[None]])
+
+
+def _widths(mixture: Mixture) -> Double:
+    """A factor L of each component's covariance (or of nearly nothing)."""
+    covariances = mixture.covariances()
+    d = covariances.shape[1]
+    least = 1e-6 * max(float(np.mean(np.trace(covariances, axis1=1, axis2=2))) / d, 1e-6)
+    return np.linalg.cholesky(covariances + least * np.eye(d))
+
+
+def _away(mixture: Mixture, start: Double) -> tuple[Double, NDArray[np.bool_]]:
+    """How far shapes are from those at the start, among zeros for other parameters; and which ones are shapes."""
+    K, d = mixture.locations.shape
+    deviations = mixture.model.deviations(mixture.shapes, start)
+    if mixture.model.tied:
+        away = np.concatenate([np.zeros(K * (1 + d)), deviations[0]])
+        return away, np.arange(len(away)) >= K * (1 + d)
+    away = np.concatenate([np.zeros((K, 1 + d)), deviations], axis=1)
+    return away.ravel(), np.broadcast_to(np.arange(away.shape[1]) > d, away.shape).ravel()
+
+
+def _moved(mixture: Mixture, step: Double, *, free: bool) -> Mixture:
+    K, d = mixture.locations.shape
+    per = 1 + d + (0 if mixture.model.tied else (len(step) // K) - 1 - d)
+    own = step[: K * per].reshape(K, per)
+    away = own[:, 1 : 1 + d]
+    away = away / np.maximum(1, np.linalg.norm(away, axis=1, keepdims=True) / (LONGEST * np.sqrt(d)))
+    shape_step = step[K * per :][None] if mixture.model.tied else own[:, 1 + d :]
+    return replace(
+        mixture,
+        weights=mixture.weights * np.exp(np.clip(own[:, 0], -1.5 * LONGEST, 1.5 * LONGEST)),
+        locations=mixture.locations + np.einsum("kij,kj->ki", _widths(mixture), away),
+        shapes=mixture.model.moved(mixture.shapes, shape_step) if free else mixture.shapes,
+    )

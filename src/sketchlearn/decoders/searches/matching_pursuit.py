@@ -1,0 +1,75 @@
+"""CL-OMPR: orthogonal matching pursuit with replacement, many starts and several components at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sketchlearn.decoders.problems.decoding_problem import Problem
+from sketchlearn.decoders.problems.mixture_cost import best_weights, prune
+from sketchlearn.decoders.refinements.joint_refinement import refine
+from sketchlearn.decoders.searches.residual_climb import find_modes
+from sketchlearn.decoders.searches.search_loop import FEW, Decoder, State
+from sketchlearn.models import DiagonalGaussian, Mixture
+
+ROUNDS = 4  # in which the first n_components components are found
+SHORT, LONG = 15, 100  # iterations of refinement after each round, and at milestones
+
+
+@dataclass(frozen=True)
+class ClOmpr(Decoder):
+    """Adds the components that correlate best with the residual and refines all of them together.
+
+    The first components share one variance that is fixed; then it is set free, then each component has its own. At full
+    size, each step adds a few and takes out those that are missed least. (Keriven et al. 2018; here in batches, with
+    Gaussian components from the start.)
+    """
+
+    other: Decoder | None = None
+
+    def step(self, problem: Problem, state: State, rng: np.random.Generator) -> State:
+        mixture, k = state.mixture, problem.n_components
+        size = len(mixture)
+        batch = -(-k // ROUNDS)
+        if size < k <= FEW and size + batch >= k:
+            # some more than k, and then the best of them: one draw in ten would lack a cluster otherwise
+            grown = self.grown(problem, mixture, k - size + batch, rng)
+            grown = self.refined(problem, grown, state, SHORT, free=False).mixture
+            return self.refined(problem, prune(problem.target, grown, k), state, LONG)
+        if size < k:
+            grown = self.grown(problem, mixture, min(batch, k - size), rng)
+            full = len(grown) >= k
+            return self.refined(problem, grown, state, LONG if full else SHORT, free=full)
+        if mixture.model.tied and size < min(2 * k, problem.n_atoms):
+            # k components did not suffice, and have become too wide: narrow again, until there are enough
+            narrow = replace(mixture, shapes=problem.start.shapes)
+            grown = self.grown(problem, narrow, min(batch, problem.n_atoms - size), rng)
+            full = len(grown) >= min(2 * k, problem.n_atoms)
+            return self.refined(problem, grown, state, LONG if full else SHORT, free=full)
+        if mixture.model.tied and problem.own_shapes:
+            own = Mixture(
+                DiagonalGaussian(), mixture.weights, mixture.locations, np.repeat(mixture.shapes, size, axis=0)
+            )
+            return self.refined(problem, own, state, LONG)
+        grown = self.grown(
+            problem, mixture, batch if size >= problem.n_atoms else min(2 * batch, problem.n_atoms - size), rng
+        )
+        return self.refined(problem, prune(problem.target, grown, problem.n_atoms), state, LONG // 2)
+
+    @staticmethod
+    def grown(problem: Problem, mixture: Mixture, n: int, rng: np.random.Generator) -> Mixture:
+        """The mixture with up to n more components, where its residual is largest."""
+        new = find_modes(problem, mixture, n, rng)
+        locations = np.concatenate([mixture.locations, new])
+        shapes = mixture.shapes
+        if not mixture.model.tied:
+            shapes = np.concatenate([shapes, np.repeat(np.median(shapes, axis=0, keepdims=True), len(new), axis=0)])
+        grown = Mixture(mixture.model, np.zeros(len(locations)), locations, shapes)
+        return replace(grown, weights=best_weights(problem.target, grown))
+
+    @staticmethod
+    def refined(problem: Problem, mixture: Mixture, state: State, iterations: int, free: bool = True) -> State:
+        """All parameters refined together."""
+        mixture, cost, done = refine(problem.target, mixture, problem.box, iterations=iterations, shapes=free)
+        return State(mixture, cost, state.iterations + done)

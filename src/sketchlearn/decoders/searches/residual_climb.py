@@ -1,0 +1,113 @@
+"""Where a residual is largest: many starts climb the correlation of components with it, all at once."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import eigh
+
+from sketchlearn import kernel
+from sketchlearn.decoders.problems.decoding_problem import Problem
+from sketchlearn.decoders.problems.decoding_target import Target
+from sketchlearn.decoders.refinements.joint_refinement import Box
+from sketchlearn.models import Mixture
+from sketchlearn.models.frequency_set import Double, Single
+
+MOMENTUM = 0.5
+LONGEST_STEP = 0.7  # of the kernel's width
+STEPS = 15
+FEWEST_STARTS, RIDGES = 32, 20
+SCREENED = 12  # points per start
+APART = 0.5  # squared distance of distinct modes, in squared kernel widths
+
+
+class Landscape:
+    """f(c) = sum_j D_j w_j Re(r_j exp(-i omega_j . c)): a density estimate made of the residual r.
+
+    D is the damping of a component of the width that is looked for, and w the target's weights.
+    """
+
+    def __init__(self, target: Target, residual: Single, damping: Single) -> None:
+        self.frequencies = target.frequencies
+        w_re, w_im = target.part_weights
+        self.field = residual * damping * target.part_weights
+        power = (damping * damping * (w_re + w_im)).astype(np.float64)
+        self.norm = float(np.sqrt(power.sum()))
+        #: squared width of the kernel, per coordinate
+        self.width = power.sum() / np.mean(power @ target.frequencies.squares)
+
+    def climb(self, starts: Double, box: Box, steps: int) -> tuple[Double, Double]:
+        """Mean-shift steps from each start; the ends and their heights."""
+        c = starts
+        velocity = np.zeros_like(c)
+        longest = LONGEST_STEP * np.sqrt(self.width * c.shape[1])
+        for _ in range(steps):
+            height, slope = self._evaluate(c.astype(np.float32))
+            step = self.width * slope / np.maximum(height, 0.05 * np.abs(height.max()) + 1e-12)[:, None]
+            length = np.sqrt(np.sum(step * step, axis=1, keepdims=True))
+            step *= np.minimum(1, longest / np.maximum(length, 1e-12))
+            velocity = MOMENTUM * velocity + step
+            c = box.clip(c + velocity)
+        return c, self.heights(c)
+
+    def heights(self, c: np.ndarray) -> Double:
+        """f at each point, for components of norm one."""
+        return self._evaluate(c.astype(np.float32))[0] / self.norm
+
+    def _evaluate(self, c: Single) -> tuple[Double, Double]:
+        """f and its gradient at each point."""
+        sums = kernel.compare(
+            (self.frequencies.turns, self.frequencies.shift_turns, self.frequencies.half_squares[:0]),
+            (None, self.field),
+            (np.zeros(len(c), np.float32), c, np.zeros((1, 0), np.float32)),
+        )
+        return sums[1 : 1 + len(c)], 2 * np.pi * sums[1 + len(c) :].reshape(c.shape)
+
+    def ridges(self, points: Double, directions: list[int]) -> Double:
+        """Starts to both sides of points, along the directions in which f curves upwards most there."""
+        cosines, sines = self.frequencies.waves(points)
+        re, im = self.field
+        inner = cosines * re + sines * im
+        omega, starts = self.frequencies.omega, []
+        for point, row, n in zip(points, inner, directions, strict=True):
+            curvature = -((omega * row[:, None]).T @ omega).astype(np.float64)
+            d = len(point)
+            _, vectors = eigh(curvature, subset_by_index=[d - min(d, n), d - 1])
+            away = vectors.T * np.sqrt(self.width)
+            starts += [point + away, point - away]
+        return np.concatenate(starts)
+
+
+def distinct(locations: Double, heights: Double, n: int, width: float) -> Double:
+    """The n highest of the locations that lie apart."""
+    kept: list[int] = []
+    for i in np.argsort(-heights):
+        if len(kept) >= n or heights[i] <= 0:
+            break
+        if not kept or np.min(np.sum((locations[kept] - locations[i]) ** 2, axis=1)) > APART * width:
+            kept.append(int(i))
+    return locations[kept]
+
+
+def _scattered(problem: Problem, n: int, wide: list[float], rng: np.random.Generator) -> Double:
+    """n random points, spread as the records are and so many times as wide."""
+    points = rng.standard_normal((n, problem.target.n_features)) * problem.spread
+    return problem.box.clip(points * np.resize(wide, n)[:, None])
+
+
+def find_modes(problem: Problem, mixture: Mixture, n: int, rng: np.random.Generator) -> Double:
+    """The n highest modes of what the mixture leaves of the target."""
+    target, box, d = problem.target, problem.box, problem.target.n_features
+    residual = target.residual(mixture) if len(mixture) else target.parts
+    landscape = Landscape(target, residual, problem.damping(mixture))
+    n_starts = max(FEWEST_STARTS, 2 * problem.n_components)
+    starts = _scattered(problem, n_starts // 2, [1.0, 1.5], rng)
+    # clusters far from all others are reached from the highest of many points only
+    many = _scattered(problem, SCREENED * n_starts, [1.0, 1.5, 2.0], rng)
+    many = many[np.argsort(-landscape.heights(many))[: n_starts // 2]]
+    heavy = mixture.locations[np.argsort(-mixture.weights)[:RIDGES]]
+    points = np.concatenate([np.zeros((1, d)), heavy])
+    ridges = landscape.ridges(points, [min(d, 8)] + [1] * len(heavy))
+    starts = np.concatenate([starts, many, box.clip(ridges)])
+    ends, heights = landscape.climb(starts, box, STEPS)
+    found = distinct(ends, heights, n, landscape.width)
+    return found if len(found) else starts[:1]

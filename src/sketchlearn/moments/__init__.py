@@ -1,0 +1,1 @@
+"""Moments that sketches hold, with their noise."""

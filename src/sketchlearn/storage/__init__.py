@@ -1,0 +1,1 @@
+"""Sketches, designs and their parts as files."""

@@ -1,0 +1,92 @@
+"""JSON files of the package: designs and models. Each names its kind and version; reading one is strict."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.storage.container import FormatError, without_repetition
+from sketchlearn.values import shortened
+
+LARGEST = 1 << 30  # bytes
+
+
+def to_document(kind: str, version: int, content: dict[str, Any]) -> bytes:
+    """The bytes of a file: the same content always gives the same ones."""
+    document = {"kind": kind, "version": version, **content}
+    return (json.dumps(document, sort_keys=True, indent=1, allow_nan=False) + "\n").encode()
+
+
+def from_document(data: bytes, kind: str, version: int) -> dict[str, Any]:
+    """The JSON object of a file; a `FormatError` says in a sentence why another is refused."""
+    document = parsed(data)
+    if document.get("kind") != kind:
+        raise FormatError(f"not a {kind}, but {described(document)}")
+    number = document.get("version")
+    if type(number) is not int or number < 1:
+        raise FormatError(f"a {kind} of a version that does not exist: {shortened(number)}")
+    if number > version:
+        raise FormatError(
+            f"a {kind} of version {shortened(number)}, newer than this sketchlearn reads ({version}): upgrade it"
+        )
+    return document
+
+
+def parsed(data: bytes) -> dict[str, Any]:
+    """Any JSON object, read strictly: no repeated keys, no NaN, nothing after its end."""
+    if len(data) > LARGEST:
+        raise FormatError("not a JSON file of sketchlearn: it is too large")
+    try:
+        document = json.loads(
+            data.decode("utf-8"), object_pairs_hook=without_repetition, parse_constant=_refused, parse_float=_finite
+        )
+    except UnicodeDecodeError:
+        raise FormatError("not a JSON file: it is not text") from None
+    except RecursionError:
+        raise FormatError("not a JSON file of sketchlearn: it is nested too deeply") from None
+    except ValueError as error:
+        raise FormatError(f"not a JSON file, or a damaged one: {shortened(str(error), 100)[1:-1]}") from None
+    if not isinstance(document, dict):
+        raise FormatError("not a JSON file of sketchlearn: it holds no object")
+    return document
+
+
+def described(document: dict[str, Any]) -> str:
+    """What a JSON object says that it is."""
+    kind = document.get("kind")
+    return f"a {kind}" if kind in KINDS else "a JSON file of something else"
+
+
+def _refused(name: str) -> Any:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError("a number is too large")
+    return number
+
+
+DESIGN, MODEL = KINDS = ("sketchlearn design", "sketchlearn model")
+
+
+def numbers_of(document: dict[str, Any], name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """A field of a document that holds so many finite numbers."""
+    try:
+        array = np.array(document[name])
+    except (ValueError, TypeError):
+        array = np.array(None)
+    if array.dtype.kind not in "iuf" or array.shape != shape or not np.all(np.isfinite(array)):
+        size = " x ".join(map(str, shape)) or "one"
+        raise ValueError(f"{name} must be {size} finite numbers")
+    return array.astype(np.float64)
+
+
+def is_network(data: bytes) -> bool:
+    """Whether a file is a model as safetensors, whose header comes after its length, and not a sketch, nor JSON."""
+    return data[8:9] == b"{" and MODEL.encode() in data[8 : 8 + int.from_bytes(data[:8], "little")]

@@ -1,0 +1,1 @@
+"""Classes, from one sketch per class."""

@@ -1,0 +1,76 @@
+"""What the files of classes say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sketchlearn.operators import FourierFeatures, Operator
+from sketchlearn.operators.mapped import Mapped
+from sketchlearn.storage.json_documents import numbers_of
+from sketchlearn.storage.sketch_files import operator_from
+from sketchlearn.tasks.classes.class_rules import AfterMap, Classes, OneGaussian, Parzen, Rule
+from sketchlearn.tasks.classes.classifier_estimator import SketchClassifier
+from sketchlearn.tasks.classes.gaussian_discriminant import Gaussians
+from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
+from sketchlearn.values import whole
+
+Document = dict[str, Any]
+FIELDS = frozenset({"rule", "labels", "log_priors", "means", "factors", "operator"})
+
+
+def content(estimator: SketchClassifier) -> Document:
+    """The fields of its own."""
+    fitted: Classes = estimator._fitted()
+    labels = [estimator._label_of(code) for code in fitted.codes]
+    if not all(isinstance(label, str | int | float) for label in labels):
+        raise TypeError("classes can be saved if their labels are words or numbers")
+    form: Document = {"rule": fitted.rule, "labels": labels, "log_priors": fitted.log_priors.tolist()}
+    scores = fitted.scores.scores if isinstance(fitted.scores, AfterMap) else fitted.scores
+    operator = fitted.scores.operator.to_json() if isinstance(fitted.scores, AfterMap | Parzen) else None
+    if isinstance(scores, OneGaussian):
+        gaussians = scores.gaussians
+        return {**form, "means": gaussians.means.tolist(), "factors": gaussians.factors.tolist(), "operator": operator}
+    if isinstance(scores, Parzen):
+        parts = np.concatenate([scores.means.real, scores.means.imag], axis=1)
+        return {**form, "means": parts.tolist(), "factors": None, "operator": operator}
+    raise TypeError("a classifier with several Gaussians per class cannot be saved: save its sketches_")
+
+
+def estimator_of(document: Document, d: int) -> SketchEstimator:
+    """The classifier that a file describes, for d columns."""
+    labels = document["labels"]
+    if not isinstance(labels, list) or not all(isinstance(label, str | int | float) for label in labels):
+        raise ValueError("labels must be a list of words or numbers")
+    if len(set(labels)) < len(labels) or len({isinstance(label, str) for label in labels}) > 1:
+        raise ValueError("labels must differ, and be all words or all numbers")
+    k = whole("the number of classes", len(labels), 2)
+    estimator = SketchClassifier(document["rule"])
+    estimator._check_parameters()
+    operator = None if document["operator"] is None else operator_from(document["operator"], "a classifier")
+    if operator is not None and operator.n_features != d:
+        raise ValueError(f"the operator is for {operator.n_features} columns, not {d}")
+    scores = _scores(document, k, d, operator)
+    estimator._labels, estimator._declared = tuple(labels), tuple(labels)
+    log_priors = numbers_of(document, "log_priors", (k,))
+    estimator._model = Classes(document["rule"], scores, tuple(map(float, range(k))), log_priors)
+    return estimator
+
+
+def _scores(document: Document, k: int, d: int, operator: Operator | None) -> Rule:
+    """How k classes score, for d columns; an operator of one Gaussian per class is there for its map."""
+    inner = operator.inner if isinstance(operator, Mapped) else operator
+    if not (operator is None or isinstance(operator, Mapped) or isinstance(inner, FourierFeatures)):
+        raise ValueError(f"no classifier compares rows by {type(operator).__name__}")
+    if isinstance(inner, FourierFeatures):
+        parts = numbers_of(document, "means", (k, 2 * inner.n_frequencies))
+        real, imaginary = np.split(parts, 2, axis=1)
+        scores: Parzen | OneGaussian = Parzen(inner, real + 1j * imaginary)
+    else:
+        d = d if inner is None else inner.n_features
+        factors = numbers_of(document, "factors", (k, d, d))
+        if np.any(np.diagonal(factors, axis1=1, axis2=2) <= 0):
+            raise ValueError("the diagonals of all factors must be positive")
+        scores = OneGaussian(Gaussians(numbers_of(document, "means", (k, d)), np.tril(factors)))
+    return AfterMap(operator, scores) if isinstance(operator, Mapped) else scores

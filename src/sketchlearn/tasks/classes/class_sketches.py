@@ -1,0 +1,49 @@
+"""One sketch per class, filled in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sketchlearn.operators import Operator
+from sketchlearn.sketch import Sketch
+from sketchlearn.sources import source
+from sketchlearn.storage.sketch_files import merge
+
+
+class ClassSketches:
+    """Sketches of the rows of each class; rows come with the code of their class in column `label`."""
+
+    def __init__(self, operator: Operator, label: int, sketches: Mapping[float, Sketch] | None = None) -> None:
+        self.operator, self.label = operator, label
+        self.sketches = dict(sketches or {})
+
+    @property
+    def count(self) -> int | float:
+        """Number of records of all classes."""
+        return sum(sketch.count for sketch in self.sketches.values())
+
+    @property
+    def total(self) -> Sketch:
+        """The sketch of all classes together. No record is in two of them: private ones compose in parallel."""
+        return merge(self.sketches.values(), overlapping=False) if self.sketches else Sketch(self.operator)
+
+    def copy(self) -> ClassSketches:
+        return ClassSketches(self.operator, self.label, {c: sketch.copy() for c, sketch in self.sketches.items()})
+
+    def update(self, data: Any, *, n_jobs: int | None = None) -> ClassSketches:
+        """Adds rows, all of them or none."""
+        new: dict[float, Sketch] = {}
+        for block in source(data).blocks(self.operator.n_features + 1):
+            labels, rows = block.rows[:, self.label], np.delete(block.rows, self.label, axis=1)
+            for code in np.unique(labels).tolist():
+                sketch = new.setdefault(code, Sketch(self.operator))
+                try:
+                    sketch.update(rows[labels == code], n_jobs=n_jobs)
+                except ValueError as error:
+                    raise ValueError(f"among the rows of class {code:g}: {error}") from None
+        for code, sketch in new.items():
+            self.sketches[code] = self.sketches[code] + sketch if code in self.sketches else sketch
+        return self

@@ -1,0 +1,297 @@
+"""Classes from one sketch per class."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+from sklearn.base import ClassifierMixin, clone
+
+from sketchlearn.decoders.problems.decoding_target import released_variance
+from sketchlearn.designing.ranges import box
+from sketchlearn.moments.moments_of_sketch import Moments, part_of
+from sketchlearn.operators import FourierFeatures, Operator, SecondMoments
+from sketchlearn.operators.mapped import Mapped
+from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.classes.class_rules import AfterMap, Classes, Mixtures, OneGaussian, Parzen, Rule, left_out_error
+from sketchlearn.tasks.classes.gaussian_discriminant import Gaussians
+from sketchlearn.tasks.classes.parzen_bandwidth import parzen_window
+from sketchlearn.tasks.estimating.labelled_estimator import LabelledEstimator
+from sketchlearn.tasks.estimating.sketch_estimator import Double, Glimpse
+from sketchlearn.tasks.gaussian_mixtures.gaussian_mixture_estimator import SketchGaussianMixture
+from sketchlearn.tasks.task_design import design
+from sketchlearn.values import shortened, whole
+
+RULES = ("auto", "parzen", "mixture")
+FREQUENCIES = 1000
+
+
+class SketchClassifier(ClassifierMixin, LabelledEstimator):
+    """Classes from one pass over labelled rows, or from one sketch per class.
+
+    Each class has a sketch of its own, all of one operator, so that classes are merged, updated and forgotten exactly.
+
+    Parameters
+    ----------
+    rule : "mixture" fits a mixture of Gaussians to each class and takes the likeliest class (one Gaussian comes from
+        exact second moments, with covariances drawn towards the common one where rows are few). "parzen" takes the
+        class whose mean features are most like those of the row: a compressed Parzen window. "auto" takes windows if
+        they make clearly fewer errors on rows of a sample, left out in turn, than one Gaussian per class; from sketches
+        alone, the rule that they were made for.
+    n_components : Gaussians per class, for mixtures.
+    n_frequencies : size of the sketch of a class; None means 1000 for windows, and as in `SketchGaussianMixture` for
+        mixtures of several components. One Gaussian per class needs no frequencies.
+    priors : probability of each class, in the order of `classes_`; "shares" are those of the rows, "equal" are equal.
+        None means shares, but for windows the power of them, from 1 to -1, that does best on the sample (wide windows
+        blur classes, so that shares count too much); from sketches alone, shares.
+    bounds : lowest and highest value of each column, for one Gaussian per class, as in `SketchPCA`.
+    features : the operator of the sketches, such as `ConvolutionalFeatures` for images; None means that one is
+        designed on a sample of the rows. The rule is the one that it is made for.
+    random_state : seed of the operator and of the search.
+    n_jobs : threads that sketch; None means all cores.
+    verbose : 1 shows progress on standard error.
+
+    Attributes
+    ----------
+    classes_ : labels of the classes.
+    priors_ : what each class weighs.
+    rule_ : "parzen" or "mixture".
+    sketches_ : the sketch of each class, by label; they can be saved, merged and given to `fit_sketch`.
+    sketch_ : the sketch of all rows, whatever their class.
+
+    Examples
+    --------
+    >>> import sketchlearn as skl
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = skl.SketchClassifier(random_state=0).fit(X[::2], y[::2])
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.95), model.rule_
+    (True, 'mixture')
+    >>> a, b, c = (model.sketches_[label] for label in range(3))
+    >>> skl.SketchClassifier().fit_sketch({"setosa": a, "others": b + c}).predict(X[:1]).tolist()
+    ['setosa']
+    """
+
+    _power: float = 1.0  # of the shares, that counts for windows
+
+    def __init__(
+        self,
+        rule: str = "auto",
+        *,
+        n_components: int = 1,
+        n_frequencies: int | None = None,
+        priors: Any = None,
+        bounds: Any = None,
+        features: Operator | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.rule = rule
+        self.n_components = n_components
+        self.n_frequencies = n_frequencies
+        self.priors = priors
+        self.bounds = bounds
+        self.features = features
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit_sketch(self, sketch: Mapping[Any, Sketch]) -> Self:  # type: ignore[override]
+        before, self._power = self._power, 1.0
+        try:
+            return super().fit_sketch(sketch)
+        except BaseException:
+            self._power = before
+            raise
+
+    def _check_parameters(self) -> None:
+        if self.rule not in RULES:
+            raise ValueError(f"rule must be one of {', '.join(RULES)}, not {self.rule!r}")
+        whole("n_components", self.n_components)
+        if self.n_frequencies is not None:
+            whole("n_frequencies", self.n_frequencies)
+        if isinstance(self.priors, str) and self.priors not in ("shares", "equal"):
+            raise ValueError(f'priors must be "shares", "equal" or one number per class, not {self.priors!r}')
+
+        if self.features is not None and not isinstance(self.features, Operator):
+            raise TypeError(
+                "features must be an operator, such as ConvolutionalFeatures((28, 28), pixels=(0, 255)), "
+                f"not {shortened(self.features)}"
+            )
+
+    def _check_size(self, n_rows: int) -> None:
+        if n_rows < 2:
+            raise ValueError(f"n_samples={n_rows} rows cannot tell classes apart: give at least one of each class")
+
+    def _design(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+        if len(self._targets) != 1:
+            raise ValueError(f"there is one column of labels, not {len(self._targets)}")
+        (label,), seed = self._targets, int(rng.integers(2**31))
+        rows, labels = np.delete(glimpse.rows, label, axis=1).astype(np.float64), glimpse.rows[:, label]
+        if not len(rows):
+            raise ValueError("there are no rows")
+        codes = np.unique(labels, return_inverse=True)[1]
+        columns = None if glimpse.columns is None else tuple(n for i, n in enumerate(glimpse.columns) if i != label)
+        if self.features is not None:
+            return self._given(self.features, rows.shape[1], columns)
+        window = None
+        if self.rule != "mixture":
+            window = parzen_window(rows, codes, self.n_frequencies or FREQUENCIES, seed, columns)
+            if self.rule == "auto" and not _clearly_less(window.error, left_out_error(rows, codes, seed), len(rows)):
+                window = None
+        if window is not None:
+            self._power = window.power
+            return window.operator
+        if self.n_components > 1:
+            operator = design(
+                rows,
+                n_components=self.n_components,
+                task="mixture-full",
+                representative=glimpse.representative,
+                n_frequencies=self.n_frequencies,
+                seed=seed,
+            )
+            return operator.with_columns(columns)
+        if self.bounds is not None:
+            center, reach = box(rows, None, self.bounds, representative=True)
+        else:
+            whole_rows = box(glimpse.rows, glimpse.everything, None, representative=glimpse.representative)
+            center, reach = (np.delete(values, label) for values in whole_rows)
+        return SecondMoments(rows.shape[1], bound=tuple(reach.tolist()), center=tuple(center.tolist()), columns=columns)
+
+    def _given(self, features: Any, width: int, columns: tuple[str, ...] | None) -> Operator:
+        """The operator that the user chose, for columns of these names."""
+        if features.n_features != width:
+            raise ValueError(f"features is an operator of {features.n_features} columns, but X has {width} features")
+        self._power = 1.0
+        named: Operator = features
+        if features.columns is None and columns is not None:
+            named = features.with_columns(columns)
+        return named
+
+    def _learn(self, sketch: Any, rng: np.random.Generator) -> Classes:
+        found = {code: part for code, part in sketch.sketches.items() if part.units}
+        if not found:
+            raise ValueError("the sketches are empty: a classifier needs records of each class")
+        if len(found) == 1:
+            raise ValueError("all rows are of one class: a classifier needs at least two")
+        codes = tuple(sorted(found, key=self._label_of))
+        parts = [found[code] for code in codes]
+        rule, scores = self._scores(parts, rng)
+        model = Classes(rule, scores, codes, self._log_priors(parts, rule))
+        self._say(f"{rule} rule, {len(codes)} classes, from {sketch.count:g} records")
+        return model
+
+    def _scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, Rule]:
+        """The rule that was asked for or, if it is "auto", the one that the sketches were made for."""
+        operator = parts[0].operator
+        if isinstance(operator, Mapped):
+            rule, scores = self._plain_scores([operator.inner_sketch(part) for part in parts], rng)
+            return rule, AfterMap(operator, scores)
+        return self._plain_scores(parts, rng)
+
+    def _plain_scores(
+        self, parts: list[Sketch], rng: np.random.Generator
+    ) -> tuple[str, Parzen | Mixtures | OneGaussian]:
+        windows, moments = part_of(parts[0], FourierFeatures), part_of(parts[0], SecondMoments)
+        if moments is not None and self.rule != "parzen" and self.n_components == 1:
+            return "mixture", OneGaussian(Gaussians.of(_shown([Moments.of(part, "a classifier") for part in parts])))
+        if windows is None:
+            needed = "Fourier features (skl.FourierFeatures)"
+            if self.rule != "parzen" and self.n_components == 1:
+                needed = f"second moments (skl.SecondMoments) or of {needed}"
+            kind = type(parts[0].operator).__name__
+            raise ValueError(f"this classifier needs sketches of {needed}, but they are of {kind}")
+        fourier: Any = windows.operator
+        if self.rule == "mixture" or (self.rule == "auto" and self.n_components > 1):
+            seed = int(rng.integers(2**31))
+            mixture = SketchGaussianMixture(self.n_components, random_state=seed)
+            return "mixture", Mixtures(tuple(clone(mixture).fit_sketch(part) for part in parts))
+        if not (fourier.wave.complex and not fourier.wave.dithered):
+            raise ValueError(
+                "the Parzen rule compares features of the exponential wave, but the sketches have "
+                f"{shortened(fourier.wave)}"
+            )
+        found: list[Any] = [part_of(part, FourierFeatures) for part in parts]
+        means = np.array([part.mean for part in found])
+        noise = np.array([2 * released_variance(part, fourier) for part in found])  # of a complex number
+        typical = np.mean(np.abs(means) ** 2, axis=1) - noise  # score of a row of the class, known not better than
+        deviation = np.sqrt((noise + 3 * noise**2) / means.shape[1])
+        _warn_of_noise(int(np.sum(typical < 2 * deviation)), len(parts))
+        return "parzen", Parzen(fourier, means)
+
+    def _log_priors(self, parts: list[Sketch], rule: str) -> Double:
+        k = len(parts)
+        if self.priors is None or isinstance(self.priors, str):
+            power = 0.0 if self.priors == "equal" else self._power if self.priors is None and rule == "parzen" else 1.0
+            counts = np.array([float(part.count) for part in parts])
+            weights = (counts / counts.sum()) ** power
+        else:
+            weights = np.asarray(self.priors, np.float64)
+            if weights.shape != (k,) or not np.all(np.isfinite(weights)) or np.any(weights < 0) or not weights.sum():
+                raise ValueError(
+                    f"priors must be {k} numbers, one per class, not negative, not {shortened(self.priors)}"
+                )
+        return np.asarray(np.log(np.maximum(weights / weights.sum(), 1e-300)))
+
+    @property
+    def rule_(self) -> str:
+        rule: str = self._fitted().rule
+        return rule
+
+    @property
+    def priors_(self) -> Double:
+        return self._spread(np.exp(self._fitted().log_priors)[None])[0]
+
+    def _spread(self, values: Double) -> Double:
+        """Columns of the classes that have rows, among those of all classes."""
+        classes = self.classes_
+        known = np.array([self._label_of(code) for code in self._fitted().codes])
+        result = np.zeros((len(values), len(classes)))
+        result[:, np.searchsorted(classes, known)] = values
+        return result
+
+    def predict_proba(self, X: Any) -> Double:
+        """The probability of each class, in the order of `classes_`."""
+        fitted = self._fitted()
+        parts = [np.empty((0, len(fitted.codes)))]
+        for rows in self._row_blocks(X, np.float64):
+            logs = fitted.scores.log_scores(rows) + fitted.log_priors
+            parts.append(np.exp(logs - logsumexp(logs, axis=1, keepdims=True)))
+        return self._spread(np.concatenate(parts))
+
+    def predict_log_proba(self, X: Any) -> Double:
+        """The logarithm of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class of each row."""
+        probabilities = self.predict_proba(X)
+        return self.classes_[np.argmax(probabilities, axis=1)]
+
+
+def _clearly_less(error: float, other: float, n_rows: int) -> bool:
+    """Whether a rate of errors is below another by twice the deviation that chance gives it: it is the best of many."""
+    return error < other - 2 * float(np.sqrt(max(other, 1 / n_rows) / n_rows))
+
+
+def _shown(classes: list[Moments]) -> list[Moments]:
+    """Moments with covariances that are positive definite, though their sketches may be private."""
+    found = [moments.floored() for moments in classes]
+    _warn_of_noise(sum(hidden > 0 for _, hidden in found), len(found))
+    return [moments for moments, _ in found]
+
+
+def _warn_of_noise(hidden: int, n_classes: int) -> None:
+    if hidden:
+        warnings.warn(
+            f"the noise of the private sketches hides the shape of {hidden} of {n_classes} classes, at least in part: "
+            "more records, fewer columns, tighter bounds or a larger epsilon would show it",
+            stacklevel=7,
+        )

@@ -1,0 +1,160 @@
+"""What estimators of clusters and mixtures share: a sketch of Fourier features, designed for k components."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from sketchlearn.decoders import Decoder, Outcome, Target, decoder_from
+from sketchlearn.decoders.problems.blas_threads import one_blas_thread
+from sketchlearn.designing.sample import rows_wanted
+from sketchlearn.operators import Operator
+from sketchlearn.sketch import Sketch
+from sketchlearn.sources import WEIGHT_BITS, source
+from sketchlearn.tasks.estimating.sketch_estimator import Double, Glimpse, SketchEstimator
+from sketchlearn.tasks.task_design import design
+from sketchlearn.weighting.clusters_of_rows import RowSample
+from sketchlearn.weighting.weighted_rows import WeightedRows
+
+ROWS_PER_COMPONENT = 25  # that are kept, where a few thousand would be fewer
+
+
+class DesignedEstimator(SketchEstimator):
+    """An estimator of k components, which a decoder finds in a sketch of Fourier features."""
+
+    decoder: str | Decoder
+    n_frequencies: int | None
+    wave: Any
+    standardize: bool = False
+
+    @abstractmethod
+    def _learn(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> Any:
+        """The model of a sketch and, where rows are at hand, of those."""
+
+    @property
+    @abstractmethod
+    def _n_components(self) -> int:
+        """How many clusters or components are asked for."""
+
+    @property
+    def _task(self) -> str:
+        """What the operator is designed for."""
+        return "kmeans"
+
+    @property
+    def _most_rows(self) -> int:  # type: ignore[override]
+        return rows_wanted(self._task)
+
+    @property
+    def outcome_(self) -> Outcome:
+        """How decoding went: residual, misfit, iterations, status, advice."""
+        outcome: Outcome = self._fitted().outcome
+        return outcome
+
+    def _check_parameters(self) -> None:
+        k = self._n_components
+        if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
+            raise ValueError(f"the number of clusters or components must be a positive whole number, not {k!r}")
+        decoder_from(self.decoder)
+
+    def _check_size(self, n_rows: int) -> None:
+        if n_rows < self._n_components:
+            raise ValueError(
+                f"n_samples={n_rows} rows cannot have {self._n_components} clusters: ask for fewer clusters"
+            )
+
+    @property
+    def sketch_(self) -> Sketch:
+        """The sketch of all rows so far; rows that the estimator keeps are not in it."""
+        return self._state().without_rows()
+
+    def fit_sketch(self, sketch: Sketch, *, sample: Any = None) -> Self:
+        """Learns from a sketch: of `design(...)`'s operator, of another estimator, merged or loaded.
+
+        Parameters
+        ----------
+        sketch : the sketch.
+        sample : some of the sketched rows, or rows like them, as `source` takes them. They need not be representative:
+            they are reweighted until their features agree with the sketch. Without a sample, rows that the sketch
+            keeps (`design(..., rows=500)`) are used so.
+        """
+        if not isinstance(sketch, Sketch):
+            raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: rows go through fit(rows)")
+        self._check_parameters()
+        given = None if sample is None else _given_rows(sketch, sample)
+        with one_blas_thread():
+            model = self._learn(sketch, self._generator(), given)
+        self._accept(sketch.copy(), model)
+        operator: Any = sketch.operator
+        self._set_names(operator.columns, operator.n_features)
+        return self
+
+    def _sample(self, sketch: Sketch, given: RowSample | None) -> RowSample | None:
+        """Rows to learn from beside the sketch; a decoder that is named learns from the sketch alone."""
+        if given is not None or self.decoder != "auto":
+            return given
+        kept = sketch.kept
+        if kept is None or len(kept) == 0:
+            return None
+        copies = kept.units / 2.0**WEIGHT_BITS
+        rows = WeightedRows(kept.rows, kept.weights(float(sketch.count)), copies, kept.openness)
+        return RowSample(rows, error_units(sketch.operator), kept.complete, kept.chances_of)
+
+    def _check_determined(self, sketch: Sketch, sample: RowSample | None) -> None:
+        """Refuses more components than there are rows, or numbers to tell them."""
+        target = Target.of(sketch)  # which refuses an empty sketch
+        self._check_size(int(np.ceil(sketch.count)))
+        k, d = self._n_components, target.n_features
+        if sample is None and k * d > target.n_numbers:
+            raise ValueError(
+                f"a sketch of {target.n_numbers:,.0f} numbers cannot tell {k:,} clusters or components in {d} columns: "
+                "ask for fewer, or design the sketch for as many"
+            )
+        if sample is not None and not sample.complete and k > len(sample.rows):
+            raise ValueError(
+                f"{len(sample.rows):,} rows cannot tell {k:,} clusters or components: ask for fewer, or keep more rows"
+            )
+
+    def _design(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+        everything, k = glimpse.everything, self._n_components
+        if everything is not None and everything.n_rows == len(glimpse.rows):
+            distinct = len(np.unique(glimpse.rows, axis=0))
+            if distinct < k:
+                warnings.warn(
+                    f"there are only {distinct} distinct rows for {k} clusters: some of them coincide",
+                    ConvergenceWarning,
+                    stacklevel=4,
+                )
+        operator = design(
+            glimpse.rows,
+            n_components=k,
+            task=self._task,
+            representative=glimpse.representative,
+            n_frequencies=self.n_frequencies,
+            wave=self.wave,
+            seed=int(rng.integers(2**31)),
+            standardize=self.standardize,
+            rows=max(rows_wanted(self._task), ROWS_PER_COMPONENT * k),
+        )
+        return operator.with_columns(glimpse.columns)
+
+
+def error_units(operator: Any) -> Double:
+    """The units in which squared errors of the columns count."""
+    return np.ones(operator.n_features) if operator.error_units is None else np.array(operator.error_units)
+
+
+def _given_rows(sketch: Sketch, sample: Any) -> RowSample:
+    """Rows that were given to learn from beside a sketch."""
+    operator: Any = sketch.operator
+    rows = source(sample)
+    rows = rows if operator.columns is None else rows.only(operator.columns)
+    blocks = [block.rows.astype(np.float64) for block in rows.blocks(operator.n_features)]
+    if not blocks or not sum(map(len, blocks)):
+        raise ValueError("the sample has no rows: give some, or leave it out")
+    return RowSample(WeightedRows.of(np.concatenate(blocks)), error_units(operator))

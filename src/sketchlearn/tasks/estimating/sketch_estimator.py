@@ -1,0 +1,274 @@
+"""What the estimators share: rows become a sketch by an operator that suits them, and the sketch becomes a model."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sketchlearn import engines
+from sketchlearn.decoders.problems.blas_threads import one_blas_thread
+from sketchlearn.designing.sample import MOST_ROWS
+from sketchlearn.ledger import Ledger
+from sketchlearn.operators import Operator
+from sketchlearn.sketch import Sketch
+from sketchlearn.sources import Source, is_array, sample, source
+
+Double = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Glimpse:
+    """What is known of rows before they are sketched.
+
+    Attributes
+    ----------
+    rows : some of them, at most 5000.
+    representative : whether they come from all over, and not from the beginning of a stream.
+    columns : names of the columns, if they have names.
+    everything : all rows, where another pass over them is cheap because they are in memory.
+    """
+
+    rows: NDArray[Any]
+    representative: bool
+    columns: tuple[str, ...] | None
+    everything: Source | None = None
+
+
+class SketchEstimator(BaseEstimator):
+    """An estimator that learns from a sketch: of all rows (`fit`), of batches (`partial_fit`), or a given one."""
+
+    _sketch: Any = None
+    _buffer: tuple[NDArray[Any], ...] = ()  # the first rows of a stream
+    _model: Any = None
+    _privacy: Ledger | None = None  # of a model that was loaded, without its sketch
+    _most_rows: int = MOST_ROWS  # that the operator is designed on, where they come from all over the data
+    random_state: Any
+    n_jobs: int | None
+    verbose: int
+    n_features_in_: int
+
+    @abstractmethod
+    def _learn(self, sketch: Sketch, rng: np.random.Generator) -> Any:
+        """The model of a sketch."""
+
+    @abstractmethod
+    def _design(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+        """The operator for rows such as these."""
+
+    def _check_parameters(self) -> None:
+        """Refuses parameters that make no sense, before any row is read."""
+
+    def _check_size(self, n_rows: int) -> None:
+        """Refuses too few rows."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Learns from rows, which are read once, after a small sample of them.
+
+        Parameters
+        ----------
+        X : array of shape (rows, columns) or data frame; or files, Arrow tables and all else that `source` takes; or a
+            Dask collection or a Spark data frame, whose rows stay where they are.
+        y : ignored.
+        """
+        if engines.engine_of(X):
+            return self.fit_sketch(self._engine_sketch(X))
+        if not is_array(X):
+            return self._fit_source(source(X))
+        rows = self._rows(X, reset=True)
+        self._fit_rows(source(rows))
+        self._after_fit(rows)
+        return self
+
+    def _fit_rows(self, rows: Source) -> None:
+        """Learns from rows in memory."""
+        self._check_size(rows.n_rows or 0)
+        rng = self._generator()
+        few = (rows.n_rows or 0) <= self._most_rows
+        some = np.concatenate([block.rows for block in rows.blocks()]) if few else sample(rows, self._most_rows, rng)[0]
+        operator = self._design(Glimpse(some, True, self._columns(), rows), rng)
+        sketch = self._sketched(operator, rows)
+        self._accept(sketch, self._learned(sketch, rng))
+
+    def _engine_sketch(self, X: Any) -> Sketch:
+        """The sketch of rows that stay on other machines."""
+        self._check_parameters()
+        rng = self._generator()
+        some, columns = engines.sample(X, self._most_rows, int(rng.integers(2**31)))
+        sketch = engines.sketch(X, self._design(Glimpse(some, True, columns), rng))
+        self._check_size(int(sketch.count))
+        return sketch
+
+    def _fit_source(self, rows: Source) -> Self:
+        """Learns from rows that are not in memory. Those of a stream, which is read once, are all counted."""
+        self._check_parameters()
+        rng = self._generator()
+        most = self._most_rows if rows.replayable else MOST_ROWS
+        some, representative, rest = sample(rows, most, rng)
+        if len(some) < most and representative:
+            self._check_size(len(some))
+        operator = self._design(Glimpse(some, representative, rows.columns), rng)
+        sketch = self._sketched(operator, rest)
+        self._check_size(int(sketch.count))
+        self._accept(sketch, self._learned(sketch, rng))
+        self._set_names(rows.columns, some.shape[1])
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Adds rows to those seen so far. The model is learned anew when it is next asked for.
+
+        The operator is designed on the first 5000 rows, which are kept until then, with frequencies of many scales,
+        so that first rows unlike the later ones do not mislead it; then it is fixed.
+        """
+        first = self._sketch is None and not self._buffer
+        if not is_array(X):
+            return self._add_source(source(X), first)
+        self._add_rows(self._rows(X, reset=first))
+        return self
+
+    def _add_rows(self, rows: NDArray[Any]) -> None:
+        """Adds rows in memory to the sketch or, while there are few, to those kept for its design."""
+        if self._sketch is not None and not self._buffer:
+            self._sketch.update(rows, n_jobs=self.n_jobs)
+        else:
+            self._buffer, self._sketch = (*self._buffer, rows.copy()), None
+            if sum(map(len, self._buffer)) >= MOST_ROWS:
+                self._sketch, self._buffer = self._sketch_of_buffer(self._buffer, self._columns()), ()
+        self._forget_model()
+
+    def _add_source(self, rows: Source, first: bool) -> Self:
+        """Adds rows that are not in memory, all of them or none."""
+        self._check_parameters()
+        names = None if first else self._columns()
+        rows = rows if names is None else rows.only(names)
+        if self._sketch is not None and not self._buffer:
+            self._sketch.update(rows, n_jobs=self.n_jobs)
+        else:
+            buffer, sketch, width = self._buffer, None, 0
+            for block in rows.blocks(None if first else self._width):
+                width = block.rows.shape[1]
+                if sketch is None:
+                    buffer = (*buffer, block.rows.copy())
+                    if sum(map(len, buffer)) >= MOST_ROWS:
+                        sketch, buffer = self._sketch_of_buffer(buffer, rows.columns), ()
+                else:
+                    sketch.update(block.rows, n_jobs=self.n_jobs)
+            if first and not buffer and sketch is None:
+                raise ValueError("there are no rows: the first ones tell how many columns there are")
+            self._buffer, self._sketch = buffer, sketch
+            self._set_names(rows.columns, width or self._width)
+        self._forget_model()
+        return self
+
+    def _forget_model(self) -> None:
+        self._model = None
+        self.__dict__.pop("labels_", None)
+
+    def fit_sketch(self, sketch: Sketch) -> Self:
+        """Learns from a sketch alone: of `design(...)`'s operator, of another estimator, merged or loaded."""
+        if not isinstance(sketch, Sketch):
+            raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: rows go through fit(rows)")
+        self._check_parameters()
+        self._accept(sketch.copy(), self._learned(sketch, self._generator()))
+        operator: Any = sketch.operator
+        self._set_names(operator.columns, operator.n_features)
+        return self
+
+    def _accept(self, sketch: Sketch, model: Any) -> None:
+        """Takes over what was learned, all at once: an error before leaves the estimator as it was."""
+        self.__dict__.pop("labels_", None)
+        self._sketch, self._model, self._buffer = sketch, model, ()
+
+    @property
+    def sketch_(self) -> Sketch:
+        """The sketch of all rows so far."""
+        return self._state()
+
+    def _state(self) -> Any:
+        """What is known of all rows so far: a sketch, or several."""
+        if self._sketch is None and not self._buffer:
+            raise NotFittedError(f"this {type(self).__name__} has no sketch yet: fit it first")
+        sketch = self._sketch if self._sketch is not None else self._sketch_of_buffer(self._buffer, self._columns())
+        self._sketch = sketch
+        return sketch
+
+    @property
+    def privacy_(self) -> Ledger | None:
+        """What the sketch that was learned from has spent, if it is private: learning adds nothing to it."""
+        loaded = self._model is not None and self._sketch is None
+        return self._privacy if loaded else self.sketch_.ledger
+
+    def _sketch_of_buffer(self, buffer: tuple[NDArray[Any], ...], columns: tuple[str, ...] | None) -> Sketch:
+        rows = np.concatenate(buffer)
+        operator = self._design(Glimpse(rows[:MOST_ROWS], False, columns), self._generator())
+        return self._sketched(operator, rows)
+
+    def _sketched(self, operator: Operator, rows: Any) -> Any:
+        return operator.sketch(rows, n_jobs=self.n_jobs, progress=bool(self.verbose))
+
+    def _learned(self, sketch: Sketch, rng: np.random.Generator) -> Any:
+        with one_blas_thread():
+            return self._learn(sketch, rng)
+
+    def _fitted(self) -> Any:
+        """The model, learned now if rows were added since."""
+        if self._model is None:
+            check_is_fitted(self, "sketch_")
+            self._model = self._learned(self._state(), self._generator())
+        return self._model
+
+    def _after_fit(self, rows: NDArray[Any]) -> None:
+        """What `fit` adds that needs the rows."""
+
+    def _rows(self, X: Any, *, reset: bool) -> NDArray[Any]:
+        self._check_parameters()
+        rows: NDArray[Any] = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+        return rows
+
+    def _row_blocks(self, X: Any, dtype: Any = (np.float64, np.float32)) -> Iterator[NDArray[Any]]:
+        """Rows to predict: an array or data frame as one block, other sources in blocks."""
+        if is_array(X):
+            yield validate_data(self, X, reset=False, dtype=dtype if dtype is np.float64 else list(dtype))
+            return
+        for block in self._alike(source(X)).blocks(self.n_features_in_):
+            yield block.rows.astype(dtype, copy=False) if dtype is np.float64 else block.rows
+
+    def _alike(self, rows: Source) -> Source:
+        """The columns that were fitted, of a table that has names."""
+        names = self._names()
+        return rows if names is None else rows.only(names)
+
+    def _names(self) -> tuple[str, ...] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else tuple(str(name) for name in names)
+
+    def _columns(self) -> tuple[str, ...] | None:
+        """Names of the columns that are sketched."""
+        return self._names()
+
+    @property
+    def _width(self) -> int:
+        """Number of the columns that are sketched."""
+        return self.n_features_in_
+
+    def _set_names(self, names: tuple[str, ...] | None, n_features: int) -> None:
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, object)
+        self.n_features_in_ = n_features
+
+    def _generator(self) -> np.random.Generator:
+        return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _say(self, message: str) -> None:
+        if self.verbose:
+            Console(stderr=True, highlight=False).print(f"{type(self).__name__}: {message}")

@@ -1,0 +1,102 @@
+"""Mixtures of Gaussians from weighted rows, refined on the sketch where it looks like one of such a mixture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sketchlearn.decoders.densities.gaussian_mixture_fit import PASSES, MixtureFit, fit_test, refined
+from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
+from sketchlearn.decoders.problems.decoding_problem import Problem
+from sketchlearn.models import KnownGaussian, Mixture, Model
+from sketchlearn.models.frequency_set import Double
+from sketchlearn.sketch import Sketch
+from sketchlearn.weighting.calibrated_rows import calibrated
+from sketchlearn.weighting.clusters_of_rows import RowSample, SquaredLoss, clouds, clusters_of_rows, halves
+from sketchlearn.weighting.mixture_likelihood import as_mixture, log_likelihoods, start_of
+from sketchlearn.weighting.weighted_em import EmFit, Start, weighted_em
+from sketchlearn.weighting.weighted_rows import WeightedRows
+
+HOPEFUL = 30.0  # squared residual of EM's mixture, per degree of freedom and record per kept row: refinement may help
+MOST_PARAMETERS = 600  # that are refined on the sketch: more take minutes
+
+
+@dataclass(frozen=True)
+class Family:
+    """What kind of mixture is asked for: how many components, of which model, in the units of the data."""
+
+    n_components: int
+    covariance_type: str
+    model: Model
+
+    def fitted(
+        self, sample: WeightedRows, rng: np.random.Generator, *, n_init: int = 3, starts: Sequence[Start] = ()
+    ) -> EmFit:
+        """The likeliest mixture of weighted rows."""
+        known = self.model.covariance if isinstance(self.model, KnownGaussian) else None
+        return weighted_em(
+            sample.rows,
+            sample.weights,
+            self.n_components,
+            self.covariance_type,
+            rng,
+            covariance=known,
+            n_init=n_init,
+            starts=starts,
+            copies=sample.copies,
+        )
+
+    def mixture(self, fit: EmFit) -> Mixture:
+        """The fit as a mixture."""
+        like = Mixture(self.model, np.ones(1), np.zeros((1, fit.means.shape[1])), np.zeros((1, 0)))
+        return as_mixture(like, fit)
+
+
+def fit_mixture_of_rows(
+    sketch: Sketch, problem: Problem, sample: RowSample, family: Family, rng: np.random.Generator
+) -> MixtureFit:
+    """The likeliest mixture of kept rows that agree with the sketch.
+
+    Where the sketch looks like one of such a mixture, it tells more than the rows: the mixture is refined on it, and
+    taken if rows that did not choose are likelier under it.
+    """
+    rows = sample.rows if sample.complete else calibrated(sketch, [sample.rows], rng)[0]
+    clusters = clusters_of_rows(replace(sample, rows=rows), family.n_components, SquaredLoss(), rng).centers
+    starts = [start_of(clouds(clusters, rows))]
+    mixture = family.mixture(family.fitted(rows, rng, starts=[s for s in starts if len(s[0]) == len(clusters)]))
+    own = _in_own_units(problem, mixture)
+    if problem.target.harmonics:
+        problem = problem.without_harmonics(own)
+    misfit = fit_test(problem, own)
+    found, status = mixture, Status.ALL_ROWS if sample.complete else Status.ROWS
+    more = float(sketch.count) / len(rows)
+    if not sample.complete and misfit <= HOPEFUL * max(1.0, more) and problem.n_parameters(own) <= MOST_PARAMETERS:
+        better, test = refined(problem, own)
+        candidate = problem.in_data_units(replace(better, weights=better.weights / better.weights.sum()))
+        if test <= PASSES and _likelier(sketch, sample, candidate, family, rng):
+            found, own, misfit, status = candidate, better, test, Status.EXPLAINED
+    cost = problem.target.cost(own)
+    return MixtureFit(found, misfit, Outcome(own, cost, problem.misfit(cost), 0, status))
+
+
+def _likelier(sketch: Sketch, sample: RowSample, candidate: Mixture, family: Family, rng: np.random.Generator) -> bool:
+    """Whether unseen rows are likelier under the candidate than under mixtures of other rows."""
+    parts = calibrated(sketch, halves(sample.rows, rng), rng)
+    own = [family.mixture(family.fitted(part, rng, n_init=1)) for part in parts]
+    seen = sum(_mean(part, mixture) for part, mixture in zip(parts, own, strict=True))
+    unseen = sum(_mean(part, mixture) for part, mixture in zip(parts, own[::-1], strict=True))
+    return sum(_mean(part, candidate) for part in parts) >= 0.75 * unseen + 0.25 * seen
+
+
+def _mean(sample: WeightedRows, mixture: Mixture) -> float:
+    return float(sample.weights @ log_likelihoods(sample.rows, mixture))
+
+
+def _in_own_units(problem: Problem, mixture: Mixture) -> Mixture:
+    model = mixture.model
+    unit: Double = problem.target.unit
+    if isinstance(model, KnownGaussian):
+        model = KnownGaussian(model.covariance / np.outer(unit, unit))
+    return problem.in_own_units(model, mixture.weights, mixture.locations, mixture.covariances())

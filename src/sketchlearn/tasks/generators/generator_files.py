@@ -1,0 +1,119 @@
+"""Generators as files: safetensors, the network's weights, and one JSON entry about them. Nothing in it is executed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sketchlearn.extras import required
+from sketchlearn.operators.base import MOST_FEATURES
+from sketchlearn.storage.container import ENTRY, FormatError, without_repetition
+from sketchlearn.storage.json_documents import MODEL, from_document, numbers_of, to_document
+from sketchlearn.tasks.estimating.model_facts import with_known
+from sketchlearn.tasks.generators.generator_estimator import Generation
+from sketchlearn.values import shortened, whole
+
+VERSION = 1
+MOST_CLASSES = 2**16
+TYPE = "generator"
+FIELDS = {
+    *("kind", "version", "type", "n_features", "columns", "n_records", "labels", "shares", "means", "deviations"),
+    *("n_latent", "own_network", "residual", "misfit", "curve", "iterations"),
+}
+Estimator = TypeVar("Estimator", bound=Any)
+
+
+def to_bytes(estimator: Any, known: dict[str, Any]) -> bytes:
+    """A fitted generator as the bytes of a file; `known` is what every model file says."""
+    from safetensors.torch import save
+
+    fitted = estimator._fitted()
+    match = fitted.match
+    if fitted.labels is not None and not all(isinstance(label, str | int | float) for label in fitted.labels):
+        raise TypeError("generators can be saved if their labels are words or numbers")
+    content = known | {
+        "type": TYPE,
+        "labels": None if fitted.labels is None else list(fitted.labels),
+        "shares": fitted.shares.tolist(),
+        "means": [place.mean.tolist() for place in match.places],
+        "deviations": [place.deviations.tolist() for place in match.places],
+        "n_latent": match.n_latent,
+        "own_network": estimator.network is not None,
+        "residual": match.residual,
+        "misfit": match.misfit,
+        "curve": list(match.curve),
+        "iterations": match.iterations,
+    }
+    weights = {name: value.detach().contiguous() for name, value in match.network.state_dict().items()}
+    data: bytes = save(weights, metadata={ENTRY: to_document(MODEL, VERSION, content).decode()})
+    return data
+
+
+def restore(estimator: Estimator, data: bytes) -> Estimator:
+    """The estimator with what a file says, its network filled with the file's weights."""
+    required("torch", "torch")
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        weights = load(data)
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")], object_pairs_hook=without_repetition)
+        entry = header["__metadata__"][ENTRY]
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError):
+        raise FormatError("not a generator's file, or a damaged one") from None
+    document = from_document(entry.encode(), MODEL, VERSION)
+    if document.get("own_network") is not False and estimator.network is None:
+        raise FormatError("its network is its maker's own: give SketchGenerator(network).load_weights(path)")
+    try:
+        return _filled(estimator, document, weights)
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError, RuntimeError, MemoryError) as error:
+        said = f"it has no {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
+        raise FormatError(f"not a generator that this version can use: {said}") from None
+
+
+def _filled(estimator: Estimator, document: dict[str, Any], weights: dict[str, Any]) -> Estimator:
+    import copy
+
+    from sketchlearn.tasks.generators.network_matching import Match, Place, bare_network, n_inputs
+
+    odd = sorted((document.keys() - {"privacy"}) ^ FIELDS)
+    if odd:
+        raise ValueError(f"field {shortened(odd[0])} is {'unknown' if odd[0] in document else 'missing'}")
+    if document["type"] != TYPE:
+        raise ValueError(f"{shortened(document['type'])} is not a type of model that this version knows")
+    d, labels = whole("n_features", document["n_features"], most=MOST_FEATURES), document["labels"]
+    if labels is not None and not (
+        isinstance(labels, list) and all(isinstance(label, str | int | float) for label in labels)
+    ):
+        raise ValueError("labels must be a list of words or numbers")
+    if labels is not None and (len(set(labels)) < len(labels) or len({isinstance(x, str) for x in labels}) > 1):
+        raise ValueError("labels must differ, and be all words or all numbers")
+    k = 1 if labels is None else whole("the number of classes", len(labels), most=MOST_CLASSES)
+    shares = numbers_of(document, "shares", (k,))
+    if np.any(shares < 0) or abs(shares.sum() - 1) > 1e-6:
+        raise ValueError("shares must not be negative and must sum to 1")
+    means, deviations = (numbers_of(document, name, (k, d)) for name in ("means", "deviations"))
+    if np.any(deviations <= 0):
+        raise ValueError("deviations must be positive")
+    n_latent = whole("n_latent", document["n_latent"], most=MOST_FEATURES)
+    if estimator.network is not None:
+        network = copy.deepcopy(estimator.network)
+    else:
+        network = bare_network(n_inputs(n_latent, k), d, weights)
+    network.load_state_dict(weights)
+    if not all(bool(value.isfinite().all()) for value in weights.values()):
+        raise ValueError("its weights are not all finite")
+    places = tuple(Place(mean, unit) for mean, unit in zip(means, deviations, strict=True))
+    residual, misfit = (float(numbers_of(document, name, ())) for name in ("residual", "misfit"))
+    curve = tuple(numbers_of(document, "curve", (len(document["curve"]),)).tolist())
+    iterations = whole("iterations", document["iterations"])
+    match = Match(network.eval(), places, n_latent, residual, misfit, curve, iterations)
+    with_known(estimator, document, d)
+    estimator.n_latent = n_latent
+    estimator._sketch, estimator._buffer = None, ()
+    estimator._model = Generation(match, None if labels is None else tuple(labels), shares / shares.sum())
+    estimator._targets = () if labels is None else (d,)
+    estimator._labels = estimator._declared = () if labels is None else tuple(labels)
+    return estimator

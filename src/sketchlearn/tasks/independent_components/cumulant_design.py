@@ -1,0 +1,140 @@
+"""An operator for independent components: cumulants of coordinates that are roughly independent already."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.decomposition import FastICA
+from sklearn.exceptions import ConvergenceWarning
+
+from sketchlearn.designing.ranges import box
+from sketchlearn.operators import Concatenated, CumulantFeatures, SecondMoments, concatenate
+from sketchlearn.sources import Source
+from sketchlearn.tasks.independent_components.cumulant_rotation import polar
+
+Double = NDArray[np.float64]
+
+FREQUENCIES = (1.0, 0.7, 0.5, 0.3, 1.4, 1.8, 2.3, 3.0)  # per deviation; the first suits most
+OF_STREAM = (0.25,)  # near cumulants, which tell components of any scale and rotation
+PHASES = np.arange(8) * np.pi / 8
+CLEARLY = 0.9  # less variance, for another wave than an earlier one: a sample tells it roughly
+STARTS = 3
+STEPS = 4
+FLAT = 1e-9  # variance of a direction, in deviations of the columns, that is none
+
+
+def cumulant_features(
+    rows: NDArray[Any],
+    columns: tuple[str, ...] | None = None,
+    *,
+    n_components: int | None = None,
+    everything: Source | None = None,
+    bounds: Any = None,
+    representative: bool = True,
+    rng: np.random.Generator,
+) -> Concatenated:
+    """Second moments beside cumulant features, for rows such as these.
+
+    >>> rows = np.random.default_rng(0).uniform(size=(1000, 3))
+    >>> cumulant_features(rows, rng=np.random.default_rng(0)).n_sums
+    24
+    """
+    d, sample = rows.shape[1], rows.astype(np.float64)
+    center, reach = box(rows, everything, bounds, representative=representative)
+    whitening = _whitening(sample, n_components)
+    mean = sample.mean(axis=0)
+    y = (sample - mean) @ whitening.T
+    grid = FREQUENCIES if representative else OF_STREAM
+    found = min((_separated(y, grid, rng) for _ in range(STARTS)), key=lambda f: f.error)
+    unmixing = found.rotation @ whitening
+    phases = found.phases - found.frequencies * (unmixing @ (mean - center))
+    bound, middle = tuple(reach.tolist()), tuple(center.tolist())
+    cumulants = CumulantFeatures(
+        d,
+        unmixing=tuple(map(tuple, unmixing.tolist())),
+        frequencies=tuple(found.frequencies.tolist()),
+        phases=tuple(np.remainder(phases, 2 * np.pi).tolist()),
+        noise=tuple(found.noise.tolist()),
+        bound=bound,
+        center=middle,
+        columns=columns,
+    )
+    return concatenate([SecondMoments(d, bound=bound, center=middle, columns=columns), cumulants])
+
+
+def _whitening(rows: Double, n_components: int | None) -> Double:
+    """Directions scaled to variance 1, those of largest variance; such in which rows do not vary are left out."""
+    covariance = np.atleast_2d(np.cov(rows.T, bias=True))
+    scale = np.sqrt(np.diag(covariance))
+    if not np.any(scale > 0):
+        raise ValueError("all rows are equal: there is no direction in which they vary")
+    scale = np.where(scale > 0, scale, 1.0)
+    values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
+    alive = values > FLAT * values[-1]
+    values, vectors = values[alive], vectors[:, alive]
+    k = len(values) if n_components is None else min(n_components, len(values))
+    if k == len(scale):
+        return np.asarray((vectors / np.sqrt(values)).T / scale)
+    # within the directions in which rows vary, so that the pseudo-inverse mixes
+    within = np.linalg.qr(scale[:, None] * vectors)[0]
+    values, vectors = np.linalg.eigh(within.T @ covariance @ within)
+    return np.asarray((within @ vectors[:, -k:] / np.sqrt(values[-k:])).T)
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A rotation of whitened rows and, of each component, the wave that tells most."""
+
+    rotation: Double
+    frequencies: Double
+    phases: Double
+    noise: Double
+    error: float  # the smaller, the better components are told
+
+
+def _separated(y: Double, grid: tuple[float, ...], rng: np.random.Generator) -> Tuned:
+    """Components of a sample: those of FastICA, improved with the waves that suit them."""
+    k = y.shape[1]
+    rotation = np.eye(k)
+    if k > 1:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            fit = FastICA(whiten=False, random_state=int(rng.integers(2**31)), tol=1e-3).fit(y)
+        rotation = polar(fit.components_)
+    for _ in range(STEPS):
+        u = y @ rotation.T
+        t, phases, noise, sizes = _tuned(u, grid)
+        wave = np.exp(1j * (t * u + phases))
+        T = u.T @ wave.imag / len(u) - np.eye(k) * (t * wave.real.mean(axis=0))
+        own = np.diag(T)
+        rotation = polar(T * (own / (noise + own**2 / 4))).T @ rotation
+    return Tuned(rotation, t, phases, noise, float(np.sum(np.log(noise / sizes**2 + 0.25))))
+
+
+def _tuned(u: Double, grid: tuple[float, ...]) -> tuple[Double, Double, Double, Double]:
+    """Frequency and phase of the wave that tells most of each column, its noise, and the size of what it tells.
+
+    g = sin(t u + a) moves the direction of a component with variance noise / size^2 per row: size is the mean of
+    u g - g', and noise the variance of g without (mean of g' + mean of u g) / 2 times u.
+    """
+    best = np.full((4, u.shape[1]), np.inf)
+    least = np.full(u.shape[1], np.inf)
+    for t in grid:
+        wave = np.exp(1j * t * u)
+        means = wave.mean(axis=0), (u * wave).mean(axis=0), (wave * wave).mean(axis=0)
+        for phase in PHASES:
+            turn = np.exp(1j * phase)
+            first, product, double = means[0] * turn, (means[1] * turn).imag, (means[2] * turn**2).real
+            slope, mean = t * first.real, first.imag
+            half = (slope + product) / 2
+            noise = np.maximum((1 - double) / 2 - mean**2 - 2 * half * product + half**2, 1e-9 * t**2)
+            size = np.sqrt(np.maximum((product - slope) ** 2 - noise / len(u), 1e-4 * noise / len(u)))
+            better = noise / size**2 < CLEARLY * least
+            least = np.where(better, noise / size**2, least)
+            here = np.stack(np.broadcast_arrays(t, phase, noise, size))
+            best = np.where(better, here, best)
+    return best[0], best[1], best[2], best[3]

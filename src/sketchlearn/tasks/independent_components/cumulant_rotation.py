@@ -1,0 +1,105 @@
+"""The rotation that explains generalised cumulants, found from any start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from sketchlearn.moments.moments_of_sketch import Double
+from sketchlearn.operators import CumulantFeatures
+
+STARTS = 8  # random rotations
+RIDGE = 1e-4  # cumulants that no measurement tells are 0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the sketch says of u = A s, A = C^(1/2) Q, in whitened coordinates.
+
+    Attributes
+    ----------
+    columns : C^(-1/2) T, where T is what g_j and u_i have in common beyond second moments; column j is
+        -sum over k of Q_k Re(z_j f_k(t_j A_jk)), f_k(x) = x + the derivative of log E exp(i x s_k).
+    z : mean of exp(i (t_j u_j + a_j)).
+    logs : log z_j without what mean and covariance tell: the sum over k of the integral of f_k up to t_j A_jk.
+    frequencies : t_j.
+    root, unrooted : C^(1/2) and its inverse.
+    """
+
+    columns: Double
+    z: NDArray[np.complex128]
+    logs: NDArray[np.complex128]
+    frequencies: Double
+    root: Double
+    unrooted: Double
+
+    @classmethod
+    def of(cls, operator: CumulantFeatures, mean: Double, m: Double, values: Double, vectors: Double) -> Measured:
+        """From the mean features, and from the mean and the covariance (its eigenvalues and -vectors) of u."""
+        t = np.array(operator.frequencies)
+        sine, cosine, products = operator.split(mean)
+        C = (vectors * values) @ vectors.T
+        root, unrooted = (vectors * np.sqrt(values)) @ vectors.T, (vectors / np.sqrt(values)) @ vectors.T
+        T = products - np.outer(m, sine) - C * (t * cosine)
+        z = cosine + 1j * sine
+        away = np.where(z == 0, 1.0, z) * np.exp(-1j * (t * m + np.array(operator.phases)))
+        return cls(unrooted @ T, z, np.log(away) + t**2 * np.diag(C) / 2, t, root, unrooted)
+
+    def farthest(self, Q: Double, told: NDArray[np.bool_]) -> float:
+        """The largest share of another component in a coordinate of u, relative to its own, where either is told."""
+        A = np.abs(self.root @ Q)
+        others = ~np.eye(len(A), dtype=bool) & (told[:, None] | told)
+        return float(np.max((A / np.maximum(np.diag(A), 1e-9)[:, None])[others], initial=0.0))
+
+
+def searched(
+    measured: Measured, noise: Double, start: Double, rng: np.random.Generator, progress: Callable[[str], None] | None
+) -> Double:
+    """The best rotation of several starts, with f_k(x) = -i c_k x^2 / 2 + q_k x^3 / 6: third and fourth cumulants.
+
+    Cumulants are linear in the measurements and are eliminated; rotations are reached by Cayley's map.
+    """
+    k, t = len(start), measured.frequencies
+    lower, weights = np.tril_indices(k, -1), 1 / np.sqrt(noise)
+    of_logs = 4 * weights / t  # u^4 t^4 / 24 beside u^3 t^3 / 6
+    logs = measured.logs
+    given = np.concatenate([(measured.columns * weights).ravel(), of_logs * logs.real, of_logs * logs.imag])
+
+    def turned(S: Double, Q: Double) -> Double:
+        skew = np.zeros((k, k))
+        skew[lower] = S / 2
+        skew -= skew.T
+        return np.asarray(Q @ np.linalg.solve(np.eye(k) - skew, np.eye(k) + skew))
+
+    def left(S: Double, Q: Double) -> Double:
+        Q = turned(S, Q)
+        x = t[:, None] * (measured.root @ Q)
+        third = -measured.z.imag[:, None] * x**2 / 2
+        fourth = -measured.z.real[:, None] * x**3 / 6
+        columns = [np.einsum("ik,jk,j->ijk", Q, part, weights).reshape(k * k, k) for part in (third, fourth)]
+        zeros = np.zeros((k, k))
+        even, odd = of_logs[:, None] * x**4 / 24, -of_logs[:, None] * x**3 / 6
+        model = np.block([columns, [zeros, even], [odd, zeros], [RIDGE * np.eye(2 * k)]])
+        wanted = np.concatenate([given, np.zeros(2 * k)])
+        cumulants = np.linalg.lstsq(model, wanted, rcond=None)[0]
+        return np.asarray(wanted - model @ cumulants)
+
+    starts = [start, np.eye(k), *(polar(rng.standard_normal((k, k))) for _ in range(STARTS))]
+    found = []
+    for n, Q in enumerate(starts):
+        fit = least_squares(left, np.zeros(len(lower[0])), args=(Q,), method="lm", xtol=1e-6, max_nfev=30 * k * k)
+        found.append((fit.cost, n, turned(fit.x, Q)))
+        if progress is not None:
+            progress(f"start {n + 1} of {len(starts)}: misfit {fit.cost:.3g}")
+    best = min(found)[2]
+    return np.asarray(best)
+
+
+def polar(matrix: Double) -> Double:
+    """The nearest rotation (or reflection)."""
+    a, _, b = np.linalg.svd(matrix)
+    return np.asarray(a @ b)

@@ -1,0 +1,169 @@
+"""Independent components from a sketch."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_array
+
+from sketchlearn.operators import Operator
+from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.estimating.sketch_estimator import Double, Glimpse, SketchEstimator
+from sketchlearn.tasks.independent_components.cumulant_design import cumulant_features
+from sketchlearn.tasks.independent_components.independent_fit import Independent, independent_components
+from sketchlearn.values import whole
+
+
+class SketchICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimator):
+    """Independent components from one pass over the rows, or from a sketch alone.
+
+    The rows are taken for mixtures x = mixing s + mean of independent sources s. The sketch holds second moments, and
+    k^2 + 2 k generalised cumulants of k components that a sample tells roughly.
+
+    Parameters
+    ----------
+    n_components : number of components; None means as many as directions in which the sample varies.
+    bounds : lowest and highest value of each column, as a pair of numbers or of lists. By default arrays are looked
+        through; for files a sample tells, with room for values 8 times as far from their mean, and for streams the
+        first rows, with room for 32 times.
+    random_state : seed of the sample, and of the starts of the search for its components.
+    n_jobs : threads that sketch second moments; None means all cores.
+    verbose : 1 shows progress on standard error.
+
+    Attributes
+    ----------
+    components_ : array (n_components, columns): s = components_ (x - mean_), the least Gaussian first.
+    mixing_ : array (columns, n_components), the pseudo-inverse of components_.
+    mean_ : of each column.
+    whitening_ : array (n_components, columns), of which components_ is a rotation.
+    evidence_ : of each component, one over the standard error of its angle towards a Gaussian one, in radians. Below
+        12 it may be Gaussian itself.
+    sketch_ : the sketch; it can be saved, merged, updated and given to `fit_sketch`.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> sources = np.random.default_rng(0).uniform(-1, 1, (20_000, 2))
+    >>> ica = skl.SketchICA(random_state=0).fit(sources @ [[1.0, 2.0], [1.0, -1.0]])
+    >>> found = np.abs(ica.components_ @ [[1.0, 1.0], [2.0, -1.0]])  # of each source, in deviations of 1 / sqrt(3)
+    >>> np.sort(found / np.sqrt(3), axis=1).round(1).tolist()
+    [[0.0, 1.0], [0.0, 1.0]]
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        bounds: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.bounds = bounds
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        if self.n_components is not None:
+            whole("n_components", self.n_components)
+
+    def _check_size(self, n_rows: int) -> None:
+        least = max(2, self.n_components or 0)
+        if n_rows < least:
+            raise ValueError(f"n_samples={n_rows} rows cannot have independent components: give at least {least}")
+
+    def _design(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+        rows, d = glimpse.rows, glimpse.rows.shape[1]
+        if not len(rows):
+            raise ValueError("there are no rows")
+        if self.n_components is not None and self.n_components > d:
+            raise ValueError(f"n_components={self.n_components} must be at most the number of columns, {d}")
+        return cumulant_features(
+            rows,
+            glimpse.columns,
+            n_components=self.n_components,
+            everything=glimpse.everything,
+            bounds=self.bounds,
+            representative=glimpse.representative,
+            rng=rng,
+        )
+
+    def _learn(self, sketch: Sketch, rng: np.random.Generator) -> Independent:
+        found = independent_components(sketch, rng, self._say if self.verbose else None)
+        if self.n_components is not None and self.n_components != len(found.components):
+            raise ValueError(
+                f"the sketch's operator is for {len(found.components)} components, not n_components={self.n_components}"
+            )
+        for doubt in _doubts(found, everything=self.n_components is None):
+            warnings.warn(doubt, stacklevel=5)
+        self._say(f"{len(found.components)} components, evidence {found.evidence.round(1)}")
+        return found
+
+    @property
+    def components_(self) -> Double:
+        components: Double = self._fitted().components
+        return components
+
+    @property
+    def mixing_(self) -> Double:
+        mixing: Double = self._fitted().mixing
+        return mixing
+
+    @property
+    def mean_(self) -> Double:
+        mean: Double = self._fitted().mean
+        return mean
+
+    @property
+    def whitening_(self) -> Double:
+        whitening: Double = self._fitted().whitening
+        return whitening
+
+    @property
+    def evidence_(self) -> Double:
+        evidence: Double = self._fitted().evidence
+        return evidence
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def transform(self, X: Any) -> Double:
+        """The sources of each row."""
+        found = self._fitted()
+        parts = [(rows - found.mean) @ found.components.T for rows in self._row_blocks(X, np.float64)]
+        return np.concatenate([np.empty((0, len(found.components))), *parts])
+
+    def inverse_transform(self, X: Any) -> Double:
+        """Rows of these sources."""
+        found = self._fitted()
+        rows = check_array(X, dtype=np.float64)
+        if rows.shape[1] != len(found.components):
+            raise ValueError(f"the rows have {rows.shape[1]} sources, but there are {len(found.components)} components")
+        return np.asarray(rows @ found.mixing.T + found.mean)
+
+
+def _doubts(found: Independent, *, everything: bool) -> Iterator[str]:
+    """What may be wrong with the components."""
+    k, alike = len(found.components), len(found.alike)
+    if alike > 1:
+        yield (
+            f"{alike} of {k} components may be Gaussian, and such cannot be told from mixtures of each other: give "
+            "more rows, or use the others alone"
+        )
+    if found.far:
+        yield (
+            "the components are far from those that the operator was designed for, and may be rough: design it on rows "
+            "from all over the data"
+        )
+    if found.missed and everything:
+        yield (
+            "the rows vary in directions in which those that the operator was designed on did not, and these are left "
+            "out: design it on rows from all over the data"
+        )

@@ -1,0 +1,1 @@
+"""Random features for kernel machines."""

@@ -1,0 +1,188 @@
+"""Principal components from a sketch."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_array
+
+from sketchlearn.designing.ranges import box, origin_of, radius
+from sketchlearn.operators import ColumnMoments, Operator, QuadraticFeatures, SecondMoments, concatenate
+from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.estimating.sketch_estimator import Double, Glimpse, SketchEstimator
+from sketchlearn.tasks.principal_components.principal_subspace import Subspace, principal_subspace
+from sketchlearn.values import whole
+
+MOST_EXACT = 2000  # columns whose second moments, 16 megabytes, are kept whole
+PER_COORDINATE = 4  # directions per coordinate of a component
+
+
+class SketchPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimator):
+    """Principal components from one pass over the rows, or from a sketch alone.
+
+    Up to 2000 columns the sketch holds all second moments, and the components are those of `sklearn.decomposition.PCA`.
+    With more columns, or if `n_directions` is given, it holds squares of random projections, beside means and squares
+    of the columns: n_directions + 2 columns numbers, from which a covariance of low rank plus a multiple of the
+    identity is decoded. That needs a spectrum with a gap.
+
+    Parameters
+    ----------
+    n_components : number of components; None means as many as columns, where the sketch holds second moments.
+    n_directions : number of random projections; None means second moments while there are at most 2000 columns, and
+        4 per coordinate of a component beyond.
+    bounds : lowest and highest value of each column, as a pair of numbers or of lists. By default arrays are looked
+        through; for files a sample tells, with room for values 8 times as far from their mean, and for streams the
+        first rows, with room for 32 times (for projections the square roots of that).
+    random_state : seed of the directions, and of the sample that tells the range of files.
+    n_jobs : threads that sketch; None means all cores.
+    verbose : 1 shows progress on standard error.
+
+    Attributes
+    ----------
+    components_ : array (n_components, columns), the largest variance first.
+    explained_variance_, explained_variance_ratio_ : of each component, and as a share of the whole variance. From a
+        private sketch, without what its noise adds to them.
+    mean_ : of each column.
+    noise_variance_ : mean variance of the directions that are left.
+    residual_ : what the decoded matrix leaves of the measurements, of their deviation; 0 with second moments.
+    sketch_ : the sketch; it can be saved, merged, updated and given to `fit_sketch`.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> X = np.random.default_rng(0).standard_normal((5000, 3)) * [1, 5, 2] + 7
+    >>> pca = skl.SketchPCA(2).fit(X)
+    >>> np.abs(pca.components_).round(1).tolist()
+    [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        n_directions: int | None = None,
+        *,
+        bounds: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_directions = n_directions
+        self.bounds = bounds
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        if self.n_components is not None:
+            whole("n_components", self.n_components)
+        if self.n_directions is not None:
+            whole("n_directions", self.n_directions)
+
+    def _check_size(self, n_rows: int) -> None:
+        least = max(2, self.n_components or 0)
+        if n_rows < least:
+            raise ValueError(f"n_samples={n_rows} rows cannot have so many principal components: give at least {least}")
+
+    def _design(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+        rows, d = glimpse.rows, glimpse.rows.shape[1]
+        if not len(rows):
+            raise ValueError("there are no rows")
+        self._check_components(d)
+        center, reach = box(rows, glimpse.everything, self.bounds, representative=glimpse.representative)
+        if d <= MOST_EXACT and self.n_directions is None:
+            moments = SecondMoments(d, bound=_plain(reach), center=_plain(center), columns=glimpse.columns)
+            return moments.with_origin(origin_of(self.bounds))
+        if self.n_components is None:
+            raise ValueError(f"quadratic features of {d} columns tell a few components: say n_components")
+        middle = center.astype(np.float32).astype(np.float64)
+        reach = reach + np.abs(center - middle)
+        if self.bounds is None:
+            bound = radius(rows, glimpse.everything, middle, representative=glimpse.representative)
+        else:
+            bound = float(np.linalg.norm(reach)) * (1 + 1e-5)
+        m = PER_COORDINATE * self.n_components * d if self.n_directions is None else self.n_directions
+        seed, columns = int(rng.integers(2**31)), glimpse.columns
+        squares = QuadraticFeatures(d, m, bound=bound, center=_plain(middle), seed=seed, columns=columns)
+        beside = ColumnMoments(d, bound=_plain(reach), center=_plain(middle), columns=columns)
+        return concatenate([squares, beside]).with_origin(origin_of(self.bounds))
+
+    def _check_components(self, n_features: int) -> None:
+        if self.n_components is not None and self.n_components > n_features:
+            raise ValueError(f"n_components={self.n_components} must be at most the number of columns, {n_features}")
+
+    def _learn(self, sketch: Sketch, rng: np.random.Generator) -> Subspace:  # noqa: ARG002
+        operator: Any = sketch.operator
+        self._check_components(operator.n_features)
+        found = principal_subspace(sketch, self.n_components, self._say if self.verbose else None)
+        if found.hidden:
+            warnings.warn(
+                f"{found.hidden} of {len(found.variances)} components do not stand out of the noise of the private "
+                "sketch: ask for fewer, or give more records, tighter bounds or a larger epsilon",
+                stacklevel=5,
+            )
+        self._say(f"{np.sum(found.variances) / found.total:.4%} of the variance in {len(found.variances)} components")
+        return found
+
+    @property
+    def components_(self) -> Double:
+        components: Double = self._fitted().components
+        return components
+
+    @property
+    def mean_(self) -> Double:
+        mean: Double = self._fitted().mean
+        return mean
+
+    @property
+    def explained_variance_(self) -> Double:
+        found = self._fitted()
+        return np.asarray(found.variances * _unbiased(found))
+
+    @property
+    def explained_variance_ratio_(self) -> Double:
+        found = self._fitted()
+        return np.asarray(found.variances / found.total)
+
+    @property
+    def noise_variance_(self) -> float:
+        found = self._fitted()
+        rest = found.components.shape[1] - len(found.components)
+        return max(float(found.total - np.sum(found.variances)) * _unbiased(found) / rest, 0.0) if rest else 0.0
+
+    @property
+    def residual_(self) -> float:
+        residual: float = self._fitted().residual
+        return residual
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def transform(self, X: Any) -> Double:
+        """Coordinates of each row along the components."""
+        found = self._fitted()
+        parts = [(rows - found.mean) @ found.components.T for rows in self._row_blocks(X, np.float64)]
+        return np.concatenate([np.empty((0, len(found.components))), *parts])
+
+    def inverse_transform(self, X: Any) -> Double:
+        """Rows of these coordinates."""
+        found = self._fitted()
+        rows = check_array(X, dtype=np.float64)
+        if rows.shape[1] != len(found.components):
+            raise ValueError(
+                f"the rows have {rows.shape[1]} coordinates, but there are {len(found.components)} components"
+            )
+        return np.asarray(rows @ found.components + found.mean)
+
+
+def _unbiased(found: Subspace) -> float:
+    """From variances of the records to those of what they are drawn from."""
+    return found.count / max(found.count - 1, 1.0)
+
+
+def _plain(values: Double) -> tuple[float, ...]:
+    return tuple(values.tolist())

@@ -1,0 +1,125 @@
+"""Principal components from a sketch: of second moments exactly, of quadratic features by a low-rank fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.moments.moments_of_sketch import Double, Moments, part_of
+from sketchlearn.operators import ColumnMoments, QuadraticFeatures, SecondMoments
+from sketchlearn.operators.moments import FIXED_POINT
+from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.principal_components.low_rank_matrix import low_rank
+
+CONSTANT = "all rows are equal: there is no direction in which they vary"
+# A low-rank fit to m values of noise has eigenvalues of 1 to 2 times deviation sqrt(d / m), which is what its spectral
+# start has (10 to 100 columns, 1 to 5 components, 4 to 30 values per coordinate; 2.4 with 2 of them).
+FITTED = 2.0
+
+
+@dataclass(frozen=True)
+class Subspace:
+    """The directions of largest variance.
+
+    Attributes
+    ----------
+    count : number of records.
+    mean : array (columns,).
+    components : array (k, columns), orthonormal, the largest variance first.
+    variances : of the records along the components, divided by their count.
+    total : variance in all directions.
+    residual : root mean square of what a low-rank fit leaves of the measurements, of their deviation; 0 if exact.
+    hidden : components that may be the noise of a private release.
+    """
+
+    count: float
+    mean: Double
+    components: Double
+    variances: Double
+    total: float
+    residual: float = 0.0
+    hidden: int = 0
+
+
+def principal_subspace(sketch: Sketch, k: int | None, progress: Callable[[str], None] | None = None) -> Subspace:
+    """The k directions of largest variance; all of them, from second moments, if k is None."""
+    if part_of(sketch, SecondMoments) is not None:
+        return _exact(Moments.of(sketch, "PCA"), k)
+    squares, columns = part_of(sketch, QuadraticFeatures), part_of(sketch, ColumnMoments)
+    if squares is None or columns is None:
+        raise ValueError(
+            "PCA needs a sketch of second moments (skl.SecondMoments), or of quadratic features beside column moments "
+            "(skl.concatenate([skl.QuadraticFeatures(...), skl.ColumnMoments(...)])), which give the mean; but the "
+            f"sketch is of {type(sketch.operator).__name__}"
+        )
+    if not sketch.units:
+        raise ValueError("the sketch is empty: PCA needs records")
+    if k is None:
+        raise ValueError("quadratic features tell a few components: say n_components")
+    return _compressive(squares, columns, k, progress)
+
+
+def _exact(moments: Moments, k: int | None) -> Subspace:
+    total = float(np.trace(moments.covariance))
+    if moments.noise is None and total <= np.sum(moments.rounding**2):
+        raise ValueError(CONSTANT)
+    values, vectors = np.linalg.eigh(moments.covariance)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    k = len(values) if k is None else k
+    components, variances, hidden = _turned(vectors.T)[:k], np.maximum(values[:k], 0.0), 0
+    if moments.noise is not None:
+        edges = moments.noise.edges(components, moments.mean, np.ones(len(values)))
+        variances, above = _without_noise(values, edges)
+        hidden, order = int(np.sum(~above)), np.argsort(-variances, kind="stable")
+        components, variances = components[order], variances[order]
+        total = max(total, float(np.sum(variances)), float(np.max(edges)))
+    return Subspace(moments.count, moments.mean, components, variances, total, hidden=hidden)
+
+
+def _without_noise(values: Double, edges: Double) -> tuple[Double, NDArray[np.bool_]]:
+    """The first eigenvalues, without what noise adds to them, and which of them stand out of it.
+
+    A matrix with an eigenvalue c + a far above all others, which are c, has c + a + edge^2 / (4 a) with noise (Benaych-
+    Georges and Nadakuditi 2011); from c + edge on that can be undone, and what is below cannot be told from c.
+    """
+    k = len(edges)
+    rest = max(float(np.mean(values[k:])), 0.0) if k < len(values) else 0.0
+    away = values[:k] - rest
+    above = away > edges
+    undone = (away + np.sqrt(np.maximum(away**2 - edges**2, 0.0))) / 2
+    return rest + np.where(above, undone, 0.0), above
+
+
+def _compressive(squares: Sketch, columns: Sketch, k: int, progress: Callable[[str], None] | None) -> Subspace:
+    quadratic: QuadraticFeatures = squares.operator  # type: ignore[assignment]
+    beside: ColumnMoments = columns.operator  # type: ignore[assignment]
+    away, power = np.split(columns.mean, 2)
+    ledger, m = squares.ledger, quadratic.n_directions
+    if ledger is not None:
+        away = np.clip(away, -np.array(beside.bound), np.array(beside.bound))  # where the mean must lie
+    mean, total = beside.middle + away, float(np.sum(power - away * away))
+    if ledger is None and total <= np.sum(np.square(beside.bound)) / FIXED_POINT:
+        raise ValueError(CONSTANT)
+    omega = quadratic.directions
+    values = squares.mean - ((mean - quadratic.middle) @ omega) ** 2
+    found = low_rank(omega, values, k, progress)
+    vectors, sizes, _ = np.linalg.svd(found.factors, full_matrices=False)
+    variances, hidden = sizes**2, 0
+    if ledger is not None:
+        noise = float(np.max(quadratic.mean_of(np.full(m, np.sqrt(ledger.sum_variance) / squares.units))))
+        edges = np.full(k, FITTED * noise * np.sqrt(quadratic.n_features / m))
+        variances, above = _without_noise(variances, edges)
+        hidden, total = int(np.sum(~above)), max(total, float(np.sum(variances)), float(edges[0]))
+    variances = np.clip(variances + found.floor, 0.0, total)
+    left = found.residual / max(float(np.std(values)), 1e-300)
+    return Subspace(float(columns.count), mean, _turned(vectors.T), variances, total, left, hidden)
+
+
+def _turned(components: Double) -> Double:
+    """Each component so that its largest coordinate is positive, as scikit-learn has them."""
+    largest = np.argmax(np.abs(components), axis=1)
+    signs = np.sign(components[np.arange(len(components)), largest])
+    return components * np.where(signs == 0, 1.0, signs)[:, None]

@@ -1,0 +1,124 @@
+"""Mixtures of symmetric alpha-stable laws from a sketch."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from sketchlearn.decoders import Decoder, Problem, Target, decoder_from
+from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit
+from sketchlearn.decoders.problems.decoding_target import HIGHEST
+from sketchlearn.models import IndependentStable
+from sketchlearn.models.stable_density import log_density
+from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.estimating.mixture_estimator import SketchMixture
+from sketchlearn.tasks.estimating.sketch_estimator import Double
+from sketchlearn.tasks.stable_mixtures.stable_mixture_fit import fit_stable
+from sketchlearn.waves import Wave
+from sketchlearn.weighting.calibrated_rows import calibrated
+from sketchlearn.weighting.clusters_of_rows import RowSample
+from sketchlearn.weighting.weighted_medians import start_from_rows
+
+
+class SketchStableMixture(SketchMixture):
+    """A mixture of symmetric alpha-stable laws: bell shapes whose tails may be so heavy that they have no variance.
+
+    Their densities have no closed form, but their characteristic functions have, and a sketch is made of those. Each
+    component has its own center, scales and alpha. Its coordinates share the size of their jumps (elliptical laws);
+    where the sketch contradicts that, they are independent of each other.
+
+    Parameters
+    ----------
+    n_components : number of components.
+    decoder, n_frequencies, wave, random_state, n_jobs, verbose : as in `SketchGaussianMixture`.
+
+    Attributes
+    ----------
+    weights_, means_ : arrays (n_components,) and (n_components, columns); the means are centers of symmetry.
+    scales_ : array (n_components, columns): standard deviations, if alpha were 2.
+    alphas_ : array (n_components,), between 0.5 and 2; 2 is Gaussian, 1 is Cauchy.
+    coordinates_ : "elliptical" or "independent", the kind of law that the sketch looks like.
+    fit_test_ : squared residual per degree of freedom, at most about 1 if the rows come from such a mixture. Above 1.5
+        a warning is given.
+    sketch_, outcome_ : the sketch, and how decoding went.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> X = np.random.default_rng(0).standard_cauchy((20000, 1)) + 5
+    >>> mixture = skl.SketchStableMixture(1, random_state=0).fit(X)
+    >>> mixture.means_.round(1).tolist(), mixture.alphas_.round(1).tolist()
+    ([[5.0]], [1.0])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        decoder: str | Decoder = "auto",
+        n_frequencies: int | None = None,
+        wave: str | Wave = "exponential",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.decoder = decoder
+        self.n_frequencies = n_frequencies
+        self.wave = wave
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @property
+    def _task(self) -> str:
+        return "stable"
+
+    def _learn(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> MixtureFit:
+        sample = self._sample(sketch, sample)
+        self._check_determined(sketch, sample)
+        problem = Problem.of(Target.of(sketch, HIGHEST), self.n_components)
+        known = None
+        if sample is not None:
+            rows = sample.rows if sample.complete else calibrated(sketch, [sample.rows], rng)[0]
+            suggested = start_from_rows(rows.rows, rows.weights, self.n_components, rng)
+            known = suggested if len(suggested) == self.n_components else None
+        fit = fit_stable(problem, decoder_from(self.decoder), rng, self._say if self.verbose else None, known)
+        if not fit.passes:
+            warnings.warn(
+                f"the sketch does not look like one of {self.n_components} stable laws (fit test {fit.misfit:.3g}, "
+                "about 1 if it did): try more components",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        return fit
+
+    @property
+    def scales_(self) -> Double:
+        return np.asarray(np.sqrt(self._mixture.shapes[:, :-1]))
+
+    @property
+    def alphas_(self) -> Double:
+        return self._mixture.shapes[:, -1]
+
+    @property
+    def coordinates_(self) -> str:
+        return "independent" if isinstance(self._mixture.model, IndependentStable) else "elliptical"
+
+    @property
+    def fit_test_(self) -> float:
+        misfit: float = self._fitted().misfit
+        return misfit
+
+    def _log_densities(self, rows: Double) -> Double:
+        parts = zip(self.means_, self.scales_, self.alphas_, strict=True)
+        return np.stack([self._log_density((rows - c) / s, a) - np.sum(np.log(s)) for c, s, a in parts], axis=1)
+
+    def _log_density(self, standard: Double, alpha: float) -> Double:
+        """Log-density at rows of unit scales."""
+        if self.coordinates_ == "elliptical":
+            return log_density(np.linalg.norm(standard, axis=1), standard.shape[1], alpha)
+        return np.asarray(log_density(np.abs(standard).ravel(), 1, alpha).reshape(standard.shape).sum(axis=1))

@@ -1,0 +1,122 @@
+"""A mixture of k stable laws from a sketch: starts from a density of Gaussians, components exchanged, refined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sketchlearn.decoders.densities.density_from_sketch import CLEANINGS, cleaned, fit_density
+from sketchlearn.decoders.densities.gaussian_mixture_fit import HELD, PASSES, MixtureFit, with_components
+from sketchlearn.decoders.problems.blas_threads import one_blas_thread
+from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
+from sketchlearn.decoders.problems.decoding_problem import Problem
+from sketchlearn.decoders.problems.mixture_cost import prune
+from sketchlearn.decoders.refinements.gauss_newton import Whitening, levenberg_marquardt
+from sketchlearn.decoders.refinements.joint_refinement import refine
+from sketchlearn.decoders.refinements.merging_components import merge_components
+from sketchlearn.decoders.searches.matching_pursuit import ClOmpr
+from sketchlearn.decoders.searches.search_loop import Decoder, Progress
+from sketchlearn.models import IndependentStable, Mixture, SymmetricStable
+
+COARSE, ITERATIONS = 200, 60  # of refinement
+BETWEEN = 50  # while there are some components too many
+EXCHANGES = 12
+NEW = 2  # components that an exchange adds, before as many are taken out
+LIGHTEST = 1e-3  # weight at the start of a refinement
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A mixture and its squared residual per degree of freedom."""
+
+    mixture: Mixture
+    misfit: float
+
+
+def fit_stable(
+    problem: Problem,
+    decoder: Decoder,
+    rng: np.random.Generator,
+    progress: Progress | None = None,
+    known: Mixture | None = None,
+) -> MixtureFit:
+    """The mixture of k elliptical stable laws that the sketch tells of, or of laws with independent coordinates.
+
+    A wrong mixture leaves hundreds of times the noise of the sketch, so that the search knows when it has ended: until
+    then components are taken out and others put where the residual is largest. A mixture that rows suggest, in the
+    units of the data, is tried first: where it leads to one that explains the sketch, nothing is searched.
+    """
+    given = problem
+    near = None if known is None else _near(problem, known)
+    if near is not None and near.misfit <= PASSES and not problem.target.harmonics:
+        return _in_data_units(problem, near, Outcome(near.mixture, 0.0, 0.0, 0, Status.EXPLAINED))
+    problem = cleaned(problem, decoder, rng, progress)
+    density, outcome = fit_density(problem, decoder, rng, progress)
+    density = with_components(density, problem.n_components)
+    with one_blas_thread():
+        merged = merge_components(density.weights, density.locations, density.covariances(), problem.n_components)
+        start = problem.in_own_units(SymmetricStable(), *merged)
+        # tails of a stable law are found as wide components: begin with what is narrow
+        start = replace(start, shapes=np.column_stack([np.minimum(start.shapes[:, :-1], 1.0), start.shapes[:, -1]]))
+        best = _searched(problem, start, rng, progress)
+        if best.misfit > PASSES and problem.target.n_features > 1:
+            other = _searched(problem, replace(best.mixture, model=IndependentStable()), rng, progress)
+            best = min(best, other, key=lambda candidate: candidate.misfit)
+        if near is not None:
+            best = min(best, near, key=lambda candidate: candidate.misfit)
+        for _ in range(CLEANINGS if problem.target.harmonics else 0):
+            # the tails have harmonics, too, which Gaussians do not predict
+            problem = given.without_harmonics(best.mixture)
+            best = _refined(problem, best.mixture)
+    return _in_data_units(problem, best, outcome)
+
+
+def _near(problem: Problem, known: Mixture) -> Candidate:
+    """The mixture that refinement leads to from one in the units of the data."""
+    target = problem.target
+    places = (known.locations - target.origin) / target.unit - problem.shift
+    own = replace(known, locations=places, shapes=known.model.scaled(known.shapes, 1 / target.unit))
+    if target.harmonics:
+        problem = problem.without_harmonics(own)
+    with one_blas_thread():
+        return _refined(problem, own)
+
+
+def _in_data_units(problem: Problem, best: Candidate, outcome: Outcome) -> MixtureFit:
+    mixture = replace(best.mixture, weights=best.mixture.weights / best.mixture.weights.sum())
+    return MixtureFit(problem.in_data_units(mixture), best.misfit, _judged(problem, best, outcome))
+
+
+def _searched(problem: Problem, start: Mixture, rng: np.random.Generator, progress: Progress | None) -> Candidate:
+    """The best of some exchanges of components, each refined; they end when the sketch is explained."""
+    best = _refined(problem, start)
+    for _ in range(EXCHANGES):
+        if progress:
+            progress(f"{len(best.mixture)} stable laws, misfit {best.misfit:.3g}")
+        if best.misfit <= PASSES:
+            break
+        grown = ClOmpr.grown(problem, best.mixture, NEW, rng)
+        grown, _, _ = refine(problem.target, grown, problem.box, iterations=BETWEEN)
+        other = _refined(problem, prune(problem.target, grown, problem.n_components))
+        best = min(best, other, key=lambda candidate: candidate.misfit)
+    return best
+
+
+def _refined(problem: Problem, start: Mixture) -> Candidate:
+    """At a local minimum of the cost, then of the residual in units of its noise."""
+    target = problem.plain
+    mixture, _, _ = refine(target, start, problem.box, iterations=COARSE)
+    mixture = replace(mixture, weights=np.maximum(mixture.weights, LIGHTEST))
+    hold = HELD if target.released else 0.0
+    mixture, cost = levenberg_marquardt(
+        target, mixture, Whitening.independent(target), iterations=ITERATIONS, hold=hold
+    )
+    return Candidate(mixture, cost / max(target.n_numbers - problem.n_parameters(mixture), 1))
+
+
+def _judged(problem: Problem, found: Candidate, outcome: Outcome) -> Outcome:
+    """The outcome of the search for stable laws, in place of that for the Gaussians it began with."""
+    cost = problem.target.cost(found.mixture)
+    status = Status.EXPLAINED if found.misfit <= PASSES else outcome.status
+    return Outcome(found.mixture, cost, problem.misfit(cost), outcome.iterations, status)

@@ -1,0 +1,1 @@
+"""Clusters that are subspaces."""

@@ -1,0 +1,249 @@
+"""`design`: center, units, law, scale and size of an operator, for a task."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.designing.components import Asked, Sampled, in_bounds, on_sample
+from sketchlearn.designing.laws import BEYOND, plain, times_as_many
+from sketchlearn.designing.private import budget_of
+from sketchlearn.designing.ranges import checked_bounds, fourth_moments, second_moments
+from sketchlearn.designing.sample import MOST_ROWS, deviations, rows_of, rows_wanted
+from sketchlearn.frequencies import LogUniform, Probed
+from sketchlearn.keeping import MOST_KEPT
+from sketchlearn.operators import Concatenated, FourierFeatures, Operator, SecondMoments, VeroneseMoments
+from sketchlearn.operators.bounded import CLIP
+from sketchlearn.operators.origin import Origin
+from sketchlearn.tasks.independent_components.cumulant_design import cumulant_features
+from sketchlearn.values import shortened, truth, whole
+from sketchlearn.waves import Wave, wave_from
+
+Double = NDArray[np.float64]
+
+GENERATOR, ICA, MOMENTS, SUBSPACES = "generator", "ica", "moments", "subspaces"
+TASKS = ("kmeans", "mixture", "mixture-full", "stable", "histograms", GENERATOR, MOMENTS, ICA, SUBSPACES)
+DETAIL = (0.3, 40.0)  # lengths of a generator's frequencies, per deviation of a column
+DETAIL_IN_BOUNDS = (0.5, 64.0)  # per half the width of the bounds, which the records may fill or not
+FOR_GENERATORS = (400, 100)  # frequencies, and so many more per column
+
+
+@overload
+def design(
+    sample: Any = None,
+    *,
+    task: Literal["moments"],
+    bounds: Any = None,
+    representative: bool | None = None,
+    seed: int = 0,
+) -> SecondMoments: ...
+
+
+@overload
+def design(
+    sample: Any,
+    *,
+    task: Literal["ica"],
+    n_components: int | None = None,
+    representative: bool | None = None,
+    seed: int = 0,
+) -> Concatenated: ...
+
+
+@overload
+def design(
+    sample: Any = None,
+    *,
+    task: Literal["generator"],
+    bounds: Any = None,
+    representative: bool | None = None,
+    n_frequencies: int | None = None,
+    wave: str | Wave = "exponential",
+    seed: int = 0,
+) -> FourierFeatures: ...
+
+
+@overload
+def design(
+    sample: Any = None,
+    *,
+    task: Literal["subspaces"],
+    bounds: Any = None,
+    representative: bool | None = None,
+    seed: int = 0,
+) -> VeroneseMoments: ...
+
+
+@overload
+def design(
+    sample: Any = None,
+    *,
+    n_components: int,
+    task: str = "kmeans",
+    bounds: Any = None,
+    representative: bool | None = None,
+    n_frequencies: int | None = None,
+    wave: str | Wave = "exponential",
+    seed: int = 0,
+    n_rows: int | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    standardize: bool = False,
+    rows: int | None = None,
+) -> Operator: ...
+
+
+def design(
+    sample: Any = None,
+    *,
+    n_components: int | None = None,
+    task: str = "kmeans",
+    bounds: Any = None,
+    representative: bool | None = None,
+    n_frequencies: int | None = None,
+    wave: str | Wave = "exponential",
+    seed: int = 0,
+    n_rows: int | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    standardize: bool = False,
+    rows: int | None = None,
+) -> Operator:
+    """An operator whose sketches tell clusters or mixtures of the data apart, or that hold its second moments.
+
+    Parameters
+    ----------
+    sample : some rows (up to 5000 are used, 20,000 for mixtures), best drawn from all over the data; or anything that
+        `source` takes, of which some rows are read. If its columns have names, so have the operator's.
+    n_components : the number of clusters or mixture components; not for "generator", "moments" and "subspaces".
+    task : "kmeans", "mixture" (Gaussians with spherical, tied or diagonal covariances), "mixture-full" or
+        "stable" (components with heavy tails) or "histograms" (half of the frequencies along the axes);
+        or "generator" (frequencies of many lengths, for `SketchGenerator`); or "moments" (for regressions, principal
+        components and classes) or "subspaces", which have no size to choose: values beyond declared bounds are clipped
+        there, as private releases need. Or "ica" (independent components; n_components may be left out), which needs a
+        sample.
+    bounds : instead of a sample: lowest and highest value of each column, as a pair of numbers or of lists. The
+        operator then has frequencies of many scales, and decoders read the right one off the sketch.
+    representative : False if the sample is not drawn from all over the data, such as the first rows of a stream: many
+        scales again, for records that may lie up to 16 times as far apart as those of the sample. None means True for
+        arrays and tables, and for files that can be read anywhere; False where only the first rows can be had.
+    n_frequencies : size; by default 10 per centroid coordinate or mixture parameter (fewer for thousands of columns).
+    wave : the wave of the operator. Complex waves with dither get 25 % more frequencies, real ones twice as many.
+    seed : seed of the operator.
+    epsilon, delta, n_rows : what a private release of the sketch will spend (see `privatize`), and about how many
+        records it will have, as far as that is public. Given with bounds, they decide the size: noise on many
+        frequencies would hide what they show. Nothing is spent on the scale.
+    standardize : count squared errors in units of each column's standard deviation in the sample, so that columns of
+        different kinds (money, ages, flags) matter alike. Otherwise k-means follows the columns with the largest
+        numbers. Centers come back in the units of the table.
+    rows : keep so many of the sketched rows beside each sketch: clusters learned from it are then never worse than
+        those of a good sample. They travel with the sketch, in its file too; leave this out where rows may not.
+
+    Examples
+    --------
+    >>> import sketchlearn as skl
+    >>> X = np.random.default_rng(0).standard_normal((1000, 3))
+    >>> operator = skl.design(X, n_components=4)
+    >>> [type(part).__name__ for part in operator.parts]
+    ['FourierFeatures', 'Histograms']
+    >>> operator.part(skl.FourierFeatures).law.widths(3).round(1)
+    array([1.2, 1.2, 1.2])
+    >>> skl.design(X, n_components=4, task="mixture").n_frequencies
+    280
+    >>> skl.design(bounds=([0, 0], [1, 100]), n_components=4).part(skl.Histograms).edges[1][-1]
+    100.0
+    >>> private = [skl.design(bounds=(-9, [9] * 5), n_components=4, n_rows=10**5, epsilon=e) for e in (0.02, 1)]
+    >>> private[0].n_sums < private[1].n_sums
+    True
+    >>> skl.design(bounds=([0, 0], [1, 100]), task="moments").outside
+    'clip'
+    """
+    if task not in TASKS:
+        raise ValueError(f"task must be one of {', '.join(TASKS)}, not {shortened(task)}")
+    if (sample is None) == (bounds is None):
+        raise ValueError("design needs either a sample of rows or bounds")
+    origin = Origin.SAMPLE if bounds is None else Origin.DECLARED
+    sizes = {"epsilon": epsilon, "n_rows": n_rows, "delta": delta, "standardize": standardize, "rows": rows}
+    operator: Operator | None = None
+    if task in (MOMENTS, SUBSPACES):
+        _leave_out(task, n_frequencies=n_frequencies, **sizes)
+        operator = _moments(task, sample, bounds, representative, seed)
+    elif task == GENERATOR:
+        _leave_out(task, **sizes)
+        operator = _for_generators(sample, bounds, representative, n_frequencies, wave_from(wave), seed)
+    elif task == ICA:
+        _leave_out(task, n_frequencies=n_frequencies, **sizes)
+        operator = _cumulants(sample, n_components, representative, seed)
+    if operator is not None:
+        return operator.with_origin(origin)
+    fixed = None if n_frequencies is None else whole("n_frequencies", n_frequencies)
+    asked = Asked(whole("n_components", n_components), task, wave_from(wave), fixed, seed)
+    budget = budget_of(bounds, n_rows, epsilon, delta)
+    n_kept = None if rows is None else whole("rows", rows, most=MOST_KEPT)
+    standardize = truth("standardize", standardize)
+    if bounds is None:
+        sampled = Sampled(*rows_of(sample, seed, rows_wanted(task), representative))
+        return on_sample(asked, sampled, standardize=standardize, n_kept=n_kept).with_origin(origin)
+    if n_kept is not None or standardize:
+        raise ValueError("rows and standardize need a sample: bounds do not tell how the records lie")
+    return in_bounds(asked, *checked_bounds(bounds), budget).with_origin(origin)
+
+
+def _moments(
+    task: str, sample: Any, bounds: Any, representative: bool | None, seed: int
+) -> SecondMoments | VeroneseMoments:
+    moments = second_moments if task == MOMENTS else fourth_moments
+    if bounds is not None:
+        nothing = np.empty((0, len(checked_bounds(bounds)[0])))
+        return replace(moments(nothing, bounds=bounds), outside=CLIP)
+    rows, columns, from_all_over = rows_of(sample, seed, MOST_ROWS, representative)
+    return moments(rows, columns, representative=from_all_over)
+
+
+def _for_generators(
+    sample: Any, bounds: Any, representative: bool | None, n_frequencies: int | None, wave: Wave, seed: int
+) -> FourierFeatures:
+    """Lengths log-uniform, as nobody says at which scale generated rows will be looked at."""
+    columns = None
+    if bounds is not None:
+        low, high = checked_bounds(bounds)
+        center, unit, least, (coarse, fine) = (low + high) / 2, (high - low) / 2, (high - low) / 32, DETAIL_IN_BOUNDS
+    else:
+        rows, columns, from_all_over = rows_of(sample, seed, MOST_ROWS, representative)
+        center, unit = rows.mean(axis=0), deviations(rows)
+        least, (coarse, fine) = unit, DETAIL
+        if not from_all_over:
+            coarse /= BEYOND
+    d = len(center)
+    m = FOR_GENERATORS[0] + FOR_GENERATORS[1] * d
+    m = math.ceil(m * times_as_many(wave)) if n_frequencies is None else whole("n_frequencies", n_frequencies)
+    law = Probed(
+        LogUniform(math.sqrt(d) / fine, math.sqrt(d) / coarse), units=plain(unit), spread=plain(least), probes=()
+    )
+    return FourierFeatures(d, m, law=law, wave=wave, center=plain(center), seed=seed, columns=columns)
+
+
+def _leave_out(task: str, **given: Any) -> None:
+    """Refuses arguments that a task has no use for."""
+    for name, value in given.items():
+        if value:
+            raise ValueError(f"task={task!r} has one size for all: leave out {name}")
+
+
+def _cumulants(sample: Any, n_components: int | None, representative: bool | None, seed: int) -> Concatenated:
+    if sample is None:
+        raise ValueError("task 'ica' needs a sample of rows: bounds do not tell which components there are")
+    rows, columns, from_all_over = rows_of(sample, seed, MOST_ROWS, representative)
+    if n_components is not None and whole("n_components", n_components) > rows.shape[1]:
+        raise ValueError(f"n_components={n_components} must be at most the number of columns, {rows.shape[1]}")
+    return cumulant_features(
+        rows,
+        columns,
+        n_components=n_components,
+        representative=from_all_over,
+        rng=np.random.default_rng(seed),
+    )

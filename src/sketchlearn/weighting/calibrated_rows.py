@@ -1,0 +1,140 @@
+"""A sample reweighted, as little as possible, so that its features have the sketch's means. No law is assumed.
+
+Rows x_i with weights u_i have features f(x_i), of which the sketch knows the exact means z over all rows. With the
+features centred and scaled by u, Q, and r = (z - u'f) in the same scale,
+
+    w = u (1 + Q (Q' diag(u) Q + ridge)^-1 r),
+
+no weight below 0. A mean over all rows is then estimated by sum w_i g(x_i), and only what the features do not tell of
+g is left to chance (Deville and Sarndal 1992).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sketchlearn.decoders.problems.decoding_target import fourier_part, released_variance
+from sketchlearn.models.frequency_set import Double, Single
+from sketchlearn.sketch import Sketch
+from sketchlearn.weighting.weighted_rows import WeightedRows
+
+RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0)  # in units of a feature's variance
+MOST_NUMBERS = 400  # features that are calibrated on: a solution costs their square, times the rows
+HELD_OUT = 0.2  # share of the features by which the ridge is chosen
+ROUNDS = 2  # weights that were cut off at 0 leave a little to be calibrated again
+FLAT = 1e-6  # deviation of a feature, below which it tells nothing
+
+
+@dataclass(frozen=True)
+class Means:
+    """Means of features over all rows, how noisy they are, and the features of rows."""
+
+    values: Double  # (features,)
+    variances: Double  # of the values
+    omega: Double  # (columns, frequencies), in turns per unit
+    origin: Double
+    dither: Double  # in turns
+    sketch: Sketch
+
+    @classmethod
+    def of(cls, sketch: Sketch) -> Means:
+        """Some of the sketch's Fourier features: the first ones, the probes along the axes among them."""
+        sketch, operator = fourier_part(sketch)
+        parts = operator.wave.parts
+        some = slice(0, MOST_NUMBERS // parts)
+        mean = (sketch.mean / operator.feature_weights)[some]
+        values = np.concatenate([mean.real, mean.imag]) if operator.wave.complex else mean
+        # a record that contributes to one group of frequencies alone leaves more noise
+        variance = released_variance(sketch, operator) + (operator.n_groups - 1) / float(sketch.count)
+        turns = operator.frequencies[:, some] / (2 * np.pi)
+        dither = operator.dither[some] / (2 * np.pi)
+        return cls(values, np.full(len(values), variance), turns, operator.middle, dither, sketch)
+
+    def features(self, rows: Double) -> Single:
+        """The same features of rows: (rows, features)."""
+        wave = fourier_part(self.sketch)[1].wave
+        phases = (rows - self.origin) @ self.omega + self.dither
+        real = wave.real_part(phases)
+        parts = [real, wave.quarter_later(phases)] if wave.complex else [real]
+        return np.concatenate(parts, axis=1).astype(np.float32)
+
+    def spread(self, features: Single, weights: Double) -> Double:
+        """Deviations of the features over all rows, from those of a sample.
+
+        A wave's two parts have the variance 1 - |z|^2 together, z its mean. Where the sample has less, it lacks rare
+        rows, and a deviation read off it would let one row take the weight of all of them (a tenth of digits' 1797).
+        """
+        center = (weights @ features).astype(np.float32)
+        squares = (weights @ (features - center) ** 2).reshape(-1, self.omega.shape[1])
+        if len(squares) == 2:
+            whole = 1 - np.sum(self.values.reshape(2, -1) ** 2, axis=0)
+            squares = squares * np.maximum(whole / np.maximum(squares.sum(axis=0), FLAT**2), 1.0)
+        return np.sqrt(squares).ravel()
+
+
+def calibrated(sketch: Sketch, samples: Sequence[WeightedRows], rng: np.random.Generator) -> list[WeightedRows]:
+    """Samples with weights under which their features agree with the sketch.
+
+    The ridge is the one that predicts best, from the first sample, features that were not calibrated on.
+    """
+    if not all(np.all(np.isfinite(sample.rows)) for sample in samples):
+        raise ValueError("the sample has missing or infinite values: fill or drop them first")
+    means = Means.of(sketch)
+    features = means.features(samples[0].rows)
+    held = np.asarray(rng.random(features.shape[1]) < HELD_OUT)
+    ridge = RIDGES[-1]
+    if 2 <= np.sum(held) < len(held):
+        known = means.spread(features, samples[0].weights)
+        fitted = _Part(features[:, ~held], means.values[~held], means.variances[~held], known[~held])
+        weights = fitted.weights(samples[0])
+        errors = [np.sum((means.values[held] - w @ features[:, held]) ** 2) for w in weights]
+        ridge = RIDGES[int(np.argmin(errors))]
+    result = []
+    for sample in samples:
+        own = features if sample is samples[0] else means.features(sample.rows)
+        part = _Part(own, means.values, means.variances, means.spread(own, sample.weights))
+        closer = sample
+        for _ in range(ROUNDS):
+            closer = replace(closer, weights=part.weights(closer, (ridge,))[0])
+        result.append(closer)
+    return result
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Features of rows, and their means over all rows."""
+
+    features: Single
+    means: Double
+    variances: Double
+    spread: Double  # deviations of the features
+
+    def weights(self, sample: WeightedRows, ridges: tuple[float, ...] = RIDGES) -> list[Double]:
+        """Weights near those of the sample, under which the features have their means: for each of the ridges.
+
+        Weights change as far as they are open to chance; those of rows that were kept for certain stay.
+        """
+        start = sample.weights
+        loose = start if sample.open is None else start * sample.open
+        left = float(loose.sum())
+        if left <= 0:
+            return [start] * len(ridges)
+        center = start @ self.features
+        spread = self.spread
+        clear = spread > FLAT
+        middle = (loose @ self.features) / left
+        q = (self.features - middle.astype(np.float32))[:, clear] / spread[clear].astype(np.float32)
+        r = (self.means - center)[clear] / spread[clear]
+        # what noise in the means would change is left alone: a sample of n rows knows them to 1 / n
+        noise = self.variances[clear] / spread[clear] ** 2 * left / float(np.sum(loose**2))
+        normal = ((q * loose[:, None].astype(np.float32)).T @ q).astype(np.float64)
+        found = []
+        for ridge in ridges:
+            damped = normal.copy()
+            damped[np.diag_indices_from(damped)] += left * (ridge + noise)
+            weights = np.maximum(start + loose * (q @ np.linalg.solve(damped, r)), 0)
+            found.append(weights / weights.sum())
+        return found

@@ -1,0 +1,190 @@
+"""Maximum entropy weights: rows reweighted so that their features have given means, as far as noise allows.
+
+Rows with features P (N x q) and base weights u get weights w ~ u exp(P a), the nearest to u (in entropy) under which
+the features' means agree with z. The vector a minimises the convex dual
+
+    log sum u exp(P a) - z . a + sum v_j a_j^2 / 2,
+
+where v_j is the variance of the noise in z_j: at the minimum, the features' means differ from z by v a.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.optimize import minimize
+
+from sketchlearn.decoders.problems.decoding_target import Target
+from sketchlearn.models.frequency_set import Double, Single
+
+ITERATIONS, ROUGH_ITERATIONS = 60, 25  # the latter where atoms will be moved and tilted again
+CORRECTIONS = 20  # that L-BFGS remembers: in whitened coordinates 40 to 80 evaluations suffice for 300 features
+ROWS_TO_WHITEN = 4000  # rows that the covariance of the features is taken from: it only sets the coordinates
+JITTER = 1e-7  # added to the curvature: features that are copies of each other leave it singular
+MOST_CAUTION, BOLDER = 100.0, 10.0  # the first factor of the noise's variance, and by how much it falls at a time
+
+
+@dataclass(frozen=True)
+class WaveMeans:
+    """Real numbers z that are means, over all records, of waves of y = (x - origin) / unit.
+
+    A complex value gives two numbers, cosine and sine; one of a real wave gives one. Harmonics of one-bit and modulo
+    waves are part of the features, so that they need not be removed from z.
+    """
+
+    omega: Double  # (m, d), in the unit
+    origin: Double
+    unit: Double
+    values: NDArray[np.complex128]
+    shift: Double  # of the phases
+    dither: Double
+    harmonics: tuple[tuple[int, complex], ...]
+    imaginary: bool  # whether imaginary parts are known
+    variance: float  # of the noise in each number
+
+    @classmethod
+    def of(cls, target: Target) -> WaveMeans:
+        """The numbers of a target."""
+        shift, imaginary = target.frequencies.shift, bool(target.imaginary)
+        return cls(
+            omega=target.frequencies.omega.astype(np.float64),
+            origin=target.origin,
+            unit=target.unit,
+            values=target.values,
+            shift=np.zeros(len(target)) if shift is None else np.asarray(shift, np.float64),
+            dither=target.dither,
+            harmonics=target.harmonics,
+            imaginary=imaginary,
+            variance=target.released / (2 if imaginary else 1) + target.subsampling / 2,
+        )
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def numbers(self) -> Double:
+        """The numbers z: real parts, and imaginary ones if they are known."""
+        parts = [self.values.real, self.values.imag] if self.imaginary else [self.values.real]
+        return np.concatenate(parts)
+
+    def some(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> WaveMeans:
+        """The numbers of some of the frequencies."""
+        cut = {name: getattr(self, name)[which] for name in ("omega", "values", "shift", "dither")}
+        return replace(self, **cut)
+
+    def features(self, rows: Double) -> Single:
+        """Features of rows, whose means over all records are the numbers: shape (N, q)."""
+        phases = (((rows - self.origin) / self.unit) @ self.omega.T).astype(np.float32)
+        first = phases + self.shift.astype(np.float32)
+        real, imaginary = np.cos(first), np.sin(first) if self.imaginary else np.zeros((0, 0), np.float32)
+        for order, ratio in self.harmonics:
+            turns = (order - 1 if self.imaginary else order) * self.dither + np.angle(ratio)
+            turned = order * phases + turns.astype(np.float32)
+            real += np.float32(abs(ratio)) * np.cos(turned)
+            if self.imaginary:
+                imaginary += np.float32(abs(ratio)) * np.sin(turned)
+        return np.concatenate([real, imaginary], axis=1) if self.imaginary else real
+
+    def unexplained(self, rows: Double, weights: Double) -> float:
+        """Mean square, per number, of what weighted rows leave of the numbers, less the noise's share of it."""
+        left = self.numbers - weights.astype(np.float32) @ self.features(rows)
+        return float(np.mean(left**2) - self.variance)
+
+
+@dataclass(frozen=True)
+class Tilt:
+    """Weights (sum 1) of rows, the dual vector that gives them, and what they leave of the features' means."""
+
+    weights: Double
+    dual: Double
+    left: Double  # target less the weighted features' means
+    caution: float  # the noise's variance was taken to be that many times as large
+
+    @property
+    def effective(self) -> float:
+        """How many equal weights would be as uneven as these: 1 / sum w^2."""
+        return float(1 / np.sum(self.weights**2))
+
+    def freedom(self, features: Single, variance: float) -> float:
+        """How many of the target's numbers the weights follow freely: the trace of C (C + v)^-1, C their covariance."""
+        values = _eigenvalues(features, self.weights)
+        return float(np.sum(values / (values + self.caution * variance)))
+
+
+def _eigenvalues(features: Single, weights: Double) -> Double:
+    """Of the covariance of features under weights."""
+    own = weights.astype(np.float32)
+    centered = features - own @ features
+    return np.maximum(np.linalg.eigvalsh(((centered * own[:, None]).T @ centered).astype(np.float64)), 0)
+
+
+def tilt(
+    features: Single,
+    target: Double,
+    variance: float,
+    base: Double | None = None,
+    start: Double | None = None,
+    caution: float = 1.0,
+    iterations: int = ITERATIONS,
+) -> Tilt:
+    """Weights near the base ones under which features have the target's means, within `caution` times the noise."""
+    n, q = features.shape
+    u = np.full(n, 1 / n, np.float32) if base is None else (base / base.sum()).astype(np.float32)
+    v = caution * variance
+    mean = (u @ features).astype(np.float64)
+    aim = target - mean
+    lower = _whitening(features, mean.astype(np.float32), u, v)
+
+    def dual(b: Double) -> tuple[float, Double]:
+        a = solve_triangular(lower, b, lower=True, trans=1)
+        weights, log_total = _weights(features, a, mean, u)
+        slope = (weights @ features).astype(np.float64) - target + v * a
+        value = log_total - float(aim @ a) + v * float(a @ a) / 2
+        return value, solve_triangular(lower, slope, lower=True)
+
+    b = np.zeros(q) if start is None else lower.T @ start
+    options = {"maxiter": iterations, "maxcor": CORRECTIONS, "ftol": 1e-9, "gtol": 1e-5}
+    found = minimize(dual, b, jac=True, method="L-BFGS-B", options=options)
+    a = solve_triangular(lower, found.x, lower=True, trans=1)
+    weights = _weights(features, a, mean, u)[0]
+    left = target - (weights @ features).astype(np.float64)
+    exact = weights.astype(np.float64)
+    return Tilt(exact / exact.sum(), a, left, caution)
+
+
+def tempered(
+    features: Single, target: Double, variance: float, least_effective: float, caution: float = MOST_CAUTION
+) -> Tilt:
+    """The least cautious tilt of equal weights that leaves so many effective rows; else the most cautious one."""
+    found = tilt(features, target, variance, caution=caution, iterations=ROUGH_ITERATIONS)
+    while found.caution > 1 and found.effective >= least_effective:
+        less = max(found.caution / BOLDER, 1.0)
+        bolder = tilt(features, target, variance, start=found.dual, caution=less, iterations=ROUGH_ITERATIONS)
+        if bolder.effective < least_effective:
+            break
+        found = bolder
+    return found
+
+
+def _whitening(features: Single, mean: Single, base: Single, variance: float) -> Double:
+    """The Cholesky factor of about the dual's curvature at the base weights, from evenly spaced rows."""
+    some = slice(None, None, max(1, len(features) // ROWS_TO_WHITEN))
+    centered = features[some] - mean
+    weights = base[some] / base[some].sum()
+    curvature = ((centered * weights[:, None]).T @ centered).astype(np.float64)
+    curvature[np.diag_indices_from(curvature)] += variance + JITTER
+    lower: Double = np.linalg.cholesky(curvature)
+    return lower
+
+
+def _weights(features: Single, dual: Double, mean: Double, base: Single) -> tuple[Single, float]:
+    """Weights (sum 1) and the logarithm of the base's mean of exp((P - mean) a)."""
+    exponents = features @ dual.astype(np.float32)
+    exponents -= np.float32(mean @ dual)
+    top = exponents.max()
+    weights = base * np.exp(exponents - top)
+    total = float(weights.sum(dtype=np.float64))
+    return weights / np.float32(total), float(np.log(total) + top)
