@@ -10,6 +10,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from sketchlearn.tasks.registry import OWN_ESTIMATORS
+
 if TYPE_CHECKING:
     from sketchlearn import decoders, engines, frequencies, models, privacy, waves
     from sketchlearn.diagnostics.explain import Explanation, explain
@@ -35,22 +37,17 @@ if TYPE_CHECKING:
     from sketchlearn.storage.container import FormatError
     from sketchlearn.storage.design_files import load_design, save_design
     from sketchlearn.storage.sketch_files import from_bytes, load, merge
-    from sketchlearn.tasks import (
-        PeriodicFeatures,
-        SketchClassifier,
-        SketchGaussianMixture,
-        SketchGenerator,
-        SketchICA,
-        SketchKMeans,
-        SketchKMedians,
-        SketchLinearRegression,
-        SketchPCA,
-        SketchRidge,
-        SketchStableMixture,
-        SketchSubspaces,
-        load_model,
-        save_model,
-    )
+    from sketchlearn.tasks.classes.classifier_estimator import SketchClassifier
+    from sketchlearn.tasks.clusters.cluster_estimators import SketchKMeans, SketchKMedians
+    from sketchlearn.tasks.gaussian_mixtures.gaussian_mixture_estimator import SketchGaussianMixture
+    from sketchlearn.tasks.generators.generator_estimator import SketchGenerator
+    from sketchlearn.tasks.independent_components.ica_estimator import SketchICA
+    from sketchlearn.tasks.kernel_features.periodic_features import PeriodicFeatures
+    from sketchlearn.tasks.model_files import load_model, save_model
+    from sketchlearn.tasks.principal_components.pca_estimator import SketchPCA
+    from sketchlearn.tasks.regression.regression_estimators import SketchLinearRegression, SketchRidge
+    from sketchlearn.tasks.stable_mixtures.stable_mixture_estimator import SketchStableMixture
+    from sketchlearn.tasks.subspaces.subspace_estimator import SketchSubspaces
     from sketchlearn.tasks.task_design import design
     from sketchlearn.version import __version__
 
@@ -111,27 +108,14 @@ __all__ = [
 ]
 
 # Where each name lives: modules are imported when they are first needed, so that `sketchlearn --help` needs none.
+# Estimators are in the registry of tasks.
 _HOMES = {
     "storage.container": ("FormatError",),
     "storage.design_files": ("load_design", "save_design"),
     "diagnostics": ("Explanation", "explain"),
     "tasks.task_design": ("design",),
-    "tasks": (
-        "PeriodicFeatures",
-        "SketchClassifier",
-        "SketchGaussianMixture",
-        "SketchGenerator",
-        "SketchICA",
-        "SketchKMeans",
-        "SketchKMedians",
-        "SketchLinearRegression",
-        "SketchPCA",
-        "SketchRidge",
-        "SketchStableMixture",
-        "SketchSubspaces",
-        "load_model",
-        "save_model",
-    ),
+    "tasks.kernel_features.periodic_features": ("PeriodicFeatures",),
+    "tasks.model_files": ("load_model", "save_model"),
     "storage.sketch_files": ("from_bytes", "load", "merge"),
     "ledger": ("Ledger",),
     "operators": (
@@ -162,6 +146,9 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
         globals()[name] = value
         return value
+    if name in OWN_ESTIMATORS:
+        globals()[name] = OWN_ESTIMATORS[name].load()
+        return globals()[name]
     if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

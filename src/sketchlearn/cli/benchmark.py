@@ -12,7 +12,7 @@ from sketchlearn import kernel
 from sketchlearn.cli.streams import Report
 from sketchlearn.frequencies import Gaussian
 from sketchlearn.operators import FourierFeatures
-from sketchlearn.tasks import SketchKMeans
+from sketchlearn.tasks.clusters.cluster_estimators import SketchKMeans
 from sketchlearn.tasks.task_design import design
 
 D, M, K = 10, 1000, 10

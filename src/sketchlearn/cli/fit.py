@@ -20,7 +20,8 @@ from sketchlearn.diagnostics.pictures import plot_model
 from sketchlearn.operators import Operator
 from sketchlearn.sources import sample as some_of
 from sketchlearn.sources import source
-from sketchlearn.tasks.model_files import TYPES, model_to_bytes
+from sketchlearn.tasks.model_files import model_to_bytes
+from sketchlearn.tasks.registry import tasks
 
 MOST_COLUMNS = 8  # of a center, that are shown
 MOST_ROWS = 50
@@ -48,7 +49,7 @@ def run(
     rows = _rows(paths, operator, more["random_state"]) if paths else None
     started = time.perf_counter()
     with doubts() as heard:
-        estimator: Any = TYPES[kind](n_components, **more)
+        estimator: Any = tasks()[kind].load()(n_components, **more)
         model = estimator.fit_sketch(loaded, sample=rows)
     seconds = time.perf_counter() - started
     data = model_to_bytes(model)

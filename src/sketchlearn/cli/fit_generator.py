@@ -7,7 +7,7 @@ import sys
 from sketchlearn.cli.doubts import doubts
 from sketchlearn.cli.streams import Report, check_paths, read_sketch, write
 from sketchlearn.cli.words import number, records_in_words
-from sketchlearn.tasks import SketchGenerator
+from sketchlearn.tasks.generators.generator_estimator import SketchGenerator
 from sketchlearn.tasks.model_files import model_to_bytes
 
 

@@ -13,15 +13,12 @@ from sketchlearn.cli.rows import columns_from
 from sketchlearn.cli.sentences import misused
 from sketchlearn.cli.streams import Report, check_paths, read_sketch, write
 from sketchlearn.cli.words import number, records_in_words
-from sketchlearn.tasks import (
-    SketchClassifier,
-    SketchICA,
-    SketchLinearRegression,
-    SketchPCA,
-    SketchRidge,
-    SketchSubspaces,
-)
+from sketchlearn.tasks.classes.classifier_estimator import SketchClassifier
+from sketchlearn.tasks.independent_components.ica_estimator import SketchICA
 from sketchlearn.tasks.model_files import model_to_bytes
+from sketchlearn.tasks.principal_components.pca_estimator import SketchPCA
+from sketchlearn.tasks.regression.regression_estimators import SketchLinearRegression, SketchRidge
+from sketchlearn.tasks.subspaces.subspace_estimator import SketchSubspaces
 
 MOST_COLUMNS = 8  # that are shown
 

@@ -18,21 +18,9 @@ from sketchlearn.storage.container import FormatError
 from sketchlearn.storage.design_files import design_from_bytes
 from sketchlearn.storage.json_documents import DESIGN, MODEL, is_network, parsed
 from sketchlearn.storage.sketch_files import from_bytes
+from sketchlearn.tasks.registry import Task
 
 Facts = tuple[dict[str, Any], list[tuple[str, str]]]
-FAMILIES = {
-    "kmeans": "k-means",
-    "kmedians": "k-medians",
-    "gmm": "mixture of Gaussians",
-    "stable": "mixture of stable laws",
-    "ica": "independent components",
-    "pca": "principal components",
-    "subspaces": "subspace clusters",
-    "regression": "linear regression",
-    "ridge": "ridge regression",
-    "classifier": "classes",
-    "generator": "network that generates rows",
-}
 
 
 def run(file: str, json: bool) -> None:
@@ -115,22 +103,23 @@ def _per_column(operator: Operator, values: tuple[float, ...], most: int = 12) -
 
 def _of_model(data: bytes) -> Facts:
     # scikit-learn takes a second to import, and sketches do not need it
-    from sketchlearn.tasks.model_files import model_from_bytes, type_of
+    from sketchlearn.tasks.model_files import model_from_bytes
+    from sketchlearn.tasks.registry import task_of
 
     model: Any = model_from_bytes(data)
-    family = type_of(model)
-    figures, rows = _of_clusters(model, family) if hasattr(model, "outcome_") else _of_task(model, family)
+    task = task_of(model)
+    figures, rows = _of_clusters(model, task) if hasattr(model, "outcome_") else _of_task(model, task)
     if model.privacy_ is None:
         return figures, rows
     return {**figures, "ledger": model.privacy_.to_json()}, [*rows, ("privacy", str(model.privacy_))]
 
 
-def _of_clusters(model: Any, family: str) -> Facts:
+def _of_clusters(model: Any, task: Task) -> Facts:
     """Of clusters and mixtures."""
     outcome, k = model.outcome_, len(model.weights_)
     figures = {
         "kind": "model",
-        "type": family,
+        "type": task.name,
         "n_components": k,
         "n_features": model.n_features_in_,
         "columns": model.columns_,
@@ -140,7 +129,7 @@ def _of_clusters(model: Any, family: str) -> Facts:
         "status": outcome.status.name,
     }
     rows = [
-        ("kind", f"model, {FAMILIES[family]} with k = {k}"),
+        ("kind", f"model, {task.title} with k = {k}"),
         ("learned from", records_in_words(model.n_records_)),
         ("columns", columns_in_words(model.columns_, model.n_features_in_)),
         ("fit", f"{outcome.status.value} (misfit {number(outcome.misfit)})"),
@@ -148,17 +137,17 @@ def _of_clusters(model: Any, family: str) -> Facts:
     return figures, rows
 
 
-def _of_task(model: Any, family: str) -> Facts:
+def _of_task(model: Any, task: Task) -> Facts:
     """Of subspaces, regressions and classes."""
     figures = {
         "kind": "model",
-        "type": family,
+        "type": task.name,
         "n_features": model.n_features_in_,
         "columns": model.columns_,
         "records": model.n_records_,
     }
     rows = [
-        ("kind", f"model, {FAMILIES[family]}"),
+        ("kind", f"model, {task.title}"),
         ("learned from", records_in_words(model.n_records_)),
         ("columns", columns_in_words(model.columns_, model.n_features_in_)),
     ]

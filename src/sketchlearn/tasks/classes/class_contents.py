@@ -11,19 +11,14 @@ from sketchlearn.operators.mapped import Mapped
 from sketchlearn.storage.json_documents import numbers_of
 from sketchlearn.storage.sketch_files import operator_from
 from sketchlearn.tasks.classes.class_rules import AfterMap, Classes, OneGaussian, Parzen, Rule
-from sketchlearn.tasks.classes.classifier_estimator import SketchClassifier
 from sketchlearn.tasks.classes.gaussian_discriminant import Gaussians
-from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
 from sketchlearn.values import whole
 
 Document = dict[str, Any]
-FIELDS = frozenset({"rule", "labels", "log_priors", "means", "factors", "operator"})
 
 
-def content(estimator: SketchClassifier) -> Document:
-    """The fields of its own."""
-    fitted: Classes = estimator._fitted()
-    labels = [estimator._label_of(code) for code in fitted.codes]
+def content_of(fitted: Classes, labels: list[Any]) -> Document:
+    """The fields of classes and their labels."""
     if not all(isinstance(label, str | int | float) for label in labels):
         raise TypeError("classes can be saved if their labels are words or numbers")
     form: Document = {"rule": fitted.rule, "labels": labels, "log_priors": fitted.log_priors.tolist()}
@@ -38,24 +33,20 @@ def content(estimator: SketchClassifier) -> Document:
     raise TypeError("a classifier with several Gaussians per class cannot be saved: save its sketches_")
 
 
-def estimator_of(document: Document, d: int) -> SketchEstimator:
-    """The classifier that a file describes, for d columns."""
+def classes_of(document: Document, n_features: int) -> tuple[Classes, tuple[Any, ...]]:
+    """The classes that a file describes, and their labels."""
     labels = document["labels"]
     if not isinstance(labels, list) or not all(isinstance(label, str | int | float) for label in labels):
         raise ValueError("labels must be a list of words or numbers")
     if len(set(labels)) < len(labels) or len({isinstance(label, str) for label in labels}) > 1:
         raise ValueError("labels must differ, and be all words or all numbers")
     k = whole("the number of classes", len(labels), 2)
-    estimator = SketchClassifier(document["rule"])
-    estimator._check_parameters()
     operator = None if document["operator"] is None else operator_from(document["operator"], "a classifier")
-    if operator is not None and operator.n_features != d:
-        raise ValueError(f"the operator is for {operator.n_features} columns, not {d}")
-    scores = _scores(document, k, d, operator)
-    estimator._labels, estimator._declared = tuple(labels), tuple(labels)
+    if operator is not None and operator.n_features != n_features:
+        raise ValueError(f"the operator is for {operator.n_features} columns, not {n_features}")
+    scores = _scores(document, k, n_features, operator)
     log_priors = numbers_of(document, "log_priors", (k,))
-    estimator._model = Classes(document["rule"], scores, tuple(map(float, range(k))), log_priors)
-    return estimator
+    return Classes(document["rule"], scores, tuple(map(float, range(k))), log_priors), tuple(labels)
 
 
 def _scores(document: Document, k: int, d: int, operator: Operator | None) -> Rule:

@@ -17,11 +17,12 @@ from sketchlearn.moments.moments_of_sketch import Moments, part_of
 from sketchlearn.operators import FourierFeatures, Operator, SecondMoments
 from sketchlearn.operators.mapped import Mapped
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.classes.class_contents import classes_of, content_of
 from sketchlearn.tasks.classes.class_rules import AfterMap, Classes, Mixtures, OneGaussian, Parzen, Rule, left_out_error
 from sketchlearn.tasks.classes.gaussian_discriminant import Gaussians
 from sketchlearn.tasks.classes.parzen_bandwidth import parzen_window
 from sketchlearn.tasks.estimating.labelled_estimator import LabelledEstimator
-from sketchlearn.tasks.estimating.sketch_estimator import Double, Glimpse
+from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, Glimpse
 from sketchlearn.tasks.gaussian_mixtures.gaussian_mixture_estimator import SketchGaussianMixture
 from sketchlearn.tasks.task_design import design
 from sketchlearn.values import shortened, whole
@@ -78,6 +79,8 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
 
     _power: float = 1.0  # of the shares, that counts for windows
 
+    model_fields = ("rule", "labels", "log_priors", "means", "factors", "operator")
+
     def __init__(
         self,
         rule: str = "auto",
@@ -100,6 +103,18 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    def model_content(self) -> Document:
+        fitted: Classes = self._fitted()
+        return content_of(fitted, [self._label_of(code) for code in fitted.codes])
+
+    @classmethod
+    def from_model_content(cls, document: Document, n_features: int) -> Self:
+        estimator = cls(document["rule"])
+        estimator._check_parameters()
+        estimator._model, labels = classes_of(document, n_features)
+        estimator._labels = estimator._declared = labels
+        return estimator
 
     def fit_sketch(self, sketch: Mapping[Any, Sketch]) -> Self:  # type: ignore[override]
         before, self._power = self._power, 1.0

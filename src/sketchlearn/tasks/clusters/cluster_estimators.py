@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,10 @@ from sketchlearn.decoders import (
     decoder_from,
 )
 from sketchlearn.decoders.refinements.reduction_to_points import medians
-from sketchlearn.models import Mixture
+from sketchlearn.models import Dirac, Mixture
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import is_array
+from sketchlearn.storage.json_documents import numbers_of
 from sketchlearn.tasks.clusters.clusters_of_sketch import (
     Decoded,
     Task,
@@ -31,8 +32,14 @@ from sketchlearn.tasks.clusters.clusters_of_sketch import (
     clusters_with_rows,
     mixture_clusters,
 )
-from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator, error_units
-from sketchlearn.tasks.estimating.sketch_estimator import Double
+from sketchlearn.tasks.estimating.component_estimator import (
+    DesignedEstimator,
+    error_units,
+    outcome_content,
+    outcome_of,
+    weights_of,
+)
+from sketchlearn.tasks.estimating.sketch_estimator import Document, Double
 from sketchlearn.waves import Wave
 from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, SquaredLoss
 
@@ -85,6 +92,8 @@ class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     [[0, 0], [10, 10]]
     """
 
+    model_fields = ("centers", "weights", "outcome")
+
     def __init__(
         self,
         n_clusters: int = 8,
@@ -108,6 +117,21 @@ class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
     _reduce = staticmethod(centroids)
     _loss = SquaredLoss()
+
+    def model_content(self) -> Document:
+        fitted = self._fitted()
+        centers, weights = fitted.centers.tolist(), fitted.weights.tolist()
+        return {"centers": centers, "weights": weights, "outcome": outcome_content(fitted.outcome)}
+
+    @classmethod
+    def from_model_content(cls, document: Document, n_features: int) -> Self:
+        weights = weights_of(document)
+        k = len(weights)
+        centers = numbers_of(document, "centers", (k, n_features))
+        points = Mixture(Dirac(), weights, centers, np.zeros((k, 0)))
+        estimator = cls(k)
+        estimator._model = Clusters(centers, weights, points, outcome_of(document, points))
+        return estimator
 
     @property
     def _n_components(self) -> int:

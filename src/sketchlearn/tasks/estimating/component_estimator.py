@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import warnings
 from abc import abstractmethod
@@ -10,17 +11,21 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sketchlearn.decoders import Decoder, Outcome, Target, decoder_from
+from sketchlearn.decoders import Decoder, Outcome, Status, Target, decoder_from
 from sketchlearn.decoders.problems.blas_threads import one_blas_thread
 from sketchlearn.designing.sample import rows_wanted
+from sketchlearn.models import Mixture
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import WEIGHT_BITS, source
-from sketchlearn.tasks.estimating.sketch_estimator import Double, Glimpse, SketchEstimator
+from sketchlearn.storage.json_documents import numbers_of
+from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, Glimpse, SketchEstimator
 from sketchlearn.tasks.task_design import design
+from sketchlearn.values import shortened, whole
 from sketchlearn.weighting.clusters_of_rows import RowSample
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
+MOST_COMPONENTS = 2**24  # of a model file
 ROWS_PER_COMPONENT = 25  # that are kept, where a few thousand would be fewer
 
 
@@ -158,3 +163,37 @@ def _given_rows(sketch: Sketch, sample: Any) -> RowSample:
     if not blocks or not sum(map(len, blocks)):
         raise ValueError("the sample has no rows: give some, or leave it out")
     return RowSample(WeightedRows.of(np.concatenate(blocks)), error_units(operator))
+
+
+def weights_of(document: Document) -> Double:
+    """The weights of the components that a model file has."""
+    if not isinstance(document["weights"], list):
+        raise ValueError("weights must be a list")
+    k = whole("the number of components", len(document["weights"]), most=MOST_COMPONENTS)
+    weights = numbers_of(document, "weights", (k,))
+    if np.any(weights < 0) or not math.isclose(float(weights.sum()), 1.0, rel_tol=1e-3):
+        raise ValueError("weights must not be negative and must sum to 1")
+    return weights
+
+
+def outcome_content(outcome: Outcome) -> Document:
+    """What a model file says of how decoding went."""
+    return {
+        "squared_residual": float(outcome.cost),
+        "misfit": float(outcome.misfit),
+        "iterations": int(outcome.iterations),
+        "status": outcome.status.name,
+    }
+
+
+def outcome_of(document: Document, mixture: Mixture) -> Outcome:
+    """How decoding went, as a model file says."""
+    form = document["outcome"]
+    if not isinstance(form, dict) or form.keys() != {"squared_residual", "misfit", "iterations", "status"}:
+        raise ValueError("outcome must say squared_residual, misfit, iterations and status")
+    if not isinstance(form["status"], str) or form["status"] not in Status.__members__:
+        raise ValueError(f"outcome: {shortened(form['status'])} is not a status")
+    cost, misfit = (float(numbers_of(form, name, ())) for name in ("squared_residual", "misfit"))
+    if cost < 0:
+        raise ValueError("outcome: squared_residual must not be negative")
+    return Outcome(mixture, cost, misfit, whole("iterations", form["iterations"], 0), Status[form["status"]])

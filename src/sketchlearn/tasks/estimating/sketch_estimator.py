@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,13 @@ from sketchlearn.decoders.problems.blas_threads import one_blas_thread
 from sketchlearn.designing.sample import MOST_ROWS
 from sketchlearn.ledger import Ledger
 from sketchlearn.operators import Operator
+from sketchlearn.operators.base import check_columns
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Source, is_array, sample, source
+from sketchlearn.values import shortened
 
 Double = NDArray[np.float64]
+Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,9 @@ class Glimpse:
 
 class SketchEstimator(BaseEstimator):
     """An estimator that learns from a sketch: of all rows (`fit`), of batches (`partial_fit`), or a given one."""
+
+    #: what a model file says of this task alone, as names of the fitted model's fields
+    model_fields: ClassVar[tuple[str, ...]] = ()
 
     _sketch: Any = None
     _buffer: tuple[NDArray[Any], ...] = ()  # the first rows of a stream
@@ -269,6 +275,46 @@ class SketchEstimator(BaseEstimator):
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
 
+    def model_content(self) -> Document:
+        """What a model file says of this task: by default the fields of the fitted model that it names."""
+        return {name: as_plain(getattr(self._fitted(), name)) for name in self.model_fields}
+
+    @classmethod
+    def from_model_content(cls, document: Document, n_features: int) -> Self:  # noqa: ARG003
+        """The estimator that the fields of a model file describe."""
+        raise ValueError(f"a {cls.__name__} cannot be read from a file")
+
+    def model_facts(self) -> Document:
+        """What every model file says, of whatever task."""
+        named, sketch = getattr(self, "feature_names_in_", None), self._sketch
+        facts: Document = {
+            "n_features": int(self.n_features_in_),
+            "columns": None if named is None else [str(name) for name in named],
+            "n_records": getattr(self, "n_records_", 0) if sketch is None else sketch.count,
+        }
+        return facts if self.privacy_ is None else {**facts, "privacy": self.privacy_.to_json()}
+
+    def with_facts(self, document: Document, n_features: int) -> Self:
+        """Takes over what every model file says."""
+        columns = check_columns(document["columns"], n_features)
+        self._set_names(columns, n_features)
+        self.columns_, self.n_records_ = columns, _count(document["n_records"])
+        self._privacy = Ledger.from_json(document["privacy"]) if "privacy" in document else None
+        return self
+
     def _say(self, message: str) -> None:
         if self.verbose:
             Console(stderr=True, highlight=False).print(f"{type(self).__name__}: {message}")
+
+
+def as_plain(value: Any) -> Any:
+    """Arrays as lists of numbers, also within tuples."""
+    if isinstance(value, tuple):
+        return [as_plain(part) for part in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _count(number: Any) -> int | float:
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < 2**80:
+        raise ValueError(f"n_records must be a number of records, not {shortened(number)}")
+    return number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,14 +17,18 @@ from sketchlearn.models import (
     DiagonalGaussian,
     FullGaussian,
     KnownGaussian,
+    Mixture,
     Model,
     SphericalGaussian,
     TiedGaussian,
 )
 from sketchlearn.sketch import Sketch
+from sketchlearn.storage.json_documents import numbers_of
+from sketchlearn.tasks.estimating.component_estimator import outcome_content, outcome_of, weights_of
 from sketchlearn.tasks.estimating.mixture_estimator import SketchMixture
-from sketchlearn.tasks.estimating.sketch_estimator import Double
+from sketchlearn.tasks.estimating.sketch_estimator import Document, Double
 from sketchlearn.tasks.gaussian_mixtures.mixtures_of_rows import Family, fit_mixture_of_rows
+from sketchlearn.values import shortened
 from sketchlearn.waves import Wave
 from sketchlearn.weighting.clusters_of_rows import RowSample
 
@@ -69,6 +73,8 @@ class SketchGaussianMixture(SketchMixture):
     [[1.0, 3.0], [1.0, 3.0]]
     """
 
+    model_fields = ("weights", "means", "covariance_type", "covariances", "fit_test", "outcome")
+
     def __init__(
         self,
         n_components: int = 1,
@@ -91,6 +97,40 @@ class SketchGaussianMixture(SketchMixture):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    def model_content(self) -> Document:
+        return {
+            "weights": self.weights_.tolist(),
+            "means": self.means_.tolist(),
+            "covariance_type": self.covariance_type,
+            "covariances": self.covariances_.tolist(),
+            "fit_test": float(self.fit_test_),
+            "outcome": outcome_content(self.outcome_),
+        }
+
+    @classmethod
+    def from_model_content(cls, document: Document, n_features: int) -> Self:
+        weights, d, kind = weights_of(document), n_features, document["covariance_type"]
+        k = len(weights)
+        shapes: dict[str, tuple[int, ...]] = {
+            "full": (k, d, d),
+            "tied": (d, d),
+            "known": (d, d),
+            "diag": (k, d),
+            "spherical": (k,),
+        }
+        if not isinstance(kind, str) or kind not in shapes:
+            raise ValueError(f"covariance_type must be one of {', '.join(shapes)}, not {shortened(kind)}")
+        means, given = numbers_of(document, "means", (k, d)), numbers_of(document, "covariances", shapes[kind])
+        matrices = _matrices(kind, given, d)
+        _check_positive(matrices)
+        known = kind == "known"
+        model: Model = KnownGaussian(given) if known else MODELS[kind]()
+        mixture = Mixture(model, weights, means, np.zeros((k, 0)) if known else model.shapes_of(matrices))
+        estimator = cls(k, covariance_type=kind, covariance=given if known else None)
+        fit_test = float(numbers_of(document, "fit_test", ()))
+        estimator._model = MixtureFit(mixture, fit_test, outcome_of(document, mixture))
+        return estimator
 
     @property
     def _task(self) -> str:
@@ -185,3 +225,20 @@ class SketchGaussianMixture(SketchMixture):
     def _n_parameters(self) -> int:
         mixture = self._mixture
         return mixture.model.n_parameters(len(mixture), mixture.locations.shape[1]) - 1
+
+
+def _matrices(kind: str, given: Double, d: int) -> Double:
+    if kind == "spherical":
+        return np.asarray(given[:, None, None] * np.eye(d))
+    if kind == "diag":
+        return np.asarray(given[:, :, None] * np.eye(d))
+    return given if kind == "full" else given[None]
+
+
+def _check_positive(matrices: Double) -> None:
+    try:
+        np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        raise ValueError("covariances must be positive definite") from None
+    if not np.allclose(matrices, matrices.transpose(0, 2, 1)):
+        raise ValueError("covariances must be symmetric")

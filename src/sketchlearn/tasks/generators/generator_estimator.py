@@ -103,6 +103,27 @@ class SketchGenerator(LabelledEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    def model_bytes(self) -> bytes:
+        """The bytes of a model file: safetensors, as a network's weights are too many for JSON."""
+        from sketchlearn.tasks.generators.generator_files import to_bytes
+
+        return to_bytes(self._fitted(), self.model_facts(), self.network is not None)
+
+    @classmethod
+    def from_model_bytes(cls, data: bytes) -> Self:
+        """The generator whose file these bytes are."""
+        from sketchlearn.tasks.generators.generator_files import restore
+
+        return restore(cls(), data)
+
+    def take_over(self, made: Generation) -> Self:
+        """Becomes what was learned elsewhere, without its sketches."""
+        self.n_latent = made.match.n_latent
+        self._sketch, self._buffer, self._model = None, (), made
+        self._targets = () if made.labels is None else (self.n_features_in_,)
+        self._labels = self._declared = made.labels or ()
+        return self
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learns from rows, which are read once, after a small sample of them.
 

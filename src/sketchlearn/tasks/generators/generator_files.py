@@ -11,7 +11,6 @@ from sketchlearn.extras import required
 from sketchlearn.operators.base import MOST_FEATURES
 from sketchlearn.storage.container import ENTRY, FormatError, without_repetition
 from sketchlearn.storage.json_documents import MODEL, from_document, numbers_of, to_document
-from sketchlearn.tasks.estimating.model_facts import with_known
 from sketchlearn.tasks.generators.generator_estimator import Generation
 from sketchlearn.values import shortened, whole
 
@@ -25,11 +24,10 @@ FIELDS = {
 Estimator = TypeVar("Estimator", bound=Any)
 
 
-def to_bytes(estimator: Any, known: dict[str, Any]) -> bytes:
+def to_bytes(fitted: Generation, known: dict[str, Any], own_network: bool) -> bytes:
     """A fitted generator as the bytes of a file; `known` is what every model file says."""
     from safetensors.torch import save
 
-    fitted = estimator._fitted()
     match = fitted.match
     if fitted.labels is not None and not all(isinstance(label, str | int | float) for label in fitted.labels):
         raise TypeError("generators can be saved if their labels are words or numbers")
@@ -40,7 +38,7 @@ def to_bytes(estimator: Any, known: dict[str, Any]) -> bytes:
         "means": [place.mean.tolist() for place in match.places],
         "deviations": [place.deviations.tolist() for place in match.places],
         "n_latent": match.n_latent,
-        "own_network": estimator.network is not None,
+        "own_network": own_network,
         "residual": match.residual,
         "misfit": match.misfit,
         "curve": list(match.curve),
@@ -110,10 +108,5 @@ def _filled(estimator: Estimator, document: dict[str, Any], weights: dict[str, A
     curve = tuple(numbers_of(document, "curve", (len(document["curve"]),)).tolist())
     iterations = whole("iterations", document["iterations"])
     match = Match(network.eval(), places, n_latent, residual, misfit, curve, iterations)
-    with_known(estimator, document, d)
-    estimator.n_latent = n_latent
-    estimator._sketch, estimator._buffer = None, ()
-    estimator._model = Generation(match, None if labels is None else tuple(labels), shares / shares.sum())
-    estimator._targets = () if labels is None else (d,)
-    estimator._labels = estimator._declared = () if labels is None else tuple(labels)
-    return estimator
+    made = Generation(match, None if labels is None else tuple(labels), shares / shares.sum())
+    return estimator.with_facts(document, d).take_over(made)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_array
 
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
-from sketchlearn.tasks.estimating.sketch_estimator import Double, Glimpse, SketchEstimator
+from sketchlearn.storage.json_documents import numbers_of
+from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, Glimpse, SketchEstimator
 from sketchlearn.tasks.independent_components.cumulant_design import cumulant_features
 from sketchlearn.tasks.independent_components.independent_fit import Independent, independent_components
 from sketchlearn.values import whole
@@ -54,6 +55,8 @@ class SketchICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
     [[0.0, 1.0], [0.0, 1.0]]
     """
 
+    model_fields = ("mean", "components", "whitening", "evidence")
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -68,6 +71,18 @@ class SketchICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    @classmethod
+    def from_model_content(cls, document: Document, n_features: int) -> Self:
+        k = whole("the number of components", len(document["evidence"]), most=n_features)
+        estimator = cls(k)
+        estimator._model = Independent(
+            numbers_of(document, "mean", (n_features,)),
+            numbers_of(document, "components", (k, n_features)),
+            numbers_of(document, "whitening", (k, n_features)),
+            numbers_of(document, "evidence", (k,)),
+        )
+        return estimator
 
     def _check_parameters(self) -> None:
         if self.n_components is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_array
 from sketchlearn.designing.ranges import box, origin_of, radius
 from sketchlearn.operators import ColumnMoments, Operator, QuadraticFeatures, SecondMoments, concatenate
 from sketchlearn.sketch import Sketch
-from sketchlearn.tasks.estimating.sketch_estimator import Double, Glimpse, SketchEstimator
+from sketchlearn.storage.json_documents import numbers_of
+from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, Glimpse, SketchEstimator
 from sketchlearn.tasks.principal_components.principal_subspace import Subspace, principal_subspace
 from sketchlearn.values import whole
 
@@ -59,6 +60,8 @@ class SketchPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
 
+    model_fields = ("mean", "components", "variances", "total", "residual")
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -75,6 +78,23 @@ class SketchPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    @classmethod
+    def from_model_content(cls, document: Document, n_features: int) -> Self:
+        k = whole("the number of components", len(document["variances"]), most=n_features)
+        total, residual = (float(numbers_of(document, field, ())) for field in ("total", "residual"))
+        if total <= 0:
+            raise ValueError("total must be positive")
+        estimator = cls(k)
+        estimator._model = Subspace(
+            max(float(document["n_records"]), 1.0),
+            numbers_of(document, "mean", (n_features,)),
+            numbers_of(document, "components", (k, n_features)),
+            numbers_of(document, "variances", (k,)),
+            total,
+            residual,
+        )
+        return estimator
 
     def _check_parameters(self) -> None:
         if self.n_components is not None:

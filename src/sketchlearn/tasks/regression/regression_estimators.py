@@ -14,10 +14,11 @@ from sketchlearn.designing.ranges import second_moments
 from sketchlearn.moments.moments_of_sketch import Moments
 from sketchlearn.operators import SecondMoments
 from sketchlearn.sketch import Sketch
-from sketchlearn.tasks.estimating.sketch_estimator import Double, Glimpse
+from sketchlearn.storage.json_documents import numbers_of
+from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, Glimpse, as_plain
 from sketchlearn.tasks.estimating.supervised_estimator import SupervisedEstimator, positions
 from sketchlearn.tasks.regression.least_squares import LinearFit, Regression
-from sketchlearn.values import number, whole
+from sketchlearn.values import number, truth, whole
 
 
 class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimator):
@@ -57,6 +58,17 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
 
     _flat: bool = True  # one target, given without a second dimension
 
+    model_fields = (
+        "coefficients",
+        "intercepts",
+        "standard_errors",
+        "intercept_errors",
+        "r2",
+        "penalty",
+        "rank",
+        "flat",
+    )
+
     def __init__(
         self,
         *,
@@ -71,6 +83,32 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    def model_content(self) -> Document:
+        fitted, content = self._fitted(), {"flat": self._flat}
+        for name in self.model_fields[:-1]:
+            value = getattr(fitted, name)
+            content[name] = as_plain(np.nan_to_num(value, nan=-1.0) if isinstance(value, np.ndarray) else value)
+        return content
+
+    @classmethod
+    def from_model_content(cls, document: Document, n_features: int) -> Self:
+        t = whole("the number of targets", len(document["intercepts"]))
+        known = {field: numbers_of(document, field, (t, n_features)) for field in ("coefficients", "standard_errors")}
+        known |= {field: numbers_of(document, field, (t,)) for field in ("intercepts", "intercept_errors", "r2")}
+        for field in ("standard_errors", "intercept_errors"):
+            known[field] = np.where(known[field] < 0, np.nan, known[field])  # unknown
+        flat, penalty = truth("flat", document["flat"]), float(numbers_of(document, "penalty", ()))
+        if flat and t > 1:
+            raise ValueError("several targets cannot be flat")
+        estimator = cls._with_penalty(penalty)
+        rank = whole("rank", document["rank"], 0, n_features)
+        estimator._flat, estimator._model = flat, LinearFit(**known, penalty=penalty, rank=rank)
+        return estimator
+
+    @classmethod
+    def _with_penalty(cls, penalty: float) -> Self:  # noqa: ARG003
+        return cls()
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learns from rows and targets, which are read once, after a look at their range.
@@ -259,6 +297,10 @@ class SketchRidge(SketchLinearRegression):
             fit_intercept=fit_intercept, bounds=bounds, random_state=random_state, n_jobs=n_jobs, verbose=verbose
         )
         self.alpha = alpha
+
+    @classmethod
+    def _with_penalty(cls, penalty: float) -> Self:
+        return cls(penalty)
 
     def _check_parameters(self) -> None:
         if isinstance(self.alpha, str) and self.alpha == "gcv":

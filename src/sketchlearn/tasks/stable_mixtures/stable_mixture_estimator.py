@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -11,12 +11,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sketchlearn.decoders import Decoder, Problem, Target, decoder_from
 from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit
 from sketchlearn.decoders.problems.decoding_target import HIGHEST
-from sketchlearn.models import IndependentStable
+from sketchlearn.models import IndependentStable, Mixture, SymmetricStable
 from sketchlearn.models.stable_density import log_density
 from sketchlearn.sketch import Sketch
+from sketchlearn.storage.json_documents import numbers_of
+from sketchlearn.tasks.estimating.component_estimator import outcome_content, outcome_of, weights_of
 from sketchlearn.tasks.estimating.mixture_estimator import SketchMixture
-from sketchlearn.tasks.estimating.sketch_estimator import Double
+from sketchlearn.tasks.estimating.sketch_estimator import Document, Double
 from sketchlearn.tasks.stable_mixtures.stable_mixture_fit import fit_stable
+from sketchlearn.values import shortened
 from sketchlearn.waves import Wave
 from sketchlearn.weighting.calibrated_rows import calibrated
 from sketchlearn.weighting.clusters_of_rows import RowSample
@@ -54,6 +57,8 @@ class SketchStableMixture(SketchMixture):
     ([[5.0]], [1.0])
     """
 
+    model_fields = ("weights", "means", "scales", "alphas", "coordinates", "fit_test", "outcome")
+
     def __init__(
         self,
         n_components: int = 1,
@@ -72,6 +77,35 @@ class SketchStableMixture(SketchMixture):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    def model_content(self) -> Document:
+        return {
+            "weights": self.weights_.tolist(),
+            "means": self.means_.tolist(),
+            "scales": self.scales_.tolist(),
+            "alphas": self.alphas_.tolist(),
+            "coordinates": self.coordinates_,
+            "fit_test": float(self.fit_test_),
+            "outcome": outcome_content(self.outcome_),
+        }
+
+    @classmethod
+    def from_model_content(cls, document: Document, n_features: int) -> Self:
+        weights = weights_of(document)
+        k, d = len(weights), n_features
+        means, scales = numbers_of(document, "means", (k, d)), numbers_of(document, "scales", (k, d))
+        alphas = numbers_of(document, "alphas", (k,))
+        if np.any(scales <= 0) or np.any((alphas < 0.5) | (alphas > 2)):
+            raise ValueError("scales must be positive, and alphas from 0.5 to 2")
+        laws = {"elliptical": SymmetricStable(), "independent": IndependentStable()}
+        kind = document["coordinates"]
+        if not isinstance(kind, str) or kind not in laws:
+            raise ValueError(f"coordinates must be one of {', '.join(laws)}, not {shortened(kind)}")
+        mixture = Mixture(laws[kind], weights, means, np.column_stack([scales**2, alphas]))
+        estimator = cls(k)
+        fit_test = float(numbers_of(document, "fit_test", ()))
+        estimator._model = MixtureFit(mixture, fit_test, outcome_of(document, mixture))
+        return estimator
 
     @property
     def _task(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,8 @@ from sketchlearn.designing.ranges import fourth_moments
 from sketchlearn.operators import VeroneseMoments
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import is_array
-from sketchlearn.tasks.estimating.sketch_estimator import Double, Glimpse, SketchEstimator
+from sketchlearn.storage.json_documents import numbers_of
+from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, Glimpse, SketchEstimator
 from sketchlearn.tasks.subspaces.union_of_subspaces import Subspaces, union_of_subspaces
 from sketchlearn.values import shortened, whole
 
@@ -64,6 +65,8 @@ class SketchSubspaces(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     ([[1.0, 0.0, 0.0]], np.True_)
     """
 
+    model_fields = ("origin", "bases", "weights", "noise_variance", "residual", "misfit")
+
     def __init__(
         self,
         n_clusters: int = 2,
@@ -80,6 +83,26 @@ class SketchSubspaces(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    @classmethod
+    def from_model_content(cls, document: Document, n_features: int) -> Self:
+        bases = document["bases"]
+        if not isinstance(bases, list) or not all(isinstance(basis, list) for basis in bases):
+            raise ValueError("bases must be a list of matrices")
+        dimensions = [whole("the dimension of a subspace", len(basis), most=n_features) for basis in bases]
+        k = whole("the number of subspaces", len(dimensions))
+        sizes = zip(bases, dimensions, strict=True)
+        one_by_one = [numbers_of({"bases": basis}, "bases", (p, n_features)) for basis, p in sizes]
+        estimator = cls(k, dimensions[0] if len(set(dimensions)) == 1 else dimensions)
+        estimator._model = Subspaces(
+            numbers_of(document, "origin", (n_features,)),
+            tuple(one_by_one),
+            numbers_of(document, "weights", (k,)),
+            float(numbers_of(document, "noise_variance", ())),
+            float(numbers_of(document, "residual", ())),
+            float(numbers_of(document, "misfit", ())),
+        )
+        return estimator
 
     def _check_parameters(self) -> None:
         self._dimensions()

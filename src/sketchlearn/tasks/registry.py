@@ -1,0 +1,89 @@
+"""The tasks: one row each. All that has a list of tasks reads it here: the package, files, `info`, the command line.
+
+Nothing heavy is imported: a row says where its estimator lives, and it is imported when it is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+ENTRY_POINTS = "sketchlearn.tasks"  # the group of those that other packages bring
+
+
+@dataclass(frozen=True)
+class Task:
+    """What can be learned from sketches.
+
+    Parameters
+    ----------
+    name : in model files, and after `sketchlearn fit`.
+    title : what is learned, in plain words.
+    estimator : the class that learns it.
+    home : the module that has the class.
+    """
+
+    name: str
+    title: str
+    estimator: str
+    home: str
+
+    def load(self) -> Any:
+        """The class of the estimator."""
+        return getattr(import_module(self.home), self.estimator)
+
+
+def _own(name: str, title: str, estimator: str, folder_and_file: str) -> Task:
+    return Task(name, title, estimator, f"sketchlearn.tasks.{folder_and_file}")
+
+
+_tasks: dict[str, Task] = {
+    task.name: task
+    for task in (
+        _own("kmeans", "k-means", "SketchKMeans", "clusters.cluster_estimators"),
+        _own("kmedians", "k-medians", "SketchKMedians", "clusters.cluster_estimators"),
+        _own("gmm", "mixture of Gaussians", "SketchGaussianMixture", "gaussian_mixtures.gaussian_mixture_estimator"),
+        _own("stable", "mixture of stable laws", "SketchStableMixture", "stable_mixtures.stable_mixture_estimator"),
+        _own("generator", "network that generates rows", "SketchGenerator", "generators.generator_estimator"),
+        _own("pca", "principal components", "SketchPCA", "principal_components.pca_estimator"),
+        _own("ica", "independent components", "SketchICA", "independent_components.ica_estimator"),
+        _own("subspaces", "subspace clusters", "SketchSubspaces", "subspaces.subspace_estimator"),
+        _own("regression", "linear regression", "SketchLinearRegression", "regression.regression_estimators"),
+        _own("ridge", "ridge regression", "SketchRidge", "regression.regression_estimators"),
+        _own("classifier", "classes", "SketchClassifier", "classes.classifier_estimator"),
+    )
+}
+OWN_ESTIMATORS = {task.estimator: task for task in _tasks.values()}
+
+
+def register(task: Task) -> None:
+    """Adds a task of another package, or of a script; a name that is taken is refused."""
+    if _tasks.get(task.name, task) != task:
+        raise ValueError(f"there is a task {task.name!r} already: choose another name")
+    _tasks[task.name] = task
+
+
+@cache
+def _load_entry_points() -> None:
+    from importlib.metadata import entry_points  # takes longer to import than all else here
+
+    for point in entry_points(group=ENTRY_POINTS):
+        register(point.load())
+
+
+def tasks() -> dict[str, Task]:
+    """All tasks by name, those of other packages included."""
+    _load_entry_points()
+    return dict(_tasks)
+
+
+def task_of(estimator: Any) -> Task:
+    """The task of an estimator."""
+    found = [task for task in tasks().values() if task.estimator == type(estimator).__name__]
+    for task in found:
+        if type(estimator) is task.load():
+            return task
+    known = ", ".join(task.estimator for task in tasks().values())
+    raise TypeError(f"a {type(estimator).__name__} cannot be saved: only {known} can")
