@@ -702,7 +702,7 @@ def test_of_a_large_sample_some_rows_are_used(worked, tmp_path):
 
 def test_warnings_about_a_fit_are_told_and_strict_counts_them(worked, tmp_path):
     """In options, and whatever Python does with warnings: here, it makes errors of them."""
-    learn = skl.SketchKMeans._learn
+    learn = skl.SketchKMeans.learn_from_sketch
 
     def doubtful(*arguments):
         message = "a poor fit:\n try another random_state, fit_sketch(sketch, sample=rows) or design(..., rows=500)"
@@ -712,7 +712,7 @@ def test_warnings_about_a_fit_are_told_and_strict_counts_them(worked, tmp_path):
 
     sentence = "a poor fit: try another --seed, --sample FILE or sketchlearn design --rows 500"
     arguments = ["fit", "kmeans", "-k", 3, "day1.sketch", "-o", tmp_path / "model.json"]
-    with mock.patch.object(skl.SketchKMeans, "_learn", doubtful):
+    with mock.patch.object(skl.SketchKMeans, "learn_from_sketch", doubtful):
         for options, code in ([], 0), (["--strict"], 3):
             (tmp_path / "model.json").unlink(missing_ok=True)
             result = called(*arguments, *options, cwd=worked)

@@ -33,18 +33,21 @@ if TYPE_CHECKING:
     from sketchlearn.privacy import privatize
     from sketchlearn.queries import ChangeDetector, Drift, Questions, distance, two_sample_test
     from sketchlearn.sketch import Sketch
-    from sketchlearn.sources import Source, source
+    from sketchlearn.sources import Source, register_reader, source
     from sketchlearn.storage.container import FormatError
     from sketchlearn.storage.design_files import load_design, save_design
     from sketchlearn.storage.sketch_files import from_bytes, load, merge
     from sketchlearn.tasks.classes.classifier_estimator import SketchClassifier
     from sketchlearn.tasks.clusters.cluster_estimators import SketchKMeans, SketchKMedians
+    from sketchlearn.tasks.estimating.glimpse import Glimpse
+    from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
     from sketchlearn.tasks.gaussian_mixtures.gaussian_mixture_estimator import SketchGaussianMixture
     from sketchlearn.tasks.generators.generator_estimator import SketchGenerator
     from sketchlearn.tasks.independent_components.ica_estimator import SketchICA
     from sketchlearn.tasks.kernel_features.periodic_features import PeriodicFeatures
     from sketchlearn.tasks.model_files import load_model, save_model
     from sketchlearn.tasks.principal_components.pca_estimator import SketchPCA
+    from sketchlearn.tasks.registry import Task, register_task
     from sketchlearn.tasks.regression.regression_estimators import SketchLinearRegression, SketchRidge
     from sketchlearn.tasks.stable_mixtures.stable_mixture_estimator import SketchStableMixture
     from sketchlearn.tasks.subspaces.subspace_estimator import SketchSubspaces
@@ -61,6 +64,7 @@ __all__ = [
     "Explanation",
     "FormatError",
     "FourierFeatures",
+    "Glimpse",
     "Histograms",
     "Ledger",
     "Operator",
@@ -71,6 +75,7 @@ __all__ = [
     "SecondMoments",
     "Sketch",
     "SketchClassifier",
+    "SketchEstimator",
     "SketchGaussianMixture",
     "SketchGenerator",
     "SketchICA",
@@ -82,6 +87,7 @@ __all__ = [
     "SketchStableMixture",
     "SketchSubspaces",
     "Source",
+    "Task",
     "VeroneseMoments",
     "__version__",
     "concatenate",
@@ -100,6 +106,8 @@ __all__ = [
     "privacy",
     "privatize",
     "queries",
+    "register_reader",
+    "register_task",
     "save_design",
     "save_model",
     "source",
@@ -113,6 +121,9 @@ _HOMES = {
     "storage.container": ("FormatError",),
     "storage.design_files": ("load_design", "save_design"),
     "diagnostics": ("Explanation", "explain"),
+    "tasks.estimating.glimpse": ("Glimpse",),
+    "tasks.estimating.sketch_estimator": ("SketchEstimator",),
+    "tasks.registry": ("Task", "register_task"),
     "tasks.task_design": ("design",),
     "tasks.kernel_features.periodic_features": ("PeriodicFeatures",),
     "tasks.model_files": ("load_model", "save_model"),
@@ -135,7 +146,7 @@ _HOMES = {
     "privacy": ("privatize",),
     "queries": ("ChangeDetector", "Drift", "Questions", "distance", "two_sample_test"),
     "sketch": ("Sketch",),
-    "sources": ("Source", "source"),
+    "sources": ("Source", "register_reader", "source"),
     "version": ("__version__",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

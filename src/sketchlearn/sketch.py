@@ -6,47 +6,19 @@ import html
 import math
 import os
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.keeping import Keeping, KeptRows
+from sketchlearn.keeping import KeptRows
 from sketchlearn.ledger import Ledger
 from sketchlearn.packed import PackedBits
+from sketchlearn.sketch_operator import LARGEST, SketchOperator, canonical, check_room, checked_kept, total_weight
 from sketchlearn.sources import WEIGHT_BITS
 from sketchlearn.storage import container
 from sketchlearn.values import difference, shortened, whole
 from sketchlearn.version import __version__
-
-LARGEST = 2**63 - 1
-
-
-class SketchOperator(Protocol):
-    """What a sketch needs of its operator, which is a value that compares with ==."""
-
-    @property
-    def n_sums(self) -> int: ...
-    @property
-    def ceiling(self) -> int: ...
-    def why_impossible(self, sums: NDArray[np.int64], units: int) -> str | None: ...
-    @property
-    def keeping(self) -> Keeping | None: ...
-    def without_keeping(self) -> Any: ...
-    def with_worse_origin(self, other: Any) -> Any: ...
-    def sketch(
-        self,
-        data: Any,
-        *,
-        sample_weight: Any = None,
-        nulls: str = "error",
-        n_jobs: int | None = None,
-        progress: bool = False,
-    ) -> Sketch: ...
-    def sketch_packed(self, bits: PackedBits, *, sample_weight: Any = None) -> Sketch: ...
-    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]: ...
-    def to_json(self) -> dict[str, Any]: ...
-    def leaves(self, sketch: Sketch) -> list[Sketch]: ...
 
 
 class Sketch:
@@ -105,12 +77,12 @@ class Sketch:
             _check_private(operator, ledger, units, bits)
         integers = integers.astype(np.int64)
         self.operator = operator
-        self._sums, self._units, self._bits = _canonical(integers, units, bits)
+        self._sums, self._units, self._bits = canonical(integers, units, bits)
         self._sums.flags.writeable = False
         self._skipped = tuple(sorted(set(skipped)))
         self._ledger, self._clipped = ledger, whole("clipped", clipped, 0)
         self._heaviest = whole("heaviest", heaviest)
-        self._kept = _checked_kept(operator, kept, units, bits)
+        self._kept = checked_kept(operator, kept, units, bits)
         #: what was spent on releases of these very records, as far as this process knows
         self._mark: list[Ledger | None] = [None]
 
@@ -273,8 +245,8 @@ class Sketch:
         heaviest = max(self._heaviest, other._heaviest)
         operator, kept = self._rows_with(other, sign)
         if kept is not None and sign < 0:
-            kept = kept.among(_total_weight(count, bits))
-            if kept.why_not_among(_total_weight(count, bits)):
+            kept = kept.among(total_weight(count, bits))
+            if kept.why_not_among(total_weight(count, bits)):
                 raise ValueError("cannot subtract: those records are not all in the sketch")
         operator = operator.with_worse_origin(self.operator).with_worse_origin(other.operator)
         result = Sketch(operator, sums, count, bits, skipped, clipped=clipped, heaviest=heaviest, kept=kept)
@@ -370,18 +342,6 @@ class Sketch:
         return f"<table><caption>Sketch</caption>{cells}</table>"
 
 
-def check_room(operator: SketchOperator, units: int, bits: int) -> None:
-    """Refuses a number of records whose sums might not fit into 64 bits."""
-    if units * operator.ceiling > LARGEST:
-        most = LARGEST // operator.ceiling >> bits
-        whole = f"{LARGEST // operator.ceiling:,}"
-        finer = f" while weights are fractional; with weights that are whole numbers, {whole}" if bits else ""
-        raise OverflowError(f"a sum could overflow: this operator holds at most {most:,} records{finer}")
-    if operator.keeping is not None and _total_weight(units, bits) > LARGEST:
-        most = LARGEST >> WEIGHT_BITS
-        raise OverflowError(f"the weight of a kept row could overflow: rows are kept of at most {most:,} records")
-
-
 def _check_private(operator: SketchOperator, ledger: Any, units: int, bits: int) -> None:
     """Refuses a private sketch that no release gives: noise moves sums anywhere, but not the count below 1."""
     if not isinstance(ledger, Ledger):
@@ -400,26 +360,6 @@ def _both_released(a: Ledger | None, b: Ledger | None) -> Ledger | None:
     return a if a is b else a.merged(b, overlapping=True)
 
 
-def _total_weight(units: int, bits: int) -> int:
-    """The weight of all records, in the steps in which rows are kept."""
-    return units << (WEIGHT_BITS - bits)
-
-
-def _checked_kept(operator: SketchOperator, kept: KeptRows | None, units: int, bits: int) -> KeptRows | None:
-    """The kept rows, if they are those of the operator's rule; none yet, for a sketch without records."""
-    rule = operator.keeping
-    if kept is None:
-        if rule is not None and units:
-            raise ValueError("the operator keeps rows, but none came: make the sketch with operator.sketch(rows)")
-        return None if rule is None else KeptRows.none(rule)
-    if rule is None or kept.rule != rule:
-        raise ValueError("the kept rows were chosen by another rule than the operator's")
-    reason = kept.why_not_among(_total_weight(units, bits))
-    if reason:
-        raise ValueError(reason)
-    return kept
-
-
 def _size(sums: NDArray[np.int64]) -> int:
     return max(abs(int(sums.max(initial=0))), abs(int(sums.min(initial=0))))
 
@@ -428,12 +368,3 @@ def _a_sketch(other: Any, method: str) -> Sketch:
     if not isinstance(other, Sketch):
         raise TypeError(f"expected a Sketch, not {type(other).__name__}: rows go through {method}(rows)")
     return other
-
-
-def _canonical(sums: NDArray[np.int64], units: int, bits: int) -> tuple[NDArray[np.int64], int, int]:
-    """The same value with the fewest fractional bits, so that equal sketches are equal to the bit."""
-    if bits:
-        ones = int(np.bitwise_or.reduce(sums)) | units
-        spare = min(bits, (ones & -ones).bit_length() - 1) if ones else bits
-        sums, units, bits = sums >> spare, units >> spare, bits - spare
-    return sums, units, bits

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sketchlearn.cli.designs import (
-    ANY_SIZE,
     Choices,
     design_for_images,
     design_on_bounds,
@@ -15,6 +14,7 @@ from sketchlearn.cli.sentences import misused
 from sketchlearn.cli.streams import STANDARD, Report, check_paths, write
 from sketchlearn.cli.words import extras_in_words
 from sketchlearn.storage.design_files import design_to_bytes
+from sketchlearn.tasks.registry import designs
 
 
 def run(
@@ -43,7 +43,7 @@ def run(
         raise misused("--rows and --standardize are for clusters and mixtures: leave them out with --images")
     if bool(data) == (bounds is not None):
         raise misused("give either DATA to draw a sample from, or --bounds")
-    if n_components is None and task not in ANY_SIZE and images is None:
+    if n_components is None and designs()[task] and images is None:
         raise misused(f"Missing option '-k': --task {task} needs the number of clusters or components")
     choices = Choices(n_components, task, n_frequencies, wave, seed, *budget, rows, standardize)
     chosen = columns_from(columns)

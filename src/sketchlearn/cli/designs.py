@@ -22,7 +22,6 @@ from sketchlearn.storage.container import FormatError
 from sketchlearn.storage.design_files import design_from_bytes
 
 MOST_ROWS, MOST_FOR_SHAPES = 5000, 20_000  # that `design` looks at; for mixtures
-ANY_SIZE = frozenset({"generator", "moments", "subspaces", "ica"})  # tasks that need no number of components
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from sketchlearn.tasks.classes.classifier_estimator import SketchClassifier
 from sketchlearn.tasks.independent_components.ica_estimator import SketchICA
 from sketchlearn.tasks.model_files import model_to_bytes
 from sketchlearn.tasks.principal_components.pca_estimator import SketchPCA
+from sketchlearn.tasks.registry import tasks
 from sketchlearn.tasks.regression.regression_estimators import SketchLinearRegression, SketchRidge
 from sketchlearn.tasks.subspaces.subspace_estimator import SketchSubspaces
 
@@ -95,6 +96,17 @@ def classifier(sketches: Sequence[str], output: str | None, seed: int, json: boo
     for label, prior in zip(model.classes_, model.priors_, strict=True):
         lines.append(f"{label}: {prior:.4f}, {records_in_words(model.sketches_[label].count)}")
     _give(model, output, json, lines)
+
+
+def foreign(name: str, sketch: str, output: str | None, seed: int, json: bool) -> None:
+    """Learns what a task of another package learns, and writes it."""
+    check_paths([sketch], [output], json=json)
+    task, loaded = tasks()[name], read_sketch(sketch)
+    estimator = task.load()()
+    if "random_state" in estimator.get_params():
+        estimator.set_params(random_state=seed)
+    model = estimator.fit_sketch(loaded)
+    _give(model, output, json, [f"{task.title}, from {records_in_words(loaded.count)}"])
 
 
 def _give(model: Any, output: str | None, json: bool, lines: list[str], **more: Any) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from sketchlearn.cli.options import (
     Components,
@@ -19,8 +20,37 @@ from sketchlearn.cli.options import (
     SketchFile,
     Strict,
 )
+from sketchlearn.tasks.registry import Task, foreign_tasks
 
-fit = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Learn a model from a sketch, to a model file.")
+
+class Fits(TyperGroup):
+    """The kinds of models, and those that other packages bring."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *foreign_tasks()]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        found = super().get_command(ctx, cmd_name)
+        foreign = foreign_tasks()
+        return _foreign_command(foreign[cmd_name]) if found is None and cmd_name in foreign else found
+
+
+def _foreign_command(task: Task) -> Any:
+    """The command of a task that another package brings."""
+
+    def learn(sketch: SketchFile, output: ModelOutput = None, seed: Seed = 0, json: Json = False) -> None:
+        from sketchlearn.cli.fit_tasks import foreign
+
+        foreign(task.name, sketch, output, seed, json)
+
+    app = typer.Typer(rich_markup_mode=None)
+    app.command(task.name, help=f"Learn: {task.title}.")(learn)
+    return typer.main.get_command(app)
+
+
+fit = typer.Typer(
+    cls=Fits, no_args_is_help=True, rich_markup_mode=None, help="Learn a model from a sketch, to a model file."
+)
 
 
 @fit.command()

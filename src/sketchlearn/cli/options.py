@@ -7,19 +7,7 @@ from typing import Annotated
 
 import typer
 
-
-class Task(str, Enum):
-    """What an operator is designed for."""
-
-    kmeans = "kmeans"
-    mixture = "mixture"
-    mixture_full = "mixture-full"
-    stable = "stable"
-    histograms = "histograms"
-    generator = "generator"
-    moments = "moments"
-    ica = "ica"
-    subspaces = "subspaces"
+from sketchlearn.tasks.registry import DESIGNS, designs
 
 
 class Nulls(str, Enum):
@@ -70,7 +58,21 @@ Progress = Annotated[
     bool | None,
     typer.Option("--progress/--no-progress", help="Show progress on standard error; by default if it is a terminal."),
 ]
-TaskOption = Annotated[Task, typer.Option(help="What will be learned from the sketches.")]
+
+
+def _known_task(name: str) -> str:
+    known = designs()
+    if name not in known:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, known))}.")
+    return name
+
+
+TaskOption = Annotated[
+    str,
+    typer.Option(
+        metavar=f"[{'|'.join(DESIGNS)}]", callback=_known_task, help="What will be learned from the sketches."
+    ),
+]
 Frequencies = Annotated[int | None, typer.Option(min=1, help="Size of the sketch; by default 10 per parameter.")]
 Wave = Annotated[str, typer.Option(help="exponential, cosine, square (one bit per feature), sawtooth or triangle.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; by default all cores.")]

@@ -24,7 +24,6 @@ from sketchlearn.cli.options import (
     Seed,
     SketchFile,
     Standardize,
-    Task,
     TaskOption,
     Wave,
 )
@@ -90,7 +89,7 @@ def design(
     output: Output,
     n_components: DesignComponents = None,
     data: Annotated[list[str] | None, typer.Argument(metavar="[DATA]...", help="Where to draw a sample from.")] = None,
-    task: TaskOption = Task.kmeans,
+    task: TaskOption = "kmeans",
     columns: Columns = None,
     nulls: NullsOption = Nulls.error,
     bounds: Annotated[
@@ -133,7 +132,7 @@ def design(
     from sketchlearn.cli.design import run
 
     budget = (n_rows, epsilon, delta)
-    table = (data or [], output, n_components, task.value, columns, nulls.value, bounds, images)
+    table = (data or [], output, n_components, task, columns, nulls.value, bounds, images)
     run(*table, n_frequencies, wave, seed, budget, rows, standardize, json)
 
 
@@ -147,7 +146,7 @@ def sketch(
     n_components: Annotated[
         int | None, typer.Option("-k", "--n-components", min=1, help="Without --design: number of clusters.")
     ] = None,
-    task: TaskOption = Task.kmeans,
+    task: TaskOption = "kmeans",
     n_frequencies: Frequencies = None,
     wave: Wave = "exponential",
     seed: Seed = 0,
@@ -176,14 +175,14 @@ def sketch(
       cat day1.csv | sketchlearn sketch - --design design.json -o - > day1.sketch
       sketchlearn sketch day1.csv day2.csv --design design.json --checkpoint parts --skip-bad -o days.sketch
     """
-    from sketchlearn.cli.designs import ANY_SIZE
     from sketchlearn.cli.sentences import misused
     from sketchlearn.cli.sketch import Choices, Kept, run
+    from sketchlearn.tasks.registry import designs
 
     if design is not None and (rows is not None or standardize):
         raise misused("--rows and --standardize belong to the design: give them to sketchlearn design")
-    told = n_components is not None or (design is None and task.value in ANY_SIZE)
-    options = (n_components, task.value, n_frequencies, wave, seed)
+    told = n_components is not None or (design is None and not designs()[task])
+    options = (n_components, task, n_frequencies, wave, seed)
     chosen = Choices(*options, rows=rows, standardize=standardize) if told else None
     kept = Kept(checkpoint, checkpoint_every)
     run(data, output, design, chosen, columns, nulls.value, kept, skip_bad, jobs, progress, json)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,15 @@ from sketchlearn.decoders import Problem, Target
 from sketchlearn.decoders.problems.blas_threads import one_blas_thread
 from sketchlearn.decoders.refinements.joint_refinement import refine
 from sketchlearn.decoders.refinements.merging_components import merge_components
-from sketchlearn.diagnostics.directions import View, moments, view_of
+from sketchlearn.diagnostics.density_drawing import (
+    LEGEND,
+    Parts,
+    draw_curve,
+    draw_curves,
+    draw_difference,
+    draw_map,
+)
+from sketchlearn.diagnostics.directions import moments, view_of
 from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.operators import FourierFeatures
@@ -35,16 +42,6 @@ FAINT = 0.05  # of the greatest density: smaller differences are drawn pale
 SMALLEST = 1e-30  # p-value that is drawn
 CHANCE = 0.95  # of the differences lie within the band
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#555555"  # told apart by all eyes (Okabe and Ito)
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What a picture marks: centers, the share of records of each, their covariances, and what they are called."""
-
-    centers: Double
-    weights: Double
-    covariances: Double
-    name: str
 
 
 def plot_model(sketch: Sketch, estimator: Any = None, path: str | os.PathLike[str] | None = None) -> Any:
@@ -78,7 +75,7 @@ def plot_model(sketch: Sketch, estimator: Any = None, path: str | os.PathLike[st
     between = (away * parts.weights[:, None]).T @ away
     view = view_of(total, mean, between, _names(sketch))
     axes = figure.add_subplot()
-    (_draw_curve if view.n_axes == 1 else _draw_map)(axes, view, density, parts)
+    (draw_curve if view.n_axes == 1 else draw_map)(axes, view, density, parts)
     n = len(parts.centers)
     axes.set_title(f"{n} {parts.name}{'' if n == 1 else 's'}, from the sketch of {sketch.count:,} records")
     return _saved(figure, path)
@@ -119,7 +116,7 @@ def plot_comparison(a: Sketch, b: Sketch, path: str | os.PathLike[str] | None = 
     mean, total = moments(common)
     view = view_of(total, mean, _difference(mean_b - mean_a, total_b - total_a, total), _names(a))
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
-    (_draw_curves if view.n_axes == 1 else _draw_difference)(left, view, common, densities)
+    (draw_curves if view.n_axes == 1 else draw_difference)(left, view, common, densities)
     _draw_distances(right, a, b, noise, np.sqrt(np.maximum(np.diag(total), 1e-300)))
     figure.suptitle(_headline(drift))
     return _saved(figure, path)
@@ -156,7 +153,7 @@ def plot_changes(changes: list[Change], path: str | os.PathLike[str] | None = No
     found = "1 change" if len(alarms) == 1 else f"{len(alarms)} changes"
     axes.set(xlabel="step", ylabel="-log10 of the p-value", title=f"{found} in {len(changes)} sketches")
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.legend(**_LEGEND)
+    axes.legend(**LEGEND)
     return _saved(figure, path)
 
 
@@ -175,7 +172,7 @@ def _model(sketch: Sketch, estimator: Any) -> tuple[Mixture, Parts]:
         raise NotFittedError(f"this {name} is not fitted yet: call fit(X) or fit_sketch(sketch) before drawing it")
     if estimator.sketch_.operator.n_features != sketch.operator.n_features:  # type: ignore[attr-defined]
         raise ValueError("the estimator and the sketch have different numbers of columns: draw it with its own sketch")
-    model = estimator._fitted()
+    model = estimator.fitted_model()
     if not hasattr(estimator, "cluster_centers_"):
         mixture: Mixture = model.mixture
         return mixture, Parts(mixture.locations, mixture.weights, mixture.covariances(), "component")
@@ -209,142 +206,6 @@ def _difference(shift: Double, change: Double, total: Double) -> Double:
     return np.asarray(np.outer(shift, shift) + 0.5 * (change @ change) * np.outer(units, units))
 
 
-@dataclass(frozen=True)
-class _Grid:
-    """Points of the picture, and what lies between neighbours."""
-
-    ticks: list[Double]
-    points: Double  # (points, axes)
-    cell: float
-
-
-def _grid(view: View, centers: Double, covariances: Double) -> _Grid:
-    spread = REACH * np.sqrt(np.maximum(np.diagonal(view.covariances(covariances), axis1=1, axis2=2), 0))
-    seen = view.points(centers)
-    low, high = (seen - spread).min(axis=0), (seen + spread).max(axis=0)
-    empty = high - low <= 0
-    low, high = low - empty, high + empty
-    if view.equal and view.n_axes == 2:  # as wide as the axes are, so that drawing to scale leaves no empty strips
-        size = np.maximum(high - low, (high - low)[::-1] * [SHAPE, 1 / SHAPE])
-        low, high = (low + high - size) / 2, (low + high + size) / 2
-    ticks = [np.linspace(a, b, POINTS) for a, b in zip(low, high, strict=True)]
-    points = np.stack([axis.ravel() for axis in np.meshgrid(*ticks)], axis=1)
-    return _Grid(ticks, points, float(np.prod([axis[1] - axis[0] for axis in ticks])))
-
-
-def _heights(view: View, mixture: Mixture, grid: _Grid) -> Double:
-    """The density of the mixture, as it is seen, at the points of the grid."""
-    least = (SHARPEST * np.array([axis[-1] - axis[0] for axis in grid.ticks])) ** 2
-    total = np.zeros(len(grid.points))
-    weights = mixture.weights / mixture.weights.sum()
-    for weight, location, covariance in zip(
-        weights, view.points(mixture.locations), view.covariances(mixture.covariances()), strict=True
-    ):
-        factor = np.linalg.cholesky(covariance + np.diag(least))
-        away = np.linalg.solve(factor, (grid.points - location).T)
-        norm = (2 * np.pi) ** (view.n_axes / 2) * np.prod(np.diag(factor))
-        total += weight * np.exp(-0.5 * np.sum(away * away, axis=0)) / norm
-    return total
-
-
-def _levels(heights: Double, cell: float) -> Double:
-    """The heights above which the shares lie, ascending and all different."""
-    ordered = np.sort(heights)[::-1]
-    inside = np.cumsum(ordered) * cell
-    found = ordered[np.minimum(np.searchsorted(inside, SHARES), len(ordered) - 1)]
-    rank = np.arange(len(found))
-    return np.asarray(np.maximum.accumulate(found * (1 + 1e-9 * rank)) + 1e-300 * rank)
-
-
-def _draw_map(axes: Any, view: View, density: Mixture, parts: Parts) -> None:
-    patches: Any = importlib.import_module("matplotlib.patches")
-    grid = _grid(view, parts.centers, parts.covariances)
-    heights = _heights(view, density, grid)
-    levels = _levels(heights, grid.cell)
-    shape = (POINTS, POINTS)
-    blues = ["#e4eef6", "#c6dbec", "#9fc4e0", "#70a8d2", "#3f89c0"]
-    bands = axes.contourf(
-        *grid.ticks, heights.reshape(shape), [*levels, max(heights.max(), levels[-1] * 1.001)], colors=blues
-    )
-    bar = axes.figure.colorbar(bands, ax=axes, ticks=levels, spacing="uniform", fraction=0.04, pad=0.03)
-    bar.ax.set_yticklabels([f"{share:.0%}" for share in SHARES])
-    bar.set_label("share of the records inside")
-    for center, covariance in zip(view.points(parts.centers), view.covariances(parts.covariances), strict=True):
-        values, vectors = np.linalg.eigh(covariance)
-        angle = float(np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1])))
-        width, height = 2 * np.sqrt(np.maximum(values[::-1], 0))
-        for sigmas, style in ((1, "-"), (2, "--")):
-            axes.add_patch(
-                patches.Ellipse(
-                    center,
-                    sigmas * width,
-                    sigmas * height,
-                    angle=angle,
-                    fill=False,
-                    edgecolor=GREY,
-                    linewidth=1.3 if sigmas == 1 else 0.8,
-                    linestyle=style,
-                )
-            )
-    _draw_centers(axes, view.points(parts.centers).T, parts)
-    handles, labels = axes.get_legend_handles_labels()
-    lines = importlib.import_module("matplotlib.lines")
-    handles += [lines.Line2D([], [], color=GREY, linestyle=style) for style in ("-", "--")]
-    axes.figure.legend(
-        handles, [*labels, "one deviation", "two deviations"], loc="outside lower center", ncols=3, frameon=False
-    )
-    _dress(axes, view, grid)
-
-
-def _draw_centers(axes: Any, places: Any, parts: Parts) -> None:
-    sizes = 40 + 160 * parts.weights / parts.weights.max()
-    label = f"{parts.name}s (larger: more records)"
-    axes.scatter(*places, s=sizes, color=ORANGE, edgecolor="white", linewidth=1.2, zorder=3, label=label)
-
-
-def _draw_curve(axes: Any, view: View, density: Mixture, parts: Parts) -> None:
-    grid = _grid(view, parts.centers, parts.covariances)
-    heights = _heights(view, density, grid)
-    axes.fill_between(grid.ticks[0], heights, color=BLUE, alpha=0.2, linewidth=0)
-    axes.plot(grid.ticks[0], heights, color=BLUE, linewidth=1.6, label="density of the records")
-    for center, covariance in zip(parts.centers[:, 0], parts.covariances[:, 0, 0], strict=True):
-        axes.hlines(0, center - np.sqrt(covariance), center + np.sqrt(covariance), color=GREY, linewidth=2.5, zorder=2)
-    _draw_centers(axes, (parts.centers[:, 0], np.zeros(len(parts.centers))), parts)
-    axes.set(xlabel=view.labels[0], ylabel="density")
-    axes.legend(**_LEGEND)
-
-
-def _draw_difference(axes: Any, view: View, common: Mixture, densities: list[Mixture]) -> None:
-    grid = _grid(view, common.locations, common.covariances())
-    level, first, second = (_heights(view, mixture, grid) for mixture in (common, *densities))
-    change = (second - first) / level.max()
-    limit = max(float(np.abs(change).max()), FAINT)
-    shape = (POINTS, POINTS)
-    # orange and purple, which differ in lightness to no eye but in hue to all
-    image = axes.pcolormesh(
-        *grid.ticks, change.reshape(shape), cmap="PuOr_r", vmin=-limit, vmax=limit, shading="gouraud", rasterized=True
-    )
-    axes.set_facecolor("#f7f7f7")  # the colour of no difference
-    axes.contour(*grid.ticks, level.reshape(shape), _levels(level, grid.cell)[[0, 1, 3]], colors=GREY, linewidths=0.7)
-    bar = axes.figure.colorbar(
-        image, ax=axes, fraction=0.045, pad=0.03, format=lambda value, _: f"{value:+.0%}" if abs(value) > 1e-9 else "0%"
-    )
-    bar.set_label("second less first, of the greatest density")
-    _dress(axes, view, grid)
-    axes.set_title("Where records went  (lines: 50, 90, 99 % of all)", fontsize=10)
-
-
-def _draw_curves(axes: Any, view: View, common: Mixture, densities: list[Mixture]) -> None:
-    grid = _grid(view, common.locations, common.covariances())
-    first, second = (_heights(view, mixture, grid) for mixture in densities)
-    axes.plot(grid.ticks[0], first, color=BLUE, linewidth=1.6, label="first sketch")
-    axes.plot(grid.ticks[0], second, color=ORANGE, linewidth=1.6, linestyle="--", label="second sketch")
-    axes.fill_between(grid.ticks[0], first, second, color=GREY, alpha=0.2, linewidth=0)
-    axes.set(xlabel=view.labels[0], ylabel="density")
-    axes.set_title("Where records went", fontsize=10)
-    axes.legend(**_LEGEND)
-
-
 def _draw_distances(axes: Any, a: Sketch, b: Sketch, noise: Noise, spread: Double) -> None:
     operator = a.operator
     assert isinstance(operator, FourierFeatures)
@@ -371,7 +232,7 @@ def _draw_distances(axes: Any, a: Sketch, b: Sketch, noise: Noise, spread: Doubl
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
     axes.set_title(f"{np.mean(beyond):.0%} of {len(away):,} frequencies beyond the band", fontsize=10)
-    axes.legend(**_LEGEND)
+    axes.legend(**LEGEND)
 
 
 def _smooth(values: Double) -> Double:
@@ -385,17 +246,6 @@ def _headline(drift: Drift) -> str:
     chance = "p < 1e-5" if drift.p_value < 1e-5 else f"p = {drift.p_value:.2g}"
     verdict = "The two sketches differ" if drift.differ else "No difference is seen"
     return f"{verdict} ({chance}; {drift.n_a:,} and {drift.n_b:,} records)"
-
-
-_LEGEND: dict[str, Any] = {"frameon": True, "framealpha": 0.85, "edgecolor": "none", "fontsize": 8.5, "loc": "best"}
-
-
-def _dress(axes: Any, view: View, grid: _Grid) -> None:
-    axes.set(xlabel=view.labels[0], ylabel=view.labels[1])
-    axes.set_xlim(grid.ticks[0][[0, -1]])
-    axes.set_ylim(grid.ticks[1][[0, -1]])
-    if view.equal:
-        axes.set_aspect("equal")
 
 
 def _names(sketch: Sketch) -> tuple[str, ...]:

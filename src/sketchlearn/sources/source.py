@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from sketchlearn.sources.arrays import Array, from_tensor, is_tensor
@@ -10,12 +11,12 @@ from sketchlearn.sources.arrow import arrow_table, is_arrow
 from sketchlearn.sources.base import NULLS, Source
 from sketchlearn.sources.frames import Frame, is_frame
 from sketchlearn.sources.joined import Joined
-from sketchlearn.sources.paths import files_of, is_path, read_file
+from sketchlearn.sources.paths import READERS, files_of, is_path, read_file
 from sketchlearn.sources.sparse import Sparse, is_sparse
 from sketchlearn.sources.table import Table
 from sketchlearn.sources.tabular import tabular
 
-__all__ = ["Source", "is_array", "source"]
+__all__ = ["Source", "is_array", "register_reader", "source"]
 
 
 def source(data: Any, *, columns: Sequence[Any] | None = None, nulls: str = "error") -> Source:
@@ -56,6 +57,31 @@ def source(data: Any, *, columns: Sequence[Any] | None = None, nulls: str = "err
     if isinstance(data, list | tuple):
         return Joined([source(item, columns=columns, nulls=nulls) for item in data], nulls, chosen=chosen)
     return Joined((source(item, columns=columns, nulls=nulls) for item in data), nulls, chosen=chosen)
+
+
+def register_reader(ending: str, reader: Callable[[Path], Any]) -> None:
+    """Makes files of another kind sources: those whose names end so.
+
+    `reader` turns a path into what holds its rows: an array, a data frame or an Arrow table.
+
+    >>> import numpy as np, pathlib, tempfile
+    >>> register_reader(".numbers", lambda path: np.loadtxt(path, ndmin=2))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     place = pathlib.Path(folder) / "rows.numbers"
+    ...     _ = place.write_text("1 2\\n3 4")
+    ...     [block.rows.tolist() for block in source(place).blocks()]
+    [[[1.0, 2.0], [3.0, 4.0]]]
+    """
+    if not ending.startswith(".") or len(ending) < 2:
+        raise ValueError(f"the end of a file's name begins with a dot, such as .xyz, not {ending!r}")
+
+    def table(path: Path) -> Table:
+        found = _table(reader(path))
+        if found is None:
+            raise ValueError(f"{path}: its reader gave no array, data frame or Arrow table")
+        return found
+
+    READERS[ending.lower()] = table
 
 
 def is_array(data: Any) -> bool:

@@ -56,10 +56,25 @@ _tasks: dict[str, Task] = {
     )
 }
 OWN_ESTIMATORS = {task.estimator: task for task in _tasks.values()}
+#: what operators are designed for, and whether the number of components must be known for it
+DESIGNS = {
+    "kmeans": True,
+    "mixture": True,
+    "mixture-full": True,
+    "stable": True,
+    "histograms": True,
+    "generator": False,
+    "moments": False,
+    "ica": False,
+    "subspaces": False,
+}
 
 
-def register(task: Task) -> None:
-    """Adds a task of another package, or of a script; a name that is taken is refused."""
+def register_task(task: Task) -> None:
+    """Adds a task of another package, or of a script; a name that is taken is refused.
+
+    Packages do it by an entry point of the group "sketchlearn.tasks" that is a `Task`, and need no call.
+    """
     if _tasks.get(task.name, task) != task:
         raise ValueError(f"there is a task {task.name!r} already: choose another name")
     _tasks[task.name] = task
@@ -70,13 +85,23 @@ def _load_entry_points() -> None:
     from importlib.metadata import entry_points  # takes longer to import than all else here
 
     for point in entry_points(group=ENTRY_POINTS):
-        register(point.load())
+        register_task(point.load())
 
 
 def tasks() -> dict[str, Task]:
     """All tasks by name, those of other packages included."""
     _load_entry_points()
     return dict(_tasks)
+
+
+def foreign_tasks() -> dict[str, Task]:
+    """Those of other packages and scripts."""
+    return {name: task for name, task in tasks().items() if task.estimator not in OWN_ESTIMATORS}
+
+
+def designs() -> dict[str, bool]:
+    """What operators can be designed for; other packages' tasks under their own names."""
+    return DESIGNS | dict.fromkeys(foreign_tasks(), False)
 
 
 def task_of(estimator: Any) -> Task:

@@ -19,14 +19,15 @@ from sketchlearn.keeping import MOST_KEPT
 from sketchlearn.operators import Concatenated, FourierFeatures, Operator, SecondMoments, VeroneseMoments
 from sketchlearn.operators.bounded import CLIP
 from sketchlearn.operators.origin import Origin
+from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.independent_components.cumulant_design import cumulant_features
+from sketchlearn.tasks.registry import DESIGNS, designs, tasks
 from sketchlearn.values import shortened, truth, whole
 from sketchlearn.waves import Wave, wave_from
 
 Double = NDArray[np.float64]
 
 GENERATOR, ICA, MOMENTS, SUBSPACES = "generator", "ica", "moments", "subspaces"
-TASKS = ("kmeans", "mixture", "mixture-full", "stable", "histograms", GENERATOR, MOMENTS, ICA, SUBSPACES)
 DETAIL = (0.3, 40.0)  # lengths of a generator's frequencies, per deviation of a column
 DETAIL_IN_BOUNDS = (0.5, 64.0)  # per half the width of the bounds, which the records may fill or not
 FOR_GENERATORS = (400, 100)  # frequencies, and so many more per column
@@ -162,14 +163,17 @@ def design(
     >>> skl.design(bounds=([0, 0], [1, 100]), task="moments").outside
     'clip'
     """
-    if task not in TASKS:
-        raise ValueError(f"task must be one of {', '.join(TASKS)}, not {shortened(task)}")
+    if not isinstance(task, str) or task not in designs():
+        raise ValueError(f"task must be one of {', '.join(designs())}, not {shortened(task)}")
     if (sample is None) == (bounds is None):
         raise ValueError("design needs either a sample of rows or bounds")
     origin = Origin.SAMPLE if bounds is None else Origin.DECLARED
     sizes = {"epsilon": epsilon, "n_rows": n_rows, "delta": delta, "standardize": standardize, "rows": rows}
     operator: Operator | None = None
-    if task in (MOMENTS, SUBSPACES):
+    if task not in DESIGNS:
+        _leave_out(task, n_components=n_components, n_frequencies=n_frequencies, **sizes)
+        operator = _for_foreign(task, sample, bounds, representative, seed)
+    elif task in (MOMENTS, SUBSPACES):
         _leave_out(task, n_frequencies=n_frequencies, **sizes)
         operator = _moments(task, sample, bounds, representative, seed)
     elif task == GENERATOR:
@@ -225,6 +229,24 @@ def _for_generators(
         LogUniform(math.sqrt(d) / fine, math.sqrt(d) / coarse), units=plain(unit), spread=plain(least), probes=()
     )
     return FourierFeatures(d, m, law=law, wave=wave, center=plain(center), seed=seed, columns=columns)
+
+
+def _for_foreign(task: str, sample: Any, bounds: Any, representative: bool | None, seed: int) -> Operator:
+    """The operator that a task of another package designs."""
+    kind: Any = tasks()[task].load()
+    if bounds is None:
+        estimator, glimpse = kind(), Glimpse(*_in_order(rows_of(sample, seed, MOST_ROWS, representative)))
+    elif "bounds" in kind().get_params():
+        estimator, glimpse = kind(bounds=bounds), Glimpse(np.empty((0, len(checked_bounds(bounds)[0]))), False, None)
+    else:
+        raise ValueError(f"task {task!r} needs a sample of rows: it does not take bounds")
+    operator: Operator = estimator.design_operator(glimpse, np.random.default_rng(seed))
+    return operator
+
+
+def _in_order(sampled: tuple[Any, Any, bool]) -> tuple[Any, bool, Any]:
+    rows, columns, from_all_over = sampled
+    return rows, from_all_over, columns
 
 
 def _leave_out(task: str, **given: Any) -> None:

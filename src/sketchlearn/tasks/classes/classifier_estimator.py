@@ -21,8 +21,9 @@ from sketchlearn.tasks.classes.class_contents import classes_of, content_of
 from sketchlearn.tasks.classes.class_rules import AfterMap, Classes, Mixtures, OneGaussian, Parzen, Rule, left_out_error
 from sketchlearn.tasks.classes.gaussian_discriminant import Gaussians
 from sketchlearn.tasks.classes.parzen_bandwidth import parzen_window
+from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.labelled_estimator import LabelledEstimator
-from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, Glimpse
+from sketchlearn.tasks.estimating.sketch_estimator import Document, Double
 from sketchlearn.tasks.gaussian_mixtures.gaussian_mixture_estimator import SketchGaussianMixture
 from sketchlearn.tasks.task_design import design
 from sketchlearn.values import shortened, whole
@@ -105,13 +106,13 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         self.verbose = verbose
 
     def model_content(self) -> Document:
-        fitted: Classes = self._fitted()
+        fitted: Classes = self.fitted_model()
         return content_of(fitted, [self._label_of(code) for code in fitted.codes])
 
     @classmethod
     def from_model_content(cls, document: Document, n_features: int) -> Self:
         estimator = cls(document["rule"])
-        estimator._check_parameters()
+        estimator.check_parameters()
         estimator._model, labels = classes_of(document, n_features)
         estimator._labels = estimator._declared = labels
         return estimator
@@ -124,7 +125,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             self._power = before
             raise
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         if self.rule not in RULES:
             raise ValueError(f"rule must be one of {', '.join(RULES)}, not {self.rule!r}")
         whole("n_components", self.n_components)
@@ -139,11 +140,11 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
                 f"not {shortened(self.features)}"
             )
 
-    def _check_size(self, n_rows: int) -> None:
+    def check_size(self, n_rows: int) -> None:
         if n_rows < 2:
             raise ValueError(f"n_samples={n_rows} rows cannot tell classes apart: give at least one of each class")
 
-    def _design(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         if len(self._targets) != 1:
             raise ValueError(f"there is one column of labels, not {len(self._targets)}")
         (label,), seed = self._targets, int(rng.integers(2**31))
@@ -189,7 +190,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             named = features.with_columns(columns)
         return named
 
-    def _learn(self, sketch: Any, rng: np.random.Generator) -> Classes:
+    def learn_from_sketch(self, sketch: Any, rng: np.random.Generator) -> Classes:
         found = {code: part for code, part in sketch.sketches.items() if part.units}
         if not found:
             raise ValueError("the sketches are empty: a classifier needs records of each class")
@@ -256,26 +257,26 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
 
     @property
     def rule_(self) -> str:
-        rule: str = self._fitted().rule
+        rule: str = self.fitted_model().rule
         return rule
 
     @property
     def priors_(self) -> Double:
-        return self._spread(np.exp(self._fitted().log_priors)[None])[0]
+        return self._spread(np.exp(self.fitted_model().log_priors)[None])[0]
 
     def _spread(self, values: Double) -> Double:
         """Columns of the classes that have rows, among those of all classes."""
         classes = self.classes_
-        known = np.array([self._label_of(code) for code in self._fitted().codes])
+        known = np.array([self._label_of(code) for code in self.fitted_model().codes])
         result = np.zeros((len(values), len(classes)))
         result[:, np.searchsorted(classes, known)] = values
         return result
 
     def predict_proba(self, X: Any) -> Double:
         """The probability of each class, in the order of `classes_`."""
-        fitted = self._fitted()
+        fitted = self.fitted_model()
         parts = [np.empty((0, len(fitted.codes)))]
-        for rows in self._row_blocks(X, np.float64):
+        for rows in self.row_blocks(X, np.float64):
             logs = fitted.scores.log_scores(rows) + fitted.log_priors
             parts.append(np.exp(logs - logsumexp(logs, axis=1, keepdims=True)))
         return self._spread(np.concatenate(parts))

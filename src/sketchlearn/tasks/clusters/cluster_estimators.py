@@ -119,7 +119,7 @@ class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     _loss = SquaredLoss()
 
     def model_content(self) -> Document:
-        fitted = self._fitted()
+        fitted = self.fitted_model()
         centers, weights = fitted.centers.tolist(), fitted.weights.tolist()
         return {"centers": centers, "weights": weights, "outcome": outcome_content(fitted.outcome)}
 
@@ -139,19 +139,19 @@ class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
     @property
     def cluster_centers_(self) -> Double:
-        centers: Double = self._fitted().centers
+        centers: Double = self.fitted_model().centers
         return centers
 
     @property
     def weights_(self) -> Double:
-        weights: Double = self._fitted().weights
+        weights: Double = self.fitted_model().weights
         return weights
 
     @property
     def _n_features_out(self) -> int:
         return len(self.cluster_centers_)
 
-    def _learn(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> Clusters:
+    def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> Clusters:
         sample = self._sample(sketch, sample)
         self._check_determined(sketch, sample)
         problem = Problem.of(Target.of(sketch), self.n_clusters)
@@ -173,8 +173,8 @@ class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """The nearest center of each row."""
-        self._fitted()
-        return np.concatenate([np.empty(0, np.int32), *(self._nearest(rows)[0] for rows in self._row_blocks(X))])
+        self.fitted_model()
+        return np.concatenate([np.empty(0, np.int32), *(self._nearest(rows)[0] for rows in self.row_blocks(X))])
 
     def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int32]:
         """`fit`, then the cluster of each row."""
@@ -183,14 +183,14 @@ class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
     def transform(self, X: Any) -> Double:
         """Distances of each row to each center."""
-        centers = self._fitted().centers
-        parts = [np.asarray(euclidean_distances(rows, centers)) for rows in self._row_blocks(X)]
+        centers = self.fitted_model().centers
+        parts = [np.asarray(euclidean_distances(rows, centers)) for rows in self.row_blocks(X)]
         return np.concatenate(parts) if parts else np.empty((0, len(centers)))
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Minus the sum of squared distances of rows to their centers."""
-        self._fitted()
-        return -sum(self._nearest(rows)[1] for rows in self._row_blocks(X))
+        self.fitted_model()
+        return -sum(self._nearest(rows)[1] for rows in self.row_blocks(X))
 
     def _nearest(self, rows: NDArray[Any]) -> tuple[NDArray[np.int32], float]:
         """The nearest center of each row and the sum of squared distances, block by block, around the centers' mean."""

@@ -19,7 +19,8 @@ from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import WEIGHT_BITS, source
 from sketchlearn.storage.json_documents import numbers_of
-from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, Glimpse, SketchEstimator
+from sketchlearn.tasks.estimating.glimpse import Glimpse
+from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, SketchEstimator
 from sketchlearn.tasks.task_design import design
 from sketchlearn.values import shortened, whole
 from sketchlearn.weighting.clusters_of_rows import RowSample
@@ -38,7 +39,7 @@ class DesignedEstimator(SketchEstimator):
     standardize: bool = False
 
     @abstractmethod
-    def _learn(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> Any:
+    def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> Any:
         """The model of a sketch and, where rows are at hand, of those."""
 
     @property
@@ -58,16 +59,16 @@ class DesignedEstimator(SketchEstimator):
     @property
     def outcome_(self) -> Outcome:
         """How decoding went: residual, misfit, iterations, status, advice."""
-        outcome: Outcome = self._fitted().outcome
+        outcome: Outcome = self.fitted_model().outcome
         return outcome
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         k = self._n_components
         if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
             raise ValueError(f"the number of clusters or components must be a positive whole number, not {k!r}")
         decoder_from(self.decoder)
 
-    def _check_size(self, n_rows: int) -> None:
+    def check_size(self, n_rows: int) -> None:
         if n_rows < self._n_components:
             raise ValueError(
                 f"n_samples={n_rows} rows cannot have {self._n_components} clusters: ask for fewer clusters"
@@ -90,10 +91,10 @@ class DesignedEstimator(SketchEstimator):
         """
         if not isinstance(sketch, Sketch):
             raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: rows go through fit(rows)")
-        self._check_parameters()
+        self.check_parameters()
         given = None if sample is None else _given_rows(sketch, sample)
         with one_blas_thread():
-            model = self._learn(sketch, self._generator(), given)
+            model = self.learn_from_sketch(sketch, self._generator(), given)
         self._accept(sketch.copy(), model)
         operator: Any = sketch.operator
         self._set_names(operator.columns, operator.n_features)
@@ -113,7 +114,7 @@ class DesignedEstimator(SketchEstimator):
     def _check_determined(self, sketch: Sketch, sample: RowSample | None) -> None:
         """Refuses more components than there are rows, or numbers to tell them."""
         target = Target.of(sketch)  # which refuses an empty sketch
-        self._check_size(int(np.ceil(sketch.count)))
+        self.check_size(int(np.ceil(sketch.count)))
         k, d = self._n_components, target.n_features
         if sample is None and k * d > target.n_numbers:
             raise ValueError(
@@ -125,7 +126,7 @@ class DesignedEstimator(SketchEstimator):
                 f"{len(sample.rows):,} rows cannot tell {k:,} clusters or components: ask for fewer, or keep more rows"
             )
 
-    def _design(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         everything, k = glimpse.everything, self._n_components
         if everything is not None and everything.n_rows == len(glimpse.rows):
             distinct = len(np.unique(glimpse.rows, axis=0))

@@ -69,7 +69,7 @@ class LabelledEstimator(SupervisedEstimator):
         """
         if not isinstance(sketch, Mapping) or not all(isinstance(part, Sketch) for part in sketch.values()):
             raise TypeError("expected a dictionary of one Sketch per class, {label: sketch}: rows go through fit(X, y)")
-        self._check_parameters()
+        self.check_parameters()
         if not sketch:
             raise ValueError("there are no sketches: give one per class")
         parts = list(sketch.values())
@@ -93,7 +93,7 @@ class LabelledEstimator(SupervisedEstimator):
         return self
 
     def _arrays(self, X: Any, y: Any, *, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-        self._check_parameters()
+        self.check_parameters()
         rows, labels = validate_data(self, X, y, reset=reset, dtype=[np.float64, np.float32])
         check_classification_targets(labels)
         known = () if self._labels is None else self._labels

@@ -26,7 +26,7 @@ class SketchMixture(DensityMixin, DesignedEstimator):
 
     @property
     def _mixture(self) -> Mixture:
-        mixture: Mixture = self._fitted().mixture
+        mixture: Mixture = self.fitted_model().mixture
         return mixture
 
     @property
@@ -43,9 +43,9 @@ class SketchMixture(DensityMixin, DesignedEstimator):
 
     def _log_parts(self, X: Any) -> Double:
         """log(weight times density) of each row and component."""
-        self._fitted()
+        self.fitted_model()
         shares = np.log(np.maximum(self.weights_, 1e-300))
-        parts = [self._log_densities(rows) + shares for rows in self._row_blocks(X, np.float64)]
+        parts = [self._log_densities(rows) + shares for rows in self.row_blocks(X, np.float64)]
         return np.concatenate(parts) if parts else np.empty((0, len(shares)))
 
     def score_samples(self, X: Any) -> Double:

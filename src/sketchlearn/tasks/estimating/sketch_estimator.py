@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,28 +22,11 @@ from sketchlearn.operators import Operator
 from sketchlearn.operators.base import check_columns
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Source, is_array, sample, source
+from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.values import shortened
 
 Double = NDArray[np.float64]
 Document = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Glimpse:
-    """What is known of rows before they are sketched.
-
-    Attributes
-    ----------
-    rows : some of them, at most 5000.
-    representative : whether they come from all over, and not from the beginning of a stream.
-    columns : names of the columns, if they have names.
-    everything : all rows, where another pass over them is cheap because they are in memory.
-    """
-
-    rows: NDArray[Any]
-    representative: bool
-    columns: tuple[str, ...] | None
-    everything: Source | None = None
 
 
 class SketchEstimator(BaseEstimator):
@@ -64,17 +46,17 @@ class SketchEstimator(BaseEstimator):
     n_features_in_: int
 
     @abstractmethod
-    def _learn(self, sketch: Sketch, rng: np.random.Generator) -> Any:
+    def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Any:
         """The model of a sketch."""
 
     @abstractmethod
-    def _design(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         """The operator for rows such as these."""
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         """Refuses parameters that make no sense, before any row is read."""
 
-    def _check_size(self, n_rows: int) -> None:
+    def check_size(self, n_rows: int) -> None:
         """Refuses too few rows."""
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
@@ -97,34 +79,34 @@ class SketchEstimator(BaseEstimator):
 
     def _fit_rows(self, rows: Source) -> None:
         """Learns from rows in memory."""
-        self._check_size(rows.n_rows or 0)
+        self.check_size(rows.n_rows or 0)
         rng = self._generator()
         few = (rows.n_rows or 0) <= self._most_rows
         some = np.concatenate([block.rows for block in rows.blocks()]) if few else sample(rows, self._most_rows, rng)[0]
-        operator = self._design(Glimpse(some, True, self._columns(), rows), rng)
+        operator = self.design_operator(Glimpse(some, True, self._columns(), rows), rng)
         sketch = self._sketched(operator, rows)
         self._accept(sketch, self._learned(sketch, rng))
 
     def _engine_sketch(self, X: Any) -> Sketch:
         """The sketch of rows that stay on other machines."""
-        self._check_parameters()
+        self.check_parameters()
         rng = self._generator()
         some, columns = engines.sample(X, self._most_rows, int(rng.integers(2**31)))
-        sketch = engines.sketch(X, self._design(Glimpse(some, True, columns), rng))
-        self._check_size(int(sketch.count))
+        sketch = engines.sketch(X, self.design_operator(Glimpse(some, True, columns), rng))
+        self.check_size(int(sketch.count))
         return sketch
 
     def _fit_source(self, rows: Source) -> Self:
         """Learns from rows that are not in memory. Those of a stream, which is read once, are all counted."""
-        self._check_parameters()
+        self.check_parameters()
         rng = self._generator()
         most = self._most_rows if rows.replayable else MOST_ROWS
         some, representative, rest = sample(rows, most, rng)
         if len(some) < most and representative:
-            self._check_size(len(some))
-        operator = self._design(Glimpse(some, representative, rows.columns), rng)
+            self.check_size(len(some))
+        operator = self.design_operator(Glimpse(some, representative, rows.columns), rng)
         sketch = self._sketched(operator, rest)
-        self._check_size(int(sketch.count))
+        self.check_size(int(sketch.count))
         self._accept(sketch, self._learned(sketch, rng))
         self._set_names(rows.columns, some.shape[1])
         return self
@@ -153,7 +135,7 @@ class SketchEstimator(BaseEstimator):
 
     def _add_source(self, rows: Source, first: bool) -> Self:
         """Adds rows that are not in memory, all of them or none."""
-        self._check_parameters()
+        self.check_parameters()
         names = None if first else self._columns()
         rows = rows if names is None else rows.only(names)
         if self._sketch is not None and not self._buffer:
@@ -183,7 +165,7 @@ class SketchEstimator(BaseEstimator):
         """Learns from a sketch alone: of `design(...)`'s operator, of another estimator, merged or loaded."""
         if not isinstance(sketch, Sketch):
             raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: rows go through fit(rows)")
-        self._check_parameters()
+        self.check_parameters()
         self._accept(sketch.copy(), self._learned(sketch, self._generator()))
         operator: Any = sketch.operator
         self._set_names(operator.columns, operator.n_features)
@@ -215,7 +197,7 @@ class SketchEstimator(BaseEstimator):
 
     def _sketch_of_buffer(self, buffer: tuple[NDArray[Any], ...], columns: tuple[str, ...] | None) -> Sketch:
         rows = np.concatenate(buffer)
-        operator = self._design(Glimpse(rows[:MOST_ROWS], False, columns), self._generator())
+        operator = self.design_operator(Glimpse(rows[:MOST_ROWS], False, columns), self._generator())
         return self._sketched(operator, rows)
 
     def _sketched(self, operator: Operator, rows: Any) -> Any:
@@ -223,9 +205,9 @@ class SketchEstimator(BaseEstimator):
 
     def _learned(self, sketch: Sketch, rng: np.random.Generator) -> Any:
         with one_blas_thread():
-            return self._learn(sketch, rng)
+            return self.learn_from_sketch(sketch, rng)
 
-    def _fitted(self) -> Any:
+    def fitted_model(self) -> Any:
         """The model, learned now if rows were added since."""
         if self._model is None:
             check_is_fitted(self, "sketch_")
@@ -236,11 +218,11 @@ class SketchEstimator(BaseEstimator):
         """What `fit` adds that needs the rows."""
 
     def _rows(self, X: Any, *, reset: bool) -> NDArray[Any]:
-        self._check_parameters()
+        self.check_parameters()
         rows: NDArray[Any] = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
         return rows
 
-    def _row_blocks(self, X: Any, dtype: Any = (np.float64, np.float32)) -> Iterator[NDArray[Any]]:
+    def row_blocks(self, X: Any, dtype: Any = (np.float64, np.float32)) -> Iterator[NDArray[Any]]:
         """Rows to predict: an array or data frame as one block, other sources in blocks."""
         if is_array(X):
             yield validate_data(self, X, reset=False, dtype=dtype if dtype is np.float64 else list(dtype))
@@ -277,12 +259,17 @@ class SketchEstimator(BaseEstimator):
 
     def model_content(self) -> Document:
         """What a model file says of this task: by default the fields of the fitted model that it names."""
-        return {name: as_plain(getattr(self._fitted(), name)) for name in self.model_fields}
+        return {name: as_plain(getattr(self.fitted_model(), name)) for name in self.model_fields}
 
     @classmethod
     def from_model_content(cls, document: Document, n_features: int) -> Self:  # noqa: ARG003
         """The estimator that the fields of a model file describe."""
         raise ValueError(f"a {cls.__name__} cannot be read from a file")
+
+    def with_model(self, model: Any) -> Self:
+        """Takes over a model that was learned elsewhere, without a sketch."""
+        self._model = model
+        return self
 
     def model_facts(self) -> Document:
         """What every model file says, of whatever task."""

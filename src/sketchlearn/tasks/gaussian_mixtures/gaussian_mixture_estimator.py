@@ -136,14 +136,16 @@ class SketchGaussianMixture(SketchMixture):
     def _task(self) -> str:
         return "mixture-full" if self.covariance_type == "full" else "mixture"
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         if self.covariance_type not in MODELS:
             raise ValueError(f"covariance_type must be one of {', '.join(MODELS)}, not {self.covariance_type!r}")
         if (self.covariance is None) == (self.covariance_type == "known"):
             raise ValueError('a covariance matrix is needed for covariance_type="known", and for no other')
 
-    def _learn(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> MixtureFit:
+    def learn_from_sketch(
+        self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None
+    ) -> MixtureFit:
         sample = self._sample(sketch, sample)
         self._check_determined(sketch, sample)
         problem = Problem.of(Target.of(sketch, HIGHEST), self.n_components)
@@ -201,7 +203,7 @@ class SketchGaussianMixture(SketchMixture):
 
     @property
     def fit_test_(self) -> float:
-        misfit: float = self._fitted().misfit
+        misfit: float = self.fitted_model().misfit
         return misfit
 
     def _log_densities(self, rows: Double) -> Double:

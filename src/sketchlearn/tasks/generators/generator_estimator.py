@@ -18,8 +18,9 @@ from sketchlearn.extras import required
 from sketchlearn.operators import FourierFeatures, Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.classes.class_sketches import ClassSketches
+from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.labelled_estimator import LabelledEstimator
-from sketchlearn.tasks.estimating.sketch_estimator import Double, Glimpse, SketchEstimator
+from sketchlearn.tasks.estimating.sketch_estimator import Double, SketchEstimator
 from sketchlearn.tasks.task_design import design
 from sketchlearn.values import shortened, whole
 from sketchlearn.waves import Wave, wave_from
@@ -107,7 +108,7 @@ class SketchGenerator(LabelledEstimator):
         """The bytes of a model file: safetensors, as a network's weights are too many for JSON."""
         from sketchlearn.tasks.generators.generator_files import to_bytes
 
-        return to_bytes(self._fitted(), self.model_facts(), self.network is not None)
+        return to_bytes(self.fitted_model(), self.model_facts(), self.network is not None)
 
     @classmethod
     def from_model_bytes(cls, data: bytes) -> Self:
@@ -166,7 +167,7 @@ class SketchGenerator(LabelledEstimator):
     def _columns(self) -> tuple[str, ...] | None:
         return super()._columns() if self._targets else self._names()
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         for name in ("max_iter", "batch_size"):
             whole(name, getattr(self, name))
         for name in ("n_latent", "n_frequencies"):
@@ -177,7 +178,7 @@ class SketchGenerator(LabelledEstimator):
         if self.network is not None and not isinstance(self.network, torch.nn.Module):
             raise TypeError(f"network must be a torch.nn.Module or None, not {shortened(self.network)}")
 
-    def _design(self, glimpse: Glimpse, rng: np.random.Generator) -> FourierFeatures:
+    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> FourierFeatures:
         labels = set(self._targets)
         rows = np.delete(glimpse.rows, list(labels), axis=1)
         columns = glimpse.columns
@@ -197,9 +198,9 @@ class SketchGenerator(LabelledEstimator):
         return super()._sketched(operator, rows) if self._targets else SketchEstimator._sketched(self, operator, rows)
 
     def _learned(self, sketch: Any, rng: np.random.Generator) -> Any:
-        return self._learn(sketch, rng)  # torch's own threads, as many as its user chose
+        return self.learn_from_sketch(sketch, rng)  # torch's own threads, as many as its user chose
 
-    def _learn(self, sketch: Any, rng: np.random.Generator) -> Generation:
+    def learn_from_sketch(self, sketch: Any, rng: np.random.Generator) -> Generation:
         required("torch", "torch")
         from sketchlearn.tasks.generators.network_matching import default_network, match, n_inputs
 
@@ -245,7 +246,7 @@ class SketchGenerator(LabelledEstimator):
         n_samples : how many.
         y : the label that all rows shall have, or one label per row; by default labels are drawn as often as they came.
         """
-        n, rng, fitted = whole("n_samples", n_samples), self._generator(), self._fitted()
+        n, rng, fitted = whole("n_samples", n_samples), self._generator(), self.fitted_model()
         which = _which(fitted, n, y, rng)
         rows = np.empty((n, self.n_features_in_))
         for place in np.unique(which):
@@ -257,30 +258,30 @@ class SketchGenerator(LabelledEstimator):
         """Takes over what `save_model` wrote, for a `network` of the same kind: that is not in the file."""
         from sketchlearn.tasks.generators.generator_files import restore
 
-        self._check_parameters()
+        self.check_parameters()
         return restore(self, Path(path).read_bytes())
 
     @property
     def network_(self) -> Any:
-        return self._fitted().match.network
+        return self.fitted_model().match.network
 
     @property
     def residual_(self) -> float:
-        residual: float = self._fitted().match.residual
+        residual: float = self.fitted_model().match.residual
         return residual
 
     @property
     def misfit_(self) -> float:
-        misfit: float = self._fitted().match.misfit
+        misfit: float = self.fitted_model().match.misfit
         return misfit
 
     @property
     def loss_curve_(self) -> list[float]:
-        return list(self._fitted().match.curve)
+        return list(self.fitted_model().match.curve)
 
     @property
     def n_iter_(self) -> int:
-        iterations: int = self._fitted().match.iterations
+        iterations: int = self.fitted_model().match.iterations
         return iterations
 
     @property

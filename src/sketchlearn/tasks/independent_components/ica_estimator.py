@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_array
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.storage.json_documents import numbers_of
-from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, Glimpse, SketchEstimator
+from sketchlearn.tasks.estimating.glimpse import Glimpse
+from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, SketchEstimator
 from sketchlearn.tasks.independent_components.cumulant_design import cumulant_features
 from sketchlearn.tasks.independent_components.independent_fit import Independent, independent_components
 from sketchlearn.values import whole
@@ -84,16 +85,16 @@ class SketchICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
         )
         return estimator
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         if self.n_components is not None:
             whole("n_components", self.n_components)
 
-    def _check_size(self, n_rows: int) -> None:
+    def check_size(self, n_rows: int) -> None:
         least = max(2, self.n_components or 0)
         if n_rows < least:
             raise ValueError(f"n_samples={n_rows} rows cannot have independent components: give at least {least}")
 
-    def _design(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         rows, d = glimpse.rows, glimpse.rows.shape[1]
         if not len(rows):
             raise ValueError("there are no rows")
@@ -109,7 +110,7 @@ class SketchICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
             rng=rng,
         )
 
-    def _learn(self, sketch: Sketch, rng: np.random.Generator) -> Independent:
+    def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Independent:
         found = independent_components(sketch, rng, self._say if self.verbose else None)
         if self.n_components is not None and self.n_components != len(found.components):
             raise ValueError(
@@ -122,27 +123,27 @@ class SketchICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
 
     @property
     def components_(self) -> Double:
-        components: Double = self._fitted().components
+        components: Double = self.fitted_model().components
         return components
 
     @property
     def mixing_(self) -> Double:
-        mixing: Double = self._fitted().mixing
+        mixing: Double = self.fitted_model().mixing
         return mixing
 
     @property
     def mean_(self) -> Double:
-        mean: Double = self._fitted().mean
+        mean: Double = self.fitted_model().mean
         return mean
 
     @property
     def whitening_(self) -> Double:
-        whitening: Double = self._fitted().whitening
+        whitening: Double = self.fitted_model().whitening
         return whitening
 
     @property
     def evidence_(self) -> Double:
-        evidence: Double = self._fitted().evidence
+        evidence: Double = self.fitted_model().evidence
         return evidence
 
     @property
@@ -151,13 +152,13 @@ class SketchICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
 
     def transform(self, X: Any) -> Double:
         """The sources of each row."""
-        found = self._fitted()
-        parts = [(rows - found.mean) @ found.components.T for rows in self._row_blocks(X, np.float64)]
+        found = self.fitted_model()
+        parts = [(rows - found.mean) @ found.components.T for rows in self.row_blocks(X, np.float64)]
         return np.concatenate([np.empty((0, len(found.components))), *parts])
 
     def inverse_transform(self, X: Any) -> Double:
         """Rows of these sources."""
-        found = self._fitted()
+        found = self.fitted_model()
         rows = check_array(X, dtype=np.float64)
         if rows.shape[1] != len(found.components):
             raise ValueError(f"the rows have {rows.shape[1]} sources, but there are {len(found.components)} components")

@@ -13,7 +13,8 @@ from sketchlearn.designing.ranges import box, origin_of, radius
 from sketchlearn.operators import ColumnMoments, Operator, QuadraticFeatures, SecondMoments, concatenate
 from sketchlearn.sketch import Sketch
 from sketchlearn.storage.json_documents import numbers_of
-from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, Glimpse, SketchEstimator
+from sketchlearn.tasks.estimating.glimpse import Glimpse
+from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, SketchEstimator
 from sketchlearn.tasks.principal_components.principal_subspace import Subspace, principal_subspace
 from sketchlearn.values import whole
 
@@ -96,18 +97,18 @@ class SketchPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
         )
         return estimator
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         if self.n_components is not None:
             whole("n_components", self.n_components)
         if self.n_directions is not None:
             whole("n_directions", self.n_directions)
 
-    def _check_size(self, n_rows: int) -> None:
+    def check_size(self, n_rows: int) -> None:
         least = max(2, self.n_components or 0)
         if n_rows < least:
             raise ValueError(f"n_samples={n_rows} rows cannot have so many principal components: give at least {least}")
 
-    def _design(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         rows, d = glimpse.rows, glimpse.rows.shape[1]
         if not len(rows):
             raise ValueError("there are no rows")
@@ -134,7 +135,7 @@ class SketchPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
         if self.n_components is not None and self.n_components > n_features:
             raise ValueError(f"n_components={self.n_components} must be at most the number of columns, {n_features}")
 
-    def _learn(self, sketch: Sketch, rng: np.random.Generator) -> Subspace:  # noqa: ARG002
+    def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Subspace:  # noqa: ARG002
         operator: Any = sketch.operator
         self._check_components(operator.n_features)
         found = principal_subspace(sketch, self.n_components, self._say if self.verbose else None)
@@ -149,33 +150,33 @@ class SketchPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
 
     @property
     def components_(self) -> Double:
-        components: Double = self._fitted().components
+        components: Double = self.fitted_model().components
         return components
 
     @property
     def mean_(self) -> Double:
-        mean: Double = self._fitted().mean
+        mean: Double = self.fitted_model().mean
         return mean
 
     @property
     def explained_variance_(self) -> Double:
-        found = self._fitted()
+        found = self.fitted_model()
         return np.asarray(found.variances * _unbiased(found))
 
     @property
     def explained_variance_ratio_(self) -> Double:
-        found = self._fitted()
+        found = self.fitted_model()
         return np.asarray(found.variances / found.total)
 
     @property
     def noise_variance_(self) -> float:
-        found = self._fitted()
+        found = self.fitted_model()
         rest = found.components.shape[1] - len(found.components)
         return max(float(found.total - np.sum(found.variances)) * _unbiased(found) / rest, 0.0) if rest else 0.0
 
     @property
     def residual_(self) -> float:
-        residual: float = self._fitted().residual
+        residual: float = self.fitted_model().residual
         return residual
 
     @property
@@ -184,13 +185,13 @@ class SketchPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
 
     def transform(self, X: Any) -> Double:
         """Coordinates of each row along the components."""
-        found = self._fitted()
-        parts = [(rows - found.mean) @ found.components.T for rows in self._row_blocks(X, np.float64)]
+        found = self.fitted_model()
+        parts = [(rows - found.mean) @ found.components.T for rows in self.row_blocks(X, np.float64)]
         return np.concatenate([np.empty((0, len(found.components))), *parts])
 
     def inverse_transform(self, X: Any) -> Double:
         """Rows of these coordinates."""
-        found = self._fitted()
+        found = self.fitted_model()
         rows = check_array(X, dtype=np.float64)
         if rows.shape[1] != len(found.components):
             raise ValueError(

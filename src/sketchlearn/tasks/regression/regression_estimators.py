@@ -15,7 +15,8 @@ from sketchlearn.moments.moments_of_sketch import Moments
 from sketchlearn.operators import SecondMoments
 from sketchlearn.sketch import Sketch
 from sketchlearn.storage.json_documents import numbers_of
-from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, Glimpse, as_plain
+from sketchlearn.tasks.estimating.glimpse import Glimpse
+from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, as_plain
 from sketchlearn.tasks.estimating.supervised_estimator import SupervisedEstimator, positions
 from sketchlearn.tasks.regression.least_squares import LinearFit, Regression
 from sketchlearn.values import number, truth, whole
@@ -85,7 +86,7 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
         self.verbose = verbose
 
     def model_content(self) -> Document:
-        fitted, content = self._fitted(), {"flat": self._flat}
+        fitted, content = self.fitted_model(), {"flat": self._flat}
         for name in self.model_fields[:-1]:
             value = getattr(fitted, name)
             content[name] = as_plain(np.nan_to_num(value, nan=-1.0) if isinstance(value, np.ndarray) else value)
@@ -157,7 +158,7 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
         return self
 
     def _arrays(self, X: Any, y: Any, *, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-        self._check_parameters()
+        self.check_parameters()
         rows, values = validate_data(
             self, X, y, reset=reset, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True
         )
@@ -166,11 +167,11 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
             raise ValueError(f"y has {values.shape[1]} targets, but before it had {len(self._targets)}")
         return rows, values
 
-    def _check_size(self, n_rows: int) -> None:
+    def check_size(self, n_rows: int) -> None:
         if n_rows < 2:
             raise ValueError(f"n_samples={n_rows} rows cannot tell a regression: give at least 2")
 
-    def _design(self, glimpse: Glimpse, rng: np.random.Generator) -> SecondMoments:  # noqa: ARG002
+    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> SecondMoments:  # noqa: ARG002
         return second_moments(
             glimpse.rows,
             glimpse.columns,
@@ -179,7 +180,7 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
             representative=glimpse.representative,
         )
 
-    def _learn(self, sketch: Sketch, rng: np.random.Generator) -> LinearFit:  # noqa: ARG002
+    def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> LinearFit:  # noqa: ARG002
         moments = Moments.of(sketch, "linear regression")
         regression = Regression.of(moments, self._targets, intercept=bool(self.fit_intercept))
         fit = self._solve(regression)
@@ -211,27 +212,27 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
 
     @property
     def coef_(self) -> Double:
-        return self._shaped(self._fitted().coefficients)
+        return self._shaped(self.fitted_model().coefficients)
 
     @property
     def intercept_(self) -> Any:
-        return self._shaped(self._fitted().intercepts)
+        return self._shaped(self.fitted_model().intercepts)
 
     @property
     def standard_errors_(self) -> Double:
-        return self._shaped(self._fitted().standard_errors)
+        return self._shaped(self.fitted_model().standard_errors)
 
     @property
     def intercept_standard_error_(self) -> Any:
-        return self._shaped(self._fitted().intercept_errors)
+        return self._shaped(self.fitted_model().intercept_errors)
 
     @property
     def r2_(self) -> float:
-        return float(np.mean(self._fitted().r2))
+        return float(np.mean(self.fitted_model().r2))
 
     @property
     def rank_(self) -> int:
-        rank: int = self._fitted().rank
+        rank: int = self.fitted_model().rank
         return rank
 
     def _shaped(self, values: Double) -> Any:
@@ -241,9 +242,9 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
 
     def predict(self, X: Any) -> Double:
         """The targets of each row."""
-        fit = self._fitted()
+        fit = self.fitted_model()
         coefficients, intercepts = fit.coefficients.T, fit.intercepts
-        parts = [rows @ coefficients + intercepts for rows in self._row_blocks(X, np.float64)]
+        parts = [rows @ coefficients + intercepts for rows in self.row_blocks(X, np.float64)]
         values = np.concatenate([np.empty((0, len(intercepts))), *parts])
         return values[:, 0] if self._flat else values
 
@@ -302,7 +303,7 @@ class SketchRidge(SketchLinearRegression):
     def _with_penalty(cls, penalty: float) -> Self:
         return cls(penalty)
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         if isinstance(self.alpha, str) and self.alpha == "gcv":
             return
         if number('alpha must be "gcv" or a number: it', self.alpha) < 0:
@@ -314,5 +315,5 @@ class SketchRidge(SketchLinearRegression):
 
     @property
     def alpha_(self) -> float:
-        penalty: float = self._fitted().penalty
+        penalty: float = self.fitted_model().penalty
         return penalty

@@ -111,7 +111,9 @@ class SketchStableMixture(SketchMixture):
     def _task(self) -> str:
         return "stable"
 
-    def _learn(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> MixtureFit:
+    def learn_from_sketch(
+        self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None
+    ) -> MixtureFit:
         sample = self._sample(sketch, sample)
         self._check_determined(sketch, sample)
         problem = Problem.of(Target.of(sketch, HIGHEST), self.n_components)
@@ -144,7 +146,7 @@ class SketchStableMixture(SketchMixture):
 
     @property
     def fit_test_(self) -> float:
-        misfit: float = self._fitted().misfit
+        misfit: float = self.fitted_model().misfit
         return misfit
 
     def _log_densities(self, rows: Double) -> Double:

@@ -16,7 +16,8 @@ from sketchlearn.operators import VeroneseMoments
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import is_array
 from sketchlearn.storage.json_documents import numbers_of
-from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, Glimpse, SketchEstimator
+from sketchlearn.tasks.estimating.glimpse import Glimpse
+from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, SketchEstimator
 from sketchlearn.tasks.subspaces.union_of_subspaces import Subspaces, union_of_subspaces
 from sketchlearn.values import shortened, whole
 
@@ -104,7 +105,7 @@ class SketchSubspaces(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         )
         return estimator
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         self._dimensions()
 
     def _dimensions(self) -> list[int]:
@@ -121,12 +122,12 @@ class SketchSubspaces(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
             raise ValueError(f"n_dimensions={max(dimensions)} must be at most the number of columns, {n_features}")
         return dimensions
 
-    def _check_size(self, n_rows: int) -> None:
+    def check_size(self, n_rows: int) -> None:
         least = max(2, sum(self._dimensions()))
         if n_rows < least:
             raise ValueError(f"n_samples={n_rows} rows cannot span {self.n_clusters} subspaces: give at least {least}")
 
-    def _design(self, glimpse: Glimpse, rng: np.random.Generator) -> VeroneseMoments:  # noqa: ARG002
+    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> VeroneseMoments:  # noqa: ARG002
         self._checked_dimensions(glimpse.rows.shape[1])
         return fourth_moments(
             glimpse.rows,
@@ -136,7 +137,7 @@ class SketchSubspaces(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
             representative=glimpse.representative,
         )
 
-    def _learn(self, sketch: Sketch, rng: np.random.Generator) -> Subspaces:
+    def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Subspaces:
         operator: Any = sketch.operator
         dimensions = self._checked_dimensions(operator.n_features)
         found = union_of_subspaces(sketch, dimensions, rng, self._say if self.verbose else None)
@@ -158,26 +159,26 @@ class SketchSubspaces(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
 
     @property
     def subspaces_(self) -> list[Double]:
-        return list(self._fitted().bases)
+        return list(self.fitted_model().bases)
 
     @property
     def weights_(self) -> Double:
-        weights: Double = self._fitted().weights
+        weights: Double = self.fitted_model().weights
         return weights
 
     @property
     def noise_variance_(self) -> float:
-        variance: float = self._fitted().noise_variance
+        variance: float = self.fitted_model().noise_variance
         return variance
 
     @property
     def residual_(self) -> float:
-        residual: float = self._fitted().residual
+        residual: float = self.fitted_model().residual
         return residual
 
     @property
     def misfit_(self) -> float:
-        misfit: float = self._fitted().misfit
+        misfit: float = self.fitted_model().misfit
         return misfit
 
     @property
@@ -188,12 +189,12 @@ class SketchSubspaces(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         self.labels_ = self._nearest(rows)
 
     def _nearest(self, rows: NDArray[Any]) -> NDArray[np.int32]:
-        return np.argmin(self._fitted().distances(rows), axis=1).astype(np.int32)
+        return np.argmin(self.fitted_model().distances(rows), axis=1).astype(np.int32)
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """The nearest subspace of each row."""
-        self._fitted()
-        return np.concatenate([np.empty(0, np.int32), *(self._nearest(rows) for rows in self._row_blocks(X))])
+        self.fitted_model()
+        return np.concatenate([np.empty(0, np.int32), *(self._nearest(rows) for rows in self.row_blocks(X))])
 
     def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int32]:
         """`fit`, then the subspace of each row."""
@@ -202,11 +203,11 @@ class SketchSubspaces(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
 
     def transform(self, X: Any) -> Double:
         """Distances of each row to each subspace."""
-        found = self._fitted()
-        parts = [found.distances(rows) for rows in self._row_blocks(X)]
+        found = self.fitted_model()
+        parts = [found.distances(rows) for rows in self.row_blocks(X)]
         return np.concatenate([np.empty((0, len(found.bases))), *parts])
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Minus the sum of squared distances of rows to their subspaces."""
-        found = self._fitted()
-        return -sum(float(np.sum(found.distances(rows).min(axis=1) ** 2)) for rows in self._row_blocks(X))
+        found = self.fitted_model()
+        return -sum(float(np.sum(found.distances(rows).min(axis=1) ** 2)) for rows in self.row_blocks(X))

@@ -1,0 +1,82 @@
+"""What a sketch needs of its operator, and checks by it: room for sums, kept rows, the form with the fewest bits."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.keeping import Keeping, KeptRows
+from sketchlearn.packed import PackedBits
+from sketchlearn.sources import WEIGHT_BITS
+
+LARGEST = 2**63 - 1
+
+
+class SketchOperator(Protocol):
+    """What a sketch needs of its operator, which is a value that compares with ==."""
+
+    @property
+    def n_sums(self) -> int: ...
+    @property
+    def ceiling(self) -> int: ...
+    def why_impossible(self, sums: NDArray[np.int64], units: int) -> str | None: ...
+    @property
+    def keeping(self) -> Keeping | None: ...
+    def without_keeping(self) -> Any: ...
+    def with_worse_origin(self, other: Any) -> Any: ...
+    def sketch(
+        self,
+        data: Any,
+        *,
+        sample_weight: Any = None,
+        nulls: str = "error",
+        n_jobs: int | None = None,
+        progress: bool = False,
+    ) -> Any: ...
+    def sketch_packed(self, bits: PackedBits, *, sample_weight: Any = None) -> Any: ...
+    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]: ...
+    def to_json(self) -> dict[str, Any]: ...
+    def leaves(self, sketch: Any) -> list[Any]: ...
+
+
+def check_room(operator: SketchOperator, units: int, bits: int) -> None:
+    """Refuses a number of records whose sums might not fit into 64 bits."""
+    if units * operator.ceiling > LARGEST:
+        most = LARGEST // operator.ceiling >> bits
+        whole = f"{LARGEST // operator.ceiling:,}"
+        finer = f" while weights are fractional; with weights that are whole numbers, {whole}" if bits else ""
+        raise OverflowError(f"a sum could overflow: this operator holds at most {most:,} records{finer}")
+    if operator.keeping is not None and total_weight(units, bits) > LARGEST:
+        most = LARGEST >> WEIGHT_BITS
+        raise OverflowError(f"the weight of a kept row could overflow: rows are kept of at most {most:,} records")
+
+
+def total_weight(units: int, bits: int) -> int:
+    """The weight of all records, in the steps in which rows are kept."""
+    return units << (WEIGHT_BITS - bits)
+
+
+def checked_kept(operator: SketchOperator, kept: KeptRows | None, units: int, bits: int) -> KeptRows | None:
+    """The kept rows, if they are those of the operator's rule; none yet, for a sketch without records."""
+    rule = operator.keeping
+    if kept is None:
+        if rule is not None and units:
+            raise ValueError("the operator keeps rows, but none came: make the sketch with operator.sketch(rows)")
+        return None if rule is None else KeptRows.none(rule)
+    if rule is None or kept.rule != rule:
+        raise ValueError("the kept rows were chosen by another rule than the operator's")
+    reason = kept.why_not_among(total_weight(units, bits))
+    if reason:
+        raise ValueError(reason)
+    return kept
+
+
+def canonical(sums: NDArray[np.int64], units: int, bits: int) -> tuple[NDArray[np.int64], int, int]:
+    """The same value with the fewest fractional bits, so that equal sketches are equal to the bit."""
+    if bits:
+        ones = int(np.bitwise_or.reduce(sums)) | units
+        spare = min(bits, (ones & -ones).bit_length() - 1) if ones else bits
+        sums, units, bits = sums >> spare, units >> spare, bits - spare
+    return sums, units, bits

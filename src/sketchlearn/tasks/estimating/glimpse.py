@@ -1,0 +1,28 @@
+"""What is known of rows before they are sketched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from sketchlearn.sources import Source
+
+
+@dataclass(frozen=True)
+class Glimpse:
+    """What is known of rows before they are sketched.
+
+    Attributes
+    ----------
+    rows : some of them, at most 5000.
+    representative : whether they come from all over, and not from the beginning of a stream.
+    columns : names of the columns, if they have names.
+    everything : all rows, where another pass over them is cheap because they are in memory.
+    """
+
+    rows: NDArray[Any]
+    representative: bool
+    columns: tuple[str, ...] | None
+    everything: Source | None = None

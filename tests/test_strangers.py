@@ -1,0 +1,218 @@
+"""Strangers: tasks, operators and readers of other packages, and what the package's own code may not do."""
+
+import ast
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import stranger
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from stranger import ColumnMedians, PositiveCounts, PrivatePositiveCounts
+from typer.testing import CliRunner
+
+import sketchlearn as skl
+from sketchlearn.cli.verbs import app
+from sketchlearn.tasks.registry import tasks
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal([1.0, -2.0, 5.0], [1.0, 2.0, 0.5], (4000, 3))
+SOURCE = Path(skl.__file__).parent
+skl.register_task(stranger.TASK)
+skl.register_reader(".rows", stranger.read_rows)
+
+
+def near(medians):
+    assert np.max(np.abs(medians - np.median(ROWS, axis=0))) < 0.5
+
+
+def run(*arguments):
+    found = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+def test_strangers_are_short():
+    lines = Path(stranger.__file__).read_text().splitlines()
+    marks = [i for i, line in enumerate(lines) if line.startswith("# A")]
+    task, operator, reader = (
+        len([line for line in part if line.strip()])
+        for part in (lines[marks[0] : marks[1]], lines[marks[1] : marks[2]], lines[marks[2] :])
+    )
+    assert task <= 80
+    assert operator <= 60
+    assert reader <= 10
+
+
+# A task
+
+
+@parametrize_with_checks([ColumnMedians(random_state=0)])
+def test_a_foreign_task_is_an_estimator(estimator, check):
+    check(estimator)
+
+
+def test_a_foreign_task_learns_from_rows_streams_files_and_sketches(tmp_path):
+    near(ColumnMedians().fit(ROWS).medians_)
+    np.save(tmp_path / "rows.npy", ROWS)
+    near(ColumnMedians().fit(tmp_path / "rows.npy").medians_)
+    near(ColumnMedians().fit(ROWS[first : first + 1000] for first in range(0, 4000, 1000)).medians_)
+    stream = ColumnMedians(bounds=(-10, 10))
+    for first in range(0, 4000, 500):
+        stream.partial_fit(ROWS[first : first + 500])
+    near(stream.medians_)
+    operator = skl.design(ROWS, task="column-medians")
+    assert operator.origin.value == "sample"
+    near(ColumnMedians().fit_sketch(operator.sketch(ROWS)).medians_)
+    declared = skl.design(bounds=([-10] * 3, [10] * 3), task="column-medians")
+    private = skl.privatize(declared.sketch(ROWS), epsilon=5.0, seed_for_tests_not_private=0)
+    model = ColumnMedians().fit_sketch(private)
+    near(model.medians_)
+    assert model.privacy_.epsilon == 5.0
+
+
+def test_a_foreign_task_has_files_and_commands(tmp_path):
+    model = ColumnMedians().fit(ROWS)
+    skl.save_model(model, tmp_path / "model.json")
+    again = skl.load_model(tmp_path / "model.json")
+    assert np.array_equal(again.predict(ROWS), model.predict(ROWS))
+    assert "medians of the columns" in run("info", tmp_path / "model.json")
+    np.savetxt(tmp_path / "day.csv", ROWS, delimiter=",", header="a,b,c", comments="")
+    assert "histograms" in run("design", tmp_path / "day.csv", "--task", "column-medians", "-o", tmp_path / "d.json")
+    run("sketch", tmp_path / "day.csv", "--design", tmp_path / "d.json", "-o", tmp_path / "day.sketch")
+    said = run("fit", "column-medians", tmp_path / "day.sketch", "-o", tmp_path / "own.json", "--json")
+    near(np.array(json.loads(said)["medians"]))
+    labels = run("predict", tmp_path / "own.json", tmp_path / "day.csv").split()
+    assert np.array_equal(np.array(labels, int), skl.load_model(tmp_path / "own.json").predict(tmp_path / "day.csv"))
+
+
+def test_a_package_brings_a_task_by_an_entry_point(tmp_path):
+    """Another process, which finds the task by the package's metadata alone."""
+    (tmp_path / "stranger.py").write_text(Path(stranger.__file__).read_text())
+    facts = tmp_path / "stranger-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text("[sketchlearn.tasks]\nmedians = stranger:TASK\n")
+    ColumnMedians().fit(ROWS).sketch_.save(tmp_path / "rows.sketch")
+    command = [sys.executable, "-m", "sketchlearn", "fit", "column-medians", str(tmp_path / "rows.sketch"), "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    found = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    near(np.array(json.loads(found.stdout)["medians"]))
+
+
+def test_a_name_is_taken_once():
+    with pytest.raises(ValueError, match="there is a task 'kmeans' already: choose another name"):
+        skl.register_task(dataclasses.replace(stranger.TASK, name="kmeans"))
+
+
+# An operator
+
+
+def test_a_foreign_operator_has_sketches_files_and_words(tmp_path):
+    operator = PositiveCounts(3)
+    sketch = operator.sketch(ROWS)
+    assert sketch == operator.sketch(ROWS[:1000]) + operator.sketch(ROWS[1000:])
+    assert sketch.sums.tolist() == (ROWS > 0).sum(axis=0).tolist()
+    sketch.save(tmp_path / "rows.sketch")
+    assert skl.load(tmp_path / "rows.sketch") == sketch
+    assert "numbers of positive values of 3 columns" in run("info", tmp_path / "rows.sketch")
+    both = skl.concatenate([operator, skl.SecondMoments(3, bound=100.0)])
+    assert both.split(both.sketch(ROWS))[0] == sketch
+
+
+def test_a_foreign_operator_goes_to_the_rows_of_dask():
+    arrays = pytest.importorskip("dask.array")
+    chunks = arrays.from_array(ROWS, chunks=(1000, 3))
+    with pytest.importorskip("dask").config.set(scheduler="synchronous"):
+        assert skl.engines.sketch(chunks, PositiveCounts(3)) == PositiveCounts(3).sketch(ROWS)
+
+
+def test_a_foreign_operator_is_released_when_it_has_said_enough():
+    with pytest.raises(ValueError, match=r"PositiveCounts has no known bound.*change_by_record"):
+        skl.privatize(PositiveCounts(3).with_origin("declared").sketch(ROWS), epsilon=1.0)
+    with pytest.raises(ValueError, match="nobody has said whether the numbers of this PrivatePositiveCounts"):
+        skl.privatize(PrivatePositiveCounts(3).sketch(ROWS), epsilon=1.0)
+    sketch = PrivatePositiveCounts(3).with_origin("declared").sketch(ROWS)
+    assert skl.privatize(sketch, epsilon=1.0).ledger.design == "declared"
+
+
+# A reader
+
+
+def test_files_of_a_foreign_kind_are_sources(tmp_path):
+    np.savetxt(tmp_path / "day.rows", ROWS)
+    operator = skl.design(ROWS, n_components=2)
+    assert operator.sketch(tmp_path / "day.rows") == operator.sketch(ROWS)
+    assert skl.source(str(tmp_path / "*.rows")).n_rows == len(ROWS)
+    run("sketch", tmp_path / "day.rows", "-k", 2, "-o", tmp_path / "day.sketch")
+    with pytest.raises(ValueError, match="begins with a dot"):
+        skl.register_reader("rows", stranger.read_rows)
+
+
+# The package itself
+
+
+def modules():
+    return {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def own_names(tree):
+    """Names that a module defines or assigns."""
+    found = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    found |= {
+        node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
+    return found | {
+        node.target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+
+
+def test_no_module_reaches_into_another_ones_private_names():
+    foreign = {"_meta"}  # Dask's own word for the empty frame that tells the columns
+    reaches = []
+    for path, tree in modules().items():
+        allowed = own_names(tree) | foreign
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
+                inside = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls", "twin")
+                above = isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "super"
+                if not inside and not above and node.attr not in allowed:
+                    reaches.append(f"{path.name}:{node.lineno} {ast.unparse(node)}")
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("sketchlearn"):
+                names = [name.name for name in node.names if name.name.startswith("_")]
+                reaches += [
+                    f"{path.name}:{node.lineno} {name}" for name in names if name not in ("_native", "__version__")
+                ]
+    assert not reaches
+
+
+def test_estimators_are_named_in_the_registry_alone():
+    """Besides the modules that define them: by name in strings, which is what tables of tasks are made of."""
+    estimators = {task.estimator for task in tasks().values()} - {"ColumnMedians"}
+    assert estimators == {name for name in skl.__all__ if name.startswith("Sketch")} - {"Sketch", "SketchEstimator"}
+    found = []
+    for path, tree in modules().items():
+        if path.name in ("registry.py", "__init__.py"):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and node.value in estimators:
+                found.append(f"{path.name}:{node.lineno}")
+    assert not found
+
+
+def test_files_and_functions_are_short():
+    long = [path.name for path in modules() if len(path.read_text().splitlines()) > 400]
+    for path, tree in modules().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                first = node.body[1] if ast.get_docstring(node) and len(node.body) > 1 else node.body[0]
+                if node.end_lineno - first.lineno + 1 > 60:
+                    long.append(f"{path.name}:{node.name}")
+    assert not long
