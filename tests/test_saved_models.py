@@ -1,9 +1,15 @@
 """A model that was saved and loaded answers as the fitted one does, and refuses what it refuses."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import sketchlearn as skl
 
@@ -69,7 +75,42 @@ def test_columns_in_another_order_or_missing_are_refused_alike(pair):
         assert said[0] == said[1]
 
 
-def test_what_was_spent_is_kept(pair):
+def test_what_was_spent_and_chosen_is_kept(pair):
     fitted, loaded, _ = pair
+    assert repr(loaded) == repr(fitted)
     assert loaded.privacy_ == fitted.privacy_
     assert loaded.n_features_in_ == fitted.n_features_in_
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_clusters": [{}]}, "parameters must be an object of words and numbers"),
+        ([], "parameters must be an object"),
+        ({"colour": 1}, "a SketchKMeans has no parameter 'colour'"),
+        ({"decoder": "nonsense"}, "decoder must be one of"),
+    ],
+)
+def test_forged_parameters_are_refused(parameters, message, tmp_path):
+    skl.save_model(skl.SketchKMeans(3, random_state=0).fit(FRAME), tmp_path / "model.json")
+    document = json.loads((tmp_path / "model.json").read_text())
+    assert document["parameters"] == {"n_clusters": 3, "random_state": 0}
+    (tmp_path / "model.json").write_text(json.dumps({**document, "parameters": parameters}))
+    with pytest.raises(skl.FormatError, match=message):
+        skl.load_model(tmp_path / "model.json")
+
+
+def test_warnings_point_at_the_callers_line():
+    """Whatever the entry: fit, a sketch, a property that learns anew, a pipeline."""
+    rows = np.random.default_rng(0).standard_cauchy((3000, 2))
+    model, sketch = skl.SketchGaussianMixture(2, random_state=0), skl.design(rows, n_components=2).sketch(rows)
+    stream = skl.SketchGaussianMixture(2, random_state=0).partial_fit(rows)
+    for entry in (
+        lambda: model.fit(rows),
+        lambda: model.fit_sketch(sketch),
+        lambda: stream.means_,
+        lambda: make_pipeline(StandardScaler(), skl.SketchGaussianMixture(2, random_state=0)).fit(rows),
+    ):
+        with pytest.warns(ConvergenceWarning) as heard:
+            entry()
+        assert {Path(warning.filename).name for warning in heard} == {Path(__file__).name}

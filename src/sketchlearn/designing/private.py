@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
+from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.frequencies import LogUniform
 from sketchlearn.privacy.release import MOMENT_SHARE
 from sketchlearn.values import number, positive, whole
@@ -44,11 +44,10 @@ class Budget:
         error = self.error(n_components, n_features, size)
         if error > HIDDEN:
             more = math.sqrt(error / HIDDEN)
-            warnings.warn(
+            warn_caller(
                 f"noise will hide {n_components} clusters of {self.n_rows:,} records at epsilon {self.epsilon:g}: "
                 f"about {more * self.n_rows:,.0f} records, or epsilon {more * self.epsilon:.2g}, would show them",
                 UserWarning,
-                stacklevel=3,
             )
         return size
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn._native import Plan, dense_plan, structured_plan
+from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.frequencies import Law
 from sketchlearn.keeping import Keeping
 from sketchlearn.operators.base import check_center, check_columns, check_features, check_units
@@ -226,10 +226,9 @@ class FourierFeatures(Projected):
         centred = rows.astype(np.float64) - self.middle
         if self._turns(centred) > 2**20:
             away = float(np.median(np.linalg.norm(centred, axis=1)))
-            warnings.warn(
+            warn_caller(
                 f"the rows lie about {away:.3g} from the center, where float32 phases are noise at this scale: "
                 "set center near their mean",
-                stacklevel=4,
             )
 
     def _turns(self, centred: NDArray[np.float64]) -> float:

@@ -15,6 +15,7 @@ from sketchlearn.values import shortened, whole
 
 VERSION = 1
 SHARED_FIELDS = {"kind", "version", "type", "n_features", "columns", "n_records"}
+OPTIONAL_FIELDS = {"privacy", "parameters"}
 
 
 def save_model(estimator: SketchEstimator, path: str | os.PathLike[str]) -> None:
@@ -72,7 +73,7 @@ def _estimator(document: dict[str, Any]) -> SketchEstimator:
     kind: Any = tasks()[name].load() if isinstance(name, str) and name in tasks() else None
     if kind is None or not kind.model_fields:
         raise ValueError(f"{shortened(name)} is not a type of model that this version knows")
-    odd = sorted((document.keys() - {"privacy"}) ^ (SHARED_FIELDS | set(kind.model_fields)))
+    odd = sorted((document.keys() - OPTIONAL_FIELDS) ^ (SHARED_FIELDS | set(kind.model_fields)))
     if odd:
         raise ValueError(f"field {shortened(odd[0])} is {'unknown' if odd[0] in document else 'missing'}")
     d = whole("n_features", document["n_features"], most=MOST_FEATURES)

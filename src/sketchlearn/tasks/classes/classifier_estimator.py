@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin, clone
 
+from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders.problems.decoding_target import released_variance
 from sketchlearn.designing.ranges import box
 from sketchlearn.moments.moments_of_sketch import Moments, part_of
@@ -306,8 +306,7 @@ def _shown(classes: list[Moments]) -> list[Moments]:
 
 def _warn_of_noise(hidden: int, n_classes: int) -> None:
     if hidden:
-        warnings.warn(
+        warn_caller(
             f"the noise of the private sketches hides the shape of {hidden} of {n_classes} classes, at least in part: "
             "more records, fewer columns, tighter bounds or a larger epsilon would show it",
-            stacklevel=7,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,6 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 
+from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import (
     Decoder,
     Outcome,
@@ -159,7 +159,7 @@ class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         task = Task(sketch, problem, error_units(sketch.operator), self._loss, self._reduce, rng, progress)
         found = self._decoded(task) if sample is None else clusters_with_rows(task, sample)
         for doubt in found.doubts:
-            warnings.warn(doubt, ConvergenceWarning, stacklevel=5)
+            warn_caller(doubt, ConvergenceWarning)
         self._say(f"{found.outcome.status.value}. {found.outcome.advice}".strip())
         return Clusters(found.centers, found.shares, found.density, found.outcome)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Decoder, Outcome, Status, Target, decoder_from
 from sketchlearn.decoders.problems.blas_threads import one_blas_thread
 from sketchlearn.designing.sample import rows_wanted
@@ -131,10 +131,9 @@ class DesignedEstimator(SketchEstimator):
         if everything is not None and everything.n_rows == len(glimpse.rows):
             distinct = len(np.unique(glimpse.rows, axis=0))
             if distinct < k:
-                warnings.warn(
+                warn_caller(
                     f"there are only {distinct} distinct rows for {k} clusters: some of them coincide",
                     ConvergenceWarning,
-                    stacklevel=4,
                 )
         operator = design(
             glimpse.rows,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self
@@ -278,16 +279,39 @@ class SketchEstimator(BaseEstimator):
             "n_features": int(self.n_features_in_),
             "columns": None if named is None else [str(name) for name in named],
             "n_records": getattr(self, "n_records_", 0) if sketch is None else sketch.count,
+            "parameters": self._chosen_parameters(),
         }
         return facts if self.privacy_ is None else {**facts, "privacy": self.privacy_.to_json()}
+
+    def _chosen_parameters(self) -> Document:
+        """Parameters that differ from the defaults, as far as they are words and numbers."""
+        defaults, chosen = type(self)().get_params(deep=False), {}
+        for name, value in self.get_params(deep=False).items():
+            plain = value.item() if isinstance(value, np.generic) else value
+            if _is_plain(plain) and plain != defaults[name]:
+                chosen[name] = plain
+        return chosen
 
     def with_facts(self, document: Document, n_features: int) -> Self:
         """Takes over what every model file says."""
         columns = check_columns(document["columns"], n_features)
         self._set_names(columns, n_features)
         self.columns_, self.n_records_ = columns, _count(document["n_records"])
+        if "parameters" in document:  # files that were written before have none
+            self._take_parameters(document["parameters"])
         self._privacy = Ledger.from_json(document["privacy"]) if "privacy" in document else None
         return self
+
+    def _take_parameters(self, parameters: Any) -> None:
+        """Makes these the parameters, and all others that are words and numbers the defaults."""
+        if not isinstance(parameters, dict) or not all(map(_is_plain, parameters.values())):
+            raise ValueError("parameters must be an object of words and numbers")
+        if odd := sorted(parameters.keys() - self.get_params(deep=False).keys()):
+            raise ValueError(f"a {type(self).__name__} has no parameter {shortened(odd[0])}")
+        defaults = type(self)().get_params(deep=False)
+        others = {name: defaults[name] for name, value in self.get_params(deep=False).items() if _is_plain(value)}
+        self.set_params(**(others | parameters))
+        self.check_parameters()
 
     def _say(self, message: str) -> None:
         if self.verbose:
@@ -299,6 +323,13 @@ def as_plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [as_plain(part) for part in value]
     return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether it is a word, a number, None, or a list of such."""
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _count(number: Any) -> int | float:

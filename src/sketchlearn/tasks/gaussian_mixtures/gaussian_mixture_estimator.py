@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
+from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Decoder, Problem, Target, decoder_from
 from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit, fit_mixture
 from sketchlearn.decoders.problems.decoding_target import HIGHEST
@@ -156,13 +156,12 @@ class SketchGaussianMixture(SketchMixture):
             model, decoder = self._gaussian(problem), decoder_from(self.decoder)
             fit = fit_mixture(problem, model, self.covariance_type, decoder, rng, self._say if self.verbose else None)
         if not fit.passes:
-            warnings.warn(self._doubt(fit, sample), ConvergenceWarning, stacklevel=5)
+            warn_caller(self._doubt(fit, sample), ConvergenceWarning)
         elif sketch.count < (p := problem.n_parameters(fit.outcome.mixture)):
-            warnings.warn(
+            warn_caller(
                 f"{sketch.count:,} records are too few for the {p:,} parameters of this mixture, which may not hold "
                 "for others: ask for fewer components, or for another covariance_type",
                 ConvergenceWarning,
-                stacklevel=5,
             )
         return fit
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
+from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.extras import required
 from sketchlearn.operators import FourierFeatures, Operator
 from sketchlearn.sketch import Sketch
@@ -220,11 +220,10 @@ class SketchGenerator(LabelledEstimator):
             say=self._say,
         )
         if found.residual**2 > FAR and found.misfit > MANY:
-            warnings.warn(
+            warn_caller(
                 f"generated rows are still told from the data by about {1 / found.residual**2:.0f} of them (residual "
                 f"{found.residual:.3g}, {found.misfit:.3g} times the noise squared): try a larger max_iter or network",
                 ConvergenceWarning,
-                stacklevel=5,
             )
         counts = np.array([float(part.count) for part in sketches])
         return Generation(found, labels, counts / counts.sum())

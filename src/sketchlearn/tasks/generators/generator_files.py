@@ -76,7 +76,7 @@ def _filled(estimator: Estimator, document: dict[str, Any], weights: dict[str, A
 
     from sketchlearn.tasks.generators.network_matching import Match, Place, bare_network, n_inputs
 
-    odd = sorted((document.keys() - {"privacy"}) ^ FIELDS)
+    odd = sorted((document.keys() - {"privacy", "parameters"}) ^ FIELDS)
     if odd:
         raise ValueError(f"field {shortened(odd[0])} is {'unknown' if odd[0] in document else 'missing'}")
     if document["type"] != TYPE:

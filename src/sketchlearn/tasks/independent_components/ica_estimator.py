@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -10,6 +9,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array
 
+from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.storage.json_documents import numbers_of
@@ -117,7 +117,7 @@ class SketchICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
                 f"the sketch's operator is for {len(found.components)} components, not n_components={self.n_components}"
             )
         for doubt in _doubts(found, everything=self.n_components is None):
-            warnings.warn(doubt, stacklevel=5)
+            warn_caller(doubt)
         self._say(f"{len(found.components)} components, evidence {found.evidence.round(1)}")
         return found
 

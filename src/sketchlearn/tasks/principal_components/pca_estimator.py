@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array
 
+from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.designing.ranges import box, origin_of, radius
 from sketchlearn.operators import ColumnMoments, Operator, QuadraticFeatures, SecondMoments, concatenate
 from sketchlearn.sketch import Sketch
@@ -140,10 +140,9 @@ class SketchPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
         self._check_components(operator.n_features)
         found = principal_subspace(sketch, self.n_components, self._say if self.verbose else None)
         if found.hidden:
-            warnings.warn(
+            warn_caller(
                 f"{found.hidden} of {len(found.variances)} components do not stand out of the noise of the private "
                 "sketch: ask for fewer, or give more records, tighter bounds or a larger epsilon",
-                stacklevel=5,
             )
         self._say(f"{np.sum(found.variances) / found.total:.4%} of the variance in {len(found.variances)} components")
         return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import validate_data
 
+from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.designing.ranges import second_moments
 from sketchlearn.moments.moments_of_sketch import Moments
 from sketchlearn.operators import SecondMoments
@@ -188,11 +188,10 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
         if regression.noise is not None:
             self._warn_of_noise(short, len(regression.features), regression.hidden_by_noise(fit))
         elif short and not fit.penalty:
-            warnings.warn(
+            warn_caller(
                 f"the features are singular: the records tell only {fit.rank} of {len(regression.features)} directions "
                 "apart (columns that never change, or that others determine); the smallest coefficients that fit are "
                 "taken, and standard errors are of those. SketchRidge, or fewer columns, may serve better",
-                stacklevel=5,
             )
         self._say(f"R^2 {float(np.mean(fit.r2)):.6g}, rank {fit.rank}, from {moments.count:g} records")
         return fit
@@ -201,10 +200,9 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
         if short or hidden:
             what = f"{short} of the features' {n_features} directions" if short else "the coefficients"
             drawn = ", and coefficients along those are drawn towards 0" if short else ""
-            warnings.warn(
+            warn_caller(
                 f"the noise of the private sketch hides {what}{drawn}: more records, fewer columns, tighter bounds or "
                 "a larger epsilon would help",
-                stacklevel=6,
             )
 
     def _solve(self, regression: Regression) -> LinearFit:

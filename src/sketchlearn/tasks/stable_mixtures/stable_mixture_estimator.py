@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Decoder, Problem, Target, decoder_from
 from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit
 from sketchlearn.decoders.problems.decoding_target import HIGHEST
@@ -124,11 +124,10 @@ class SketchStableMixture(SketchMixture):
             known = suggested if len(suggested) == self.n_components else None
         fit = fit_stable(problem, decoder_from(self.decoder), rng, self._say if self.verbose else None, known)
         if not fit.passes:
-            warnings.warn(
+            warn_caller(
                 f"the sketch does not look like one of {self.n_components} stable laws (fit test {fit.misfit:.3g}, "
                 "about 1 if it did): try more components",
                 ConvergenceWarning,
-                stacklevel=5,
             )
         return fit
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import Any, Self
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 
+from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.designing.ranges import fourth_moments
 from sketchlearn.operators import VeroneseMoments
 from sketchlearn.sketch import Sketch
@@ -142,18 +142,16 @@ class SketchSubspaces(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         dimensions = self._checked_dimensions(operator.n_features)
         found = union_of_subspaces(sketch, dimensions, rng, self._say if self.verbose else None)
         if not found.identified:
-            warnings.warn(
+            warn_caller(
                 f"fourth moments of {len(found.origin)} columns do not tell {len(dimensions)} subspaces of dimension "
                 f"{max(dimensions)} apart from others: ask for fewer or smaller ones",
                 ConvergenceWarning,
-                stacklevel=5,
             )
         elif not found.explained:
-            warnings.warn(
+            warn_caller(
                 f"the subspaces leave {found.misfit:.2g} times the squared residual that sampling does: try other "
                 "n_clusters or n_dimensions, or rows whose subspaces meet in the origin",
                 ConvergenceWarning,
-                stacklevel=5,
             )
         return found
 
