@@ -8,7 +8,7 @@ from designs import fourier_design
 
 import sketchlearn as skl
 from sketchlearn.designing import byrne_scale, keriven_scale
-from sketchlearn.designing.laws import BROAD
+from sketchlearn.designing.frequency_laws import BROAD
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, LogUniform, Mixture, Probed
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.operators.origin import Origin

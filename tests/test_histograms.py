@@ -13,8 +13,8 @@ from twin import record_integers
 from typer.testing import CliRunner
 
 import sketchlearn as skl
-from sketchlearn.cli.verbs import app
-from sketchlearn.designing.bins import bins_of_rows
+from sketchlearn.cli.commands import app
+from sketchlearn.designing.histogram_bins import bins_of_rows
 from sketchlearn.operators.histograms import MOST_BINS
 from sketchlearn.operators.origin import Origin
 from sketchlearn.privacy import Sensitivity, sensitivity

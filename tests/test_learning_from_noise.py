@@ -10,9 +10,9 @@ from sklearn.mixture import GaussianMixture
 from typer.testing import CliRunner
 
 import sketchlearn as skl
-from sketchlearn.cli.verbs import app
+from sketchlearn.cli.commands import app
 from sketchlearn.decoders import Problem, Status, Target
-from sketchlearn.designing.components import BROAD_IN_BOUNDS, BROAD_UNDER_PURE_NOISE
+from sketchlearn.designing.cluster_operators import BROAD_IN_BOUNDS, BROAD_UNDER_PURE_NOISE
 from sketchlearn.diagnostics import explain
 from sketchlearn.diagnostics.explain import Verdict
 

@@ -12,8 +12,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sketchlearn as skl
 from sketchlearn.frequencies import AdaptedRadius, Cauchy, FoldedGaussian, Gaussian, Mixture, Weighted
+from sketchlearn.operators.wave_pairs import TAIL, Pair
 from sketchlearn.packed import PackedBits
-from sketchlearn.pairs import TAIL, Pair
 from sketchlearn.randomness import Stream
 from sketchlearn.waves import Cosine, FourierSeries, Sawtooth, Square, Triangle
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.cli import info
-from sketchlearn.cli.designs import Choices, design_on_bounds
+from sketchlearn.cli import info_command as info
+from sketchlearn.cli.operator_choice import Choices, design_on_bounds
 from sketchlearn.moments.moment_noise import MomentNoise
 
 BOUNDS = ([-6, -5, -6, -6, -15], [6, 7, 6, 6, 21])

@@ -16,7 +16,7 @@ from stranger import ColumnMedians, PositiveCounts, PrivatePositiveCounts
 from typer.testing import CliRunner
 
 import sketchlearn as skl
-from sketchlearn.cli.verbs import app
+from sketchlearn.cli.commands import app
 from sketchlearn.tasks.registry import tasks
 
 RNG = np.random.default_rng(0)

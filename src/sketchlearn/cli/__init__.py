@@ -5,19 +5,19 @@ Nothing here imports NumPy: `sketchlearn --help` and shell completion must be qu
 
 from __future__ import annotations
 
-from sketchlearn.cli.verbs import app
+from sketchlearn.cli.commands import app
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and exits: 0 if all went well, 1 if it failed, 2 if it was called wrongly."""
     import typer
 
-    from sketchlearn.cli import sentences
+    from sketchlearn.cli import error_messages
 
     try:
         code = typer.main.get_command(app).main(arguments, prog_name="sketchlearn", standalone_mode=False)
     except typer.Abort:
-        code = sentences.interrupted()
+        code = error_messages.interrupted()
     except Exception as error:
-        code = sentences.usage(error)
-    sentences.leave(code if isinstance(code, int) else 0)
+        code = error_messages.usage(error)
+    error_messages.leave(code if isinstance(code, int) else 0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from sketchlearn.cli.doubts import doubts
-from sketchlearn.cli.streams import Report, check_paths, read_sketch, write
-from sketchlearn.cli.words import number, records_in_words
+from sketchlearn.cli.descriptions import number, records_in_words
+from sketchlearn.cli.standard_streams import Report, check_paths, read_sketch, write
+from sketchlearn.cli.strict_warnings import doubts
 from sketchlearn.tasks.generators.generator_estimator import SketchGenerator
 from sketchlearn.tasks.model_files import model_to_bytes
 

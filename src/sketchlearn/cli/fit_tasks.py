@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from sketchlearn.cli.doubts import doubts
-from sketchlearn.cli.rows import columns_from
-from sketchlearn.cli.sentences import misused
-from sketchlearn.cli.streams import Report, check_paths, read_sketch, write
-from sketchlearn.cli.words import number, records_in_words
+from sketchlearn.cli.descriptions import number, records_in_words
+from sketchlearn.cli.error_messages import misused
+from sketchlearn.cli.row_input import columns_from
+from sketchlearn.cli.standard_streams import Report, check_paths, read_sketch, write
+from sketchlearn.cli.strict_warnings import doubts
 from sketchlearn.tasks.classes.classifier_estimator import SketchClassifier
 from sketchlearn.tasks.independent_components.ica_estimator import SketchICA
 from sketchlearn.tasks.model_files import model_to_bytes

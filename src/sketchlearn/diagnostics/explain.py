@@ -19,7 +19,7 @@ from sketchlearn.decoders.problems.blas_threads import one_blas_thread
 from sketchlearn.decoders.refinements.joint_refinement import refine
 from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample
 from sketchlearn.decoders.searches.search_loop import EXPLAINED
-from sketchlearn.designing.sample import MOST_ROWS
+from sketchlearn.designing.sample_summary import MOST_ROWS
 from sketchlearn.diagnostics.landscape import draw_decay, draw_landscape, new_axes
 from sketchlearn.models import DiagonalGaussian, Mixture
 from sketchlearn.models.frequency_set import Double

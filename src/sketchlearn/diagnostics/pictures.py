@@ -27,7 +27,7 @@ from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.queries import Change, Drift, Histogram, two_sample_test
-from sketchlearn.queries.noise import Noise, Released, density_of, fourier_sketch, n_determined
+from sketchlearn.queries.sampling_noise import Noise, Released, density_of, fourier_sketch, n_determined
 from sketchlearn.sketch import Sketch
 
 FORMATS = ("png", "svg", "pdf")

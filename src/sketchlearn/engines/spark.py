@@ -18,7 +18,7 @@ from sketchlearn.extras import required
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import source
-from sketchlearn.sources.base import by_name, check_width, in_order
+from sketchlearn.sources.source_base import by_name, check_width, in_order
 
 #: Connect does not tell how many partitions there are: so many levels leave one sketch of up to 8^3 partitions, and
 #: twenty of ten thousand

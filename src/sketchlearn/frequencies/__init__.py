@@ -8,10 +8,10 @@ columns).
 from sketchlearn.frequencies.adapted_radius import AdaptedRadius
 from sketchlearn.frequencies.cauchy import Cauchy
 from sketchlearn.frequencies.folded_gaussian import FoldedGaussian
-from sketchlearn.frequencies.gaussian import Gaussian
-from sketchlearn.frequencies.law import Law
+from sketchlearn.frequencies.gaussian_law import Gaussian
+from sketchlearn.frequencies.law_base import Law
 from sketchlearn.frequencies.log_uniform import LogUniform
-from sketchlearn.frequencies.mixture import Mixture
+from sketchlearn.frequencies.mixture_law import Mixture
 from sketchlearn.frequencies.probed import Probed
 from sketchlearn.frequencies.shaped import Shaped
 from sketchlearn.frequencies.weighted import Weighted

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import hyp1f1
 
-from sketchlearn.frequencies.law import ScaledLaw
+from sketchlearn.frequencies.law_base import ScaledLaw
 from sketchlearn.frequencies.radial import LONGEST, radial_kernel
 from sketchlearn.randomness import Floats, Stream
 from sketchlearn.values import shortened

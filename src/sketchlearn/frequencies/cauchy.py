@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sketchlearn.frequencies.law import ScaledLaw
+from sketchlearn.frequencies.law_base import ScaledLaw
 from sketchlearn.randomness import Floats, Stream
 
 _MEDIAN = 0.6744897501960817  # of |N(0, 1)|

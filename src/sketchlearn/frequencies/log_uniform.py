@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sketchlearn.frequencies.law import Law
+from sketchlearn.frequencies.law_base import Law
 from sketchlearn.randomness import Floats, Stream, exponential, logarithm
 from sketchlearn.values import positive
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sketchlearn.frequencies.law import Law
+from sketchlearn.frequencies.law_base import Law
 from sketchlearn.randomness import Floats, Stream
 from sketchlearn.values import number, positive, shortened
 

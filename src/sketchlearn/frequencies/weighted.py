@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sketchlearn.frequencies.law import ScaledLaw
+from sketchlearn.frequencies.law_base import ScaledLaw
 from sketchlearn.randomness import Floats, Stream, logarithm
 from sketchlearn.values import whole
 

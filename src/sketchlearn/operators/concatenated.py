@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.keeping import Keeping
-from sketchlearn.operators.base import Kind, Operator
+from sketchlearn.operators.operator_base import Kind, Operator
 from sketchlearn.operators.origin import Origin
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch

@@ -14,10 +14,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from sketchlearn.operators.base import check_columns, check_features
-from sketchlearn.operators.bounded import CLIP, REFUSE, check_outside
-from sketchlearn.operators.mapped import Mapped
-from sketchlearn.operators.moments import SecondMoments
+from sketchlearn.operators.bounded_operators import CLIP, REFUSE, check_outside
+from sketchlearn.operators.mapped_operators import Mapped
+from sketchlearn.operators.operator_base import check_columns, check_features
+from sketchlearn.operators.second_moments import SecondMoments
 from sketchlearn.randomness import Stream, exponential, lengths
 from sketchlearn.values import number, shortened, whole
 

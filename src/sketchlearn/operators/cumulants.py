@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.operators.base import check_center, check_columns, check_features
-from sketchlearn.operators.bounded import REFUSE, Boxed, check_outside
-from sketchlearn.operators.moments import FIXED_POINT, check_bounds
+from sketchlearn.operators.bounded_operators import REFUSE, Boxed, check_outside
+from sketchlearn.operators.operator_base import check_center, check_columns, check_features
+from sketchlearn.operators.second_moments import FIXED_POINT, check_bounds
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import number, positive
 

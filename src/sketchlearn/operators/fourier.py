@@ -15,7 +15,7 @@ from sketchlearn._native import Plan, dense_plan, structured_plan
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.frequencies import Law
 from sketchlearn.keeping import Keeping
-from sketchlearn.operators.base import check_center, check_columns, check_features, check_units
+from sketchlearn.operators.operator_base import check_center, check_columns, check_features, check_units
 from sketchlearn.operators.projected import Projected, in_turns
 from sketchlearn.operators.structured import FEWEST_FEATURES, Structured
 from sketchlearn.outline import Outline

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn._native import add_counts, find_counts
-from sketchlearn.operators.base import Operator, check_columns, check_features
+from sketchlearn.operators.operator_base import Operator, check_columns, check_features
 from sketchlearn.operators.origin import Origin
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import shortened, whole

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn._native import Plan
-from sketchlearn.operators.base import Centred
+from sketchlearn.operators.operator_base import Centred
 
 
 class Projected(Centred):

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn._native import Plan, dense_plan
-from sketchlearn.operators.base import REMEDY, check_center, check_columns, check_features
-from sketchlearn.operators.bounded import REFUSE, Bounded, check_outside
+from sketchlearn.operators.bounded_operators import REFUSE, Bounded, check_outside
+from sketchlearn.operators.operator_base import REMEDY, check_center, check_columns, check_features
 from sketchlearn.operators.projected import Projected
 from sketchlearn.randomness import Stream, lengths
 from sketchlearn.sensitivity import Sensitivity

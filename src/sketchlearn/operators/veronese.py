@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.operators.base import check_center, check_columns
-from sketchlearn.operators.bounded import REFUSE, Boxed, check_outside
-from sketchlearn.operators.mapped import Mapped
-from sketchlearn.operators.moments import SecondMoments, check_bounds, of_replaced_moments
+from sketchlearn.operators.bounded_operators import REFUSE, Boxed, check_outside
+from sketchlearn.operators.mapped_operators import Mapped
+from sketchlearn.operators.operator_base import check_center, check_columns
+from sketchlearn.operators.second_moments import SecondMoments, check_bounds, of_replaced_moments
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import whole
 

@@ -16,7 +16,7 @@ from sketchlearn.operators import (
 )
 from sketchlearn.operators.origin import Origin
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism
-from sketchlearn.privacy.sensitivity import sensitivity
+from sketchlearn.privacy.neighboring_records import sensitivity
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import number, positive, truth, whole
 

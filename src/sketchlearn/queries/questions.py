@@ -17,10 +17,10 @@ from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.operators import FourierFeatures, Histograms
-from sketchlearn.queries.axis import Axis
-from sketchlearn.queries.counted import Counted
-from sketchlearn.queries.noise import fourier_sketch, noise_in, real_parts
-from sketchlearn.queries.regression import Regression
+from sketchlearn.queries.column_counts import Counted
+from sketchlearn.queries.column_frequencies import Axis
+from sketchlearn.queries.feature_regression import Regression
+from sketchlearn.queries.sampling_noise import fourier_sketch, noise_in, real_parts
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import shortened, whole
 

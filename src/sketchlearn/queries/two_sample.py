@@ -12,7 +12,7 @@ from sketchlearn.decoders.problems.blas_threads import one_blas_thread
 from sketchlearn.frequencies import Probed
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.queries.chi_squares import exceedance
-from sketchlearn.queries.noise import Noise, Released, density_of, fourier_sketch
+from sketchlearn.queries.sampling_noise import Noise, Released, density_of, fourier_sketch
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import difference, whole
 

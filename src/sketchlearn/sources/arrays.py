@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.sources.blocks import Floats
-from sketchlearn.sources.table import Columns, Table
+from sketchlearn.sources.table_base import Columns, Table
 
 
 class Array(Table):

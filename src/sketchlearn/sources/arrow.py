@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.sources.blocks import Floats
-from sketchlearn.sources.table import Columns, Table, picked
+from sketchlearn.sources.table_base import Columns, Table, picked
 
 Open = Callable[[list[str], int], Iterator[Any]]
 

@@ -14,7 +14,7 @@ import numpy as np
 from sketchlearn.sources.arrow import floats_of, pyarrow
 from sketchlearn.sources.arrow_files import ArrowFile, reading
 from sketchlearn.sources.blocks import Floats
-from sketchlearn.sources.table import Columns
+from sketchlearn.sources.table_base import Columns
 
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 REFUSED = re.compile(r"In CSV column #(\d+): (?:.*?: )?invalid value '(.*)'", re.DOTALL)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.sources.arrays import float_type
 from sketchlearn.sources.blocks import Floats
-from sketchlearn.sources.table import Columns, Table
+from sketchlearn.sources.table_base import Columns, Table
 
 KINDS = {"M": "dates", "m": "durations", "c": "complex numbers", "O": "objects", "U": "text", "S": "bytes"}
 

@@ -8,9 +8,9 @@ from itertools import chain, groupby
 
 import numpy as np
 
-from sketchlearn.sources.base import Source, check_width, listed
 from sketchlearn.sources.blocks import Block, Floats, gathered
-from sketchlearn.sources.tabular import Tabular
+from sketchlearn.sources.source_base import Source, check_width, listed
+from sketchlearn.sources.table_source import Tabular
 
 MOST_SAMPLED = 64  # parts of which a sample is drawn, if there are more
 

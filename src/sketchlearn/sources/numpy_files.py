@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.sources.arrays import Array
-from sketchlearn.sources.base import listed
+from sketchlearn.sources.source_base import listed
 
 PREFERRED = "X"
 

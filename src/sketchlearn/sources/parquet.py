@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sketchlearn.sources.arrow import floats_of, pyarrow
 from sketchlearn.sources.arrow_files import ArrowFile, reading
 from sketchlearn.sources.blocks import Floats
-from sketchlearn.sources.table import Columns, picked
+from sketchlearn.sources.table_base import Columns, picked
 
 GROUPS = 16  # row groups of which a sample is drawn, if there are more
 SAMPLED_ROWS = 1 << 14  # decoded at a time then

@@ -12,7 +12,7 @@ from sketchlearn.sources.csv_files import Csv
 from sketchlearn.sources.ipc import Ipc
 from sketchlearn.sources.numpy_files import npy, npz
 from sketchlearn.sources.parquet import Parquet
-from sketchlearn.sources.table import Table
+from sketchlearn.sources.table_base import Table
 
 READERS: dict[str, Callable[[Path], Table]] = {
     ".npy": npy,

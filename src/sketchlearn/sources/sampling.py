@@ -7,9 +7,9 @@ from itertools import chain
 
 import numpy as np
 
-from sketchlearn.sources.base import Source, check_width
 from sketchlearn.sources.blocks import Block, Floats
 from sketchlearn.sources.joined import Joined
+from sketchlearn.sources.source_base import Source, check_width
 
 MOST_HEADS = 64  # files whose first rows are taken, if there is nothing better
 

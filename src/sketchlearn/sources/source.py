@@ -8,13 +8,13 @@ from typing import Any
 
 from sketchlearn.sources.arrays import Array, from_tensor, is_tensor
 from sketchlearn.sources.arrow import arrow_table, is_arrow
-from sketchlearn.sources.base import NULLS, Source
 from sketchlearn.sources.frames import Frame, is_frame
 from sketchlearn.sources.joined import Joined
 from sketchlearn.sources.paths import READERS, files_of, is_path, read_file
+from sketchlearn.sources.source_base import NULLS, Source
 from sketchlearn.sources.sparse import Sparse, is_sparse
-from sketchlearn.sources.table import Table
-from sketchlearn.sources.tabular import tabular
+from sketchlearn.sources.table_base import Table
+from sketchlearn.sources.table_source import tabular
 
 __all__ = ["Source", "is_array", "register_reader", "source"]
 

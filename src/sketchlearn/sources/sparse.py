@@ -9,7 +9,7 @@ import numpy as np
 
 from sketchlearn.sources.arrays import as_rows
 from sketchlearn.sources.blocks import Floats
-from sketchlearn.sources.table import Columns, Table
+from sketchlearn.sources.table_base import Columns, Table
 
 
 class Sparse(Table):

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from sketchlearn.operators.base import MOST_FEATURES
+from sketchlearn.operators.operator_base import MOST_FEATURES
 from sketchlearn.storage.container import FormatError, write
 from sketchlearn.storage.json_documents import MODEL, from_document, is_network, to_document
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator

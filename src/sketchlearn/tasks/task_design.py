@@ -9,15 +9,15 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.designing.components import Asked, Sampled, in_bounds, on_sample
-from sketchlearn.designing.laws import BEYOND, plain, times_as_many
-from sketchlearn.designing.private import budget_of
-from sketchlearn.designing.ranges import checked_bounds, fourth_moments, second_moments
-from sketchlearn.designing.sample import MOST_ROWS, deviations, rows_of, rows_wanted
+from sketchlearn.designing.cluster_operators import Asked, Sampled, in_bounds, on_sample
+from sketchlearn.designing.column_ranges import checked_bounds, fourth_moments, second_moments
+from sketchlearn.designing.frequency_laws import BEYOND, plain, times_as_many
+from sketchlearn.designing.private_budget import budget_of
+from sketchlearn.designing.sample_summary import MOST_ROWS, deviations, rows_of, rows_wanted
 from sketchlearn.frequencies import LogUniform, Probed
 from sketchlearn.keeping import MOST_KEPT
 from sketchlearn.operators import Concatenated, FourierFeatures, Operator, SecondMoments, VeroneseMoments
-from sketchlearn.operators.bounded import CLIP
+from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.origin import Origin
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.independent_components.cumulant_design import cumulant_features

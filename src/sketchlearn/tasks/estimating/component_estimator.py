@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Decoder, Outcome, Status, Target, decoder_from
 from sketchlearn.decoders.problems.blas_threads import one_blas_thread
-from sketchlearn.designing.sample import rows_wanted
+from sketchlearn.designing.sample_summary import rows_wanted
 from sketchlearn.models import Mixture
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch

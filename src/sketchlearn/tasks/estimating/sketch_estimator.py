@@ -17,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sketchlearn import engines
 from sketchlearn.decoders.problems.blas_threads import one_blas_thread
-from sketchlearn.designing.sample import MOST_ROWS
+from sketchlearn.designing.sample_summary import MOST_ROWS
 from sketchlearn.ledger import Ledger
 from sketchlearn.operators import Operator
-from sketchlearn.operators.base import check_columns
+from sketchlearn.operators.operator_base import check_columns
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Source, is_array, sample, source
 from sketchlearn.tasks.estimating.glimpse import Glimpse

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sketchlearn import engines
 from sketchlearn.sources import Beside, Source, is_array, source
-from sketchlearn.sources.base import by_name
+from sketchlearn.sources.source_base import by_name
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
 from sketchlearn.values import shortened
 

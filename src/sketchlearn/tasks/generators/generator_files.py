@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sketchlearn.extras import required
-from sketchlearn.operators.base import MOST_FEATURES
+from sketchlearn.operators.operator_base import MOST_FEATURES
 from sketchlearn.storage.container import ENTRY, FormatError, without_repetition
 from sketchlearn.storage.json_documents import MODEL, from_document, numbers_of, to_document
 from sketchlearn.tasks.generators.generator_estimator import Generation

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.decomposition import FastICA
 from sklearn.exceptions import ConvergenceWarning
 
-from sketchlearn.designing.ranges import box
+from sketchlearn.designing.column_ranges import box
 from sketchlearn.operators import Concatenated, CumulantFeatures, SecondMoments, concatenate
 from sketchlearn.sources import Source
 from sketchlearn.tasks.independent_components.cumulant_rotation import polar

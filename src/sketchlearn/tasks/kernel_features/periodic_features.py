@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sketchlearn.frequencies import Gaussian, Law
 from sketchlearn.operators import FourierFeatures
+from sketchlearn.operators.wave_pairs import Pair
 from sketchlearn.packed import PackedBits
-from sketchlearn.pairs import Pair
 from sketchlearn.values import positive, shortened, whole
 from sketchlearn.waves import Exponential, FourierSeries, Sawtooth, Square, Triangle, Wave, wave_from
 

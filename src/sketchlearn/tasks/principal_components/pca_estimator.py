@@ -9,7 +9,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array
 
 from sketchlearn.caller_warnings import warn_caller
-from sketchlearn.designing.ranges import box, origin_of, radius
+from sketchlearn.designing.column_ranges import box, origin_of, radius
 from sketchlearn.operators import ColumnMoments, Operator, QuadraticFeatures, SecondMoments, concatenate
 from sketchlearn.sketch import Sketch
 from sketchlearn.storage.json_documents import numbers_of

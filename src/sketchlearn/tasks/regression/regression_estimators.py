@@ -10,7 +10,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from sketchlearn.caller_warnings import warn_caller
-from sketchlearn.designing.ranges import second_moments
+from sketchlearn.designing.column_ranges import second_moments
 from sketchlearn.moments.moments_of_sketch import Moments
 from sketchlearn.operators import SecondMoments
 from sketchlearn.sketch import Sketch

@@ -1,0 +1,154 @@
+"""`sketchlearn info`: what a file is."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from sketchlearn.cli.descriptions import (
+    columns_in_words,
+    kept_in_words,
+    number,
+    records_in_words,
+    size_in_words,
+)
+from sketchlearn.cli.standard_streams import Report, aligned, named, read
+from sketchlearn.operators import Operator
+from sketchlearn.storage.container import FormatError
+from sketchlearn.storage.design_files import design_from_bytes
+from sketchlearn.storage.json_documents import DESIGN, MODEL, is_network, parsed
+from sketchlearn.storage.sketch_files import from_bytes
+from sketchlearn.tasks.registry import Task
+
+Facts = tuple[dict[str, Any], list[tuple[str, str]]]
+
+
+def run(file: str, json: bool) -> None:
+    """Tells all that a file says about itself."""
+    data = read(file)
+    try:
+        if data.lstrip()[:1] == b"{":
+            figures, rows = _of_document(data)
+        else:
+            figures, rows = _of_model(data) if is_network(data) else _of_sketch(data)
+    except FormatError as error:
+        raise FormatError(f"{named(file)}: {error}") from None
+    digest = hashlib.sha256(data).hexdigest()
+    figures |= {"file": file, "bytes": len(data), "sha256": digest}
+    Report(json).give(figures, *aligned([*rows, ("size", size_in_words(len(data))), ("SHA-256", digest)]))
+
+
+def _of_sketch(data: bytes) -> Facts:
+    sketch = from_bytes(data)
+    operator: Any = sketch.operator
+    figures, rows = _of_operator(operator)
+    figures |= {"kind": "sketch", "records": sketch.count, "sums": len(sketch.sums)}
+    records = records_in_words(sketch.count)
+    if sketch.ledger is not None:
+        figures["ledger"] = sketch.ledger.to_json()
+        return figures, [("kind", "private sketch"), ("holds", records), *rows, ("privacy", str(sketch.ledger))]
+    figures |= {"skipped": sketch.skipped, "clipped": sketch.clipped}
+    notes = [("skipped files", ", ".join(sketch.skipped) or "none")]
+    if sketch.kept is not None:
+        figures["rows"] = len(sketch.kept)
+        notes.insert(0, ("rows", kept_in_words(sketch.kept)))
+    if sketch.clipped:
+        notes.append(("clipped rows", f"{sketch.clipped:,}"))
+    return figures, [("kind", "sketch"), ("holds", records), *rows, *notes]
+
+
+def _of_document(data: bytes) -> Facts:
+    kind = parsed(data).get("kind")
+    if kind == DESIGN:
+        return _of_design(data)
+    if kind == MODEL:
+        return _of_model(data)
+    raise FormatError("neither a sketch nor a design nor a model")
+
+
+def _of_design(data: bytes) -> Facts:
+    operator, made = design_from_bytes(data)
+    figures, rows = _of_operator(operator)
+    notes = ", ".join(f"{name.replace('_', ' ')} {made[name]}" for name in sorted(made) if name != "bounds")
+    if operator.keeping is not None:
+        size = operator.keeping.size
+        figures["rows"] = size
+        rows.append(("rows", f"each sketch keeps up to {size:,} of the records, in the clear; this file has none"))
+    return {"kind": "design", "made": made, **figures}, [("kind", "design"), *rows, ("made for", notes or "unknown")]
+
+
+def _of_operator(operator: Operator) -> Facts:
+    words = operator.in_words
+    columns = columns_in_words(operator.columns, operator.n_features)
+    figures: dict[str, Any] = {
+        "operator": operator.to_json(),
+        "words": words,
+        "columns": operator.columns,
+        "n_features": operator.n_features,
+    }
+    rows = [("operator", words), ("columns", columns), ("operator digest", operator.digest)]
+    units = operator.error_units
+    if units is not None:
+        figures["error_units"] = units
+        rows.insert(2, ("errors", f"count in standard deviations: {_per_column(operator, units)}"))
+    return figures, rows
+
+
+def _per_column(operator: Operator, values: tuple[float, ...], most: int = 12) -> str:
+    """One number of each column, the first of many."""
+    pairs = zip(operator.column_names[:most], values[:most], strict=True)
+    shown = ", ".join(f"{name} {number(value)}" for name, value in pairs)
+    return f"{shown}, ..." if len(values) > most else shown
+
+
+def _of_model(data: bytes) -> Facts:
+    # scikit-learn takes a second to import, and sketches do not need it
+    from sketchlearn.tasks.model_files import model_from_bytes
+    from sketchlearn.tasks.registry import task_of
+
+    model: Any = model_from_bytes(data)
+    task = task_of(model)
+    figures, rows = _of_clusters(model, task) if hasattr(model, "outcome_") else _of_task(model, task)
+    if model.privacy_ is None:
+        return figures, rows
+    return {**figures, "ledger": model.privacy_.to_json()}, [*rows, ("privacy", str(model.privacy_))]
+
+
+def _of_clusters(model: Any, task: Task) -> Facts:
+    """Of clusters and mixtures."""
+    outcome, k = model.outcome_, len(model.weights_)
+    figures = {
+        "kind": "model",
+        "type": task.name,
+        "n_components": k,
+        "n_features": model.n_features_in_,
+        "columns": model.columns_,
+        "records": model.n_records_,
+        "residual": outcome.residual,
+        "misfit": outcome.misfit,
+        "status": outcome.status.name,
+    }
+    rows = [
+        ("kind", f"model, {task.title} with k = {k}"),
+        ("learned from", records_in_words(model.n_records_)),
+        ("columns", columns_in_words(model.columns_, model.n_features_in_)),
+        ("fit", f"{outcome.status.value} (misfit {number(outcome.misfit)})"),
+    ]
+    return figures, rows
+
+
+def _of_task(model: Any, task: Task) -> Facts:
+    """Of subspaces, regressions and classes."""
+    figures = {
+        "kind": "model",
+        "type": task.name,
+        "n_features": model.n_features_in_,
+        "columns": model.columns_,
+        "records": model.n_records_,
+    }
+    rows = [
+        ("kind", f"model, {task.title}"),
+        ("learned from", records_in_words(model.n_records_)),
+        ("columns", columns_in_words(model.columns_, model.n_features_in_)),
+    ]
+    return figures, rows

@@ -1,0 +1,141 @@
+"""Operators for the verbs: from a design file, or chosen on a sample of the rows."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.cli.error_messages import misused
+from sketchlearn.cli.option_messages import in_options
+from sketchlearn.cli.row_input import CsvStream
+from sketchlearn.cli.standard_streams import named, read
+from sketchlearn.operators import ConvolutionalFeatures, Operator
+from sketchlearn.operators.bounded_operators import CLIP
+from sketchlearn.operators.origin import Origin
+from sketchlearn.sources import source
+from sketchlearn.sources.sampling import sample
+from sketchlearn.storage.container import FormatError
+from sketchlearn.storage.design_files import design_from_bytes
+
+MOST_ROWS, MOST_FOR_SHAPES = 5000, 20_000  # that `design` looks at; for mixtures
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a user says about an operator."""
+
+    n_components: int | None
+    task: str = "kmeans"
+    n_frequencies: int | None = None
+    wave: str = "exponential"
+    seed: int = 0
+    n_rows: int | None = None
+    epsilon: float | None = None
+    delta: float = 0.0
+    rows: int | None = None
+    standardize: bool = False
+
+    def arguments(self) -> dict[str, Any]:
+        """For the function `design`."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Designed:
+    """An operator and, in a word or two, where it comes from."""
+
+    operator: Operator
+    made: dict[str, Any]
+
+
+def read_design(path: str) -> Operator:
+    """The operator of a design file."""
+    data = read(path)
+    try:
+        return design_from_bytes(data)[0]
+    except FormatError as error:
+        raise FormatError(f"{named(path)}: {error}") from None
+
+
+def design_on_files(paths: list[str], choices: Choices, columns: tuple[Any, ...] | None, nulls: str) -> Designed:
+    """An operator designed on a sample of the files' rows."""
+    rows = source(paths if len(paths) > 1 else paths[0], columns=columns, nulls=nulls)
+    most = MOST_FOR_SHAPES if choices.task.startswith("mixture") else MOST_ROWS
+    some, representative, _ = sample(rows, most, np.random.default_rng(choices.seed))
+    return _designed(some, choices, rows.columns, representative)
+
+
+def design_on_stream(stream: CsvStream, choices: Choices) -> tuple[Designed, list[NDArray[np.float64]]]:
+    """An operator designed on the first rows of a stream, and those rows, which cannot be read again."""
+    first, n_rows = [], 0
+    for rows in stream.arrays():
+        first.append(rows)
+        n_rows += len(rows)
+        if n_rows >= MOST_ROWS:
+            break
+    if not n_rows:
+        raise ValueError("standard input has no rows to design an operator on")
+    return _designed(np.concatenate(first)[:MOST_ROWS], choices, stream.columns, representative=False), first
+
+
+def design_on_bounds(bounds: str, choices: Choices, columns: tuple[Any, ...] | None) -> Designed:
+    """An operator for declared bounds: LOW,HIGH of all columns, or LOW,HIGH;LOW,HIGH;... of each."""
+    try:
+        pairs = [tuple(float(number) for number in pair) for pair in csv.reader(bounds.split(";"))]
+        lows, highs = zip(*pairs, strict=True)
+    except ValueError:
+        raise misused(f"--bounds {bounds}: give LOW,HIGH for all columns, or LOW,HIGH;LOW,HIGH;... for each") from None
+    if len(pairs) == 1 and columns is not None:
+        lows, highs = lows * len(columns), highs * len(columns)
+    if columns is not None and len(columns) != len(lows):
+        raise misused(f"--bounds has {len(lows)} pairs, but --columns has {len(columns)} names")
+    operator = _design(bounds=(lows, highs), **choices.arguments())
+    return Designed(_with_columns(operator, columns), {**_made(choices), "from": "bounds", "bounds": [lows, highs]})
+
+
+def design_for_images(images: str, bounds: str, seed: int, columns: tuple[Any, ...] | None) -> Designed:
+    """A random network for images of a size, HEIGHT,WIDTH or with ,CHANNELS; the bounds are those of a pixel."""
+    try:
+        shape = tuple(int(size) for size in images.split(","))
+        low, high = (float(x) for x in bounds.split(","))
+    except ValueError:
+        raise misused("give --images HEIGHT,WIDTH and --bounds LOW,HIGH, such as 28,28 and 0,255") from None
+    network = ConvolutionalFeatures(shape, pixels=(low, high), outside=CLIP, seed=seed)
+    operator = network.with_origin(Origin.DECLARED)
+    made = {"task": "images", "from": "bounds", "bounds": [low, high]}
+    return Designed(_with_columns(operator, columns), made)
+
+
+def _designed(rows: Any, choices: Choices, columns: tuple[str, ...] | None, representative: bool) -> Designed:
+    operator = _design(rows, representative=representative, **choices.arguments())
+    where = "a sample from all over the data" if representative else "the first rows"
+    return Designed(_with_columns(operator, columns), {**_made(choices), "from": where, "n_rows": len(rows)})
+
+
+def _design(sample: Any = None, **more: Any) -> Operator:
+    # scikit-learn takes a second to import, and a sketch with a design does not need it
+    from sketchlearn.tasks.task_design import design
+
+    try:
+        operator: Operator = design(sample, **more)
+    except ValueError as error:
+        raise ValueError(in_options(str(error))) from error
+    return operator
+
+
+def _made(choices: Choices) -> dict[str, Any]:
+    made = {"task": choices.task, "n_components": choices.n_components}
+    if choices.epsilon is None:
+        return made
+    return {**made, "n_rows": choices.n_rows, "epsilon": choices.epsilon, "delta": choices.delta}
+
+
+def _with_columns(operator: Any, columns: tuple[Any, ...] | None) -> Operator:
+    names = columns if columns is not None and all(isinstance(name, str) for name in columns) else None
+    if names is None or operator.columns is not None:
+        return operator  # type: ignore[no-any-return]
+    return operator.with_columns(names)  # type: ignore[no-any-return]

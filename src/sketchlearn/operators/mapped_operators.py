@@ -1,0 +1,68 @@
+"""Operators that first turn each row into another row, then sketch that."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.operators.operator_base import Operator
+from sketchlearn.sensitivity import Sensitivity
+from sketchlearn.sketch import Sketch
+
+
+class Mapped(Operator):
+    """Phi(x) = Psi(g(x)): a map g of rows, and the operator Psi of what it gives.
+
+    The value of g at a row must be the same bits in whatever block the row comes.
+    """
+
+    @property
+    @abstractmethod
+    def inner(self) -> Operator:
+        """The operator of mapped rows."""
+
+    @abstractmethod
+    def mapped(self, rows: NDArray[Any], threads: int) -> NDArray[Any]:
+        """g of each row; not finite where the row is not."""
+
+    def inner_sketch(self, sketch: Sketch) -> Sketch:
+        """The same integers, as the inner operator's sketch of mapped rows."""
+        notes = (sketch.skipped, sketch.ledger, sketch.clipped, sketch.heaviest)
+        found = Sketch(self.inner, sketch.sums, sketch.units, sketch.bits, *notes)
+        found.share_mark(sketch)
+        return found
+
+    def change_by_record(self) -> Sensitivity:
+        return self.inner.change_by_record()
+
+    def change_by_replacement(self) -> Sensitivity:
+        return self.inner.change_by_replacement()
+
+    @property
+    def n_sums(self) -> int:
+        return self.inner.n_sums
+
+    @property
+    def ceiling(self) -> int:
+        return self.inner.ceiling
+
+    def add_rows(
+        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
+    ) -> int:
+        return self.inner.add_rows(self.mapped(rows, threads), weights, threads, sums)
+
+    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+        return self.inner.write_rows(self.mapped(rows, threads), threads)
+
+    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
+        return self.inner.mean_of(sums)
+
+    @property
+    def n_drawn(self) -> int:
+        return self.inner.n_drawn
+
+    def random_parts(self) -> list[NDArray[Any]]:
+        return self.inner.random_parts()
