@@ -24,7 +24,7 @@ Double = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 MOST_KEPT = 100_000
-FAR = 0.002  # share of the sample's rows that count as far away
+FAR_SHARE = 0.002  # share of the sample's rows that count as far away
 CERTAIN_SHARE = 0.5  # of the kept rows at most: values that the design's sample saw more than once
 FIRST_PIECE = 2  # times the rows that are kept: a first block of 400,000 candidates cost 10 % of a million rows
 LARGEST_CHANCE = 2.0**500  # an infinite one would give different rows the same priority, 0
@@ -72,7 +72,7 @@ class Keeping(Value):
         center = sample.mean(axis=0)
         squares = np.sort(np.sum(((sample - center) / units) ** 2, axis=1))
         # a few rows far away, if they come into the sample, must not make others as far away look usual
-        mean_square = float(np.mean(squares[: max(1, int((1 - FAR) * len(squares)))]))
+        mean_square = float(np.mean(squares[: max(1, int((1 - FAR_SHARE) * len(squares)))]))
         scale = 1 / (units * math.sqrt(mean_square)) if mean_square > 0 else np.zeros_like(units)
         plain = cls(size, tuple(center.tolist()), tuple(scale.tolist()), seed)
         hashes, counts = np.unique(row_hashes(np.ascontiguousarray(sample), plain.key, 1), return_counts=True)

@@ -109,7 +109,7 @@ def design(
     standardize: Standardize = False,
     json: Json = False,
 ) -> None:
-    """Choose an operator, for all who shall sketch alike.
+    """Choose an operator: all sketches made with it can be merged.
 
     It is designed on a sample of rows, or on bounds alone: LOW,HIGH for all columns, or
     LOW,HIGH;LOW,HIGH;... for each. With --epsilon its size follows from the noise of a private release.

@@ -1,4 +1,4 @@
-"""`sketchlearn design`: an operator for all who shall sketch alike."""
+"""`sketchlearn design`: an operator, so that all sketches made with it can be merged."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from sketchlearn.cli.standard_streams import STANDARD
 from sketchlearn.sources.paths import files_of
 
 Double = NDArray[np.float64]
-CHUNK = 1 << 22  # bytes of standard input that are taken at once, if there are as many
+BYTES_AT_ONCE = 1 << 22  # bytes of standard input that are taken at once, if there are as many
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
 
@@ -171,7 +171,7 @@ def standard_input(columns: tuple[Any, ...] | None, nulls: str) -> CsvStream:
 
 def _arrived(stream: BinaryIO) -> bytes:
     read1 = getattr(stream, "read1", stream.read)
-    return bytes(read1(CHUNK))
+    return bytes(read1(BYTES_AT_ONCE))
 
 
 def _text(data: bytes) -> str:

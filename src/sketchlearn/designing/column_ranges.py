@@ -15,7 +15,7 @@ Double = NDArray[np.float64]
 
 #: how many times as far as the rows of a sample others may lie: of one from all over, and of a stream's first rows
 FROM_ALL_OVER, OF_STREAM = 8.0, 32.0
-ROOM = 1 + 1e-12  # the kernel's own rounding
+ROUNDING_ROOM = 1 + 1e-12  # the kernel's own rounding
 
 
 def second_moments(
@@ -51,14 +51,16 @@ def fourth_moments(
     """
     if bounds is not None:
         low, high = (np.broadcast_to(bound, rows.shape[1:]) for bound in _declared(bounds, rows.shape[1]))
-        reach = np.maximum(np.abs(low), np.abs(high)) * ROOM
+        reach = np.maximum(np.abs(low), np.abs(high)) * ROUNDING_ROOM
     elif not len(rows):
         raise ValueError("there are no rows to tell how far values lie: give rows, or bounds")
     else:
         blocks = [rows] if everything is None else (block.rows for block in everything.blocks())
         reach = np.max([np.max(np.abs(block), axis=0, initial=0.0) for block in blocks], axis=0).astype(np.float64)
         # products of four spread far: more room would cost precision
-        reach = _positive(reach * (ROOM if everything is not None else np.sqrt(room(representative))), np.zeros(1))
+        reach = _positive(
+            reach * (ROUNDING_ROOM if everything is not None else np.sqrt(room(representative))), np.zeros(1)
+        )
     moments = VeroneseMoments(rows.shape[1], bound=tuple(reach.tolist()), columns=columns)
     return moments.with_origin(origin_of(bounds))
 
@@ -77,7 +79,7 @@ def box(rows: NDArray[Any], everything: Source | None, bounds: Any, *, represent
     """
     if bounds is not None:
         low, high = (np.broadcast_to(bound, rows.shape[1:]) for bound in _declared(bounds, rows.shape[1]))
-        return (low + high) / 2, (high - low) / 2 * ROOM
+        return (low + high) / 2, (high - low) / 2 * ROUNDING_ROOM
     if not len(rows):
         raise ValueError("there are no rows to tell how far values lie: give rows, or bounds")
     center = rows.mean(axis=0, dtype=np.float64)
@@ -85,7 +87,7 @@ def box(rows: NDArray[Any], everything: Source | None, bounds: Any, *, represent
         low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
         for block in everything.blocks():
             low, high = np.minimum(low, block.rows.min(axis=0)), np.maximum(high, block.rows.max(axis=0))
-        return center, _positive(np.maximum(high - center, center - low) * ROOM, center)
+        return center, _positive(np.maximum(high - center, center - low) * ROUNDING_ROOM, center)
     return center, _positive(room(representative) * np.max(np.abs(rows - center), axis=0), center)
 
 

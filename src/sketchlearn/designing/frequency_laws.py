@@ -24,12 +24,16 @@ HIGH_PROBES = (1.2, 1.6, 2.0)
 MOST_SCALES = 50
 LOCAL = 0.5  # share of a mixture's frequencies that are drawn in the metric of a cluster
 NARROWER = (0.7,)  # scales where a wave has harmonics, which disturb long frequencies least
-WIDER = (1.0, 1.7, 3.0)  # scales of those, in a cluster's own: tails, and how clusters lie to each other, show too
+CLUSTER_SCALE_FACTORS = (
+    1.0,
+    1.7,
+    3.0,
+)  # scales of those, in a cluster's own: tails, and how clusters lie to each other, show too
 ALONG = 0.5  # share of the frequencies that lie along the axes, for histograms of columns
 PERIOD = 1.25  # half of it, in the largest distances of the sample from its mean
 BROAD, BROAD_LENGTHS = 75, (0.3, 3.0)  # frequencies that show how columns hang together; radians per deviation
 LENGTHS_IN_BOUNDS = (0.7, 6.0)  # of broad frequencies, per half the width of the bounds
-LOOSE = 2.0  # bounds may be that many times too wide
+LOOSE_BOUNDS_FACTOR = 2.0  # bounds may be that many times too wide
 BEYOND = 16.0  # the records of a stream may spread that many times as far as its first rows
 
 
@@ -81,7 +85,7 @@ def shaped(law: Probed, rows: Double, k: int, wave: Wave, seed: int, *, full: bo
     if not shapes:
         return law
     scale = math.sqrt(rows.shape[1]) / FINER
-    wider = WIDER if not wave.harmonics() else NARROWER
+    wider = CLUSTER_SCALE_FACTORS if not wave.harmonics() else NARROWER
     local = Mixture(tuple(AdaptedRadius(scale * factor) for factor in wider))
     return replace(law, law=Shaped(law.law, local, shapes, share=LOCAL))
 
@@ -111,7 +115,7 @@ def broadened_in_bounds(law: Probed, n_features: int, shares: tuple[int, int]) -
 def law_of_bounds(reach: Double, k: int) -> Probed:
     """Frequencies of all lengths that records within bounds may need."""
     d = len(reach)
-    law = LogUniform(math.sqrt(d) / (16 * LOOSE * k ** (1 / d)), math.sqrt(d) / 4)
+    law = LogUniform(math.sqrt(d) / (16 * LOOSE_BOUNDS_FACTOR * k ** (1 / d)), math.sqrt(d) / 4)
     return Probed(law, units=plain(reach), spread=plain(reach / 16), probes=(0.03125, 0.0625, 0.125, 0.25, 0.5, 1.0))
 
 

@@ -11,14 +11,14 @@ from sketchlearn.frequencies import LogUniform
 from sketchlearn.privacy.release import MOMENT_SHARE
 from sketchlearn.values import number, positive, whole
 
-LOOSE = 2.0  # bounds may be that many times too wide, and more at a price
+LOOSE_BOUNDS_FACTOR = 2.0  # bounds may be that many times too wide, and more at a price
 SHORTEST = 4.0  # length of the lowest frequencies, times half the width of the bounds
 SHORTEST_PER_COLUMN = 1.26  # the same, per square root of a column: records fill more of a box of few columns
 FEWEST, MOST = 3, 10  # frequencies per coordinate of a center; with delta > 0, per parameter
 TAKEN_UP = 2.0  # the error that was seen is that many times the one of a center that is all alone
-PRICE = 0.001  # error that more frequencies may cost: with 0.02, tables at epsilon 1 had 1.04 instead of 1.02
+ERROR_PRICE = 0.001  # error that more frequencies may cost: with 0.02, tables at epsilon 1 had 1.04 instead of 1.02
 SHAPES_PRICE = 0.0003  # the same, where shapes of clusters are asked for: the likelihood is sensitive to them
-SPARED = 0.05  # error up to which histograms are worth their share
+ERROR_FOR_HISTOGRAMS = 0.05  # error up to which histograms are worth their share
 NOISY_MOMENTS = 0.06  # deviation of the noise, in squared bounds, beyond which few correlations show
 HIDDEN = 0.5  # error beyond which clusters are not found
 
@@ -38,7 +38,7 @@ class Budget:
         """
         centers = n_components * n_features
         fewest, most = max(FEWEST * centers, n_parameters), max(MOST * centers, n_parameters)
-        price = PRICE if n_parameters <= centers else SHAPES_PRICE
+        price = ERROR_PRICE if n_parameters <= centers else SHAPES_PRICE
         affordable = math.floor(most * price / self.error(n_components, n_features, most))
         size = MOST * n_parameters if self.delta else min(max(affordable, fewest), most)
         error = self.error(n_components, n_features, size)
@@ -57,7 +57,7 @@ class Budget:
         Under pure epsilon that share costs most where clusters barely show: k = d = 10, epsilon n = 10^4 went from an
         RSSE of 1.135 to 1.7.
         """
-        return bool(self.delta) or self.error(n_components, n_features, n_frequencies) <= SPARED
+        return bool(self.delta) or self.error(n_components, n_features, n_frequencies) <= ERROR_FOR_HISTOGRAMS
 
     def shows_moments(self, n_features: int) -> bool:
         """Whether second moments are worth a share of the budget."""
@@ -89,7 +89,7 @@ class Budget:
 def lengths(n_components: int, n_features: int) -> tuple[float, float]:
     """The least and the greatest length of frequencies, times half the width of the bounds."""
     shortest = min(SHORTEST, SHORTEST_PER_COLUMN * math.sqrt(n_features))
-    return shortest, 16 * LOOSE * n_components ** (1 / n_features)
+    return shortest, 16 * LOOSE_BOUNDS_FACTOR * n_components ** (1 / n_features)
 
 
 def law_of_lengths(n_components: int, n_features: int) -> LogUniform:

@@ -19,9 +19,9 @@ Double = NDArray[np.float64]
 MOST_ROWS = 5000
 MOST_FOR_SHAPES = 20_000  # rows that shapes of a mixture's clusters are taken from
 ROUNDING = 1e-12
-EVEN = 4.0  # columns whose spreads differ by less than this factor, up or down, are measured in one unit
+EVEN_SPREADS_FACTOR = 4.0  # columns whose spreads differ by less than this factor, up or down, are measured in one unit
 CLEARER = 0.1  # narrower clusters, on average over the columns, in nats
-LEAST = 0.01  # deviation within clusters, of that of all rows
+LEAST_CLUSTER_DEVIATION = 0.01  # deviation within clusters, of that of all rows
 LEAST_OF_CODES = 0.3  # the same, for columns of few values: clusters may have none at all there, which tells no unit
 MOST_CODES = 20  # different values of a column of codes
 ROUNDS = 4  # of clustering in units of the clusters' own deviations
@@ -115,7 +115,7 @@ def _clustered(rows: Double, spread: Double, k: int, seed: int) -> tuple[Double,
     plain = Partition.of(rows, k, np.ones_like(spread), seed)
     typical = np.exp(np.mean(np.log(spread)))
     relative = spread / typical
-    if np.all((relative >= 1 / EVEN) & (relative <= EVEN)):
+    if np.all((relative >= 1 / EVEN_SPREADS_FACTOR) & (relative <= EVEN_SPREADS_FACTOR)):
         return np.ones_like(spread), plain
     least = _least(rows)
     clearest = Partition.of(rows, k, spread, seed)
@@ -123,7 +123,7 @@ def _clustered(rows: Double, spread: Double, k: int, seed: int) -> tuple[Double,
         narrow = np.maximum(clearest.within, least * spread)
         clearest = max(clearest, Partition.of(rows, k, narrow, seed), key=lambda found: found.gain(spread, least))
     if clearest.gain(spread, least) <= plain.gain(spread, least) + CLEARER * len(spread):
-        return spread / np.clip(relative, 1 / EVEN, EVEN) / typical, plain
+        return spread / np.clip(relative, 1 / EVEN_SPREADS_FACTOR, EVEN_SPREADS_FACTOR) / typical, plain
     narrow = np.maximum(clearest.within, least * spread)
     return narrow / np.exp(np.mean(np.log(narrow))), clearest
 
@@ -131,7 +131,7 @@ def _clustered(rows: Double, spread: Double, k: int, seed: int) -> tuple[Double,
 def _least(rows: Double) -> Double:
     """The least deviation within clusters that is believed, of that of all rows, column by column."""
     codes = [len(np.unique(column)) <= MOST_CODES for column in rows.T]
-    return np.where(codes, LEAST_OF_CODES, LEAST)
+    return np.where(codes, LEAST_OF_CODES, LEAST_CLUSTER_DEVIATION)
 
 
 def _typical(squared: Double, d: int) -> float:

@@ -31,7 +31,11 @@ from sketchlearn.tasks.task_design import design
 from sketchlearn.values import whole
 
 ROWS_PER_CLUSTER = 4  # of a held sample, at least
-WIDER = (1.0, 2.0, 3.0)  # region of each further search; a misread spread made searches stall in test_small_box
+REGION_FACTORS = (
+    1.0,
+    2.0,
+    3.0,
+)  # region of each further search; a misread spread made searches stall in test_small_box
 REFINEMENT = 300  # iterations from the reference
 CLEARLY_LOWER = 0.7  # cost; heavy tails alone make it vary by 0.77 between seeds
 CLEARLY_WORSE = 1.05  # mean squared distance from the nearest center
@@ -250,7 +254,10 @@ def _search(case: _Case, rng: np.random.Generator) -> dict[str, float]:
     """Further searches, some of them in a wider region: the least misfit, and what its centers would gain."""
     if case.outcome.misfit <= EXPLAINED:
         return {"best_misfit": case.outcome.misfit, "gain": 1.0}
-    own, wider = [(case.decoder, case.problem)], [replace(case.problem, spread=case.problem.spread * w) for w in WIDER]
+    own, wider = (
+        [(case.decoder, case.problem)],
+        [replace(case.problem, spread=case.problem.spread * w) for w in REGION_FACTORS],
+    )
     searches = own + [(decoder_from("auto"), problem) for problem in wider]
     best = min((decode(decoder, problem, rng) for decoder, problem in searches), key=lambda outcome: outcome.cost)
     rows = antithetic_sample(case.problem.in_data_units(best.mixture).heavy(), MOST_ROWS, rng)

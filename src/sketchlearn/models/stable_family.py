@@ -8,7 +8,7 @@ from sketchlearn.models.family import Model
 from sketchlearn.models.frequency_set import Double, FrequencySet, Single
 
 LEAST_ALPHA = 0.5
-STEP = 0.3  # the longest of alpha
+LONGEST_ALPHA_STEP = 0.3  # the longest of alpha
 
 
 class SymmetricStable(Model):
@@ -51,7 +51,9 @@ class SymmetricStable(Model):
 
     def moved(self, shapes: Double, step: Double) -> Double:
         variances = shapes[:, :-1] * np.exp(np.clip(step[:, :-1], -1.0, 1.0))
-        alphas = np.clip(shapes[:, -1:] + np.clip(step[:, -1:], -STEP, STEP), LEAST_ALPHA, 2.0)
+        alphas = np.clip(
+            shapes[:, -1:] + np.clip(step[:, -1:], -LONGEST_ALPHA_STEP, LONGEST_ALPHA_STEP), LEAST_ALPHA, 2.0
+        )
         return np.concatenate([variances, alphas], axis=1)
 
     def deviations(self, shapes: Double, others: Double) -> Double:

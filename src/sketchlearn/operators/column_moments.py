@@ -13,7 +13,7 @@ from sketchlearn.operators.operator_base import check_center, check_columns, che
 from sketchlearn.operators.second_moments import FIXED_POINT, check_bounds, of_replaced_moments
 from sketchlearn.sensitivity import Sensitivity
 
-STEP = 1 << 18  # numbers worked on at a time
+NUMBERS_PER_BLOCK = 1 << 18  # numbers worked on at a time
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class ColumnMoments(Boxed):
         threads: int,  # noqa: ARG002
         sums: NDArray[np.int64],
     ) -> int:
-        added, step = np.zeros_like(sums), max(1, STEP // self.n_features)
+        added, step = np.zeros_like(sums), max(1, NUMBERS_PER_BLOCK // self.n_features)
         for first in range(0, len(rows), step):
             integers, bad = self.write_rows(rows[first : first + step], 1)
             if bad >= 0:

@@ -28,8 +28,8 @@ TYPICAL = 8  # root mean square of a filter's integers
 CELLS = 4  # per side
 PEAK = 16  # weight of the middle of a cell
 LARGEST_FILTER = 31
-EXACT = 2**24  # integers below this are exact in float32, in whatever order they are added
-CHUNK = 2**19  # numbers in the patches of the images that are looked at together
+EXACT_IN_FLOAT32 = 2**24  # integers below this are exact in float32, in whatever order they are added
+NUMBERS_PER_CHUNK = 2**19  # numbers in the patches of the images that are looked at together
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class ConvolutionalFeatures(Mapped):
             outside=check_outside(self.outside),
             columns=check_columns(self.columns, n_features),
         )
-        if LEVELS * 2 * TYPICAL * self._taps >= EXACT:
+        if LEVELS * 2 * TYPICAL * self._taps >= EXACT_IN_FLOAT32:
             raise ValueError(
                 f"filters of {self._taps} numbers are too large for exact sums: take a smaller filter_size, or fewer "
                 "channels"
@@ -182,7 +182,7 @@ class ConvolutionalFeatures(Mapped):
     def mapped(self, rows: NDArray[Any], threads: int) -> Double:
         """The network's outputs, of shape (rows, n_outputs); not a number for rows that are refused."""
         height, width = self.shape[:2]
-        step = max(1, CHUNK // (height * width * self._taps))
+        step = max(1, NUMBERS_PER_CHUNK // (height * width * self._taps))
         chunks = [rows[i : i + step] for i in range(0, len(rows), step)]
         self.signs  # noqa: B018 - drawn once, before threads
         with _pools().limit(limits=1), ThreadPoolExecutor(threads) as pool:

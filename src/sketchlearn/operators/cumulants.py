@@ -19,7 +19,7 @@ from sketchlearn.values import number, positive
 
 Double = NDArray[np.float64]
 
-VALUES = 1 << 18  # features worked on at a time
+FEATURES_PER_BLOCK = 1 << 18  # features worked on at a time
 SMALLEST, LARGEST, MOST_TURNS = 1e-150, 1e150, 2.0**40  # of a component, and of its phase
 TERMS = 9  # of each series: what is left out is below 2^-39 up to half a turn
 
@@ -150,7 +150,7 @@ class CumulantFeatures(Boxed):
     @property
     def _step(self) -> int:
         """Rows worked on at a time."""
-        return max(1, VALUES // self.n_sums)
+        return max(1, FEATURES_PER_BLOCK // self.n_sums)
 
     def _features(self, rows: NDArray[Any]) -> tuple[Double, int]:
         """The integers of rows, as floats, one feature after the other, and the first row beyond the bound, or -1."""

@@ -23,7 +23,7 @@ from sketchlearn.values import number, positive, truth, whole
 COUNT_SHARE = 0.02  # the count is one number of sensitivity 1 beside sums of hundreds: docs/privacy.md
 HISTOGRAM_SHARE = 0.15  # of the budget for sums, where there are other parts: docs/privacy.md
 MOMENT_SHARE = 0.15  # the same, of moments beside histograms and Fourier features, which they help to decode
-ROOM = 2.0**56  # scales beyond this leave no room for noise in 64 bits
+LARGEST_SCALE = 2.0**56  # scales beyond this leave no room for noise in 64 bits
 
 
 def privatize(
@@ -84,7 +84,7 @@ def privatize(
     shares = [(1 - share) * part for part in shares_of(parts)]
     # neighbors that replace a record differ in count, too, where rows are left out for their values
     *scales, count_scale = mechanism.scales([*of_sums, 1], [*shares, share])
-    if max(*scales, count_scale) > ROOM:
+    if max(*scales, count_scale) > LARGEST_SCALE:
         raise ValueError(f"epsilon {epsilon!r} is so small that its noise does not fit into 64 bits: ask for more")
 
     sums, first = [], 0

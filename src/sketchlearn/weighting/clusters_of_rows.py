@@ -12,7 +12,7 @@ from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.refinements.joint_refinement import refine
 from sketchlearn.decoders.refinements.reduction_to_points import breathe, lloyd, nearest, weiszfeld
-from sketchlearn.decoders.searches.search_loop import EXPLAINED, FEW
+from sketchlearn.decoders.searches.search_loop import EXPLAINED, FEW_CLUSTERS
 from sketchlearn.models import DiagonalGaussian, Mixture
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.sketch import Sketch
@@ -131,7 +131,7 @@ def mixture_near(problem: Problem, sample: RowSample, rng: np.random.Generator) 
     """
     k = problem.n_components
     here = sample.place.inside(sample.rows)
-    size = k if k <= FEW else min(2 * k, len(here) // ROWS_PER_ATOM)
+    size = k if k <= FEW_CLUSTERS else min(2 * k, len(here) // ROWS_PER_ATOM)
     points = sample.place.origin + sample.units * clusters_of(here, size, SquaredLoss(), rng, STARTS_OF_HALVES)
     start = problem.in_own_units(DiagonalGaussian(), *parts_of(clouds(points, sample.rows)))
     if problem.target.harmonics:

@@ -24,14 +24,15 @@ from sketchlearn.weighting.weighted_rows import WeightedRows
 MOST_FREQUENCIES = 300  # that atoms are tilted to: no better than 150, but a sketch may hold many of little use
 DEVIATIONS = (0.1, 4.0)  # of the phases of frequencies that are preferred, in radians
 RIDGE = 5e-4  # variance added to that of the noise: 1e-5 gave 1.05 at 90 % where 1e-3 gave 1.01
-CAUTION = 30.0  # factor of the noise's variance: with 10 the median error was .02 (pure 1) and .05 (epsilon 0.1) larger
+#: factor of the noise's variance: with 10 the median error was .02 (pure 1) and .05 (epsilon 0.1) larger
+NOISE_CAUTION = 30.0
 HELD_OUT = 5  # every fifth frequency judges the atoms, and then joins the others for the final weights
 UNEVEN, EVEN = 0.2, 0.6  # effective atoms, as a share of all, below which a tilt waits, and above which atoms may stay
 STAGES, MOVES = 3, 8
 SHORTEST_MOVE = 0.1  # moves are between that and 1 deviation long
 ROWS_TO_COMPARE = 3000  # on which independent and correlated columns are compared
 FROM_OUTLINE = 0.7  # share of the atoms that an outline gives
-FAR = 0.5  # share of the other atoms that are drawn in proportion to the squared distance in one column
+FAR_ATOMS_SHARE = 0.5  # share of the other atoms that are drawn in proportion to the squared distance in one column
 UNEXPLAINED = 1e-3  # per number: of 67 tables in bounds, those with RSSE above 1.1 had 1.06e-3 or more
 DEVIATIONS_OF_CHANCE = 3.0
 DOUBTFUL = 0.03  # effective atoms, as a share of all, below which centers rest on few atoms
@@ -130,7 +131,7 @@ def _base(means: WaveMeans, columns: Sequence[Column], correlation: Double | Non
 
 
 def _variance(means: WaveMeans) -> float:
-    return CAUTION * means.variance + RIDGE
+    return NOISE_CAUTION * means.variance + RIDGE
 
 
 def _chosen(means: WaveMeans, columns: Sequence[Column], rng: np.random.Generator) -> NDArray[np.int64]:
@@ -208,10 +209,10 @@ def _joined(
     base = np.full(n, 1 / n)
     if spreads.sum() > 0:
         which = rng.choice(len(columns), len(others), p=spreads / spreads.sum())
-        which[rng.random(len(others)) >= FAR] = -1
+        which[rng.random(len(others)) >= FAR_ATOMS_SHARE] = -1
         for j, column in enumerate(columns):
             others[which == j, j] = column.far(int(np.sum(which == j)), rng)
         distance = np.sum(((others - mean) / scale) ** 2, axis=1) / spreads.sum()
-        rarer = 1 / (1 - FAR + FAR * distance)
+        rarer = 1 / (1 - FAR_ATOMS_SHARE + FAR_ATOMS_SHARE * distance)
         base[len(known) :] = rarer / rarer.sum() * len(others) / n
     return np.concatenate([known, others]), base

@@ -25,7 +25,7 @@ FIRST_STEPS = 10  # of every start, before the best are taken further
 TRIAL_STEPS = 10  # on all rows, of those that were best on few
 FLOOR_STEPS = 30  # with each floor
 FINALISTS = 4  # starts that are taken further, and half as many with every floor
-MANY = 40  # components from which on there is one start where there are four for ten: k = 100 took 13 s
+MANY_COMPONENTS = 40  # components from which on there is one start where there are four for ten: k = 100 took 13 s
 LIGHTEST = 1e-10  # weight of a component that still has rows
 
 Start = tuple[Double, Double, Double]  # weights (k,), means (k, d), covariances (k, d, d)
@@ -242,7 +242,7 @@ def _best_run(
     Many starts take a few steps on few rows; the best of them go on there, the best of those with every floor. What is
     best then is compared on all rows, and one is finished.
     """
-    effort = min(max(MANY // k, 1), STARTS_PER_INIT)
+    effort = min(max(MANY_COMPONENTS // k, 1), STARTS_PER_INIT)
     few = sample.thinned(max(FEW_ROWS, int(FEW_PRODUCTS / sample.rows.shape[1] ** 2)), rng)
     cheap = [few.clustered(k, i % 2 == 0, rng) for i in range(effort * n_init)]
     going_on = _best_first([(few.run(state, FIRST_STEPS), few) for state in cheap])[: min(FINALISTS, effort)]

@@ -11,7 +11,7 @@ from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
 from sketchlearn.decoders.problems.decoding_problem import MOST_ATOMS, Problem
 from sketchlearn.decoders.problems.mixture_cost import best_weights
 from sketchlearn.decoders.refinements.joint_refinement import refine
-from sketchlearn.decoders.searches.search_loop import EXPLAINED, FEW, Decoder, Progress, decode
+from sketchlearn.decoders.searches.search_loop import EXPLAINED, FEW_CLUSTERS, Decoder, Progress, decode
 from sketchlearn.models import DiagonalGaussian, Mixture, Model, StretchedGaussian
 
 RUNS, SMALL_RUNS = 3, 7  # the latter where the sketch determines fewer components than one would fit
@@ -68,7 +68,7 @@ def _significant(problem: Problem, mixture: Mixture) -> Mixture:
 
 def _searchers(problem: Problem, decoder: Decoder) -> list[Decoder]:
     """The decoder, and the one that sees other starts, unless there are too many clusters for it."""
-    return [decoder, decoder.other] if decoder.other and problem.n_components <= FEW else [decoder]
+    return [decoder, decoder.other] if decoder.other and problem.n_components <= FEW_CLUSTERS else [decoder]
 
 
 def stretched(problem: Problem, outcome: Outcome) -> Outcome:

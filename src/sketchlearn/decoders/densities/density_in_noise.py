@@ -15,11 +15,11 @@ from sketchlearn.decoders.searches.search_loop import EXPLAINED, Decoder, Progre
 from sketchlearn.models import DiagonalGaussian, Mixture
 
 MOST_RUNS, MOST_LARGE_RUNS = 16, 4  # the latter for more components than clusters
-SAME = 1.002  # costs of runs that ended in the same place
-LOW = 1.1  # misfit
+SAME_COST_RATIO = 1.002  # costs of runs that ended in the same place
+LOW_MISFIT = 1.1  # misfit
 SIZES = (1, 2, 3)  # components per cluster
 BUDGET = 0.25  # parameters per real number of the sketch, beyond k components of one shape
-NOTHING = 0.5  # of the parameters' price, gained by clusters
+LEAST_GAIN_OF_PRICE = 0.5  # of the parameters' price, gained by clusters
 REFINEMENT = 200  # iterations
 
 
@@ -58,7 +58,7 @@ def fit_in_noise(
     if problem.n_components > 1 and best.criterion > one.criterion:
         # noise alone makes a parameter gain 1, and the choice of the best run some more
         gained, price = one.residual - best.residual, best.criterion - best.residual
-        nothing = gained < NOTHING * price or not np.any(outcome.mixture.weights)
+        nothing = gained < LEAST_GAIN_OF_PRICE * price or not np.any(outcome.mixture.weights)
         outcome = replace((one if nothing else best).outcome, status=Status.HIDDEN)
     return problem.in_data_units(outcome.mixture.heavy()), outcome
 
@@ -92,7 +92,7 @@ def _candidates(
 def _agree(outcomes: list[Outcome]) -> bool:
     """Whether two runs ended at the lowest cost, and that is as low as it should be."""
     first, *others = sorted(outcomes, key=lambda outcome: outcome.cost)
-    return bool(others) and others[0].cost <= SAME * first.cost and first.misfit <= LOW
+    return bool(others) and others[0].cost <= SAME_COST_RATIO * first.cost and first.misfit <= LOW_MISFIT
 
 
 def _judged(problem: Problem, outcome: Outcome) -> Candidate:

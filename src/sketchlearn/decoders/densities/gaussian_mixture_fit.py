@@ -21,7 +21,7 @@ from sketchlearn.decoders.searches.hierarchical_splitting import split
 from sketchlearn.decoders.searches.search_loop import Decoder, Progress
 from sketchlearn.models import DiagonalGaussian, Mixture, Model
 
-PASSES = 1.5  # the fit test: squared residual per degree of freedom
+PASSING_FIT_TEST = 1.5  # the fit test: squared residual per degree of freedom
 MOST_WHITENED = 1100  # frequencies whose whole covariance is used
 SAMPLES = 20_000
 TAILS = 0.03
@@ -42,7 +42,7 @@ class MixtureFit:
     @property
     def passes(self) -> bool:
         """Whether the sketch agrees with records drawn from the mixture."""
-        return self.misfit <= PASSES
+        return self.misfit <= PASSING_FIT_TEST
 
 
 def fit_mixture(
@@ -72,12 +72,12 @@ def fit_mixture(
             coarse = problem.in_own_units(model, *merged)
             return MixtureFit(problem.in_data_units(coarse), outcome.misfit, outcome)
         best, misfit = refined(problem, problem.in_own_units(model, *merged))
-        if misfit > PASSES:
+        if misfit > PASSING_FIT_TEST:
             likely = _likely(density, k, covariance_type, rng)
             other, other_misfit = refined(problem, problem.in_own_units(model, *likely))
             if other_misfit < misfit:
                 best, misfit = other, other_misfit
-            if misfit > PASSES:
+            if misfit > PASSING_FIT_TEST:
                 best = problem.in_own_units(model, *likely)
                 # a shape that serves many components tells little of any
                 if k <= MOST_PER_SHAPE * len(problem.plain.shapes) and covariance_type in ("diag", "full"):

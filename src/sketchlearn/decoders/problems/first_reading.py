@@ -15,7 +15,7 @@ ROUNDS = 3
 PER_PARAMETER = 10  # frequencies per coordinate of a center, in a sketch as fine as the clusters
 COARSENING = 0.6
 BACKGROUND = 0.3  # of the power that clusters have where they are resolved
-WIDER = 1.2  # than read: components that are too wide cost less than too narrow ones
+WIDTH_FACTOR = 1.2  # than read: components that are too wide cost less than too narrow ones
 #: a coordinate's variance is at least this part of the mean one: few low frequencies tell little of a narrow coordinate
 NARROWEST = 0.05
 FARTHEST = 6.0  # deviations of the mean from the center
@@ -149,4 +149,4 @@ def _within(target: Target, variances: Double, n_components: int) -> float:
             background = BACKGROUND * q + target.noise
             mean = np.maximum(together + min(q, 1.0) * contrast, 0) + background
             best = min(best, (float(np.sum(np.log(mean) + (power[clear] + BACKGROUND * q) / mean)), s))
-    return WIDER**2 * float(best[1])
+    return WIDTH_FACTOR**2 * float(best[1])

@@ -10,7 +10,7 @@ from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.mixture_cost import best_weights, prune
 from sketchlearn.decoders.refinements.joint_refinement import refine
 from sketchlearn.decoders.searches.residual_climb import find_modes
-from sketchlearn.decoders.searches.search_loop import FEW, Decoder, State
+from sketchlearn.decoders.searches.search_loop import FEW_CLUSTERS, Decoder, State
 from sketchlearn.models import DiagonalGaussian, Mixture
 
 ROUNDS = 4  # in which the first n_components components are found
@@ -32,7 +32,7 @@ class ClOmpr(Decoder):
         mixture, k = state.mixture, problem.n_components
         size = len(mixture)
         batch = -(-k // ROUNDS)
-        if size < k <= FEW and size + batch >= k:
+        if size < k <= FEW_CLUSTERS and size + batch >= k:
             # some more than k, and then the best of them: one draw in ten would lack a cluster otherwise
             grown = self.grown(problem, mixture, k - size + batch, rng)
             grown = self.refined(problem, grown, state, SHORT, free=False).mixture

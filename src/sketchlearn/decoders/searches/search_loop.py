@@ -13,7 +13,7 @@ from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.models import Mixture
 
-FEW = 20  # clusters
+FEW_CLUSTERS = 20  # clusters
 MOST_STEPS = 100
 EXPLAINED = 1.25  # misfit: the floor is an average, and twenty draws of a mixture scattered from 0.9 to 1.13 of it
 PATIENCE = 2  # steps at full size that do not help
@@ -54,7 +54,7 @@ def decode(
         state = best = decoder.start(problem, rng)
         status, failures, explained = Status.REFINED, 0, False
         # among many clusters, the misfit of the whole would not tell of two that were taken for one
-        enough = problem.n_components * (1 if problem.n_components <= FEW else 2)
+        enough = problem.n_components * (1 if problem.n_components <= FEW_CLUSTERS else 2)
         for _ in range(MOST_STEPS):
             state = decoder.step(problem, state, rng)
             full = len(state.mixture) >= problem.n_atoms

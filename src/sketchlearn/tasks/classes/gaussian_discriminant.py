@@ -12,7 +12,7 @@ from sketchlearn.moments.moments_of_sketch import Double, Moments
 
 OWN = 0.3  # records per column that the common covariance is worth, beside those of a class
 COMMON = 0.5  # records per column that uncorrelated columns are worth, beside all records
-LEAST = 1e-6  # added variance, of each column's own
+LEAST_ADDED_VARIANCE = 1e-6  # added variance, of each column's own
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,12 @@ class Gaussians:
         # a column without any spread within classes tells all or nothing: it is given a little
         variances = np.where(alive, variances, np.maximum((2 * rounding) ** 2, np.finfo(float).tiny))
         share = COMMON * d / (counts.sum() + COMMON * d)
-        common = (1 - share) * pooled + np.diag(variances * (share + LEAST) + np.where(alive, 0.0, variances))
+        common = (1 - share) * pooled + np.diag(
+            variances * (share + LEAST_ADDED_VARIANCE) + np.where(alive, 0.0, variances)
+        )
         own = counts / (counts + OWN * d)
         covariances = [w * m.covariance + (1 - w) * common for w, m in zip(own, classes, strict=True)]
-        floor = np.diag(variances * LEAST + 2 * np.sqrt(d) * rounding**2)
+        floor = np.diag(variances * LEAST_ADDED_VARIANCE + 2 * np.sqrt(d) * rounding**2)
         return cls(
             np.array([moments.mean for moments in classes]),
             np.linalg.cholesky(np.array([covariance + floor for covariance in covariances])),

@@ -16,7 +16,7 @@ MOST_ROWS = 1000
 WIDTHS = np.geomspace(0.15, 3.0, 16)  # of the typical distance between rows, in units of deviations within classes
 AROUND = (1.6, 1.0, 0.5)  # a window is the mean of three Gaussians of these widths: its tails are heavier
 POWERS = (1.0, 0.5, 0.0, -0.5, -1.0)  # of the classes' shares
-CLOSE = 0.01  # what the mean squared error of probabilities counts beside the rate of errors
+SQUARED_ERROR_WEIGHT = 0.01  # what the mean squared error of probabilities counts beside the rate of errors
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def parzen_window(
         errors[i], losses[i] = _left_out(features, codes, counts)
     padded = np.concatenate([errors[:1], errors, errors[-1:]])
     smooth = (padded[:-2] + padded[1:-1] + padded[2:]) / 3
-    best, power = divmod(int(np.argmin(smooth + CLOSE * losses)), len(POWERS))
+    best, power = divmod(int(np.argmin(smooth + SQUARED_ERROR_WEIGHT * losses)), len(POWERS))
     return Window(operator(float(WIDTHS[best] * typical)), POWERS[power], float(smooth[best, power]))
 
 

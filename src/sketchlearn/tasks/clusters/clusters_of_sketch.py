@@ -42,12 +42,15 @@ BEYOND = "some records lie so far beyond the range of the design that the cluste
 FEW_ROWS = 3  # of a given sample in a cluster
 HEAVY_TAILED = 0.33  # share of the variance: tables whose samples were wrong by 1.06 to 8 had 0.34 to 0.92, others less
 FEW_RECORDS = 10  # of a cluster: those above 1.05 on public tables, eight clusters, had one of 1 to 5
-RARE = 1 / 1500  # of the records: a design's 5000 rows have about three of such a cluster (Shuttle: 1.07 to 1.11)
-IMPLAUSIBLE = 1.5  # risk of a mixture's clusters on the atoms, in that of the atoms' own: noise made some of 8
+RARE_SHARE = 1 / 1500  # of the records: a design's 5000 rows have about three of such a cluster (Shuttle: 1.07 to 1.11)
+#: risk of a mixture's clusters on the atoms, in that of the atoms' own: noise made some of 8
+IMPLAUSIBLE_RISK_RATIO = 1.5
 ENOUGH_ROWS, ROWS_OF_MANY = 2000, 2  # so many rows, or one of so many records, to which atoms have little to add
-MUCH_LESS = 0.7  # of what atoms leave of a private sketch: clusters had 0.6, mixtures that erred more than atoms 0.75
-ALIKE = 1.04  # risk of a mixture's clusters on the atoms: clear ones had up to 1.03, those that erred 1.06 or more
-NEARLY = 30.0  # misfit near the atoms, up to which a search may find a mixture that explains the sketch
+#: of what atoms leave of a private sketch: clusters had 0.6, mixtures that erred more than atoms 0.75
+MUCH_LESS_LEFT_RATIO = 0.7
+#: risk of a mixture's clusters on the atoms: clear ones had up to 1.03, those that erred 1.06 or more
+ALIKE_RISK_RATIO = 1.04
+MISFIT_WORTH_A_SEARCH = 30.0  # misfit near the atoms, up to which a search may find a mixture that explains the sketch
 
 Reduction = Callable[[Mixture, int, np.random.Generator], tuple[Double, Double]]
 
@@ -137,13 +140,13 @@ def _better(task: Task, found: Decoded, atoms: Atoms, left: float, relative_risk
     Noise makes what is left a poor judge: atoms that explain a private sketch are taken, unless a mixture leaves much
     less of it, or has centers that are as good for the atoms, too.
     """
-    if relative_risk > IMPLAUSIBLE:
+    if relative_risk > IMPLAUSIBLE_RISK_RATIO:
         return False
     by_mixture = _left_by_mixture(task, found.outcome.mixture)
     if task.problem.target.released == 0:
         return by_mixture <= left
-    alike = relative_risk <= ALIKE and by_mixture <= left
-    return not atoms.explain or by_mixture <= MUCH_LESS * left or alike
+    alike = relative_risk <= ALIKE_RISK_RATIO and by_mixture <= left
+    return not atoms.explain or by_mixture <= MUCH_LESS_LEFT_RATIO * left or alike
 
 
 def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
@@ -234,7 +237,7 @@ def _explained(task: Task, atoms: Atoms, left: float, decoder: Decoder) -> Decod
     near = mixture_near(task.problem, RowSample(atoms.points, task.units), task.rng)
     if near.status is Status.EXPLAINED:
         return _of_mixture(task, near)
-    promising = near.misfit <= NEARLY or _left_by_mixture(task, near.mixture) <= left
+    promising = near.misfit <= MISFIT_WORTH_A_SEARCH or _left_by_mixture(task, near.mixture) <= left
     return mixture_clusters(task, decoder) if promising or not atoms.explain else None
 
 
@@ -289,7 +292,7 @@ def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float) -> tuple[st
         )
     if beyond > MOST_BEYOND and not private:  # noise alone puts some there
         doubts.append(f"{BEYOND}: design on a sample that reaches further, or on wider bounds")
-    if least < max(FEW_RECORDS, RARE * count) and not private:
+    if least < max(FEW_RECORDS, RARE_SHARE * count) and not private:
         doubts.append(
             f"a cluster has only about {max(least, 1):,.0f} of {count:,.0f} records, too few to be placed well by a "
             f"sketch alone: {remedy}, or ask for fewer clusters"

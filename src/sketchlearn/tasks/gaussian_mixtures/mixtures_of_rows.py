@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sketchlearn.decoders.densities.gaussian_mixture_fit import PASSES, MixtureFit, fit_test, refined
+from sketchlearn.decoders.densities.gaussian_mixture_fit import PASSING_FIT_TEST, MixtureFit, fit_test, refined
 from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.models import KnownGaussian, Mixture, Model
@@ -19,7 +19,8 @@ from sketchlearn.weighting.mixture_likelihood import as_mixture, log_likelihoods
 from sketchlearn.weighting.weighted_em import EmFit, Start, weighted_em
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
-HOPEFUL = 30.0  # squared residual of EM's mixture, per degree of freedom and record per kept row: refinement may help
+#: squared residual of EM's mixture, per degree of freedom and record per kept row: refinement may help
+MOST_MISFIT_TO_REFINE = 30.0
 MOST_PARAMETERS = 600  # that are refined on the sketch: more take minutes
 
 
@@ -72,10 +73,14 @@ def fit_mixture_of_rows(
     misfit = fit_test(problem, own)
     found, status = mixture, Status.ALL_ROWS if sample.complete else Status.ROWS
     more = float(sketch.count) / len(rows)
-    if not sample.complete and misfit <= HOPEFUL * max(1.0, more) and problem.n_parameters(own) <= MOST_PARAMETERS:
+    if (
+        not sample.complete
+        and misfit <= MOST_MISFIT_TO_REFINE * max(1.0, more)
+        and problem.n_parameters(own) <= MOST_PARAMETERS
+    ):
         better, test = refined(problem, own)
         candidate = problem.in_data_units(replace(better, weights=better.weights / better.weights.sum()))
-        if test <= PASSES and _likelier(sketch, sample, candidate, family, rng):
+        if test <= PASSING_FIT_TEST and _likelier(sketch, sample, candidate, family, rng):
             found, own, misfit, status = candidate, better, test, Status.EXPLAINED
     cost = problem.target.cost(own)
     return MixtureFit(found, misfit, Outcome(own, cost, problem.misfit(cost), 0, status))

@@ -25,9 +25,9 @@ from sketchlearn.tasks.task_design import design
 from sketchlearn.values import shortened, whole
 from sketchlearn.waves import Wave, wave_from
 
-MORE = 6  # latent numbers than columns, so that rows can fill all of them
-FAR = 1e-3  # mean square residual: a test that compares a thousand rows would see it
-MANY = 10.0  # and so many times the sketch's own noise
+MORE_LATENT_THAN_COLUMNS = 6  # latent numbers than columns, so that rows can fill all of them
+DOUBTFUL_SQUARED_RESIDUAL = 1e-3  # mean square residual: a test that compares a thousand rows would see it
+DOUBTFUL_TIMES_NOISE = 10.0  # and so many times the sketch's own noise
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class SketchGenerator(LabelledEstimator):
 
         labels, sketches = self._parts(sketch)
         d = sketch.operator.n_features
-        n_latent = self.n_latent or d + MORE
+        n_latent = self.n_latent or d + MORE_LATENT_THAN_COLUMNS
         seed = int(rng.integers(2**63))
         own = self.network
         network = default_network(n_inputs(n_latent, len(sketches)), d, seed) if own is None else own
@@ -219,10 +219,11 @@ class SketchGenerator(LabelledEstimator):
             rng=rng,
             say=self._say,
         )
-        if found.residual**2 > FAR and found.misfit > MANY:
+        if found.residual**2 > DOUBTFUL_SQUARED_RESIDUAL and found.misfit > DOUBTFUL_TIMES_NOISE:
             warn_caller(
-                f"generated rows are still told from the data by about {1 / found.residual**2:.0f} of them (residual "
-                f"{found.residual:.3g}, {found.misfit:.3g} times the noise squared): try a larger max_iter or network",
+                f"a test that compares about {1 / found.residual**2:.0f} generated rows with the data would find a "
+                f"difference (residual {found.residual:.3g}, {found.misfit:.3g} times the noise squared): try a larger "
+                "max_iter or network",
                 ConvergenceWarning,
             )
         counts = np.array([float(part.count) for part in sketches])

@@ -29,7 +29,8 @@ from sketchlearn.waves import Exponential
 WIDTH, DEPTH = 128, 3
 LEARNING_RATE, BETAS = 5e-3, (0.9, 0.99)
 WARMING = 0.02  # of the steps, in which the learning rate grows; then it falls as a cosine
-SOME = 300  # frequencies, at random, that a step looks at: many rough steps are better than few fine ones
+#: frequencies, at random, that a step looks at: many rough steps are better than few fine ones
+FREQUENCIES_PER_STEP = 300
 AVERAGED = 0.99  # of the weights' running mean is kept in each step
 WIDE, PULL = 1.5, 0.1  # beyond so many times the records' second moment, rows are drawn in, with this strength
 EVERY = 100  # steps between looks at the residual
@@ -87,7 +88,7 @@ class Goal:
         self._offset = torch.from_numpy(np.float32(omega @ reading.mean + (0 if shift is None else shift)))
         self._values = torch.from_numpy(target.parts)
         self._weights = torch.from_numpy(target.part_weights)
-        self._some = min(SOME, len(target))
+        self._some = min(FREQUENCIES_PER_STEP, len(target))
         self._phases, self._cosines, self._sines = (torch.empty(batch, self._some) for _ in range(3))
 
     def pull(self, rows: torch.Tensor, noise: torch.Generator) -> torch.Tensor:

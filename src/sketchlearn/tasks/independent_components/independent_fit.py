@@ -14,7 +14,8 @@ from sketchlearn.operators.second_moments import FIXED_POINT
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.independent_components.cumulant_rotation import Measured, polar, searched
 
-FAR = 0.35  # of a component in another's direction: beyond, no step from the operator's own components is right
+#: of a component in another's direction: beyond, no step from the operator's own components is right
+LARGEST_TURN = 0.35
 SMALL = 0.5  # frequencies up to which third and fourth cumulants explain what is measured
 GAUSSIAN = 12.0  # evidence that Gaussian components reach, since directions and waves are chosen that look least so
 MISSED = 1e-6  # share of the variance in directions that the operator does not see
@@ -82,7 +83,7 @@ def independent_components(
     sizes = np.diag(measured.columns)
     Q = polar(measured.columns * (sizes / (noise + sizes**2 / 4)))
     told = np.abs(sizes) * np.sqrt(moments.count / noise) >= GAUSSIAN
-    far = measured.farthest(Q, told) > FAR
+    far = measured.farthest(Q, told) > LARGEST_TURN
     if far and max(operator.frequencies) <= SMALL:
         Q = searched(measured, noise, Q, rng, progress)
     whitening = measured.unrooted @ B

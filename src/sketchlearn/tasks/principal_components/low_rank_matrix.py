@@ -15,7 +15,7 @@ ITERATIONS = 40
 INNER = 30  # conjugate gradient steps of an iteration
 ACCURATE = 1e-2  # squared residual of those, of what it is at their start
 DONE = 1e-4  # decrease of the cost that is not worth another iteration
-EXACT = 1e-10  # of the squared measurements: what float32 leaves
+EXACT_RESIDUAL = 1e-10  # of the squared measurements: what float32 leaves
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def low_rank(
         before, cost = cost, float(left @ left)
         if progress is not None:
             progress(f"iteration {iterations}, residual {scale * np.sqrt(cost / m):.4g}")
-        if before - cost <= DONE * before or cost <= EXACT * float(z @ z):
+        if before - cost <= DONE * before or cost <= EXACT_RESIDUAL * float(z @ z):
             break
         du, shift = _step(omega, t, left)
         u, offset = _shortened(omega, z, u, offset, du, shift, cost)

@@ -118,7 +118,10 @@ class SketchPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
             moments = SecondMoments(d, bound=_plain(reach), center=_plain(center), columns=glimpse.columns)
             return moments.with_origin(origin_of(self.bounds))
         if self.n_components is None:
-            raise ValueError(f"quadratic features of {d} columns tell a few components: say n_components")
+            raise ValueError(
+                f"of {d} columns, more than {MOST_EXACT}, only a few components can be learned: give n_components, "
+                "such as 10"
+            )
         middle = center.astype(np.float32).astype(np.float64)
         reach = reach + np.abs(center - middle)
         if self.bounds is None:

@@ -58,7 +58,7 @@ def principal_subspace(sketch: Sketch, k: int | None, progress: Callable[[str], 
     if not sketch.units:
         raise ValueError("the sketch is empty: PCA needs records")
     if k is None:
-        raise ValueError("quadratic features tell a few components: say n_components")
+        raise ValueError("from random projections only a few components can be learned: give n_components, such as 10")
     return _compressive(squares, columns, k, progress)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sketchlearn.decoders.densities.density_from_sketch import CLEANINGS, cleaned, fit_density
-from sketchlearn.decoders.densities.gaussian_mixture_fit import HELD, PASSES, MixtureFit, with_components
+from sketchlearn.decoders.densities.gaussian_mixture_fit import HELD, PASSING_FIT_TEST, MixtureFit, with_components
 from sketchlearn.decoders.problems.blas_threads import one_blas_thread
 from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
 from sketchlearn.decoders.problems.decoding_problem import Problem
@@ -49,7 +49,7 @@ def fit_stable(
     """
     given = problem
     near = None if known is None else _near(problem, known)
-    if near is not None and near.misfit <= PASSES and not problem.target.harmonics:
+    if near is not None and near.misfit <= PASSING_FIT_TEST and not problem.target.harmonics:
         return _in_data_units(problem, near, Outcome(near.mixture, 0.0, 0.0, 0, Status.EXPLAINED))
     problem = cleaned(problem, decoder, rng, progress)
     density, outcome = fit_density(problem, decoder, rng, progress)
@@ -60,7 +60,7 @@ def fit_stable(
         # tails of a stable law are found as wide components: begin with what is narrow
         start = replace(start, shapes=np.column_stack([np.minimum(start.shapes[:, :-1], 1.0), start.shapes[:, -1]]))
         best = _searched(problem, start, rng, progress)
-        if best.misfit > PASSES and problem.target.n_features > 1:
+        if best.misfit > PASSING_FIT_TEST and problem.target.n_features > 1:
             other = _searched(problem, replace(best.mixture, model=IndependentStable()), rng, progress)
             best = min(best, other, key=lambda candidate: candidate.misfit)
         if near is not None:
@@ -94,7 +94,7 @@ def _searched(problem: Problem, start: Mixture, rng: np.random.Generator, progre
     for _ in range(EXCHANGES):
         if progress:
             progress(f"{len(best.mixture)} stable laws, misfit {best.misfit:.3g}")
-        if best.misfit <= PASSES:
+        if best.misfit <= PASSING_FIT_TEST:
             break
         grown = ClOmpr.grown(problem, best.mixture, NEW, rng)
         grown, _, _ = refine(problem.target, grown, problem.box, iterations=BETWEEN)
@@ -118,5 +118,5 @@ def _refined(problem: Problem, start: Mixture) -> Candidate:
 def _judged(problem: Problem, found: Candidate, outcome: Outcome) -> Outcome:
     """The outcome of the search for stable laws, in place of that for the Gaussians it began with."""
     cost = problem.target.cost(found.mixture)
-    status = Status.EXPLAINED if found.misfit <= PASSES else outcome.status
+    status = Status.EXPLAINED if found.misfit <= PASSING_FIT_TEST else outcome.status
     return Outcome(found.mixture, cost, problem.misfit(cost), outcome.iterations, status)

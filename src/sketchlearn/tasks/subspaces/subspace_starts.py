@@ -26,7 +26,7 @@ BEAM = 400  # sets that are looked at
 STEPS = 30
 SMALLEST = 1e-6  # mean square of a form, of the largest, or of 1
 VANISHING = 10.0  # what a mean square on the null space counts, beside overlaps
-ALIKE = 0.5  # subspaces with a smaller sum of squared sines are near each other
+NEAR_SQUARED_SINES = 0.5  # subspaces with a smaller sum of squared sines are near each other
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def starts(
     sets = _sets(overlaps, np.concatenate(alone), places, dimensions)
     if loose:
         sets[1::2] = np.stack([rng.choice(places[p], len(sets[1::2])) for p in dimensions], axis=1)
-    sets = _unlike(sets, unlike < ALIKE**2, n)
+    sets = _unlike(sets, unlike < NEAR_SQUARED_SINES**2, n)
     return [pools[p][sets[:, i] - places[p][0]] for i, p in enumerate(dimensions)]
 
 

@@ -24,7 +24,7 @@ from sketchlearn.tasks.subspaces.subspace_starts import Quadrics, n_vanishing, s
 Double = NDArray[np.float64]
 
 STARTS, FINALISTS, ROUNDS = 16, 4, 10
-LOOSE = 2  # times as many starts after the first round, half of them any
+LATER_STARTS_FACTOR = 2  # times as many starts after the first round, half of them any
 FIRST_STEPS, STEPS = 15, 80
 SMALLEST = 1e-4  # variance of a direction, of the largest
 # squared residuals, in those that sampling leaves if rows are Gaussian: with heavier tails more is no sign of failure
@@ -140,7 +140,7 @@ class _Problem:
 
     def search(self, rng: np.random.Generator, *, loose: bool = False) -> list[_Candidate]:
         """The best of some starts, unlike each other."""
-        more = LOOSE if loose else 1
+        more = LATER_STARTS_FACTOR if loose else 1
         bases = starts(self.quadrics, self.dimensions, more * STARTS, rng, loose=loose or not self.independent)
         n = len(bases[0])
         found = self.coarse.descend(Union(bases, np.full(n, self.noise), np.zeros(n)), FIRST_STEPS)
