@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from sketchlearn.cli.descriptions import extras_in_words
 from sketchlearn.cli.error_messages import misused
-from sketchlearn.cli.operator_choice import (
-    Choices,
-    design_for_images,
-    design_on_bounds,
-    design_on_files,
-    design_on_stream,
-)
-from sketchlearn.cli.row_input import columns_from, files_from, standard_input
-from sketchlearn.cli.standard_streams import STANDARD, Report, check_paths, write
+from sketchlearn.cli.operator_choice import Choices, design_for_images, design_on_bounds, design_on_rows
+from sketchlearn.cli.row_input import columns_from, files_from, rows_from
+from sketchlearn.cli.standard_streams import Report, check_paths, write
 from sketchlearn.storage.design_files import design_to_bytes
 from sketchlearn.tasks.registry import designs
 
@@ -53,10 +47,8 @@ def run(
         designed, task = design_for_images(images, bounds, seed, chosen), "images"
     elif bounds is not None:
         designed = design_on_bounds(bounds, choices, chosen)
-    elif paths == [STANDARD]:
-        designed = design_on_stream(standard_input(chosen, nulls), choices)[0]
     else:
-        designed = design_on_files(paths, choices, chosen, nulls)
+        designed, _ = design_on_rows(rows_from(paths, chosen, nulls), choices)
     operator, made = designed.operator, designed.made
     write(output, design_to_bytes(operator, made))
     words = operator.in_words

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from sketchlearn.cli.descriptions import number, records_in_words
 from sketchlearn.cli.error_messages import misused, say
 from sketchlearn.cli.option_messages import in_options
-from sketchlearn.cli.row_input import files_from, standard_input
-from sketchlearn.cli.standard_streams import STANDARD, Report, check_paths, read_sketch, write
+from sketchlearn.cli.row_input import files_from, rows_from
+from sketchlearn.cli.standard_streams import Report, check_paths, read_sketch, write
 from sketchlearn.cli.strict_warnings import doubts
 from sketchlearn.decoders import NAMED
 from sketchlearn.diagnostics.pictures import plot_model
 from sketchlearn.operators import Operator
 from sketchlearn.sources import sample as some_of
-from sketchlearn.sources import source
 from sketchlearn.tasks.model_files import model_to_bytes
 from sketchlearn.tasks.registry import tasks
 
@@ -70,12 +69,8 @@ def run(
 
 def _rows(paths: list[str], operator: Operator, seed: int) -> NDArray[Any]:
     """The rows of --sample without those that have missing values; of many, some."""
-    if paths == [STANDARD]:
-        stream = standard_input(None, "drop").only(operator.columns)
-        rows = source(stream.arrays())
-    else:
-        rows = source(paths if len(paths) > 1 else paths[0], nulls="drop")
-        rows = rows if operator.columns is None else rows.only(operator.columns)
+    rows = rows_from(paths, None, "drop")
+    rows = rows if operator.columns is None else rows.only(operator.columns)
     some, from_all_over, _ = some_of(rows, MOST_OF_SAMPLE + 1, np.random.default_rng(seed))
     if not len(some):
         raise ValueError("--sample has no rows: give some, or leave it out")

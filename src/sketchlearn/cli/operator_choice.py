@@ -7,16 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sketchlearn.cli.error_messages import misused
 from sketchlearn.cli.option_messages import in_options
-from sketchlearn.cli.row_input import CsvStream
 from sketchlearn.cli.standard_streams import named, read
 from sketchlearn.operators import ConvolutionalFeatures, Operator
 from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.origin import Origin
-from sketchlearn.sources import source
+from sketchlearn.sources import Source
 from sketchlearn.sources.sampling import sample
 from sketchlearn.storage.container import FormatError
 from sketchlearn.storage.design_files import design_from_bytes
@@ -61,25 +59,16 @@ def read_design(path: str) -> Operator:
         raise FormatError(f"{named(path)}: {error}") from None
 
 
-def design_on_files(paths: list[str], choices: Choices, columns: tuple[Any, ...] | None, nulls: str) -> Designed:
-    """An operator designed on a sample of the files' rows."""
-    rows = source(paths if len(paths) > 1 else paths[0], columns=columns, nulls=nulls)
-    most = MOST_FOR_SHAPES if choices.task.startswith("mixture") else MOST_ROWS
-    some, representative, _ = sample(rows, most, np.random.default_rng(choices.seed))
-    return _designed(some, choices, rows.columns, representative)
-
-
-def design_on_stream(stream: CsvStream, choices: Choices) -> tuple[Designed, list[NDArray[np.float64]]]:
-    """An operator designed on the first rows of a stream, and those rows, which cannot be read again."""
-    first, n_rows = [], 0
-    for rows in stream.arrays():
-        first.append(rows)
-        n_rows += len(rows)
-        if n_rows >= MOST_ROWS:
-            break
-    if not n_rows:
+def design_on_rows(rows: Source, choices: Choices) -> tuple[Designed, Source]:
+    """An operator designed on a sample of the rows, of a stream on the first ones; and a source of all rows."""
+    most = MOST_FOR_SHAPES if choices.task.startswith("mixture") and rows.replayable else MOST_ROWS
+    some, representative, everything = sample(rows, most, np.random.default_rng(choices.seed))
+    if not len(some) and not rows.replayable:
         raise ValueError("standard input has no rows to design an operator on")
-    return _designed(np.concatenate(first)[:MOST_ROWS], choices, stream.columns, representative=False), first
+    operator = _design(some, representative=representative, **choices.arguments())
+    where = "a sample from all over the data" if representative else "the first rows"
+    made = {**_made(choices), "from": where, "n_rows": len(some)}
+    return Designed(_with_columns(operator, rows.columns), made), everything
 
 
 def design_on_bounds(bounds: str, choices: Choices, columns: tuple[Any, ...] | None) -> Designed:
@@ -108,12 +97,6 @@ def design_for_images(images: str, bounds: str, seed: int, columns: tuple[Any, .
     operator = network.with_origin(Origin.DECLARED)
     made = {"task": "images", "from": "bounds", "bounds": [low, high]}
     return Designed(_with_columns(operator, columns), made)
-
-
-def _designed(rows: Any, choices: Choices, columns: tuple[str, ...] | None, representative: bool) -> Designed:
-    operator = _design(rows, representative=representative, **choices.arguments())
-    where = "a sample from all over the data" if representative else "the first rows"
-    return Designed(_with_columns(operator, columns), {**_made(choices), "from": where, "n_rows": len(rows)})
 
 
 def _design(sample: Any = None, **more: Any) -> Operator:

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.cli.error_messages import misused
-from sketchlearn.cli.row_input import columns_from, files_from, standard_input
+from sketchlearn.cli.row_input import columns_from, files_from, rows_from
 from sketchlearn.cli.standard_streams import STANDARD, check_paths, named, read
-from sketchlearn.sources import source
 from sketchlearn.storage.container import FormatError
 from sketchlearn.tasks.model_files import model_from_bytes
 
@@ -72,18 +71,8 @@ def model_from(path: str) -> Any:
 
 def _blocks(paths: list[str], columns: Any, nulls: str, learned: Any) -> Iterator[NDArray[Any]]:
     """Rows with the model's own columns."""
-    if paths == [STANDARD]:
-        stream = standard_input(columns, nulls)
-        if columns is None:
-            stream.only(learned.columns_)
-        if len(stream.chosen) != learned.n_features_in_:
-            raise ValueError(
-                f"the rows have {len(stream.chosen)} columns, but the model needs {learned.n_features_in_}"
-            )
-        yield from stream.arrays()
-        return
-    rows = source(paths if len(paths) > 1 else paths[0], columns=columns, nulls=nulls)
-    if learned.columns_ is not None:
+    rows = rows_from(paths, columns, nulls)
+    if learned.columns_ is not None and (columns is None or paths != [STANDARD]):
         rows = rows.only(learned.columns_)
     for block in rows.blocks(learned.n_features_in_):
         yield block.rows

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import csv
 import os
-import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from sketchlearn.cli.error_messages import misused
 from sketchlearn.cli.standard_streams import STANDARD
+from sketchlearn.sources import Source, source
+from sketchlearn.sources.csv_stream import CsvStream
 from sketchlearn.sources.paths import files_of
-
-Double = NDArray[np.float64]
-BYTES_AT_ONCE = 1 << 22  # bytes of standard input that are taken at once, if there are as many
-NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
-MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
 
 
 def columns_from(text: str | None) -> tuple[Any, ...] | None:
@@ -53,129 +45,8 @@ def files_from(arguments: list[str]) -> list[str]:
     return found
 
 
-class CsvStream:
-    """CSV on a stream, read once: whatever has arrived is a block, so that a slow writer gets answers.
-
-    A first line of numbers alone is a row; otherwise it names the columns.
-    """
-
-    def __init__(self, stream: BinaryIO, columns: tuple[Any, ...] | None, nulls: str) -> None:
-        self.stream, self.nulls, self.dropped = stream, nulls, 0
-        self.held, self.line = b"", 0
-        first = self._first_line()
-        cells = [cell.strip() for cell in next(csv.reader([first]), [])]
-        if not cells:
-            raise ValueError("standard input is empty: it should be CSV")
-        plain = all(NUMBER.fullmatch(cell) for cell in cells)
-        if plain:
-            self.held = first.encode() + b"\n" + self.held
-            self.line -= 1
-        self.names = None if plain else tuple(cells)
-        self.n_cells = len(cells)
-        self.chosen = self._positions(columns)
-
-    @property
-    def columns(self) -> tuple[str, ...] | None:
-        """Names of the columns that are read, if they have names."""
-        return None if self.names is None else tuple(self.names[i] for i in self.chosen)
-
-    def only(self, columns: tuple[str, ...] | None) -> CsvStream:
-        """Takes an operator's own columns, if there are names."""
-        if columns is not None and self.names is not None:
-            self.chosen = self._positions(columns)
-        return self
-
-    def _positions(self, columns: tuple[Any, ...] | None) -> list[int]:
-        if columns is None:
-            return list(range(self.n_cells))
-        if all(isinstance(name, int) for name in columns):
-            if max(columns) >= self.n_cells:
-                raise ValueError(f"there is no column {max(columns)}: standard input has {self.n_cells} columns")
-            return list(columns)
-        if self.names is None:
-            raise ValueError("standard input has no names of columns: choose them by position, as --columns 0,2")
-        for name in columns:
-            if name not in self.names:
-                shown = ", ".join(self.names[:8])
-                raise ValueError(f"standard input has no column {name!r}: its columns are {shown}")
-        return [self.names.index(name) for name in columns]
-
-    def _first_line(self) -> str:
-        while b"\n" not in self.held and (more := _arrived(self.stream)):
-            self.held += more
-        line, _, self.held = self.held.partition(b"\n")
-        self.line += 1
-        return _text(line.removeprefix(b"\xef\xbb\xbf")).rstrip("\r")
-
-    def arrays(self) -> Iterator[Double]:
-        """The rows, as they arrive."""
-        ended = False
-        while not ended:
-            cut = self.held.rfind(b"\n") + 1
-            whole, self.held = self.held[:cut], self.held[cut:]
-            if whole.strip():
-                yield from self._rows(_text(whole))
-            elif whole:
-                self.line += whole.count(b"\n")
-            more = _arrived(self.stream)
-            ended, self.held = not more, self.held + more
-        if self.held.strip():
-            yield from self._rows(_text(self.held))
-
-    def _rows(self, text: str) -> Iterator[Double]:
-        first, self.line = self.line, self.line + text.count("\n")
-        lines = text.splitlines()
-        try:
-            rows = np.loadtxt(lines, delimiter=",", ndmin=2, comments=None, dtype=np.float64)
-            if rows.shape[1] != self.n_cells or not np.all(np.isfinite(rows)):
-                raise ValueError("looked at more closely below")
-            yield rows[:, self.chosen]
-        except ValueError:
-            rows = self._carefully(lines, first)
-            if len(rows):
-                yield rows
-
-    def _carefully(self, lines: list[str], first: int) -> Double:
-        """Line by line: quoted cells, missing values, and errors that name the line."""
-        kept = []
-        for n, cells in enumerate(csv.reader(lines), first + 1):
-            if not cells:
-                continue
-            if len(cells) != self.n_cells:
-                raise ValueError(f"line {n} of standard input has {len(cells)} cells, but the first has {self.n_cells}")
-            row = [self._number(cells[i], n, i) for i in self.chosen]
-            if any(value != value for value in row):
-                if self.nulls == "error":
-                    raise ValueError(f"line {n} of standard input has a missing value: fill it, or use --nulls drop")
-                self.dropped += 1
-                continue
-            kept.append(row)
-        return np.array(kept, np.float64).reshape(len(kept), len(self.chosen))
-
-    def _number(self, cell: str, line: int, position: int) -> float:
-        if cell.strip().lower() in MISSING:
-            return float("nan")
-        try:
-            return float(cell)
-        except ValueError:
-            column = self.names[position] if self.names else position
-            raise ValueError(
-                f"line {line} of standard input, column {column}: {cell[:40]!r} is not a number; choose other --columns"
-            ) from None
-
-
-def standard_input(columns: tuple[Any, ...] | None, nulls: str) -> CsvStream:
-    """CSV rows on standard input."""
-    return CsvStream(sys.stdin.buffer, columns, nulls)
-
-
-def _arrived(stream: BinaryIO) -> bytes:
-    read1 = getattr(stream, "read1", stream.read)
-    return bytes(read1(BYTES_AT_ONCE))
-
-
-def _text(data: bytes) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        raise ValueError("standard input is not text: it should be CSV in UTF-8") from None
+def rows_from(paths: list[str], columns: tuple[Any, ...] | None, nulls: str) -> Source:
+    """The rows of files, or of standard input."""
+    if paths == [STANDARD]:
+        return CsvStream(sys.stdin.buffer, columns, nulls)
+    return source(paths if len(paths) > 1 else paths[0], columns=columns, nulls=nulls)

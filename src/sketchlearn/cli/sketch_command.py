@@ -8,17 +8,13 @@ import os
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sketchlearn.cli.descriptions import extras_in_words, kept_in_words, records_in_words
 from sketchlearn.cli.error_messages import misused, say
-from sketchlearn.cli.operator_choice import Choices, Designed, design_on_files, design_on_stream, read_design
-from sketchlearn.cli.row_input import columns_from, files_from, standard_input
+from sketchlearn.cli.operator_choice import Choices, Designed, design_on_rows, read_design
+from sketchlearn.cli.row_input import columns_from, files_from, rows_from
 from sketchlearn.cli.standard_streams import STANDARD, Report, check_paths, write
 from sketchlearn.operators import Operator
 from sketchlearn.progress import row_bar
@@ -74,23 +70,19 @@ def run(
 
 
 def _sketch_standard_input(operator: Operator | None, choices: Choices | None, reading: Reading, shown: bool) -> Run:
-    stream = standard_input(reading.columns, reading.nulls)
-    first: list[NDArray[np.float64]] = []
+    rows = rows_from([STANDARD], reading.columns, reading.nulls)
     if operator is None:
         assert choices is not None
-        designed, first = design_on_stream(stream, choices)
+        designed, rows = design_on_rows(rows, choices)
         _say_designed(designed)
         operator = designed.operator
-    else:
-        stream.only(operator.columns)
-    rows = chain(first, stream.arrays())
-    return Run(operator.sketch(rows, n_jobs=reading.n_jobs, progress=shown), stream.dropped, 0, {})
+    return Run(operator.sketch(rows, n_jobs=reading.n_jobs, progress=shown), rows.dropped, 0, {})
 
 
 def _designed(paths: list[str], choices: Choices, reading: Reading) -> Designed:
     """An operator for these files; a checkpoint keeps it, so that a run that goes on uses the same one."""
     if reading.folder is None:
-        designed = design_on_files(paths, choices, reading.columns, reading.nulls)
+        designed, _ = design_on_rows(rows_from(paths, reading.columns, reading.nulls), choices)
         _say_designed(designed)
         return designed
     facts = [choices.arguments(), reading.nulls, reading.columns, [os.path.abspath(path) for path in paths]]
@@ -100,7 +92,7 @@ def _designed(paths: list[str], choices: Choices, reading: Reading) -> Designed:
         designed = Designed(*design_from_bytes(kept.read_bytes()))
         say(f"uses the design that {kept} keeps")
         return designed
-    designed = design_on_files(paths, choices, reading.columns, reading.nulls)
+    designed, _ = design_on_rows(rows_from(paths, reading.columns, reading.nulls), choices)
     reading.folder.mkdir(parents=True, exist_ok=True)
     write(str(kept), design_to_bytes(designed.operator, designed.made))
     _say_designed(designed)
