@@ -1,9 +1,11 @@
 """The same rows give the same bytes, whatever holds them; what cannot be read is refused in one sentence."""
 
+import _thread
 import gc
 import subprocess
 import sys
 import threading
+import time
 from decimal import Decimal
 
 import duckdb
@@ -21,6 +23,7 @@ from tables import ENDINGS, NAMES, arrow, in_files, in_memory, write
 import sketchlearn as skl
 from sketchlearn.sources import blocks as blocks_module
 from sketchlearn.sources import sample
+from sketchlearn.sources.blocks import one_ahead
 
 ROWS = np.random.default_rng(0).standard_normal((2003, 8))
 TABLES = {"float64": ROWS, "float32": ROWS.astype(np.float32)}
@@ -499,3 +502,16 @@ def test_progress_tells_rows_bytes_and_rate(tmp_path, capsys):
     assert "2,003 rows" in shown
     assert "rows/s" in shown.replace("\n", "")
     assert "kB" in shown
+
+
+def test_an_abandoned_reader_is_closed_where_threads_cannot_be_joined():
+    """The garbage collector may close it while another thread starts, which holds the lock that a join asks for."""
+    reading = one_ahead(iter(np.zeros((5, 10, 2))))
+    next(reading)
+    with threading._shutdown_locks_lock:
+        _thread.start_new_thread(reading.close, ())
+        for _ in range(1000):
+            if reading.gi_frame is None:
+                break
+            time.sleep(0.01)
+        assert reading.gi_frame is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,13 +96,19 @@ def gathered(chunks: Iterable[Floats], width: int) -> Iterator[Floats]:
 def one_ahead(arrays: Iterator[Floats]) -> Iterator[Floats]:
     """The same arrays, the next one read by a thread while this one is in use: the kernel does not hold Python's lock.
 
-    Errors come out where the array would have; the thread ends with the iterator.
+    Errors come out where the array would have; the thread ends with the iterator. One that was left half-way may be
+    closed by the garbage collector in the midst of anything, such as the start of another thread: so the array that is
+    being read is waited for, but no thread is joined, which would wait for locks that may be held there.
     """
-    with ThreadPoolExecutor(1, thread_name_prefix="sketchlearn-reader") as reader:
-        coming = reader.submit(next, arrays, None)
+    reader = ThreadPoolExecutor(1, thread_name_prefix="sketchlearn-reader")
+    coming = reader.submit(next, arrays, None)
+    try:
         while (array := coming.result()) is not None:
             coming = reader.submit(next, arrays, None)
             yield array
+    finally:
+        wait([coming])
+        reader.shutdown(wait=False)
 
 
 def has_missing(rows: Floats) -> bool:
