@@ -129,9 +129,7 @@ class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         k = len(weights)
         centers = numbers_of(document, "centers", (k, n_features))
         points = Mixture(Dirac(), weights, centers, np.zeros((k, 0)))
-        estimator = cls(k)
-        estimator._model = Clusters(centers, weights, points, outcome_of(document, points))
-        return estimator
+        return cls(k).with_model(Clusters(centers, weights, points, outcome_of(document, points)))
 
     @property
     def _n_components(self) -> int:

@@ -127,10 +127,10 @@ class SketchGaussianMixture(SketchMixture):
         known = kind == "known"
         model: Model = KnownGaussian(given) if known else MODELS[kind]()
         mixture = Mixture(model, weights, means, np.zeros((k, 0)) if known else model.shapes_of(matrices))
-        estimator = cls(k, covariance_type=kind, covariance=given if known else None)
         fit_test = float(numbers_of(document, "fit_test", ()))
-        estimator._model = MixtureFit(mixture, fit_test, outcome_of(document, mixture))
-        return estimator
+        return cls(k, covariance_type=kind, covariance=given if known else None).with_model(
+            MixtureFit(mixture, fit_test, outcome_of(document, mixture))
+        )
 
     @property
     def _task(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +20,7 @@ from sketchlearn.tasks.classes.class_sketches import ClassSketches
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.labelled_estimator import LabelledEstimator
 from sketchlearn.tasks.estimating.sketch_estimator import Double, SketchEstimator
+from sketchlearn.tasks.generators.fitted_generator import Generation
 from sketchlearn.tasks.task_design import design
 from sketchlearn.values import shortened, whole
 from sketchlearn.waves import Wave, wave_from
@@ -28,15 +28,6 @@ from sketchlearn.waves import Wave, wave_from
 MORE_LATENT_THAN_COLUMNS = 6  # latent numbers than columns, so that rows can fill all of them
 DOUBTFUL_SQUARED_RESIDUAL = 1e-3  # mean square residual: a test that compares a thousand rows would see it
 DOUBTFUL_TIMES_NOISE = 10.0  # and so many times the sketch's own noise
-
-
-@dataclass(frozen=True)
-class Generation:
-    """A network that matches, and the classes that it makes rows of."""
-
-    match: Any
-    labels: tuple[Any, ...] | None  # in the order that the network knows them; None without labels
-    shares: Double
 
 
 class SketchGenerator(LabelledEstimator):

@@ -11,7 +11,7 @@ from sketchlearn.extras import required
 from sketchlearn.operators.operator_base import MOST_FEATURES
 from sketchlearn.storage.container import ENTRY, FormatError, without_repetition
 from sketchlearn.storage.json_documents import MODEL, from_document, numbers_of, to_document
-from sketchlearn.tasks.generators.generator_estimator import Generation
+from sketchlearn.tasks.generators.fitted_generator import Generation
 from sketchlearn.values import shortened, whole
 
 VERSION = 1

@@ -76,14 +76,14 @@ class SketchICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
     @classmethod
     def from_model_content(cls, document: Document, n_features: int) -> Self:
         k = whole("the number of components", len(document["evidence"]), most=n_features)
-        estimator = cls(k)
-        estimator._model = Independent(
-            numbers_of(document, "mean", (n_features,)),
-            numbers_of(document, "components", (k, n_features)),
-            numbers_of(document, "whitening", (k, n_features)),
-            numbers_of(document, "evidence", (k,)),
+        return cls(k).with_model(
+            Independent(
+                numbers_of(document, "mean", (n_features,)),
+                numbers_of(document, "components", (k, n_features)),
+                numbers_of(document, "whitening", (k, n_features)),
+                numbers_of(document, "evidence", (k,)),
+            )
         )
-        return estimator
 
     def check_parameters(self) -> None:
         if self.n_components is not None:

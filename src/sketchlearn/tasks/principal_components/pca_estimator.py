@@ -86,16 +86,16 @@ class SketchPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
         total, residual = (float(numbers_of(document, field, ())) for field in ("total", "residual"))
         if total <= 0:
             raise ValueError("total must be positive")
-        estimator = cls(k)
-        estimator._model = Subspace(
-            max(float(document["n_records"]), 1.0),
-            numbers_of(document, "mean", (n_features,)),
-            numbers_of(document, "components", (k, n_features)),
-            numbers_of(document, "variances", (k,)),
-            total,
-            residual,
+        return cls(k).with_model(
+            Subspace(
+                max(float(document["n_records"]), 1.0),
+                numbers_of(document, "mean", (n_features,)),
+                numbers_of(document, "components", (k, n_features)),
+                numbers_of(document, "variances", (k,)),
+                total,
+                residual,
+            )
         )
-        return estimator
 
     def check_parameters(self) -> None:
         if self.n_components is not None:

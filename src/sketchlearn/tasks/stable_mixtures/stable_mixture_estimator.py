@@ -102,10 +102,8 @@ class SketchStableMixture(SketchMixture):
         if not isinstance(kind, str) or kind not in laws:
             raise ValueError(f"coordinates must be one of {', '.join(laws)}, not {shortened(kind)}")
         mixture = Mixture(laws[kind], weights, means, np.column_stack([scales**2, alphas]))
-        estimator = cls(k)
         fit_test = float(numbers_of(document, "fit_test", ()))
-        estimator._model = MixtureFit(mixture, fit_test, outcome_of(document, mixture))
-        return estimator
+        return cls(k).with_model(MixtureFit(mixture, fit_test, outcome_of(document, mixture)))
 
     @property
     def _task(self) -> str:
