@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.cli import info_command as info
+from sketchlearn.cli.info_command import info
 from sketchlearn.cli.operator_choice import Choices, design_on_bounds
 from sketchlearn.moments.moment_noise import MomentNoise
 
@@ -246,7 +246,7 @@ def test_epsilon_stays_and_is_saved(table, tmp_path, capsys):
         model.fit_sketch(private)
         skl.save_model(model, tmp_path / "model.json")
         assert model.privacy_ == private.ledger == skl.load_model(tmp_path / "model.json").privacy_
-        info.run(str(tmp_path / "model.json"), json=True)
+        info(str(tmp_path / "model.json"), json=True)
         assert json.loads(capsys.readouterr().out)["ledger"] == private.ledger.to_json()
 
 

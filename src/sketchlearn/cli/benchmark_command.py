@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
-import numpy as np
+import typer
 
-from sketchlearn import kernel
-from sketchlearn.cli.standard_streams import Report
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.operators import FourierFeatures
-from sketchlearn.tasks.clusters.cluster_estimators import SketchKMeans
-from sketchlearn.tasks.task_design import design
+from sketchlearn.cli.options import Json
 
 D, M, K = 10, 1000, 10
+
 REPEATS = 3
 
 
-def run(n_rows: int, json: bool) -> None:
-    """Sketches and decodes generated rows."""
+def benchmark(
+    n_rows: Annotated[int, typer.Option("--rows", min=1000, help="How many rows to sketch.")] = 200_000,
+    json: Json = False,
+) -> None:
+    """Measure how fast this machine sketches and decodes.
+
+    \b
+    Example:
+      sketchlearn benchmark --rows 20000
+    """
+    import numpy as np
+
+    from sketchlearn import kernel
+    from sketchlearn.cli.standard_streams import Report
+    from sketchlearn.frequencies import Gaussian
+    from sketchlearn.operators import FourierFeatures
+    from sketchlearn.tasks.clusters.cluster_estimators import SketchKMeans
+    from sketchlearn.tasks.task_design import design
+
     rng = np.random.default_rng(0)
     centers = 5 * rng.standard_normal((K, D), dtype=np.float32)
     rows = rng.standard_normal((n_rows, D), dtype=np.float32) + centers[rng.integers(0, K, n_rows)]

@@ -2,36 +2,81 @@
 
 from __future__ import annotations
 
-from sketchlearn.cli.descriptions import extras_in_words
-from sketchlearn.cli.error_messages import misused
-from sketchlearn.cli.operator_choice import Choices, design_for_images, design_on_bounds, design_on_rows
-from sketchlearn.cli.row_input import columns_from, files_from, rows_from
-from sketchlearn.cli.standard_streams import Report, check_paths, write
-from sketchlearn.storage.design_files import design_to_bytes
-from sketchlearn.tasks.registry import designs
+from typing import Annotated
+
+import typer
+
+from sketchlearn.cli.options import (
+    Columns,
+    DesignComponents,
+    Frequencies,
+    Json,
+    Nulls,
+    NullsOption,
+    Output,
+    Rows,
+    Seed,
+    Standardize,
+    TaskOption,
+    Wave,
+)
 
 
-def run(
-    data: list[str],
-    output: str,
-    n_components: int | None,
-    task: str,
-    columns: str | None,
-    nulls: str,
-    bounds: str | None,
-    images: str | None,
-    n_frequencies: int | None,
-    wave: str,
-    seed: int,
-    budget: tuple[int | None, float | None, float],
-    rows: int | None,
-    standardize: bool,
-    json: bool,
+def design(
+    output: Output,
+    n_components: DesignComponents = None,
+    data: Annotated[list[str] | None, typer.Argument(metavar="[DATA]...", help="Where to draw a sample from.")] = None,
+    task: TaskOption = "kmeans",
+    columns: Columns = None,
+    nulls: NullsOption = Nulls.error,
+    bounds: Annotated[
+        str | None,
+        typer.Option(metavar="LOW,HIGH", help="Instead of DATA: lowest and highest value, of all --columns or each."),
+    ] = None,
+    images: Annotated[
+        str | None, typer.Option(metavar="H,W", help="For images of H x W pixels (or H,W,CHANNELS) within --bounds.")
+    ] = None,
+    n_frequencies: Frequencies = None,
+    wave: Wave = "exponential",
+    seed: Seed = 0,
+    n_rows: Annotated[int | None, typer.Option(help="For private releases: about how many records.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="For private releases: what will be spent.")] = None,
+    delta: Annotated[float, typer.Option(help="For private releases: what will be spent.")] = 0.0,
+    rows: Rows = None,
+    standardize: Standardize = False,
+    json: Json = False,
 ) -> None:
-    """Designs an operator and writes it."""
+    """Choose an operator: all sketches made with it can be merged.
+
+    It is designed on a sample of rows, or on bounds alone: LOW,HIGH for all columns, or
+    LOW,HIGH;LOW,HIGH;... for each. With --epsilon its size follows from the noise of a private release.
+    --task moments is for fit pca and fit regression, --task ica and --task subspaces for the fits of these names,
+    --images for fit classifier.
+
+    With --rows 500, each sketch keeps 500 of its records beside its sums, and clusters learned from it are never
+    much worse than those of a good sample. They are in its file, in the clear: leave this out where rows must not
+    travel. With --standardize, errors count in standard deviations, so that money does not outweigh ages and flags.
+
+    \b
+    Example:
+      sketchlearn design day1.csv -k 3 -o design.json
+      sketchlearn design day1.csv -k 3 --rows 500 --standardize -o rows.json
+      sketchlearn design day1.csv --task moments -o moments.json
+      sketchlearn design --bounds -20,20 --columns a,b -k 3 -o bounds.json
+      sketchlearn design --images 28,28 --bounds 0,255 -o images.json
+      sketchlearn design --bounds -20,20 --columns a,b -k 3 --n-rows 100000 --epsilon 0.5 -o private.json
+    """
+    from sketchlearn.cli.descriptions import extras_in_words
+    from sketchlearn.cli.error_messages import misused
+    from sketchlearn.cli.operator_choice import Choices, design_for_images, design_on_bounds, design_on_rows
+    from sketchlearn.cli.row_input import columns_from, files_from, rows_from
+    from sketchlearn.cli.standard_streams import Report, check_paths, write
+    from sketchlearn.storage.design_files import design_to_bytes
+    from sketchlearn.tasks.registry import designs
+
     if images is not None and (data or bounds is None):
         raise misused("--images needs --bounds LOW,HIGH, the range of a pixel, and no DATA")
-    if images is not None and (n_components, n_frequencies, budget[:2]) != (None, None, (None, None)):
+    if images is not None and (n_components, n_frequencies, n_rows, epsilon) != (None,) * 4:
         raise misused("--images has its own task and size: leave out -k, --n-frequencies, --n-rows and --epsilon")
     if images is not None and (rows is not None or standardize):
         raise misused("--rows and --standardize are for clusters and mixtures: leave them out with --images")
@@ -39,16 +84,16 @@ def run(
         raise misused("give either DATA to draw a sample from, or --bounds")
     if n_components is None and designs()[task] and images is None:
         raise misused(f"Missing option '-k': --task {task} needs the number of clusters or components")
-    choices = Choices(n_components, task, n_frequencies, wave, seed, *budget, rows, standardize)
+    choices = Choices(n_components, task, n_frequencies, wave, seed, n_rows, epsilon, delta, rows, standardize)
     chosen = columns_from(columns)
-    paths = files_from(data)
+    paths = files_from(data or [])
     check_paths(paths, [output], json=json)
     if images is not None and bounds is not None:
         designed, task = design_for_images(images, bounds, seed, chosen), "images"
     elif bounds is not None:
         designed = design_on_bounds(bounds, choices, chosen)
     else:
-        designed, _ = design_on_rows(rows_from(paths, chosen, nulls), choices)
+        designed, _ = design_on_rows(rows_from(paths, chosen, nulls.value), choices)
     operator, made = designed.operator, designed.made
     write(output, design_to_bytes(operator, made))
     words = operator.in_words

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from sketchlearn.cli.descriptions import (
-    columns_in_words,
-    kept_in_words,
-    number,
-    records_in_words,
-    size_in_words,
-)
-from sketchlearn.cli.standard_streams import Report, aligned, named, read
-from sketchlearn.operators import Operator
-from sketchlearn.storage.container import FormatError
-from sketchlearn.storage.design_files import design_from_bytes
-from sketchlearn.storage.json_documents import DESIGN, MODEL, is_network, parsed
-from sketchlearn.storage.sketch_files import from_bytes
+import typer
+
+from sketchlearn.cli.options import Json
 from sketchlearn.tasks.registry import Task
+
+if TYPE_CHECKING:
+    from sketchlearn.operators import Operator
 
 Facts = tuple[dict[str, Any], list[tuple[str, str]]]
 
 
-def run(file: str, json: bool) -> None:
-    """Tells all that a file says about itself."""
+def info(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A sketch, a design or a model; - is standard input.")],
+    json: Json = False,
+) -> None:
+    """Say what a sketch, design or model file holds.
+
+    \b
+    Example:
+      sketchlearn info day1.sketch
+      sketchlearn info design.json --json
+    """
+    from sketchlearn.cli.descriptions import size_in_words
+    from sketchlearn.cli.standard_streams import Report, aligned, named, read
+    from sketchlearn.storage.container import FormatError
+    from sketchlearn.storage.json_documents import is_network
+
     data = read(file)
     try:
         if data.lstrip()[:1] == b"{":
@@ -39,6 +46,9 @@ def run(file: str, json: bool) -> None:
 
 
 def _of_sketch(data: bytes) -> Facts:
+    from sketchlearn.cli.descriptions import kept_in_words, records_in_words
+    from sketchlearn.storage.sketch_files import from_bytes
+
     sketch = from_bytes(data)
     operator: Any = sketch.operator
     figures, rows = _of_operator(operator)
@@ -58,6 +68,9 @@ def _of_sketch(data: bytes) -> Facts:
 
 
 def _of_document(data: bytes) -> Facts:
+    from sketchlearn.storage.container import FormatError
+    from sketchlearn.storage.json_documents import DESIGN, MODEL, parsed
+
     kind = parsed(data).get("kind")
     if kind == DESIGN:
         return _of_design(data)
@@ -67,6 +80,8 @@ def _of_document(data: bytes) -> Facts:
 
 
 def _of_design(data: bytes) -> Facts:
+    from sketchlearn.storage.design_files import design_from_bytes
+
     operator, made = design_from_bytes(data)
     figures, rows = _of_operator(operator)
     notes = ", ".join(f"{name.replace('_', ' ')} {made[name]}" for name in sorted(made) if name != "bounds")
@@ -78,6 +93,8 @@ def _of_design(data: bytes) -> Facts:
 
 
 def _of_operator(operator: Operator) -> Facts:
+    from sketchlearn.cli.descriptions import columns_in_words
+
     words = operator.in_words
     columns = columns_in_words(operator.columns, operator.n_features)
     figures: dict[str, Any] = {
@@ -96,6 +113,8 @@ def _of_operator(operator: Operator) -> Facts:
 
 def _per_column(operator: Operator, values: tuple[float, ...], most: int = 12) -> str:
     """One number of each column, the first of many."""
+    from sketchlearn.cli.descriptions import number
+
     pairs = zip(operator.column_names[:most], values[:most], strict=True)
     shown = ", ".join(f"{name} {number(value)}" for name, value in pairs)
     return f"{shown}, ..." if len(values) > most else shown
@@ -116,6 +135,8 @@ def _of_model(data: bytes) -> Facts:
 
 def _of_clusters(model: Any, task: Task) -> Facts:
     """Of clusters and mixtures."""
+    from sketchlearn.cli.descriptions import columns_in_words, number, records_in_words
+
     outcome, k = model.outcome_, len(model.weights_)
     figures = {
         "kind": "model",
@@ -139,6 +160,8 @@ def _of_clusters(model: Any, task: Task) -> Facts:
 
 def _of_task(model: Any, task: Task) -> Facts:
     """Of subspaces, regressions and classes."""
+    from sketchlearn.cli.descriptions import columns_in_words, records_in_words
+
     figures = {
         "kind": "model",
         "type": task.name,

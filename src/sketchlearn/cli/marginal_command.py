@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from sketchlearn.cli.standard_streams import Report, check_paths, read_sketch
-from sketchlearn.diagnostics.pictures import plot_marginal
-from sketchlearn.queries import Questions
+from typing import Annotated
+
+import typer
+
+from sketchlearn.cli.options import Json, Plot, SketchFile
 
 
-def run(sketch: str, column: str, bins: int, plot: str | None, json: bool) -> None:
-    """Draws the histogram of a column in letters, or as a picture."""
+def marginal(
+    sketch: SketchFile,
+    column: Annotated[str, typer.Argument(metavar="COLUMN", help="Name of the column, or its position from 0.")],
+    bins: Annotated[int, typer.Option(min=1, help="Number of bins.")] = 20,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Draw the histogram of one column, from the sketch alone.
+
+    \b
+    Example:
+      sketchlearn marginal day1.sketch 0
+    """
+    from sketchlearn.cli.standard_streams import Report, check_paths, read_sketch
+    from sketchlearn.diagnostics.pictures import plot_marginal
+    from sketchlearn.queries import Questions
+
     check_paths([sketch], [plot], json=False)
     ask = Questions(read_sketch(sketch))
     found = ask.marginal(int(column) if column.isdecimal() and column not in ask.columns else column, bins)

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from sketchlearn.cli.descriptions import kept_in_words, records_in_words
-from sketchlearn.cli.error_messages import say
-from sketchlearn.cli.standard_streams import Report, check_paths, named, read_sketch, write
+import typer
+
+from sketchlearn.cli.options import Json, Output
 
 
-def run(sketches: list[str], output: str, overlapping: bool, json: bool) -> None:
-    """Adds sketches, one file at a time."""
+def merge(
+    sketches: Annotated[list[str], typer.Argument(metavar="SKETCH...", help="Sketch files; - is standard input.")],
+    output: Output,
+    overlapping: Annotated[
+        bool,
+        typer.Option("--overlapping/--disjoint", help="Of private sketches: may a record be in more than one of them?"),
+    ] = True,
+    json: Json = False,
+) -> None:
+    """Add sketches: what all their rows together give, to the bit.
+
+    Epsilons of private sketches add up, unless they are --disjoint: then the largest holds.
+
+    \b
+    Example:
+      sketchlearn merge day1.sketch day2.sketch -o all.sketch
+    """
+    from sketchlearn.cli.descriptions import kept_in_words, records_in_words
+    from sketchlearn.cli.error_messages import say
+    from sketchlearn.cli.standard_streams import Report, check_paths, named, read_sketch, write
+
     check_paths(sketches, [output], json=json)
     total, with_rows, without = None, 0, list[str]()
     for path in sketches:

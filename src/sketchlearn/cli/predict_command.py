@@ -6,20 +6,37 @@ import json as json_module
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-from numpy.typing import NDArray
+import typer
 
-from sketchlearn.cli.error_messages import misused
-from sketchlearn.cli.row_input import columns_from, files_from, rows_from
-from sketchlearn.cli.standard_streams import STANDARD, check_paths, named, read
-from sketchlearn.storage.container import FormatError
-from sketchlearn.tasks.model_files import model_from_bytes
+from sketchlearn.cli.options import Columns, Data, Json, Nulls, NullsOption
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
-def run(model: str, data: list[str], proba: bool, columns: str | None, nulls: str, json: bool) -> None:
-    """Prints the label of each row, or the probabilities of each component."""
+def predict(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file.")],
+    data: Data,
+    proba: Annotated[bool, typer.Option("--proba", help="Probabilities of components as CSV, for mixtures.")] = False,
+    columns: Columns = None,
+    nulls: NullsOption = Nulls.error,
+    json: Json = False,
+) -> None:
+    """Print what a model says of each row, line by line.
+
+    That is its cluster, component or class; its targets; or its coordinates.
+
+    \b
+    Example:
+      sketchlearn predict model.json day1.csv
+      head -n 4 day1.csv | sketchlearn predict model.json -
+    """
+    from sketchlearn.cli.error_messages import misused
+    from sketchlearn.cli.row_input import columns_from, files_from
+    from sketchlearn.cli.standard_streams import check_paths
+
     paths = files_from(data)
     check_paths([model, *paths], [])
     learned: Any = model_from(model)
@@ -28,7 +45,7 @@ def run(model: str, data: list[str], proba: bool, columns: str | None, nulls: st
     if proba and not hasattr(learned, "predict_proba"):
         raise misused("--proba needs a mixture (fit gmm or fit stable) or classes: others have no probabilities")
     answer = learned.predict_proba if proba else learned.predict if hasattr(learned, "predict") else learned.transform
-    blocks = _blocks(paths, columns_from(columns), nulls, learned)
+    blocks = _blocks(paths, columns_from(columns), nulls.value, learned)
     answers = (_answered(answer, rows) for rows in blocks if len(rows))
     out = sys.stdout
     if json:
@@ -62,6 +79,10 @@ def _heads(learned: Any) -> list[str]:
 
 def model_from(path: str) -> Any:
     """The estimator of a model file."""
+    from sketchlearn.cli.standard_streams import named, read
+    from sketchlearn.storage.container import FormatError
+    from sketchlearn.tasks.model_files import model_from_bytes
+
     data = read(path)
     try:
         return model_from_bytes(data)
@@ -71,6 +92,9 @@ def model_from(path: str) -> Any:
 
 def _blocks(paths: list[str], columns: Any, nulls: str, learned: Any) -> Iterator[NDArray[Any]]:
     """Rows with the model's own columns."""
+    from sketchlearn.cli.row_input import rows_from
+    from sketchlearn.cli.standard_streams import STANDARD
+
     rows = rows_from(paths, columns, nulls)
     if learned.columns_ is not None and (columns is None or paths != [STANDARD]):
         rows = rows.only(learned.columns_)
@@ -88,6 +112,8 @@ def _lines(part: NDArray[Any]) -> Iterator[str]:
 
 def _print_json(answers: Iterator[NDArray[Any]], name: str) -> None:
     """One object, written while rows are read."""
+    import numpy as np
+
     out, between, n_rows = sys.stdout, "", 0
     out.write(f'{{"{name}": [')
     for part in answers:

@@ -3,23 +3,45 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
-from sketchlearn.cli.descriptions import number, records_in_words
-from sketchlearn.cli.standard_streams import Report, check_paths, named, read_sketch, write
-from sketchlearn.privacy import privatize
+import typer
+
+from sketchlearn.cli.options import Json, Neighbors, Output, SketchFile
 
 
-def run(
-    sketch: str,
-    output: str,
-    epsilon: float,
-    delta: float,
-    neighbors: str,
-    already: str | None,
-    assume_public_design: bool,
-    json: bool,
+def privatize(
+    sketch: SketchFile,
+    output: Output,
+    epsilon: Annotated[float, typer.Option(help="The privacy loss: the smaller, the more noise.")],
+    delta: Annotated[float, typer.Option(help="0 for pure epsilon; otherwise far below one over the records.")] = 0.0,
+    neighbors: Annotated[
+        Neighbors, typer.Option(help="Hide whether a record is there, or only its values.")
+    ] = Neighbors.add_remove,
+    already: Annotated[
+        str | None, typer.Option(metavar="FILE", help="An earlier private release of these rows: both are paid.")
+    ] = None,
+    assume_public_design: Annotated[
+        bool, typer.Option("--assume-public-design", help="The design was made on other rows than these.")
+    ] = False,
+    json: Json = False,
 ) -> None:
-    """Adds noise to a sketch, and says what that guarantees."""
+    """Release a sketch with noise that hides each single record.
+
+    What is learned from the result is differentially private, too. Best from a design on bounds.
+
+    \b
+    Example:
+      sketchlearn design --bounds -20,20 --columns a,b -k 3 -o bounds.json
+      sketchlearn design --bounds -20,20 --columns a,b -k 3 --n-rows 100000 --epsilon 0.5 -o private.json
+      sketchlearn sketch day1.csv --design bounds.json -o exact.sketch
+      sketchlearn privatize exact.sketch --epsilon 1 -o day1.private.sketch
+      sketchlearn fit kmeans -k 3 day1.private.sketch -o model.json
+    """
+    from sketchlearn.cli.descriptions import number, records_in_words
+    from sketchlearn.cli.standard_streams import Report, check_paths, named, read_sketch, write
+    from sketchlearn.privacy import privatize
+
     check_paths([sketch, *([] if already is None else [already])], [output], json=json)
     exact = read_sketch(sketch)
     earlier = None if already is None else read_sketch(already)
@@ -29,7 +51,7 @@ def run(
         exact,
         epsilon=epsilon,
         delta=delta,
-        neighbors=neighbors,
+        neighbors=neighbors.value,
         already=earlier,
         assume_public_design=assume_public_design,
     )

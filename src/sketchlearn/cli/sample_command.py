@@ -5,15 +5,31 @@ from __future__ import annotations
 import csv
 import json as json_module
 import sys
-from typing import Any
+from typing import Annotated, Any
 
-from sketchlearn.cli.error_messages import misused
-from sketchlearn.cli.predict_command import model_from
-from sketchlearn.cli.standard_streams import check_paths
+import typer
+
+from sketchlearn.cli.options import Json, Seed
 
 
-def run(model: str, n_rows: int, label: str | None, seed: int, json: bool) -> None:
-    """Prints rows that a generator or a mixture makes."""
+def sample(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file of a generator or a mixture.")],
+    n_rows: Annotated[int, typer.Option("-n", "--n-rows", min=1, help="How many rows.")] = 1000,
+    label: Annotated[str | None, typer.Option(help="The class of all rows, if the generator has classes.")] = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Print random rows of a model, as CSV.
+
+    \b
+    Example:
+      sketchlearn fit gmm -k 3 day1.sketch -o gmm.json
+      sketchlearn sample gmm.json -n 10
+    """
+    from sketchlearn.cli.error_messages import misused
+    from sketchlearn.cli.predict_command import model_from
+    from sketchlearn.cli.standard_streams import check_paths
+
     check_paths([model], [])
     learned: Any = model_from(model).set_params(random_state=seed)
     if not hasattr(learned, "sample"):

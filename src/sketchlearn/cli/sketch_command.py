@@ -7,51 +7,91 @@ import json as json_module
 import os
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from sketchlearn.cli.descriptions import extras_in_words, kept_in_words, records_in_words
-from sketchlearn.cli.error_messages import misused, say
-from sketchlearn.cli.operator_choice import Choices, Designed, design_on_rows, read_design
-from sketchlearn.cli.row_input import columns_from, files_from, rows_from
-from sketchlearn.cli.standard_streams import STANDARD, Report, check_paths, write
-from sketchlearn.operators import Operator
-from sketchlearn.progress import row_bar
-from sketchlearn.storage.checkpoints import Reading, Run, Work, sketch_files
-from sketchlearn.storage.design_files import design_from_bytes, design_to_bytes
+import typer
 
-__all__ = ["Choices", "Kept", "run"]
+from sketchlearn.cli.options import (
+    Columns,
+    Data,
+    Frequencies,
+    Jobs,
+    Json,
+    Nulls,
+    NullsOption,
+    Output,
+    Progress,
+    Rows,
+    Seed,
+    Standardize,
+    TaskOption,
+    Wave,
+)
+from sketchlearn.tasks.registry import designs
+
+if TYPE_CHECKING:
+    from sketchlearn.cli.operator_choice import Choices, Designed
+    from sketchlearn.operators import Operator
+    from sketchlearn.storage.checkpoints import Reading, Run
 
 
-@dataclass(frozen=True)
-class Kept:
-    """Where what is done is kept, and after how many seconds within a file."""
-
-    folder: str | None
-    every: float
-
-
-def run(
-    data: list[str],
-    output: str,
-    design: str | None,
-    choices: Choices | None,
-    columns: str | None,
-    nulls: str,
-    kept: Kept,
-    skip_bad: bool,
-    jobs: int | None,
-    progress: bool | None,
-    json: bool,
+def sketch(
+    data: Data,
+    output: Output,
+    design: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The design; without one, it is made on first rows, for -k.")
+    ] = None,
+    n_components: Annotated[
+        int | None, typer.Option("-k", "--n-components", min=1, help="Without --design: number of clusters.")
+    ] = None,
+    task: TaskOption = "kmeans",
+    n_frequencies: Frequencies = None,
+    wave: Wave = "exponential",
+    seed: Seed = 0,
+    rows: Rows = None,
+    standardize: Standardize = False,
+    columns: Columns = None,
+    nulls: NullsOption = Nulls.error,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Keep what is done here: a run that was killed goes on.")
+    ] = None,
+    checkpoint_every: Annotated[float, typer.Option(min=0.0, help="Seconds between parts of one file.")] = 20.0,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out files that cannot be read, and list them.")
+    ] = False,
+    jobs: Jobs = None,
+    progress: Progress = None,
+    json: Json = False,
 ) -> None:
-    """Sketches all rows and writes the result."""
+    """Turn rows into a sketch: exact sums that merge. The operator is in it.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv day2.csv --design design.json -o days.sketch
+      sketchlearn sketch day1.csv -k 3 -o day1.sketch
+      sketchlearn sketch day1.csv -k 3 --rows 500 -o rows.sketch
+      cat day1.csv | sketchlearn sketch - --design design.json -o - > day1.sketch
+      sketchlearn sketch day1.csv day2.csv --design design.json --checkpoint parts --skip-bad -o days.sketch
+    """
+    from sketchlearn.cli.error_messages import misused
+    from sketchlearn.cli.operator_choice import Choices, read_design
+    from sketchlearn.cli.row_input import columns_from, files_from
+    from sketchlearn.cli.standard_streams import STANDARD, check_paths, write
+    from sketchlearn.progress import row_bar
+    from sketchlearn.storage.checkpoints import Reading, Work, sketch_files
+
+    if design is not None and (rows is not None or standardize):
+        raise misused("--rows and --standardize belong to the design: give them to sketchlearn design")
+    told = n_components is not None or (design is None and not designs()[task])
+    chosen = (n_components, task, n_frequencies, wave, seed)
+    choices = Choices(*chosen, rows=rows, standardize=standardize) if told else None
     if (design is None) == (choices is None):
         raise misused("give either --design FILE, or -k to have an operator designed on the first rows")
     paths = files_from(data)
     check_paths([*paths, *([design] if design else [])], [output], json=json)
-    folder = Path(kept.folder) if kept.folder is not None else None
-    reading = Reading(columns_from(columns), nulls, jobs, skip_bad, folder, kept.every)
+    folder = None if checkpoint is None else Path(checkpoint)
+    reading = Reading(columns_from(columns), nulls.value, jobs, skip_bad, folder, checkpoint_every)
     shown = sys.stderr.isatty() if progress is None else progress
     operator = read_design(design) if design is not None else None
     if paths == [STANDARD]:
@@ -70,6 +110,11 @@ def run(
 
 
 def _sketch_standard_input(operator: Operator | None, choices: Choices | None, reading: Reading, shown: bool) -> Run:
+    from sketchlearn.cli.operator_choice import design_on_rows
+    from sketchlearn.cli.row_input import rows_from
+    from sketchlearn.cli.standard_streams import STANDARD
+    from sketchlearn.storage.checkpoints import Run
+
     rows = rows_from([STANDARD], reading.columns, reading.nulls)
     if operator is None:
         assert choices is not None
@@ -81,6 +126,12 @@ def _sketch_standard_input(operator: Operator | None, choices: Choices | None, r
 
 def _designed(paths: list[str], choices: Choices, reading: Reading) -> Designed:
     """An operator for these files; a checkpoint keeps it, so that a run that goes on uses the same one."""
+    from sketchlearn.cli.error_messages import say
+    from sketchlearn.cli.operator_choice import Designed, design_on_rows
+    from sketchlearn.cli.row_input import rows_from
+    from sketchlearn.cli.standard_streams import write
+    from sketchlearn.storage.design_files import design_from_bytes, design_to_bytes
+
     if reading.folder is None:
         designed, _ = design_on_rows(rows_from(paths, reading.columns, reading.nulls), choices)
         _say_designed(designed)
@@ -100,6 +151,9 @@ def _designed(paths: list[str], choices: Choices, reading: Reading) -> Designed:
 
 
 def _say_designed(designed: Designed) -> None:
+    from sketchlearn.cli.descriptions import extras_in_words
+    from sketchlearn.cli.error_messages import say
+
     words = designed.operator.in_words
     say(f"no --design given, so one was made on {designed.made['from']}: {words}")
     for sentence in extras_in_words(designed.operator):
@@ -107,6 +161,9 @@ def _say_designed(designed: Designed) -> None:
 
 
 def _report(result: Run, output: str, n_files: int, json: bool) -> None:
+    from sketchlearn.cli.descriptions import kept_in_words, records_in_words
+    from sketchlearn.cli.standard_streams import Report
+
     sketch, skipped = result.sketch, result.skipped or {}
     figures: dict[str, Any] = {
         "output": output,

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from sketchlearn.cli.descriptions import kept_in_words, records_in_words
-from sketchlearn.cli.error_messages import say
-from sketchlearn.cli.standard_streams import Report, check_paths, named, read_sketch, write
+from typing import Annotated
+
+import typer
+
+from sketchlearn.cli.options import Json, Output
 
 
-def run(whole: str, part: str, output: str, json: bool) -> None:
-    """Subtracts one sketch from another."""
+def subtract(
+    whole: Annotated[str, typer.Argument(metavar="WHOLE", help="A sketch file; - is standard input.")],
+    part: Annotated[str, typer.Argument(metavar="PART", help="The sketch of rows to take out.")],
+    output: Output,
+    json: Json = False,
+) -> None:
+    """Take rows out of a sketch, as if they had never been there.
+
+    \b
+    Example:
+      sketchlearn merge day1.sketch day2.sketch -o all.sketch
+      sketchlearn subtract all.sketch day1.sketch -o rest.sketch
+    """
+    from sketchlearn.cli.descriptions import kept_in_words, records_in_words
+    from sketchlearn.cli.error_messages import say
+    from sketchlearn.cli.standard_streams import Report, check_paths, named, read_sketch, write
+
     check_paths([whole, part], [output], json=json)
     a, b = read_sketch(whole), read_sketch(part)
     try:

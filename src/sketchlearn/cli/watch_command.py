@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from sketchlearn.cli.standard_streams import Report, check_paths, read_sketch
-from sketchlearn.diagnostics.pictures import plot_changes
-from sketchlearn.queries import ChangeDetector
+from typing import Annotated
+
+import typer
+
+from sketchlearn.cli.options import Json, Plot
 
 
-def run(sketches: list[str], level: float, plot: str | None, json: bool) -> None:
-    """Compares each sketch with those before it."""
+def watch(
+    sketches: Annotated[list[str], typer.Argument(metavar="SKETCH...", help="Sketch files, the oldest first.")],
+    level: Annotated[float, typer.Option(help="Part of the steps that may raise a false alarm.")] = 0.001,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Say whether, and since when, the records of a stream changed.
+
+    \b
+    Example:
+      sketchlearn watch day1.sketch day2.sketch
+    """
+    from sketchlearn.cli.standard_streams import Report, check_paths, read_sketch
+    from sketchlearn.diagnostics.pictures import plot_changes
+    from sketchlearn.queries import ChangeDetector
+
     check_paths(sketches, [plot], json=False)
     detector = ChangeDetector(level=level)
     for path in sketches:
