@@ -1,33 +1,131 @@
-"""`sketchlearn fit`: clusters or a mixture from a sketch."""
+"""`sketchlearn fit kmeans`, `kmedians`, `gmm` and `stable`: clusters or a mixture from a sketch."""
 
 from __future__ import annotations
 
 import json as json_module
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-from numpy.typing import NDArray
+import typer
 
-from sketchlearn.cli.descriptions import number, records_in_words
-from sketchlearn.cli.error_messages import misused, say
-from sketchlearn.cli.option_messages import in_options
-from sketchlearn.cli.row_input import files_from, rows_from
-from sketchlearn.cli.standard_streams import Report, check_paths, read_sketch, write
-from sketchlearn.cli.strict_warnings import doubts
-from sketchlearn.decoders import NAMED
-from sketchlearn.diagnostics.pictures import plot_model
-from sketchlearn.operators import Operator
-from sketchlearn.sources import sample as some_of
-from sketchlearn.tasks.model_files import model_to_bytes
+from sketchlearn.cli.options import (
+    Components,
+    Covariance,
+    Decoder,
+    Json,
+    ModelOutput,
+    Plot,
+    Sample,
+    Seed,
+    SketchFile,
+    Strict,
+)
 from sketchlearn.tasks.registry import tasks
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sketchlearn.operators import Operator
+
 MOST_COLUMNS = 8  # of a center, that are shown
+
 MOST_ROWS = 50
+
 MOST_OF_SAMPLE = 20_000  # rows of --sample: a fit works on them many times
 
 
-def run(
+def kmeans(
+    sketch: SketchFile,
+    n_components: Components,
+    output: ModelOutput = None,
+    sample: Sample = None,
+    decoder: Decoder = "auto",
+    seed: Seed = 0,
+    plot: Plot = None,
+    strict: Strict = False,
+    json: Json = False,
+) -> None:
+    """Learn clusters: least sum of squared distances to centers.
+
+    Rows that the sketch keeps (design --rows) are used by themselves; --sample gives rows to sketches that keep none.
+
+    \b
+    Example:
+      sketchlearn fit kmeans -k 3 day1.sketch -o model.json
+      sketchlearn fit kmeans -k 3 day1.sketch --sample day1.csv --strict -o model.json
+    """
+    _learn("kmeans", sketch, n_components, sample, output, plot, strict, json, decoder=decoder, random_state=seed)
+
+
+def kmedians(
+    sketch: SketchFile,
+    n_components: Components,
+    output: ModelOutput = None,
+    sample: Sample = None,
+    decoder: Decoder = "auto",
+    seed: Seed = 0,
+    plot: Plot = None,
+    strict: Strict = False,
+    json: Json = False,
+) -> None:
+    """Learn clusters: least sum of distances to centers.
+
+    Outliers move such centers less.
+
+    \b
+    Example:
+      sketchlearn fit kmedians -k 3 day1.sketch -o model.json
+    """
+    _learn("kmedians", sketch, n_components, sample, output, plot, strict, json, decoder=decoder, random_state=seed)
+
+
+def gmm(
+    sketch: SketchFile,
+    n_components: Components,
+    output: ModelOutput = None,
+    covariance_type: Annotated[Covariance, typer.Option(help="Shape of the Gaussians.")] = Covariance.full,
+    sample: Sample = None,
+    decoder: Decoder = "auto",
+    seed: Seed = 0,
+    plot: Plot = None,
+    strict: Strict = False,
+    json: Json = False,
+) -> None:
+    """Learn a mixture of Gaussians.
+
+    Best from a design for --task mixture, or mixture-full for full covariances.
+
+    \b
+    Example:
+      sketchlearn fit gmm -k 3 --covariance-type diag day1.sketch -o model.json
+    """
+    more = {"covariance_type": covariance_type.value, "decoder": decoder, "random_state": seed}
+    _learn("gmm", sketch, n_components, sample, output, plot, strict, json, **more)
+
+
+def stable(
+    sketch: SketchFile,
+    n_components: Components,
+    output: ModelOutput = None,
+    sample: Sample = None,
+    decoder: Decoder = "auto",
+    seed: Seed = 0,
+    plot: Plot = None,
+    strict: Strict = False,
+    json: Json = False,
+) -> None:
+    """Learn a mixture of stable laws, with heavy tails.
+
+    Best from a design for --task stable.
+
+    \b
+    Example:
+      sketchlearn fit stable -k 3 day1.sketch -o model.json
+    """
+    _learn("stable", sketch, n_components, sample, output, plot, strict, json, decoder=decoder, random_state=seed)
+
+
+def _learn(
     kind: str,
     sketch: str,
     n_components: int,
@@ -39,6 +137,16 @@ def run(
     **more: Any,
 ) -> None:
     """Learns a model, writes it and shows it."""
+    from sketchlearn.cli.descriptions import number, records_in_words
+    from sketchlearn.cli.error_messages import misused
+    from sketchlearn.cli.option_messages import in_options
+    from sketchlearn.cli.row_input import files_from
+    from sketchlearn.cli.standard_streams import Report, check_paths, read_sketch, write
+    from sketchlearn.cli.strict_warnings import doubts
+    from sketchlearn.decoders import NAMED
+    from sketchlearn.diagnostics.pictures import plot_model
+    from sketchlearn.tasks.model_files import model_to_bytes
+
     if more["decoder"] not in NAMED:
         raise misused(f"--decoder must be one of {', '.join(NAMED)}, not {more['decoder']!r}")
     paths = [] if sample is None else files_from([sample])
@@ -69,6 +177,12 @@ def run(
 
 def _rows(paths: list[str], operator: Operator, seed: int) -> NDArray[Any]:
     """The rows of --sample without those that have missing values; of many, some."""
+    import numpy as np
+
+    from sketchlearn.cli.error_messages import say
+    from sketchlearn.cli.row_input import rows_from
+    from sketchlearn.sources import sample as some_of
+
     rows = rows_from(paths, None, "drop")
     rows = rows if operator.columns is None else rows.only(operator.columns)
     some, from_all_over, _ = some_of(rows, MOST_OF_SAMPLE + 1, np.random.default_rng(seed))
@@ -84,6 +198,8 @@ def _rows(paths: list[str], operator: Operator, seed: int) -> NDArray[Any]:
 
 def _table(model: Any, operator: Any) -> list[str]:
     """The number of each cluster as `predict` gives it, its share and its center, the largest first."""
+    from sketchlearn.cli.descriptions import number
+
     centers = model.cluster_centers_ if hasattr(model, "cluster_centers_") else model.means_
     names = operator.column_names
     shown = list(names[:MOST_COLUMNS])

@@ -1,20 +1,40 @@
-"""`sketchlearn fit generator`."""
+"""`sketchlearn fit generator`: a network that generates rows."""
 
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
-from sketchlearn.cli.descriptions import number, records_in_words
-from sketchlearn.cli.standard_streams import Report, check_paths, read_sketch, write
-from sketchlearn.cli.strict_warnings import doubts
-from sketchlearn.tasks.generators.generator_estimator import SketchGenerator
-from sketchlearn.tasks.model_files import model_to_bytes
+import typer
+
+from sketchlearn.cli.options import Json, ModelOutput, Progress, Seed, SketchFile, Strict
 
 
 def generator(
-    sketch: str, max_iter: int, output: str | None, seed: int, progress: bool | None, strict: bool, json: bool
+    sketch: SketchFile,
+    max_iter: Annotated[int, typer.Option(min=1, help="Steps of training at the most.")] = 4000,
+    output: ModelOutput = None,
+    seed: Seed = 0,
+    progress: Progress = None,
+    strict: Strict = False,
+    json: Json = False,
 ) -> None:
-    """Trains a network, writes it, and says how well it matches."""
+    """Learn a network that generates rows; needs torch.
+
+    The sketch is one of a design for --task generator. Rows are made by sketchlearn sample.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv --task generator -o day1.sketch
+      sketchlearn fit generator day1.sketch --max-iter 600 -o model.safetensors
+      sketchlearn sample model.safetensors -n 10
+    """
+    from sketchlearn.cli.descriptions import number, records_in_words
+    from sketchlearn.cli.standard_streams import Report, check_paths, read_sketch, write
+    from sketchlearn.cli.strict_warnings import doubts
+    from sketchlearn.tasks.generators.generator_estimator import SketchGenerator
+    from sketchlearn.tasks.model_files import model_to_bytes
+
     check_paths([sketch], [output], json=json)
     loaded = read_sketch(sketch)
     shown = sys.stderr.isatty() if progress is None else progress

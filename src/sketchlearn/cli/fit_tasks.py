@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import json as json_module
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
-import numpy as np
+import typer
 
-from sketchlearn.cli.descriptions import number, records_in_words
-from sketchlearn.cli.error_messages import misused
-from sketchlearn.cli.row_input import columns_from
-from sketchlearn.cli.standard_streams import Report, check_paths, read_sketch, write
-from sketchlearn.cli.strict_warnings import doubts
-from sketchlearn.tasks.classes.classifier_estimator import SketchClassifier
-from sketchlearn.tasks.independent_components.ica_estimator import SketchICA
-from sketchlearn.tasks.model_files import model_to_bytes
-from sketchlearn.tasks.principal_components.pca_estimator import SketchPCA
+from sketchlearn.cli.options import Components, Json, ModelOutput, Seed, SketchFile, Strict
 from sketchlearn.tasks.registry import tasks
-from sketchlearn.tasks.regression.regression_estimators import SketchLinearRegression, SketchRidge
-from sketchlearn.tasks.subspaces.subspace_estimator import SketchSubspaces
 
 MOST_COLUMNS = 8  # that are shown
 
 
-def pca(sketch: str, n_components: int, output: str | None, json: bool) -> None:
-    """Learns principal components, writes and shows them."""
+def pca(
+    sketch: SketchFile,
+    n_components: Components,
+    output: ModelOutput = None,
+    json: Json = False,
+) -> None:
+    """Learn principal components.
+
+    The sketch is one of a design for --task moments.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv --task moments -o moments.sketch
+      sketchlearn fit pca -k 2 moments.sketch -o model.json
+    """
+    from sketchlearn.cli.descriptions import records_in_words
+    from sketchlearn.cli.standard_streams import check_paths, read_sketch
+    from sketchlearn.tasks.principal_components.pca_estimator import SketchPCA
+
     check_paths([sketch], [output], json=json)
     loaded = read_sketch(sketch)
     model = SketchPCA(n_components).fit_sketch(loaded)
@@ -35,8 +42,25 @@ def pca(sketch: str, n_components: int, output: str | None, json: bool) -> None:
     _give(model, output, json, lines)
 
 
-def ica(sketch: str, output: str | None, seed: int, json: bool) -> None:
-    """Learns independent components, writes and shows them."""
+def ica(
+    sketch: SketchFile,
+    output: ModelOutput = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Learn independent components.
+
+    The sketch is one of a design for --task ica.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv --task ica -o ica.sketch
+      sketchlearn fit ica ica.sketch -o model.json
+    """
+    from sketchlearn.cli.descriptions import records_in_words
+    from sketchlearn.cli.standard_streams import check_paths, read_sketch
+    from sketchlearn.tasks.independent_components.ica_estimator import SketchICA
+
     check_paths([sketch], [output], json=json)
     loaded = read_sketch(sketch)
     model = SketchICA(random_state=seed).fit_sketch(loaded)
@@ -47,9 +71,32 @@ def ica(sketch: str, output: str | None, seed: int, json: bool) -> None:
 
 
 def subspaces(
-    sketch: str, n_components: int, dimensions: str, output: str | None, seed: int, strict: bool, json: bool
+    sketch: SketchFile,
+    n_components: Components,
+    dimensions: Annotated[
+        str, typer.Option("--dimensions", "-p", metavar="P,...", help="Dimension of all subspaces, or of each.")
+    ] = "1",
+    output: ModelOutput = None,
+    seed: Seed = 0,
+    strict: Strict = False,
+    json: Json = False,
 ) -> None:
-    """Learns subspaces, writes and shows them."""
+    """Learn lines, planes and larger subspaces through the origin that rows lie near.
+
+    The sketch is one of a design for --task subspaces.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv --task subspaces -o day1.fourth
+      sketchlearn fit subspaces -k 2 -p 1 day1.fourth -o model.json
+    """
+    import numpy as np
+
+    from sketchlearn.cli.descriptions import number, records_in_words
+    from sketchlearn.cli.standard_streams import check_paths, read_sketch
+    from sketchlearn.cli.strict_warnings import doubts
+    from sketchlearn.tasks.subspaces.subspace_estimator import SketchSubspaces
+
     check_paths([sketch], [output], json=json)
     loaded = read_sketch(sketch)
     sizes = _dimensions(dimensions)
@@ -65,8 +112,33 @@ def subspaces(
     heard.leave(strict)
 
 
-def regression(sketch: str, targets: str | None, alpha: str | None, output: str | None, json: bool) -> None:
-    """Learns a linear regression, writes and shows it."""
+def regression(
+    sketch: SketchFile,
+    targets: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="Names or positions of the targets; by default the last column."),
+    ] = None,
+    alpha: Annotated[
+        str | None, typer.Option(help="A ridge penalty, or gcv to choose one by cross-validation; by default none.")
+    ] = None,
+    output: ModelOutput = None,
+    json: Json = False,
+) -> None:
+    """Learn a linear regression of some columns on the others.
+
+    The sketch is one of a design for --task moments.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv --task moments -o moments.sketch
+      sketchlearn fit regression moments.sketch -o model.json
+    """
+    import numpy as np
+
+    from sketchlearn.cli.descriptions import number, records_in_words
+    from sketchlearn.cli.standard_streams import check_paths, read_sketch
+    from sketchlearn.tasks.regression.regression_estimators import SketchLinearRegression, SketchRidge
+
     check_paths([sketch], [output], json=json)
     model = SketchLinearRegression() if alpha is None else SketchRidge(_penalty(alpha))
     loaded = read_sketch(sketch)
@@ -82,8 +154,30 @@ def regression(sketch: str, targets: str | None, alpha: str | None, output: str 
     _give(model, output, json, lines)
 
 
-def classifier(sketches: Sequence[str], output: str | None, seed: int, json: bool) -> None:
-    """Learns classes, writes and shows them."""
+def classifier(
+    sketches: Annotated[
+        list[str], typer.Argument(metavar="LABEL=SKETCH...", help="One sketch file per class, all of one design.")
+    ],
+    output: ModelOutput = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Learn to tell classes apart, from one sketch of each.
+
+    From a design for --task moments, each class is a Gaussian; from others, classes are compared by Parzen windows.
+
+    \b
+    Example:
+      sketchlearn design day1.csv --task moments -o moments.json
+      sketchlearn sketch day1.csv --design moments.json -o one.sketch
+      sketchlearn sketch day2.csv --design moments.json -o two.sketch
+      sketchlearn fit classifier one=one.sketch two=two.sketch -o model.json
+    """
+    from sketchlearn.cli.descriptions import records_in_words
+    from sketchlearn.cli.error_messages import misused
+    from sketchlearn.cli.standard_streams import check_paths, read_sketch
+    from sketchlearn.tasks.classes.classifier_estimator import SketchClassifier
+
     pairs = [text.partition("=")[::2] for text in sketches]
     for text, (label, path) in zip(sketches, pairs, strict=True):
         if not label or not path:
@@ -100,6 +194,9 @@ def classifier(sketches: Sequence[str], output: str | None, seed: int, json: boo
 
 def foreign(name: str, sketch: str, output: str | None, seed: int, json: bool) -> None:
     """Learns what a task of another package learns, and writes it."""
+    from sketchlearn.cli.descriptions import records_in_words
+    from sketchlearn.cli.standard_streams import check_paths, read_sketch
+
     check_paths([sketch], [output], json=json)
     task, loaded = tasks()[name], read_sketch(sketch)
     estimator = task.load()()
@@ -110,6 +207,9 @@ def foreign(name: str, sketch: str, output: str | None, seed: int, json: bool) -
 
 
 def _give(model: Any, output: str | None, json: bool, lines: list[str], **more: Any) -> None:
+    from sketchlearn.cli.standard_streams import Report, write
+    from sketchlearn.tasks.model_files import model_to_bytes
+
     data = model_to_bytes(model)
     if output is not None:
         write(output, data)
@@ -117,6 +217,8 @@ def _give(model: Any, output: str | None, json: bool, lines: list[str], **more: 
 
 
 def _penalty(alpha: str) -> float | str:
+    from sketchlearn.cli.error_messages import misused
+
     try:
         return alpha if alpha == "gcv" else float(alpha)
     except ValueError:
@@ -124,6 +226,8 @@ def _penalty(alpha: str) -> float | str:
 
 
 def _dimensions(text: str) -> int | list[int]:
+    from sketchlearn.cli.error_messages import misused
+
     try:
         several = [int(part) for part in text.split(",")]
     except ValueError:
@@ -132,6 +236,8 @@ def _dimensions(text: str) -> int | list[int]:
 
 
 def _targets(text: str | None) -> list[Any] | None:
+    from sketchlearn.cli.row_input import columns_from
+
     chosen = columns_from(text)
     return None if chosen is None else list(chosen)
 
@@ -142,6 +248,8 @@ def _names(model: Any) -> list[str]:
 
 
 def _table(head: str, heads: Sequence[str], values: Any, names: Sequence[str]) -> list[str]:
+    from sketchlearn.cli.descriptions import number
+
     more = len(names) > MOST_COLUMNS
     rows = [[head, *names[:MOST_COLUMNS], *(["..."] if more else [])]]
     rows += [[h, *(number(x) for x in row[:MOST_COLUMNS])] for h, row in zip(heads, values, strict=True)]
