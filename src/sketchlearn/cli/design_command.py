@@ -72,7 +72,7 @@ def design(
     from sketchlearn.cli.row_input import columns_from, files_from, rows_from
     from sketchlearn.cli.standard_streams import Report, check_paths, write
     from sketchlearn.storage.design_files import design_to_bytes
-    from sketchlearn.tasks.registry import designs
+    from sketchlearn.tasks.registry import DESIGNS
 
     if images is not None and (data or bounds is None):
         raise misused("--images needs --bounds LOW,HIGH, the range of a pixel, and no DATA")
@@ -82,7 +82,7 @@ def design(
         raise misused("--rows and --standardize are for clusters and mixtures: leave them out with --images")
     if bool(data) == (bounds is not None):
         raise misused("give either DATA to draw a sample from, or --bounds")
-    if n_components is None and designs()[task] and images is None:
+    if n_components is None and DESIGNS.get(task, False) and images is None:
         raise misused(f"Missing option '-k': --task {task} needs the number of clusters or components")
     choices = Choices(n_components, task, n_frequencies, wave, seed, n_rows, epsilon, delta, rows, standardize)
     chosen = columns_from(columns)

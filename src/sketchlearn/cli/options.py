@@ -61,9 +61,8 @@ Progress = Annotated[
 
 
 def _known_task(name: str) -> str:
-    known = designs()
-    if name not in known:
-        raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, known))}.")
+    if name not in DESIGNS and name not in designs():
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, designs()))}.")
     return name
 
 

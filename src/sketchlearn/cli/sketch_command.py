@@ -28,7 +28,7 @@ from sketchlearn.cli.options import (
     TaskOption,
     Wave,
 )
-from sketchlearn.tasks.registry import designs
+from sketchlearn.tasks.registry import DESIGNS
 
 if TYPE_CHECKING:
     from sketchlearn.cli.operator_choice import Choices, Designed
@@ -83,7 +83,7 @@ def sketch(
 
     if design is not None and (rows is not None or standardize):
         raise misused("--rows and --standardize belong to the design: give them to sketchlearn design")
-    told = n_components is not None or (design is None and not designs()[task])
+    told = n_components is not None or (design is None and not DESIGNS.get(task, False))
     chosen = (n_components, task, n_frequencies, wave, seed)
     choices = Choices(*chosen, rows=rows, standardize=standardize) if told else None
     if (design is None) == (choices is None):

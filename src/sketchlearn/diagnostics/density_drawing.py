@@ -12,17 +12,12 @@ from sketchlearn.diagnostics.directions import View
 from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
 
-FORMATS = ("png", "svg", "pdf")
-DPI = 150
 POINTS = 160  # of the grid, per axis
 SHAPE = 1.15  # width of a map, in heights
 REACH = 3.2  # of the axes beyond components, in deviations
 SHARES = (0.99, 0.9, 0.75, 0.5, 0.25)  # of the records, inside each contour
 SHARPEST = 0.004  # deviation of a component, of the picture's width: narrower ones would fall between pixels
-REFINEMENT = 200  # iterations, from the density of both sketches to that of each
 FAINT = 0.05  # of the greatest density: smaller differences are drawn pale
-SMALLEST = 1e-30  # p-value that is drawn
-CHANCE = 0.95  # of the differences lie within the band
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#555555"  # told apart by all eyes (Okabe and Ito)
 LEGEND: dict[str, Any] = {"frameon": True, "framealpha": 0.85, "edgecolor": "none", "fontsize": 8.5, "loc": "best"}
 

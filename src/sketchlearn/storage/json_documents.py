@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Set
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sketchlearn.storage.container import FormatError, without_repetition
 from sketchlearn.values import shortened
 
 LARGEST = 1 << 30  # bytes
+OPTIONAL_IN_MODELS = frozenset({"privacy", "parameters"})
 
 
 def to_document(kind: str, version: int, content: dict[str, Any]) -> bytes:
@@ -85,6 +87,13 @@ def numbers_of(document: dict[str, Any], name: str, shape: tuple[int, ...]) -> N
         size = " x ".join(map(str, shape)) or "one"
         raise ValueError(f"{name} must be {size} finite numbers")
     return array.astype(np.float64)
+
+
+def check_fields(document: dict[str, Any], required: Set[str], optional: Set[str]) -> None:
+    """Refuses fields that are missing or unknown."""
+    odd = sorted((document.keys() - optional) ^ required)
+    if odd:
+        raise ValueError(f"field {shortened(odd[0])} is {'unknown' if odd[0] in document else 'missing'}")
 
 
 def is_network(data: bytes) -> bool:

@@ -8,14 +8,20 @@ from typing import Any
 
 from sketchlearn.operators.operator_base import MOST_FEATURES
 from sketchlearn.storage.container import FormatError, write
-from sketchlearn.storage.json_documents import MODEL, from_document, is_network, to_document
+from sketchlearn.storage.json_documents import (
+    MODEL,
+    OPTIONAL_IN_MODELS,
+    check_fields,
+    from_document,
+    is_network,
+    to_document,
+)
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
 from sketchlearn.tasks.registry import task_of, tasks
 from sketchlearn.values import shortened, whole
 
 VERSION = 1
 SHARED_FIELDS = {"kind", "version", "type", "n_features", "columns", "n_records"}
-OPTIONAL_FIELDS = {"privacy", "parameters"}
 
 
 def save_model(estimator: SketchEstimator, path: str | os.PathLike[str]) -> None:
@@ -73,9 +79,7 @@ def _estimator(document: dict[str, Any]) -> SketchEstimator:
     kind: Any = tasks()[name].load() if isinstance(name, str) and name in tasks() else None
     if kind is None or not kind.model_fields:
         raise ValueError(f"{shortened(name)} is not a type of model that this version knows")
-    odd = sorted((document.keys() - OPTIONAL_FIELDS) ^ (SHARED_FIELDS | set(kind.model_fields)))
-    if odd:
-        raise ValueError(f"field {shortened(odd[0])} is {'unknown' if odd[0] in document else 'missing'}")
+    check_fields(document, SHARED_FIELDS | set(kind.model_fields), OPTIONAL_IN_MODELS)
     d = whole("n_features", document["n_features"], most=MOST_FEATURES)
     estimator: SketchEstimator = kind.from_model_content(document, d)
     return estimator.with_facts(document, d)

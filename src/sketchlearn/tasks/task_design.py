@@ -163,7 +163,7 @@ def design(
     >>> skl.design(bounds=([0, 0], [1, 100]), task="moments").outside
     'clip'
     """
-    if not isinstance(task, str) or task not in designs():
+    if not isinstance(task, str) or (task not in DESIGNS and task not in designs()):
         raise ValueError(f"task must be one of {', '.join(designs())}, not {shortened(task)}")
     if (sample is None) == (bounds is None):
         raise ValueError("design needs either a sample of rows or bounds")

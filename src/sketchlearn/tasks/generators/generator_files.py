@@ -10,7 +10,14 @@ import numpy as np
 from sketchlearn.extras import required
 from sketchlearn.operators.operator_base import MOST_FEATURES
 from sketchlearn.storage.container import ENTRY, FormatError, without_repetition
-from sketchlearn.storage.json_documents import MODEL, from_document, numbers_of, to_document
+from sketchlearn.storage.json_documents import (
+    MODEL,
+    OPTIONAL_IN_MODELS,
+    check_fields,
+    from_document,
+    numbers_of,
+    to_document,
+)
 from sketchlearn.tasks.generators.fitted_generator import Generation
 from sketchlearn.values import shortened, whole
 
@@ -76,9 +83,7 @@ def _filled(estimator: Estimator, document: dict[str, Any], weights: dict[str, A
 
     from sketchlearn.tasks.generators.network_matching import Match, Place, bare_network, n_inputs
 
-    odd = sorted((document.keys() - {"privacy", "parameters"}) ^ FIELDS)
-    if odd:
-        raise ValueError(f"field {shortened(odd[0])} is {'unknown' if odd[0] in document else 'missing'}")
+    check_fields(document, FIELDS, OPTIONAL_IN_MODELS)
     if document["type"] != TYPE:
         raise ValueError(f"{shortened(document['type'])} is not a type of model that this version knows")
     d, labels = whole("n_features", document["n_features"], most=MOST_FEATURES), document["labels"]
