@@ -12,6 +12,7 @@ from sketchlearn.storage.json_documents import numbers_of
 from sketchlearn.storage.sketch_files import operator_from
 from sketchlearn.tasks.classes.class_rules import AfterMap, Classes, OneGaussian, Parzen, Rule
 from sketchlearn.tasks.classes.gaussian_discriminant import Gaussians
+from sketchlearn.tasks.estimating.labelled_estimator import check_labels
 from sketchlearn.values import whole
 
 Document = dict[str, Any]
@@ -36,10 +37,7 @@ def content_of(fitted: Classes, labels: list[Any]) -> Document:
 def classes_of(document: Document, n_features: int) -> tuple[Classes, tuple[Any, ...]]:
     """The classes that a file describes, and their labels."""
     labels = document["labels"]
-    if not isinstance(labels, list) or not all(isinstance(label, str | int | float) for label in labels):
-        raise ValueError("labels must be a list of words or numbers")
-    if len(set(labels)) < len(labels) or len({isinstance(label, str) for label in labels}) > 1:
-        raise ValueError("labels must differ, and be all words or all numbers")
+    check_labels(labels)
     k = whole("the number of classes", len(labels), 2)
     operator = None if document["operator"] is None else operator_from(document["operator"], "a classifier")
     if operator is not None and operator.n_features != n_features:

@@ -18,6 +18,14 @@ from sketchlearn.tasks.estimating.supervised_estimator import SupervisedEstimato
 from sketchlearn.values import difference, shortened
 
 
+def check_labels(labels: Any) -> None:
+    """Refuses labels of a model file that are not different words, or different numbers."""
+    if not isinstance(labels, list) or not all(isinstance(label, str | int | float) for label in labels):
+        raise ValueError("labels must be a list of words or numbers")
+    if len(set(labels)) < len(labels) or len({isinstance(label, str) for label in labels}) > 1:
+        raise ValueError("labels must differ, and be all words or all numbers")
+
+
 class LabelledEstimator(SupervisedEstimator):
     """An estimator that learns from one sketch per class, all of one operator; labels have codes 0, 1, ..."""
 

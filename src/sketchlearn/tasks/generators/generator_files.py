@@ -18,6 +18,7 @@ from sketchlearn.storage.json_documents import (
     numbers_of,
     to_document,
 )
+from sketchlearn.tasks.estimating.labelled_estimator import check_labels
 from sketchlearn.tasks.generators.fitted_generator import Generation
 from sketchlearn.values import shortened, whole
 
@@ -87,12 +88,8 @@ def _filled(estimator: Estimator, document: dict[str, Any], weights: dict[str, A
     if document["type"] != TYPE:
         raise ValueError(f"{shortened(document['type'])} is not a type of model that this version knows")
     d, labels = whole("n_features", document["n_features"], most=MOST_FEATURES), document["labels"]
-    if labels is not None and not (
-        isinstance(labels, list) and all(isinstance(label, str | int | float) for label in labels)
-    ):
-        raise ValueError("labels must be a list of words or numbers")
-    if labels is not None and (len(set(labels)) < len(labels) or len({isinstance(x, str) for x in labels}) > 1):
-        raise ValueError("labels must differ, and be all words or all numbers")
+    if labels is not None:
+        check_labels(labels)
     k = 1 if labels is None else whole("the number of classes", len(labels), most=MOST_CLASSES)
     shares = numbers_of(document, "shares", (k,))
     if np.any(shares < 0) or abs(shares.sum() - 1) > 1e-6:
