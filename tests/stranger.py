@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -12,24 +12,22 @@ import sketchlearn as skl
 # A task: medians of the columns, from histograms
 
 
-@dataclass(frozen=True)
-class Medians:
+@dataclass(frozen=True, eq=False)
+class Medians(skl.FittedModel):
     """The median of each column."""
 
-    medians: np.ndarray
+    medians: np.ndarray = skl.model_array("d")
 
 
+@dataclass(eq=False, repr=False)
 class ColumnMedians(skl.SketchEstimator):
     """Medians of the columns, to within a bin of a histogram; rows are told by whether they lie above."""
 
-    model_fields = ("medians",)
+    bins: int = 64
+    _: KW_ONLY
+    bounds: Any = None
 
-    def __init__(self, bins: int = 64, *, bounds: Any = None, random_state: Any = None, n_jobs=None, verbose=0) -> None:
-        self.bins = bins
-        self.bounds = bounds
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    model_type = Medians
 
     def design_operator(self, glimpse: skl.Glimpse, rng: np.random.Generator) -> skl.Operator:  # noqa: ARG002
         d, declared = glimpse.rows.shape[1], self.bounds is not None
@@ -62,13 +60,6 @@ class ColumnMedians(skl.SketchEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """How many columns of each row lie above their median."""
         return np.concatenate([np.sum(rows > self.medians_, axis=1) for rows in self.row_blocks(X)])
-
-    @classmethod
-    def from_model_content(cls, document: dict[str, Any], n_features: int) -> Self:
-        medians = np.array(document["medians"], float)
-        if medians.shape != (n_features,):
-            raise ValueError(f"medians must be {n_features} numbers")
-        return cls().with_model(Medians(medians))
 
 
 TASK = skl.Task("column-medians", "medians of the columns", "ColumnMedians", __name__)

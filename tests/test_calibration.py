@@ -217,12 +217,12 @@ def test_batches_keep_rows_too():
     batches = skl.SketchKMeans(4, random_state=0)
     for rows in np.array_split(PEOPLE, 80):
         batches.partial_fit(rows)
-    assert batches._sketch.kept == whole._sketch.kept
-    assert len(batches._sketch.kept) == 5000
+    assert batches._state.sketch.kept == whole._state.sketch.kept
+    assert len(batches._state.sketch.kept) == 5000
     assert batches.sketch_ == whole.sketch_
     assert np.array_equal(batches.cluster_centers_, whole.cluster_centers_)
     assert -batches.score(PEOPLE) < 1.005 * KMeans(4, n_init=10, random_state=0).fit(PEOPLE).inertia_
-    again = skl.SketchKMeans(4, random_state=0).fit_sketch(whole._sketch)
+    again = skl.SketchKMeans(4, random_state=0).fit_sketch(whole._state.sketch)
     assert np.array_equal(again.cluster_centers_, whole.cluster_centers_)
 
 

@@ -155,7 +155,9 @@ def test_estimators_fit_where_the_rows_are():
     rows = rng.standard_normal((3000, 2)) + 10 * rng.integers(0, 2, (3000, 1))
     frame = dd.from_pandas(pd.DataFrame(rows, columns=["x", "y"]), npartitions=4)
     fitted = skl.SketchKMeans(2, random_state=0).fit(frame)
-    again = skl.SketchKMeans(2, random_state=0).fit_sketch(fitted._sketch.operator.sketch(rows))  # which keeps rows
+    again = skl.SketchKMeans(2, random_state=0).fit_sketch(
+        fitted._state.sketch.operator.sketch(rows)
+    )  # which keeps rows
     assert fitted.sketch_ == again.sketch_
     assert np.array_equal(fitted.cluster_centers_, again.cluster_centers_)
     assert sorted(fitted.cluster_centers_.round().tolist()) == [[0, 0], [10, 10]]

@@ -64,7 +64,7 @@ DESIGN = design_to_bytes(skl.design(ROWS, n_components=2), {"task": "kmeans"})
         ("extra", 1, "field 'extra' is unknown"),
         ("weights", [0.5, "x"], "weights must be 2 finite numbers"),
         ("weights", [0.9, 0.9], "must sum to 1"),
-        ("weights", [], "the number of components must be"),
+        ("weights", [], "weights must be a list, and not empty"),
         ("means", [[1.0, 2.0]], "means must be 2 x 2 finite numbers"),
         ("means", [[1, 2], [3]], "means must be 2 x 2 finite numbers"),
         ("covariances", [[1.0, -1.0], [1.0, 1.0]], "covariances must be positive definite"),

@@ -121,7 +121,7 @@ def test_streams_train_when_asked():
         stream.sample(1)
     for batch in np.array_split(two_clusters(6000)[0], 4):
         stream.partial_fit(batch)
-    assert stream._model is None
+    assert stream._state.model is None
     assert stream.sketch_.count == 6000
     assert stream.sample(10).shape == (10, 2)
 

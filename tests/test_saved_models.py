@@ -1,12 +1,14 @@
 """A model that was saved and loaded answers as the fitted one does, and refuses what it refuses."""
 
 import json
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -77,9 +79,39 @@ def test_columns_in_another_order_or_missing_are_refused_alike(pair):
 
 def test_what_was_spent_and_chosen_is_kept(pair):
     fitted, loaded, _ = pair
+    assert loaded.fitted_model() == fitted.fitted_model()
+    assert (loaded.n_records_, loaded.columns_) == (fitted.n_records_, fitted.columns_) == (3000, tuple(NAMES))
     assert repr(loaded) == repr(fitted)
     assert loaded.privacy_ == fitted.privacy_
     assert loaded.n_features_in_ == fitted.n_features_in_
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names", "ignore:the sketch does not look like")
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_failed_fit_leaves_the_estimator_as_it_was(name):
+    """Whatever fails: the rows, their number, or learning from the sketch."""
+    estimator, target = clone(ESTIMATORS[name][0]), ESTIMATORS[name][1]
+    estimator.fit(FRAME, target)
+    before, model = dict(vars(estimator)), estimator.fitted_model()
+    other = np.full((40, 5), np.nan)
+    few = (np.zeros((1, 7)), None if target is None else np.zeros(1))
+    odd = None if target is None else LABELS[:40].astype(float)
+    for X, y in ((other, odd), few):
+        for entry in (estimator.fit, estimator.partial_fit):
+            with pytest.raises(ValueError):
+                entry(X, y)
+    with pytest.raises((TypeError, ValueError)):
+        estimator.fit_sketch({0: 1})
+    assert vars(estimator) == before
+    assert estimator.fitted_model() is model
+
+
+def test_models_are_frozen_and_differ_by_their_numbers():
+    one, other = (skl.SketchKMeans(2, random_state=0).fit(rows).fitted_model() for rows in (FRAME, FRAME + 1))
+    assert one != other
+    assert one == replace(one)
+    with pytest.raises(FrozenInstanceError):
+        one.centers = other.centers
 
 
 @pytest.mark.parametrize(

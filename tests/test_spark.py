@@ -149,7 +149,9 @@ def test_estimators_fit_where_the_rows_are(session):
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((3000, 2)) + 10 * rng.integers(0, 2, (3000, 1))
     fitted = skl.SketchKMeans(2, random_state=0).fit(table(session, pd.DataFrame(rows, columns=["x", "y"])))
-    again = skl.SketchKMeans(2, random_state=0).fit_sketch(fitted._sketch.operator.sketch(rows))  # which keeps rows
+    again = skl.SketchKMeans(2, random_state=0).fit_sketch(
+        fitted._state.sketch.operator.sketch(rows)
+    )  # which keeps rows
     assert fitted.sketch_ == again.sketch_
     assert np.array_equal(fitted.cluster_centers_, again.cluster_centers_)
     assert fitted.feature_names_in_.tolist() == ["x", "y"]

@@ -68,7 +68,7 @@ class FourierFeatures(Projected):
     n_frequencies: int
     _: KW_ONLY
     law: Law
-    wave: Wave = Exponential()  # noqa: RUF009
+    wave: Wave = Exponential()
     center: tuple[float, ...] | None = None
     seed: int = 0
     structured: bool = False

@@ -14,13 +14,11 @@ from sketchlearn.storage.json_documents import (
     check_fields,
     from_document,
     is_network,
-    to_document,
 )
-from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
+from sketchlearn.tasks.estimating.sketch_estimator import VERSION, SketchEstimator
 from sketchlearn.tasks.registry import task_of, tasks
 from sketchlearn.values import shortened, whole
 
-VERSION = 1
 SHARED_FIELDS = {"kind", "version", "type", "n_features", "columns", "n_records"}
 
 
@@ -53,12 +51,8 @@ def load_model(path: str | os.PathLike[str]) -> SketchEstimator:
 
 def model_to_bytes(estimator: Any) -> bytes:
     """A fitted estimator as the bytes of a file."""
-    task = task_of(estimator)
-    if hasattr(estimator, "model_bytes"):
-        data: bytes = estimator.model_bytes()
-        return data
-    content = estimator.model_content()
-    return to_document(MODEL, VERSION, {"type": task.name, **estimator.model_facts(), **content})
+    data: bytes = estimator.model_bytes(task_of(estimator).name)
+    return data
 
 
 def model_from_bytes(data: bytes) -> SketchEstimator:
@@ -77,9 +71,10 @@ def model_from_bytes(data: bytes) -> SketchEstimator:
 def _estimator(document: dict[str, Any]) -> SketchEstimator:
     name = document["type"]
     kind: Any = tasks()[name].load() if isinstance(name, str) and name in tasks() else None
-    if kind is None or not kind.model_fields:
+    if kind is None or not kind.model_type.saved_fields():
         raise ValueError(f"{shortened(name)} is not a type of model that this version knows")
-    check_fields(document, SHARED_FIELDS | set(kind.model_fields), OPTIONAL_IN_MODELS)
+    check_fields(document, SHARED_FIELDS | kind.model_type.saved_fields().keys(), OPTIONAL_IN_MODELS)
     d = whole("n_features", document["n_features"], most=MOST_FEATURES)
-    estimator: SketchEstimator = kind.from_model_content(document, d)
-    return estimator.with_facts(document, d)
+    model = kind.model_type.from_fields(document, d)
+    estimator: SketchEstimator = kind(**kind.parameters_of(model))
+    return estimator.with_model(model, document)

@@ -12,7 +12,7 @@ from sketchlearn.moments.moments_of_sketch import Moments
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.operators.mapped_operators import Mapped
 from sketchlearn.tasks.classes.gaussian_discriminant import Gaussians
-from sketchlearn.tasks.estimating.sketch_estimator import Double
+from sketchlearn.tasks.estimating.fitted_model import Double
 from sketchlearn.tasks.gaussian_mixtures.gaussian_mixture_estimator import SketchGaussianMixture
 
 FOLDS = 5
@@ -68,16 +68,6 @@ class AfterMap:
 
 
 Rule = Parzen | Mixtures | OneGaussian | AfterMap
-
-
-@dataclass(frozen=True)
-class Classes:
-    """How each class scores, and what it weighs."""
-
-    rule: str
-    scores: Rule
-    codes: tuple[float, ...]
-    log_priors: Double
 
 
 def left_out_error(rows: Double, codes: NDArray[np.int64], seed: int) -> float:

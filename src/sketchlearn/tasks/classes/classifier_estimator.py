@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,15 @@ from sketchlearn.moments.moments_of_sketch import Moments, part_of
 from sketchlearn.operators import FourierFeatures, Operator, SecondMoments
 from sketchlearn.operators.mapped_operators import Mapped
 from sketchlearn.sketch import Sketch
-from sketchlearn.tasks.classes.class_contents import classes_of, content_of
-from sketchlearn.tasks.classes.class_rules import AfterMap, Classes, Mixtures, OneGaussian, Parzen, Rule, left_out_error
+from sketchlearn.tasks.classes.class_rules import AfterMap, Mixtures, OneGaussian, Parzen, Rule, left_out_error
+from sketchlearn.tasks.classes.fitted_classes import FittedClasses
 from sketchlearn.tasks.classes.gaussian_discriminant import Gaussians
 from sketchlearn.tasks.classes.parzen_bandwidth import parzen_window
+from sketchlearn.tasks.estimating.fitted_model import Document, Double
+from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.labelled_estimator import LabelledEstimator
-from sketchlearn.tasks.estimating.sketch_estimator import Document, Double
+from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.gaussian_mixtures.gaussian_mixture_estimator import SketchGaussianMixture
 from sketchlearn.tasks.task_design import design
 from sketchlearn.values import shortened, whole
@@ -32,6 +34,7 @@ RULES = ("auto", "parzen", "mixture")
 FREQUENCIES = 1000
 
 
+@dataclass(eq=False, repr=False)
 class SketchClassifier(ClassifierMixin, LabelledEstimator):
     """Classes from one pass over labelled rows, or from one sketch per class.
 
@@ -78,52 +81,20 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     ['setosa']
     """
 
-    _power: float = 1.0  # of the shares, that counts for windows
+    rule: str = "auto"
+    _: KW_ONLY
+    n_components: int = 1
+    n_frequencies: int | None = None
+    priors: Any = None
+    bounds: Any = None
+    features: Operator | None = None
 
-    model_fields = ("rule", "labels", "log_priors", "means", "factors", "operator")
-
-    def __init__(
-        self,
-        rule: str = "auto",
-        *,
-        n_components: int = 1,
-        n_frequencies: int | None = None,
-        priors: Any = None,
-        bounds: Any = None,
-        features: Operator | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.rule = rule
-        self.n_components = n_components
-        self.n_frequencies = n_frequencies
-        self.priors = priors
-        self.bounds = bounds
-        self.features = features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def model_content(self) -> Document:
-        fitted: Classes = self.fitted_model()
-        return content_of(fitted, [self._label_of(code) for code in fitted.codes])
+    model_type = FittedClasses
+    rule_ = model_attribute("rule")
 
     @classmethod
-    def from_model_content(cls, document: Document, n_features: int) -> Self:
-        estimator = cls(document["rule"])
-        estimator.check_parameters()
-        estimator._model, labels = classes_of(document, n_features)
-        estimator._labels = estimator._declared = labels
-        return estimator
-
-    def fit_sketch(self, sketch: Mapping[Any, Sketch]) -> Self:  # type: ignore[override]
-        before, self._power = self._power, 1.0
-        try:
-            return super().fit_sketch(sketch)
-        except BaseException:
-            self._power = before
-            raise
+    def parameters_of(cls, model: FittedClasses) -> Document:
+        return {"rule": model.rule}
 
     def check_parameters(self) -> None:
         if self.rule not in RULES:
@@ -133,7 +104,6 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             whole("n_frequencies", self.n_frequencies)
         if isinstance(self.priors, str) and self.priors not in ("shares", "equal"):
             raise ValueError(f'priors must be "shares", "equal" or one number per class, not {self.priors!r}')
-
         if self.features is not None and not isinstance(self.features, Operator):
             raise TypeError(
                 "features must be an operator, such as ConvolutionalFeatures((28, 28), pixels=(0, 255)), "
@@ -145,24 +115,27 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             raise ValueError(f"n_samples={n_rows} rows cannot tell classes apart: give at least one of each class")
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
-        if len(self._targets) != 1:
-            raise ValueError(f"there is one column of labels, not {len(self._targets)}")
-        (label,), seed = self._targets, int(rng.integers(2**31))
+        return self._designed(glimpse, rng)[0]
+
+    def _designed(self, glimpse: Glimpse, rng: np.random.Generator) -> tuple[Operator, float]:
+        """The operator, and the power of the shares that counts for windows."""
+        if len(glimpse.targets) != 1:
+            raise ValueError(f"there is one column of labels, not {len(glimpse.targets)}")
+        (label,), seed = glimpse.targets, int(rng.integers(2**31))
         rows, labels = np.delete(glimpse.rows, label, axis=1).astype(np.float64), glimpse.rows[:, label]
         if not len(rows):
             raise ValueError("there are no rows")
         codes = np.unique(labels, return_inverse=True)[1]
         columns = None if glimpse.columns is None else tuple(n for i, n in enumerate(glimpse.columns) if i != label)
         if self.features is not None:
-            return self._given(self.features, rows.shape[1], columns)
+            return self._given(self.features, rows.shape[1], columns), 1.0
         window = None
         if self.rule != "mixture":
             window = parzen_window(rows, codes, self.n_frequencies or FREQUENCIES, seed, columns)
             if self.rule == "auto" and not _clearly_less(window.error, left_out_error(rows, codes, seed), len(rows)):
                 window = None
         if window is not None:
-            self._power = window.power
-            return window.operator
+            return window.operator, window.power
         if self.n_components > 1:
             operator = design(
                 rows,
@@ -172,35 +145,36 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
                 n_frequencies=self.n_frequencies,
                 seed=seed,
             )
-            return operator.with_columns(columns)
+            return operator.with_columns(columns), 1.0
         if self.bounds is not None:
             center, reach = box(rows, None, self.bounds, representative=True)
         else:
             whole_rows = box(glimpse.rows, glimpse.everything, None, representative=glimpse.representative)
             center, reach = (np.delete(values, label) for values in whole_rows)
-        return SecondMoments(rows.shape[1], bound=tuple(reach.tolist()), center=tuple(center.tolist()), columns=columns)
+        bound, middle = tuple(reach.tolist()), tuple(center.tolist())
+        return SecondMoments(rows.shape[1], bound=bound, center=middle, columns=columns), 1.0
 
     def _given(self, features: Any, width: int, columns: tuple[str, ...] | None) -> Operator:
         """The operator that the user chose, for columns of these names."""
         if features.n_features != width:
             raise ValueError(f"features is an operator of {features.n_features} columns, but X has {width} features")
-        self._power = 1.0
         named: Operator = features
         if features.columns is None and columns is not None:
             named = features.with_columns(columns)
         return named
 
-    def learn_from_sketch(self, sketch: Any, rng: np.random.Generator) -> Classes:
-        found = {code: part for code, part in sketch.sketches.items() if part.units}
+    def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> FittedClasses:
+        found = {state.table.label_of(code): part for code, part in state.sketch.sketches.items() if part.units}
         if not found:
             raise ValueError("the sketches are empty: a classifier needs records of each class")
         if len(found) == 1:
             raise ValueError("all rows are of one class: a classifier needs at least two")
-        codes = tuple(sorted(found, key=self._label_of))
-        parts = [found[code] for code in codes]
+        labels = tuple(sorted(found))
+        parts = [found[label] for label in labels]
         rule, scores = self._scores(parts, rng)
-        model = Classes(rule, scores, codes, self._log_priors(parts, rule))
-        self._say(f"{rule} rule, {len(codes)} classes, from {sketch.count:g} records")
+        power = state.design_notes if rule == "parzen" and state.design_notes is not None else 1.0
+        model = FittedClasses(rule, scores, labels, self._log_priors(parts, power))
+        self._say(f"{rule} rule, {len(labels)} classes, from {state.sketch.count:g} records")
         return model
 
     def _scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, Rule]:
@@ -241,10 +215,11 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         _warn_of_noise(int(np.sum(typical < 2 * deviation)), len(parts))
         return "parzen", Parzen(fourier, means)
 
-    def _log_priors(self, parts: list[Sketch], rule: str) -> Double:
+    def _log_priors(self, parts: list[Sketch], power: float) -> Double:
+        """What the classes weigh: by default, a power of their shares."""
         k = len(parts)
         if self.priors is None or isinstance(self.priors, str):
-            power = 0.0 if self.priors == "equal" else self._power if self.priors is None and rule == "parzen" else 1.0
+            power = 0.0 if self.priors == "equal" else power if self.priors is None else 1.0
             counts = np.array([float(part.count) for part in parts])
             weights = (counts / counts.sum()) ** power
         else:
@@ -256,18 +231,13 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         return np.asarray(np.log(np.maximum(weights / weights.sum(), 1e-300)))
 
     @property
-    def rule_(self) -> str:
-        rule: str = self.fitted_model().rule
-        return rule
-
-    @property
     def priors_(self) -> Double:
         return self._spread(np.exp(self.fitted_model().log_priors)[None])[0]
 
     def _spread(self, values: Double) -> Double:
         """Columns of the classes that have rows, among those of all classes."""
         classes = self.classes_
-        known = np.array([self._label_of(code) for code in self.fitted_model().codes])
+        known = np.array(self.fitted_model().labels)
         result = np.zeros((len(values), len(classes)))
         result[:, np.searchsorted(classes, known)] = values
         return result
@@ -275,7 +245,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     def predict_proba(self, X: Any) -> Double:
         """The probability of each class, in the order of `classes_`."""
         fitted = self.fitted_model()
-        parts = [np.empty((0, len(fitted.codes)))]
+        parts = [np.empty((0, len(fitted.labels)))]
         for rows in self.row_blocks(X, np.float64):
             logs = fitted.scores.log_scores(rows) + fitted.log_priors
             parts.append(np.exp(logs - logsumexp(logs, axis=1, keepdims=True)))

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 
 from sketchlearn.caller_warnings import warn_caller
-from sketchlearn.decoders import (
-    Decoder,
-    Outcome,
-    Problem,
-    Target,
-    centroids,
-    decoder_from,
-)
+from sketchlearn.decoders import Problem, Target, centroids, decoder_from
 from sketchlearn.decoders.refinements.reduction_to_points import medians
 from sketchlearn.models import Dirac, Mixture
 from sketchlearn.sketch import Sketch
-from sketchlearn.sources import is_array
-from sketchlearn.storage.json_documents import numbers_of
 from sketchlearn.tasks.clusters.clusters_of_sketch import (
     Decoded,
     Task,
@@ -32,31 +22,50 @@ from sketchlearn.tasks.clusters.clusters_of_sketch import (
     clusters_with_rows,
     mixture_clusters,
 )
-from sketchlearn.tasks.estimating.component_estimator import (
-    DesignedEstimator,
-    error_units,
-    outcome_content,
-    outcome_of,
-    weights_of,
-)
-from sketchlearn.tasks.estimating.sketch_estimator import Document, Double
-from sketchlearn.waves import Wave
+from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator, FittedComponents, error_units
+from sketchlearn.tasks.estimating.fitted_model import Document, Double, model_array
+from sketchlearn.tasks.estimating.nearest_clusters import NearestClusters
+from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, SquaredLoss
 
-BLOCK = 1 << 18  # distances computed at a time
+DISTANCES_PER_BLOCK = 1 << 18
 
 
-@dataclass
-class Clusters:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Clusters(FittedComponents):
     """Centers, their shares, and the density they were taken from."""
 
-    centers: Double
-    weights: Double
-    density: Mixture
-    outcome: Outcome
+    centers: Double = model_array("k", "d")
+
+    def restored_density(self) -> Mixture:
+        return Mixture(Dirac(), self.weights, self.centers, np.zeros((len(self.weights), 0)))
+
+    def distances(self, rows: NDArray[Any]) -> Double:
+        """Of each row to each center."""
+        return np.asarray(euclidean_distances(rows, self.centers))
+
+    def nearest(self, rows: NDArray[Any]) -> NDArray[np.int32]:
+        """The nearest center of each row."""
+        return self.nearest_and_error(rows)[0]
+
+    def nearest_and_error(self, rows: NDArray[Any]) -> tuple[NDArray[np.int32], float]:
+        """The nearest center of each row and the sum of squared distances, block by block, around the centers' mean."""
+        middle = self.centers.mean(axis=0)
+        centers = (self.centers - middle).astype(rows.dtype)
+        squares = np.sum(centers * centers, axis=1)
+        labels, total = np.empty(len(rows), np.int32), 0.0
+        step = max(1, DISTANCES_PER_BLOCK // len(centers))
+        for first in range(0, len(rows), step):
+            block = rows[first : first + step] - middle.astype(rows.dtype)
+            nearest = np.argmin(squares - 2 * (block @ centers.T), axis=1)
+            labels[first : first + step] = nearest
+            left = block - centers[nearest]
+            total += float(np.sum(left * left, dtype=np.float64))
+        return labels, total
 
 
-class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, DesignedEstimator):
+@dataclass(eq=False, repr=False)
+class SketchKMeans(NearestClusters, DesignedEstimator):
     """k-means from one pass over the rows, or from a sketch alone.
 
     A mixture of Gaussians, with more components than clusters, is fitted to the sketch; its best k centroids are the
@@ -92,62 +101,22 @@ class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     [[0, 0], [10, 10]]
     """
 
-    model_fields = ("centers", "weights", "outcome")
+    n_clusters: int = 8
+    _: KW_ONLY
+    standardize: bool = False
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        decoder: str | Decoder = "auto",
-        n_frequencies: int | None = None,
-        wave: str | Wave = "exponential",
-        standardize: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.decoder = decoder
-        self.n_frequencies = n_frequencies
-        self.wave = wave
-        self.standardize = standardize
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
+    model_type = Clusters
+    cluster_centers_ = model_attribute("centers")
     _reduce = staticmethod(centroids)
-    _loss = SquaredLoss()
-
-    def model_content(self) -> Document:
-        fitted = self.fitted_model()
-        centers, weights = fitted.centers.tolist(), fitted.weights.tolist()
-        return {"centers": centers, "weights": weights, "outcome": outcome_content(fitted.outcome)}
+    _loss: ClassVar[Any] = SquaredLoss()
 
     @classmethod
-    def from_model_content(cls, document: Document, n_features: int) -> Self:
-        weights = weights_of(document)
-        k = len(weights)
-        centers = numbers_of(document, "centers", (k, n_features))
-        points = Mixture(Dirac(), weights, centers, np.zeros((k, 0)))
-        return cls(k).with_model(Clusters(centers, weights, points, outcome_of(document, points)))
+    def parameters_of(cls, model: Clusters) -> Document:
+        return {"n_clusters": len(model.weights)}
 
     @property
     def _n_components(self) -> int:
         return self.n_clusters
-
-    @property
-    def cluster_centers_(self) -> Double:
-        centers: Double = self.fitted_model().centers
-        return centers
-
-    @property
-    def weights_(self) -> Double:
-        weights: Double = self.fitted_model().weights
-        return weights
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.cluster_centers_)
 
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> Clusters:
         sample = self._sample(sketch, sample)
@@ -159,55 +128,20 @@ class SketchKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         for doubt in found.doubts:
             warn_caller(doubt, ConvergenceWarning)
         self._say(f"{found.outcome.status.value}. {found.outcome.advice}".strip())
-        return Clusters(found.centers, found.shares, found.density, found.outcome)
+        return Clusters(centers=found.centers, weights=found.shares, density=found.density, outcome=found.outcome)
 
     def _decoded(self, task: Task) -> Decoded:
         """What the sketch alone tells; a decoder that is named has no other beside it."""
         decoder = decoder_from(self.decoder)
         return clusters_of_sketch(task, decoder) if self.decoder == "auto" else mixture_clusters(task, decoder)
 
-    def _after_fit(self, rows: NDArray[Any]) -> None:
-        self.labels_ = self._nearest(rows)[0]
-
-    def predict(self, X: Any) -> NDArray[np.int32]:
-        """The nearest center of each row."""
-        self.fitted_model()
-        return np.concatenate([np.empty(0, np.int32), *(self._nearest(rows)[0] for rows in self.row_blocks(X))])
-
-    def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int32]:
-        """`fit`, then the cluster of each row."""
-        fitted = self.fit(X, y)
-        return fitted.labels_ if is_array(X) else fitted.predict(X)
-
-    def transform(self, X: Any) -> Double:
-        """Distances of each row to each center."""
-        centers = self.fitted_model().centers
-        parts = [np.asarray(euclidean_distances(rows, centers)) for rows in self.row_blocks(X)]
-        return np.concatenate(parts) if parts else np.empty((0, len(centers)))
-
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Minus the sum of squared distances of rows to their centers."""
-        self.fitted_model()
-        return -sum(self._nearest(rows)[1] for rows in self.row_blocks(X))
-
-    def _nearest(self, rows: NDArray[Any]) -> tuple[NDArray[np.int32], float]:
-        """The nearest center of each row and the sum of squared distances, block by block, around the centers' mean."""
-        centers = self.cluster_centers_
-        middle = centers.mean(axis=0)
-        centers = (centers - middle).astype(rows.dtype)
-        squares = np.sum(centers * centers, axis=1)
-        labels, total = np.empty(len(rows), np.int32), 0.0
-        step = max(1, BLOCK // len(centers))
-        for first in range(0, len(rows), step):
-            block = rows[first : first + step] - middle.astype(rows.dtype)
-            score = squares - 2 * (block @ centers.T)
-            nearest = np.argmin(score, axis=1)
-            labels[first : first + step] = nearest
-            left = block - centers[nearest]
-            total += float(np.sum(left * left, dtype=np.float64))
-        return labels, total
+        model = self.fitted_model()
+        return -sum(model.nearest_and_error(rows)[1] for rows in self.row_blocks(X))
 
 
+@dataclass(eq=False, repr=False)
 class SketchKMedians(SketchKMeans):
     """k-medians from a sketch: centers with the least sum of distances, rather than of squared distances.
 
@@ -223,7 +157,7 @@ class SketchKMedians(SketchKMeans):
     """
 
     _reduce = staticmethod(medians)
-    _loss = DistanceLoss()
+    _loss: ClassVar[Any] = DistanceLoss()
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Minus the sum of distances of rows to their centers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,31 +13,36 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Decoder, Outcome, Status, Target, decoder_from
-from sketchlearn.decoders.problems.blas_threads import one_blas_thread
 from sketchlearn.designing.sample_summary import rows_wanted
 from sketchlearn.models import Mixture
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import WEIGHT_BITS, source
-from sketchlearn.storage.json_documents import numbers_of
+from sketchlearn.tasks.estimating.fitted_model import Document, Double, FittedModel, Known, model_array, saved
+from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.glimpse import Glimpse
-from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, SketchEstimator
+from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator, model_attribute
 from sketchlearn.tasks.task_design import design
-from sketchlearn.values import shortened, whole
+from sketchlearn.values import number, shortened, whole
+from sketchlearn.waves import Wave
 from sketchlearn.weighting.clusters_of_rows import RowSample
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
-MOST_COMPONENTS = 2**24  # of a model file
 ROWS_PER_COMPONENT = 25  # that are kept, where a few thousand would be fewer
 
 
+@dataclass(eq=False, repr=False)
 class DesignedEstimator(SketchEstimator):
     """An estimator of k components, which a decoder finds in a sketch of Fourier features."""
 
-    decoder: str | Decoder
-    n_frequencies: int | None
-    wave: Any
-    standardize: bool = False
+    _: KW_ONLY
+    decoder: str | Decoder = "auto"
+    n_frequencies: int | None = None
+    wave: str | Wave = "exponential"
+
+    standardize = False  # a parameter of k-means alone
+    outcome_ = model_attribute("outcome")
+    weights_ = model_attribute("weights")
 
     @abstractmethod
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> Any:
@@ -52,15 +58,8 @@ class DesignedEstimator(SketchEstimator):
         """What the operator is designed for."""
         return "kmeans"
 
-    @property
-    def _most_rows(self) -> int:  # type: ignore[override]
+    def _most_rows(self) -> int:
         return rows_wanted(self._task)
-
-    @property
-    def outcome_(self) -> Outcome:
-        """How decoding went: residual, misfit, iterations, status, advice."""
-        outcome: Outcome = self.fitted_model().outcome
-        return outcome
 
     def check_parameters(self) -> None:
         k = self._n_components
@@ -77,7 +76,7 @@ class DesignedEstimator(SketchEstimator):
     @property
     def sketch_(self) -> Sketch:
         """The sketch of all rows so far; rows that the estimator keeps are not in it."""
-        return self._state().without_rows()
+        return self._sketched_state().sketch.without_rows()
 
     def fit_sketch(self, sketch: Sketch, *, sample: Any = None) -> Self:
         """Learns from a sketch: of `design(...)`'s operator, of another estimator, merged or loaded.
@@ -89,16 +88,11 @@ class DesignedEstimator(SketchEstimator):
             they are reweighted until their features agree with the sketch. Without a sample, rows that the sketch
             keeps (`design(..., rows=500)`) are used so.
         """
-        if not isinstance(sketch, Sketch):
-            raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: rows go through fit(rows)")
-        self.check_parameters()
         given = None if sample is None else _given_rows(sketch, sample)
-        with one_blas_thread():
-            model = self.learn_from_sketch(sketch, self._generator(), given)
-        self._accept(sketch.copy(), model)
-        operator: Any = sketch.operator
-        self._set_names(operator.columns, operator.n_features)
-        return self
+        return self._learn(replace(self._state_of(sketch), given_rows=given), self._generator())
+
+    def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> Any:
+        return self.learn_from_sketch(state.sketch, rng, state.given_rows)
 
     def _sample(self, sketch: Sketch, given: RowSample | None) -> RowSample | None:
         """Rows to learn from beside the sketch; a decoder that is named learns from the sketch alone."""
@@ -165,18 +159,13 @@ def _given_rows(sketch: Sketch, sample: Any) -> RowSample:
     return RowSample(WeightedRows.of(np.concatenate(blocks)), error_units(operator))
 
 
-def weights_of(document: Document) -> Double:
-    """The weights of the components that a model file has."""
-    if not isinstance(document["weights"], list):
-        raise ValueError("weights must be a list")
-    k = whole("the number of components", len(document["weights"]), most=MOST_COMPONENTS)
-    weights = numbers_of(document, "weights", (k,))
+def check_shares(weights: Double) -> None:
+    """Refuses weights of a model file that are not shares of a whole."""
     if np.any(weights < 0) or not math.isclose(float(weights.sum()), 1.0, rel_tol=1e-3):
         raise ValueError("weights must not be negative and must sum to 1")
-    return weights
 
 
-def outcome_content(outcome: Outcome) -> Document:
+def _outcome_content(outcome: Outcome) -> Document:
     """What a model file says of how decoding went."""
     return {
         "squared_residual": float(outcome.cost),
@@ -186,14 +175,35 @@ def outcome_content(outcome: Outcome) -> Document:
     }
 
 
-def outcome_of(document: Document, mixture: Mixture) -> Outcome:
-    """How decoding went, as a model file says."""
-    form = document["outcome"]
+def _read_outcome(name: str, form: Any, known: Known) -> Outcome:  # noqa: ARG001
+    """How decoding went, as a model file says, without its mixture."""
     if not isinstance(form, dict) or form.keys() != {"squared_residual", "misfit", "iterations", "status"}:
         raise ValueError("outcome must say squared_residual, misfit, iterations and status")
     if not isinstance(form["status"], str) or form["status"] not in Status.__members__:
         raise ValueError(f"outcome: {shortened(form['status'])} is not a status")
-    cost, misfit = (float(numbers_of(form, name, ())) for name in ("squared_residual", "misfit"))
+    cost, misfit = (number(field, form[field]) for field in ("squared_residual", "misfit"))
     if cost < 0:
         raise ValueError("outcome: squared_residual must not be negative")
-    return Outcome(mixture, cost, misfit, whole("iterations", form["iterations"], 0), Status[form["status"]])
+    nothing: Any = None
+    return Outcome(nothing, cost, misfit, whole("iterations", form["iterations"], 0), Status[form["status"]])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedComponents(FittedModel):
+    """Weights of components, the density that they are of, and how decoding went; a file has no density."""
+
+    weights: Double = model_array("k")
+    outcome: Outcome = saved(_read_outcome, _outcome_content)
+    density: Mixture = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.density is None:
+            object.__setattr__(self, "density", self.restored_density())
+            object.__setattr__(self, "outcome", replace(self.outcome, mixture=self.density))
+
+    @abstractmethod
+    def restored_density(self) -> Mixture:
+        """The density that the fields of a file tell of."""
+
+    def check(self) -> None:
+        check_shares(self.weights)

@@ -20,9 +20,11 @@ class Glimpse:
     representative : whether they come from all over, and not from the beginning of a stream.
     columns : names of the columns, if they have names.
     everything : all rows, where another pass over them is cheap because they are in memory.
+    targets : positions of the columns that are targets.
     """
 
     rows: NDArray[Any]
     representative: bool
     columns: tuple[str, ...] | None
     everything: Source | None = None
+    targets: tuple[int, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,32 +11,35 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import DensityMixin
 
-from sketchlearn.models import Mixture
-from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator
-from sketchlearn.tasks.estimating.sketch_estimator import Double
+from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator, FittedComponents
+from sketchlearn.tasks.estimating.fitted_model import Document, Double, model_array, scalar
+from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedMixture(FittedComponents):
+    """A mixture, and the figure of its fit test: 1 is perfect."""
+
+    means: Double = model_array("k", "d")
+    fit_test: float = scalar()
+
+
+@dataclass(eq=False, repr=False)
 class SketchMixture(DensityMixin, DesignedEstimator):
     """A mixture of `n_components` distributions; each kind says how to learn it and what its densities are."""
 
-    n_components: int
+    n_components: int = 1
+
+    means_ = model_attribute("means")
+    fit_test_ = model_attribute("fit_test")
 
     @property
     def _n_components(self) -> int:
         return self.n_components
 
-    @property
-    def _mixture(self) -> Mixture:
-        mixture: Mixture = self.fitted_model().mixture
-        return mixture
-
-    @property
-    def weights_(self) -> Double:
-        return self._mixture.weights
-
-    @property
-    def means_(self) -> Double:
-        return self._mixture.locations
+    @classmethod
+    def parameters_of(cls, model: Any) -> Document:
+        return {"n_components": len(model.weights)}
 
     @abstractmethod
     def _log_densities(self, rows: Double) -> Double:
@@ -71,4 +75,5 @@ class SketchMixture(DensityMixin, DesignedEstimator):
 
     def sample(self, n_samples: int = 1) -> tuple[Double, NDArray[np.int64]]:
         """Random rows of the mixture and the component of each."""
-        return self._mixture.sample(n_samples, self._generator())
+        drawn: tuple[Double, NDArray[np.int64]] = self.fitted_model().density.sample(n_samples, self._generator())
+        return drawn

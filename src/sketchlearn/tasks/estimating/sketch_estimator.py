@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar, Self
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,37 +24,46 @@ from sketchlearn.ledger import Ledger
 from sketchlearn.operators import Operator
 from sketchlearn.operators.operator_base import check_columns
 from sketchlearn.sketch import Sketch
-from sketchlearn.sources import Source, is_array, sample, source
+from sketchlearn.sources import is_array, sample, source
+from sketchlearn.storage.json_documents import MODEL, to_document
+from sketchlearn.tasks.estimating.fitted_model import Document, FittedModel
+from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows, SketchedTable
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.values import shortened
 
-Double = NDArray[np.float64]
-Document = dict[str, Any]
+FLOATS = (np.float64, np.float32)
+VERSION = 1  # of model files
 
 
+def model_attribute(name: str) -> Any:
+    """An attribute of an estimator that shows a field of what it learned."""
+    return property(lambda estimator: getattr(estimator.fitted_model(), name))
+
+
+@dataclass(eq=False, repr=False)
 class SketchEstimator(BaseEstimator):
-    """An estimator that learns from a sketch: of all rows (`fit`), of batches (`partial_fit`), or a given one."""
+    """An estimator that learns from a sketch: of all rows (`fit`), of batches (`partial_fit`), or a given one.
 
-    #: what a model file says of this task alone, as names of the fitted model's fields
-    model_fields: ClassVar[tuple[str, ...]] = ()
+    It is its parameters, declared as fields of a dataclass, and one `FittedState`.
+    """
 
-    _sketch: Any = None
-    _buffer: tuple[NDArray[Any], ...] = ()  # the first rows of a stream
-    _model: Any = None
-    _privacy: Ledger | None = None  # of a model that was loaded, without its sketch
-    _most_rows: int = MOST_ROWS  # that the operator is designed on, where they come from all over the data
-    random_state: Any
-    n_jobs: int | None
-    verbose: int
-    n_features_in_: int
+    _: KW_ONLY
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
-    @abstractmethod
-    def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Any:
-        """The model of a sketch."""
+    #: what is learned
+    model_type: ClassVar[type[FittedModel]]
+
+    _state = cast("FittedState | None", None)
 
     @abstractmethod
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         """The operator for rows such as these."""
+
+    @abstractmethod
+    def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Any:
+        """The model of a sketch."""
 
     def check_parameters(self) -> None:
         """Refuses parameters that make no sense, before any row is read."""
@@ -60,7 +71,17 @@ class SketchEstimator(BaseEstimator):
     def check_size(self, n_rows: int) -> None:
         """Refuses too few rows."""
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+    @classmethod
+    def parameters_of(cls, model: Any) -> Document:  # noqa: ARG003
+        """The parameters that a model tells of: files of earlier versions have no others."""
+        return {}
+
+    @classmethod
+    def can(cls, method: str) -> bool:
+        """Whether models of this type `predict`, `predict_proba`, `transform`, `sample` or `score`."""
+        return callable(getattr(cls, method, None))
+
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learns from rows, which are read once, after a small sample of them.
 
         Parameters
@@ -69,216 +90,223 @@ class SketchEstimator(BaseEstimator):
             Dask collection or a Spark data frame, whose rows stay where they are.
         y : ignored.
         """
+        self.check_parameters()
         if engines.engine_of(X):
-            return self.fit_sketch(self._engine_sketch(X))
-        if not is_array(X):
-            return self._fit_source(source(X))
-        rows = self._rows(X, reset=True)
-        self._fit_rows(source(rows))
-        self._after_fit(rows)
-        return self
+            return self._learn(self._sketch_on_engine(X, y), self._generator())
+        incoming, rng = self._incoming(X, y, None), self._generator()
+        return self._learn(self._sketch_of(incoming, rng), rng, incoming.array)
 
-    def _fit_rows(self, rows: Source) -> None:
-        """Learns from rows in memory."""
-        self.check_size(rows.n_rows or 0)
-        rng = self._generator()
-        few = (rows.n_rows or 0) <= self._most_rows
-        some = np.concatenate([block.rows for block in rows.blocks()]) if few else sample(rows, self._most_rows, rng)[0]
-        operator = self.design_operator(Glimpse(some, True, self._columns(), rows), rng)
-        sketch = self._sketched(operator, rows)
-        self._accept(sketch, self._learned(sketch, rng))
-
-    def _engine_sketch(self, X: Any) -> Sketch:
-        """The sketch of rows that stay on other machines."""
-        self.check_parameters()
-        rng = self._generator()
-        some, columns = engines.sample(X, self._most_rows, int(rng.integers(2**31)))
-        sketch = engines.sketch(X, self.design_operator(Glimpse(some, True, columns), rng))
-        self.check_size(int(sketch.count))
-        return sketch
-
-    def _fit_source(self, rows: Source) -> Self:
-        """Learns from rows that are not in memory. Those of a stream, which is read once, are all counted."""
-        self.check_parameters()
-        rng = self._generator()
-        most = self._most_rows if rows.replayable else MOST_ROWS
-        some, representative, rest = sample(rows, most, rng)
-        if len(some) < most and representative:
-            self.check_size(len(some))
-        operator = self.design_operator(Glimpse(some, representative, rows.columns), rng)
-        sketch = self._sketched(operator, rest)
-        self.check_size(int(sketch.count))
-        self._accept(sketch, self._learned(sketch, rng))
-        self._set_names(rows.columns, some.shape[1])
-        return self
-
-    def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Adds rows to those seen so far. The model is learned anew when it is next asked for.
 
         The operator is designed on the first 5000 rows, which are kept until then, with frequencies of many scales,
         so that first rows unlike the later ones do not mislead it; then it is fixed.
         """
-        first = self._sketch is None and not self._buffer
-        if not is_array(X):
-            return self._add_source(source(X), first)
-        self._add_rows(self._rows(X, reset=first))
-        return self
-
-    def _add_rows(self, rows: NDArray[Any]) -> None:
-        """Adds rows in memory to the sketch or, while there are few, to those kept for its design."""
-        if self._sketch is not None and not self._buffer:
-            self._sketch.update(rows, n_jobs=self.n_jobs)
-        else:
-            self._buffer, self._sketch = (*self._buffer, rows.copy()), None
-            if sum(map(len, self._buffer)) >= MOST_ROWS:
-                self._sketch, self._buffer = self._sketch_of_buffer(self._buffer, self._columns()), ()
-        self._forget_model()
-
-    def _add_source(self, rows: Source, first: bool) -> Self:
-        """Adds rows that are not in memory, all of them or none."""
-        self.check_parameters()
-        names = None if first else self._columns()
-        rows = rows if names is None else rows.only(names)
-        if self._sketch is not None and not self._buffer:
-            self._sketch.update(rows, n_jobs=self.n_jobs)
-        else:
-            buffer, sketch, width = self._buffer, None, 0
-            for block in rows.blocks(None if first else self._width):
-                width = block.rows.shape[1]
-                if sketch is None:
-                    buffer = (*buffer, block.rows.copy())
-                    if sum(map(len, buffer)) >= MOST_ROWS:
-                        sketch, buffer = self._sketch_of_buffer(buffer, rows.columns), ()
-                else:
-                    sketch.update(block.rows, n_jobs=self.n_jobs)
-            if first and not buffer and sketch is None:
-                raise ValueError("there are no rows: the first ones tell how many columns there are")
-            self._buffer, self._sketch = buffer, sketch
-            self._set_names(rows.columns, width or self._width)
-        self._forget_model()
-        return self
-
-    def _forget_model(self) -> None:
-        self._model = None
-        self.__dict__.pop("labels_", None)
+        return self._add(X, y)
 
     def fit_sketch(self, sketch: Sketch) -> Self:
         """Learns from a sketch alone: of `design(...)`'s operator, of another estimator, merged or loaded."""
+        return self._learn(self._state_of(sketch), self._generator())
+
+    def _state_of(self, sketch: Sketch) -> FittedState:
+        """What a sketch alone says."""
         if not isinstance(sketch, Sketch):
             raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: rows go through fit(rows)")
         self.check_parameters()
-        self._accept(sketch.copy(), self._learned(sketch, self._generator()))
         operator: Any = sketch.operator
-        self._set_names(operator.columns, operator.n_features)
+        return FittedState(SketchedTable(operator.columns, operator.n_features), sketch.copy())
+
+    def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:  # noqa: ARG002
+        """Rows to sketch, like those that came before, if some did."""
+        return self._plain_rows(X, before)
+
+    def _plain_rows(self, X: Any, before: SketchedTable | None) -> IncomingRows:
+        if is_array(X):
+            rows, table = self._validated(X, before)
+            return IncomingRows(source(rows), table, in_memory=True, array=rows)
+        rows = source(X)
+        if before is not None and before.columns is not None:
+            rows = rows.only(before.columns)
+        return IncomingRows(rows, SketchedTable(rows.columns, rows.width) if before is None else before)
+
+    def _validated(self, X: Any, before: SketchedTable | None, **options: Any) -> tuple[Any, SketchedTable]:
+        """Arrays as scikit-learn checks them, and their columns; the estimator itself is left as it is."""
+        checked = copy.copy(self)
+        found = validate_data(checked, X, reset=before is None, dtype=list(FLOATS), **options)
+        names = getattr(checked, "feature_names_in_", None) if before is None else before.feature_names
+        columns = None if names is None else tuple(str(name) for name in names)
+        return found, SketchedTable(columns, checked.n_features_in_)
+
+    def _most_rows(self) -> int:
+        """How many rows the operator is designed on, where they come from all over the data."""
+        return MOST_ROWS
+
+    def _designed(self, glimpse: Glimpse, rng: np.random.Generator) -> tuple[Operator, Any]:
+        """The operator, and what else designing it found that learning needs."""
+        return self.design_operator(glimpse, rng), None
+
+    def _sketched(self, operator: Operator, rows: Any, table: SketchedTable) -> Any:  # noqa: ARG002
+        return operator.sketch(rows, n_jobs=self.n_jobs, progress=bool(self.verbose))
+
+    def _sketch_of(self, incoming: IncomingRows, rng: np.random.Generator) -> FittedState:
+        """The sketch of all rows, which are read once; those of a stream are all counted."""
+        rows, table, everything = incoming.rows, incoming.table, incoming.rows if incoming.in_memory else None
+        most = self._most_rows() if rows.replayable else MOST_ROWS
+        if everything is not None:
+            self.check_size(rows.n_rows or 0)
+        if everything is not None and (rows.n_rows or 0) <= most:
+            some, representative = np.concatenate([block.rows for block in rows.blocks()]), True
+        else:
+            some, representative, rows = sample(rows, most, rng)
+            if len(some) < most and representative:
+                self.check_size(len(some))
+        table = replace(table, width=some.shape[1])
+        glimpse = Glimpse(some, representative, table.columns, everything, table.targets)
+        operator, notes = self._designed(glimpse, rng)
+        sketch = self._sketched(operator, rows, table)
+        self.check_size(int(sketch.count))
+        return FittedState(table, sketch, design_notes=notes)
+
+    def _sketch_on_engine(self, X: Any, y: Any) -> FittedState:
+        """The sketch of rows that stay on other machines."""
+        self._check_engine(y)
+        rng = self._generator()
+        some, columns = engines.sample(X, self._most_rows(), int(rng.integers(2**31)))
+        table = self._with_targets(SketchedTable(columns, some.shape[1]), y)
+        operator, notes = self._designed(Glimpse(some, True, columns, None, table.targets), rng)
+        sketch = engines.sketch(X, operator)
+        self.check_size(int(sketch.count))
+        return FittedState(table, sketch, design_notes=notes)
+
+    def _check_engine(self, y: Any) -> None:
+        """Refuses targets that cannot be sketched on other machines."""
+
+    def _with_targets(self, table: SketchedTable, y: Any) -> SketchedTable:  # noqa: ARG002
+        """The table, with the columns that y names as targets."""
+        return table
+
+    def _learn(self, state: FittedState, rng: np.random.Generator, array: NDArray[Any] | None = None) -> Self:
+        """Takes over a sketch and the model of it, at once: an error before leaves the estimator as it was."""
+        model = self._learned(state, rng)
+        labels = None if array is None else self._row_labels(model, array)
+        return self._become(replace(state, model=model, row_labels=labels, given_rows=None))
+
+    def _learned(self, state: FittedState, rng: np.random.Generator) -> Any:
+        with one_blas_thread():
+            return self.learn_from_state(state, rng)
+
+    def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> Any:
+        """The model of a sketch and of what else is known of its rows."""
+        return self.learn_from_sketch(state.sketch, rng)
+
+    def _row_labels(self, model: Any, rows: NDArray[Any]) -> NDArray[Any] | None:  # noqa: ARG002
+        """The cluster of each row that was fitted, for tasks that have clusters."""
+        return None
+
+    def _become(self, state: FittedState) -> Self:
+        """Takes over all that is known: the one place that changes it."""
+        self.__dict__.pop("feature_names_in_", None)
+        if (names := state.table.feature_names) is not None:
+            self.feature_names_in_ = np.array(names, object)
+        self.n_features_in_ = state.table.n_features
+        self._state = state
         return self
 
-    def _accept(self, sketch: Sketch, model: Any) -> None:
-        """Takes over what was learned, all at once: an error before leaves the estimator as it was."""
-        self.__dict__.pop("labels_", None)
-        self._sketch, self._model, self._buffer = sketch, model, ()
+    def _add(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Adds rows, all of them or none."""
+        self.check_parameters()
+        before = self._state if self._state is not None and self._state.has_rows else None
+        incoming = self._incoming(X, y, None if before is None else before.table, classes)
+        if before is None or before.first_rows:
+            return self._become(self._begun(before, incoming))
+        before.sketch.update(incoming.rows, n_jobs=self.n_jobs)
+        return self._become(FittedState(incoming.table, before.sketch, design_notes=before.design_notes))
+
+    def _begun(self, before: FittedState | None, incoming: IncomingRows) -> FittedState:
+        """A stream with more rows: the first ones are kept until there are enough to design the operator on."""
+        table, first_rows, state = incoming.table, () if before is None else before.first_rows, None
+        for block in incoming.rows.blocks(None if before is None else before.table.width):
+            if state is not None:
+                state.sketch.update(block.rows, n_jobs=self.n_jobs)
+                continue
+            table, first_rows = replace(table, width=block.rows.shape[1]), (*first_rows, block.rows.copy())
+            if sum(map(len, first_rows)) >= MOST_ROWS:
+                state = replace(self._sketch_first_rows(FittedState(table, None, first_rows)), first_rows=())
+        if not first_rows:
+            raise ValueError("there are no rows: the first ones tell how many columns there are")
+        return state or FittedState(table, None, first_rows)
+
+    def _sketch_first_rows(self, state: FittedState) -> FittedState:
+        """The first rows of a stream, sketched."""
+        rows, table = np.concatenate(state.first_rows), state.table
+        glimpse = Glimpse(rows[:MOST_ROWS], False, table.columns, None, table.targets)
+        operator, notes = self._designed(glimpse, self._generator())
+        return replace(state, sketch=self._sketched(operator, rows, table), design_notes=notes)
+
+    def _sketched_state(self) -> FittedState:
+        """What is known, with a sketch of all rows so far."""
+        if self._state is None or not self._state.has_rows:
+            raise NotFittedError(f"this {type(self).__name__} has no sketch yet: fit it first")
+        if self._state.sketch is None:
+            self._state = self._sketch_first_rows(self._state)
+        return self._state
+
+    def fitted_model(self) -> Any:
+        """The model, learned now if rows were added since."""
+        if self._state is None or self._state.model is None:
+            check_is_fitted(self, "sketch_")
+            state = self._sketched_state()
+            self._state = replace(state, model=self._learned(state, self._generator()))
+        return self._state.model
 
     @property
     def sketch_(self) -> Sketch:
         """The sketch of all rows so far."""
-        return self._state()
-
-    def _state(self) -> Any:
-        """What is known of all rows so far: a sketch, or several."""
-        if self._sketch is None and not self._buffer:
-            raise NotFittedError(f"this {type(self).__name__} has no sketch yet: fit it first")
-        sketch = self._sketch if self._sketch is not None else self._sketch_of_buffer(self._buffer, self._columns())
-        self._sketch = sketch
+        sketch: Sketch = self._sketched_state().sketch
         return sketch
 
     @property
     def privacy_(self) -> Ledger | None:
         """What the sketch that was learned from has spent, if it is private: learning adds nothing to it."""
-        loaded = self._model is not None and self._sketch is None
-        return self._privacy if loaded else self.sketch_.ledger
+        loaded = self._state is not None and not self._state.has_rows
+        return self._state.privacy if loaded else self.sketch_.ledger  # type: ignore[union-attr]
 
-    def _sketch_of_buffer(self, buffer: tuple[NDArray[Any], ...], columns: tuple[str, ...] | None) -> Sketch:
-        rows = np.concatenate(buffer)
-        operator = self.design_operator(Glimpse(rows[:MOST_ROWS], False, columns), self._generator())
-        return self._sketched(operator, rows)
+    @property
+    def n_records_(self) -> int | float:
+        """How many records were learned from."""
+        loaded = self._state is not None and not self._state.has_rows
+        return self._state.n_records if loaded else self._sketched_state().sketch.count  # type: ignore[union-attr]
 
-    def _sketched(self, operator: Operator, rows: Any) -> Any:
-        return operator.sketch(rows, n_jobs=self.n_jobs, progress=bool(self.verbose))
+    @property
+    def columns_(self) -> tuple[str, ...] | None:
+        """Names of the features, if they have names."""
+        check_is_fitted(self, "n_features_in_")
+        return None if self._state is None else self._state.table.feature_names
 
-    def _learned(self, sketch: Sketch, rng: np.random.Generator) -> Any:
-        with one_blas_thread():
-            return self.learn_from_sketch(sketch, rng)
-
-    def fitted_model(self) -> Any:
-        """The model, learned now if rows were added since."""
-        if self._model is None:
-            check_is_fitted(self, "sketch_")
-            self._model = self._learned(self._state(), self._generator())
-        return self._model
-
-    def _after_fit(self, rows: NDArray[Any]) -> None:
-        """What `fit` adds that needs the rows."""
-
-    def _rows(self, X: Any, *, reset: bool) -> NDArray[Any]:
-        self.check_parameters()
-        rows: NDArray[Any] = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
-        return rows
-
-    def row_blocks(self, X: Any, dtype: Any = (np.float64, np.float32)) -> Iterator[NDArray[Any]]:
+    def row_blocks(self, X: Any, dtype: Any = FLOATS) -> Iterator[NDArray[Any]]:
         """Rows to predict: an array or data frame as one block, other sources in blocks."""
         if is_array(X):
             yield validate_data(self, X, reset=False, dtype=dtype if dtype is np.float64 else list(dtype))
             return
-        for block in self._alike(source(X)).blocks(self.n_features_in_):
+        rows, names = source(X), self.columns_
+        for block in (rows if names is None else rows.only(names)).blocks(self.n_features_in_):
             yield block.rows.astype(dtype, copy=False) if dtype is np.float64 else block.rows
-
-    def _alike(self, rows: Source) -> Source:
-        """The columns that were fitted, of a table that has names."""
-        names = self._names()
-        return rows if names is None else rows.only(names)
-
-    def _names(self) -> tuple[str, ...] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else tuple(str(name) for name in names)
-
-    def _columns(self) -> tuple[str, ...] | None:
-        """Names of the columns that are sketched."""
-        return self._names()
-
-    @property
-    def _width(self) -> int:
-        """Number of the columns that are sketched."""
-        return self.n_features_in_
-
-    def _set_names(self, names: tuple[str, ...] | None, n_features: int) -> None:
-        self.__dict__.pop("feature_names_in_", None)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, object)
-        self.n_features_in_ = n_features
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def model_content(self) -> Document:
-        """What a model file says of this task: by default the fields of the fitted model that it names."""
-        return {name: as_plain(getattr(self.fitted_model(), name)) for name in self.model_fields}
-
-    @classmethod
-    def from_model_content(cls, document: Document, n_features: int) -> Self:  # noqa: ARG003
-        """The estimator that the fields of a model file describe."""
-        raise ValueError(f"a {cls.__name__} cannot be read from a file")
-
-    def with_model(self, model: Any) -> Self:
-        """Takes over a model that was learned elsewhere, without a sketch."""
-        self._model = model
-        return self
+    def model_bytes(self, task: str) -> bytes:
+        """A model file, of a task of this name."""
+        content = self.fitted_model().to_fields()
+        return to_document(MODEL, VERSION, {"type": task, **self.model_facts(), **content})
 
     def model_facts(self) -> Document:
         """What every model file says, of whatever task."""
-        named, sketch = getattr(self, "feature_names_in_", None), self._sketch
+        columns = self.columns_
         facts: Document = {
             "n_features": int(self.n_features_in_),
-            "columns": None if named is None else [str(name) for name in named],
-            "n_records": getattr(self, "n_records_", 0) if sketch is None else sketch.count,
+            "columns": None if columns is None else list(columns),
+            "n_records": self.n_records_,
             "parameters": self._chosen_parameters(),
         }
         return facts if self.privacy_ is None else {**facts, "privacy": self.privacy_.to_json()}
@@ -292,15 +320,14 @@ class SketchEstimator(BaseEstimator):
                 chosen[name] = plain
         return chosen
 
-    def with_facts(self, document: Document, n_features: int) -> Self:
-        """Takes over what every model file says."""
-        columns = check_columns(document["columns"], n_features)
-        self._set_names(columns, n_features)
-        self.columns_, self.n_records_ = columns, _count(document["n_records"])
-        if "parameters" in document:  # files that were written before have none
-            self._take_parameters(document["parameters"])
-        self._privacy = Ledger.from_json(document["privacy"]) if "privacy" in document else None
-        return self
+    def with_model(self, model: Any, facts: Document) -> Self:
+        """Takes over what a file says: a model, and the facts of all model files."""
+        columns = check_columns(facts["columns"], facts["n_features"])
+        privacy = Ledger.from_json(facts["privacy"]) if "privacy" in facts else None
+        table, n_records = SketchedTable(columns, facts["n_features"]), _count(facts["n_records"])
+        if "parameters" in facts:  # files that were written before have none
+            self._take_parameters(facts["parameters"])
+        return self._become(FittedState(table, model=model, privacy=privacy, n_records=n_records))
 
     def _take_parameters(self, parameters: Any) -> None:
         """Makes these the parameters, and all others that are words and numbers the defaults."""
@@ -316,13 +343,6 @@ class SketchEstimator(BaseEstimator):
     def _say(self, message: str) -> None:
         if self.verbose:
             Console(stderr=True, highlight=False).print(f"{type(self).__name__}: {message}")
-
-
-def as_plain(value: Any) -> Any:
-    """Arrays as lists of numbers, also within tuples."""
-    if isinstance(value, tuple):
-        return [as_plain(part) for part in value]
-    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _is_plain(value: Any) -> bool:

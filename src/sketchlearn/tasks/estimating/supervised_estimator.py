@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn import engines
 from sketchlearn.sources import Beside, Source, is_array, source
 from sketchlearn.sources.source_base import by_name
+from sketchlearn.tasks.estimating.fitted_state import IncomingRows, SketchedTable
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
 from sketchlearn.values import shortened
 
 
+@dataclass(eq=False, repr=False)
 class SupervisedEstimator(SketchEstimator):
-    """An estimator whose sketch holds features and targets; `_targets` says which of its columns are targets."""
-
-    _targets: tuple[int, ...] = ()
-    _table: tuple[str, ...] | None = None  # names of all columns, targets included
+    """An estimator whose sketch holds features and targets."""
 
     @abstractmethod
-    def _arrays(self, X: Any, y: Any, *, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Features, and targets as columns of numbers."""
+    def _arrays(
+        self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None
+    ) -> tuple[NDArray[Any], NDArray[np.float64], SketchedTable]:
+        """Features, targets as columns of numbers, and the table of the features."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learns from rows and their targets, which are read once, after a small sample of them.
@@ -36,77 +35,50 @@ class SupervisedEstimator(SketchEstimator):
             Dask collection or a Spark data frame, whose rows stay where they are.
         y : the targets; or, where X holds them too, the name of their column, or a list of names or positions.
         """
-        if engines.engine_of(X):
-            sketch = self._engine_sketch(X)
-            operator: Any = sketch.operator
-            return self._fit_targets(sketch, positions(y, operator.columns, operator.n_features))
-        if not is_array(X) or isinstance(y, str):
-            rows = source(X)
-            with self._aiming(positions(y, rows.columns, _width(rows))):
-                return self._fit_source(rows)
-        left, right = self._arrays(X, y, reset=True)
-        with self._aiming(tuple(range(left.shape[1], left.shape[1] + right.shape[1]))):
-            self._table = self._joint_names(y, right.shape[1])
-            self._fit_rows(Beside(left, right))
-        return self
+        return super().fit(X, y)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Adds rows to those seen so far. The model is learned anew when it is next asked for.
 
         The operator is designed on the first 5000 rows, which are kept until then; then it is fixed.
         """
-        first = self._sketch is None and not self._buffer
+        return self._add(X, y)
+
+    def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:
         if not is_array(X) or isinstance(y, str):
             rows = source(X)
-            with self._aiming(positions(y, rows.columns, _width(rows))):
-                return self._add_source(rows, first)
-        left, right = self._arrays(X, y, reset=first)
-        with self._aiming(tuple(range(left.shape[1], left.shape[1] + right.shape[1]))):
-            if first:
-                self._table = self._joint_names(y, right.shape[1])
-            self._add_rows(np.column_stack([left, right]))
-        return self
+            if before is not None and before.columns is not None:
+                rows = rows.only(before.columns)
+            table = SketchedTable(rows.columns, _width(rows), labels=before.labels if before else None)
+            return IncomingRows(rows, self._with_targets(table, y))
+        left, right, features = self._arrays(X, y, before, classes)
+        d, n_targets = left.shape[1], right.shape[1]
+        columns = _joint_names(features.columns, y, n_targets) if before is None else before.columns
+        table = replace(features, columns=columns, width=d + n_targets, targets=tuple(range(d, d + n_targets)))
+        return IncomingRows(Beside(left, right), replace(table, flat=is_flat(y, n_targets)), in_memory=True)
 
-    def _fit_targets(self, sketch: Any, targets: tuple[int, ...]) -> Self:
-        with self._aiming(targets):
-            return super().fit_sketch(sketch)
+    def _with_targets(self, table: SketchedTable, y: Any) -> SketchedTable:
+        targets = positions(y, table.columns, table.width or 0)
+        return replace(table, targets=targets, flat=is_flat(y, len(targets)))
 
-    @contextmanager
-    def _aiming(self, targets: tuple[int, ...]) -> Iterator[None]:
-        """Takes these columns as targets; an error leaves things as they were."""
-        before = self._targets, self._table
-        self._targets = targets
-        try:
-            yield
-        except BaseException:
-            self._targets, self._table = before
-            raise
 
-    def _joint_names(self, y: Any, n_targets: int) -> tuple[str, ...] | None:
-        """Names of features and targets together, if the features have names."""
-        names = self._names()
-        if names is None:
-            return None
-        given = [getattr(y, "name", None)] if np.asarray(y).ndim == 1 else getattr(y, "columns", [None] * n_targets)
-        found: list[str] = []
-        for i, name in enumerate(given):
-            text = name if isinstance(name, str) else "y" if n_targets == 1 else f"y{i}"
-            while text in names or text in found:
-                text += "_"
-            found.append(text)
-        return (*names, *found)
+def is_flat(y: Any, n_targets: int) -> bool:
+    """Whether there is one target, given without a second dimension."""
+    return n_targets == 1 and np.asarray(y).ndim < 2
 
-    def _columns(self) -> tuple[str, ...] | None:
-        return self._table
 
-    @property
-    def _width(self) -> int:
-        return self.n_features_in_ + len(self._targets)
-
-    def _set_names(self, names: tuple[str, ...] | None, n_features: int) -> None:
-        self._table = names
-        features = None if names is None else tuple(n for i, n in enumerate(names) if i not in self._targets)
-        super()._set_names(features, n_features - len(self._targets))
+def _joint_names(names: tuple[str, ...] | None, y: Any, n_targets: int) -> tuple[str, ...] | None:
+    """Names of features and targets together, if the features have names."""
+    if names is None:
+        return None
+    given = [getattr(y, "name", None)] if np.asarray(y).ndim == 1 else getattr(y, "columns", [None] * n_targets)
+    found: list[str] = []
+    for i, name in enumerate(given):
+        text = name if isinstance(name, str) else "y" if n_targets == 1 else f"y{i}"
+        while text in names or text in found:
+            text += "_"
+        found.append(text)
+    return (*names, *found)
 
 
 def positions(y: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int, ...]:

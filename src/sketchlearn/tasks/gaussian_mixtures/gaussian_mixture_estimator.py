@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +11,7 @@ from scipy.linalg import solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.caller_warnings import warn_caller
-from sketchlearn.decoders import Decoder, Problem, Target, decoder_from
+from sketchlearn.decoders import Problem, Target, decoder_from
 from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit, fit_mixture
 from sketchlearn.decoders.problems.decoding_target import HIGHEST
 from sketchlearn.models import (
@@ -23,13 +24,10 @@ from sketchlearn.models import (
     TiedGaussian,
 )
 from sketchlearn.sketch import Sketch
-from sketchlearn.storage.json_documents import numbers_of
-from sketchlearn.tasks.estimating.component_estimator import outcome_content, outcome_of, weights_of
-from sketchlearn.tasks.estimating.mixture_estimator import SketchMixture
-from sketchlearn.tasks.estimating.sketch_estimator import Document, Double
+from sketchlearn.tasks.estimating.fitted_model import Document, Double, Known, read_array, saved, word
+from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture, SketchMixture
+from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.gaussian_mixtures.mixtures_of_rows import Family, fit_mixture_of_rows
-from sketchlearn.values import shortened
-from sketchlearn.waves import Wave
 from sketchlearn.weighting.clusters_of_rows import RowSample
 
 MODELS: dict[str, type[Model]] = {
@@ -41,6 +39,65 @@ MODELS: dict[str, type[Model]] = {
 }
 
 
+#: sizes of the covariances of k components in d columns
+SHAPES = {
+    "full": ("k", "d", "d"),
+    "tied": ("d", "d"),
+    "known": ("d", "d"),
+    "diag": ("k", "d"),
+    "spherical": ("k",),
+}
+
+
+def _read_covariances(name: str, value: Any, known: Known) -> Double:
+    return read_array(SHAPES[known["covariance_type"]], None, name, value, known)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedGaussians(FittedMixture):
+    """A mixture of Gaussians; its covariances have the shape that their type says."""
+
+    covariance_type: str = word(*SHAPES)
+    covariances: Double = saved(_read_covariances, lambda value: value.tolist())
+
+    @classmethod
+    def of(cls, fit: MixtureFit, kind: str) -> FittedGaussians:
+        """What was fitted, in the units of the data."""
+        mixture, every = fit.mixture, fit.mixture.covariances()
+        covariances = {
+            "full": lambda: every,
+            "tied": lambda: every[0],
+            "known": lambda: every[0],
+            "diag": lambda: np.diagonal(every, axis1=1, axis2=2).copy(),
+            "spherical": lambda: every[:, 0, 0].copy(),
+        }[kind]()
+        return cls(
+            weights=mixture.weights,
+            means=mixture.locations,
+            covariance_type=kind,
+            covariances=covariances,
+            fit_test=float(fit.misfit),
+            outcome=fit.outcome,
+            density=mixture,
+        )
+
+    def restored_density(self) -> Mixture:
+        matrices, known = self._matrices(), self.covariance_type == "known"
+        _check_positive(matrices)
+        model: Model = KnownGaussian(self.covariances) if known else MODELS[self.covariance_type]()
+        shapes = np.zeros((len(self.weights), 0)) if known else model.shapes_of(matrices)
+        return Mixture(model, self.weights, self.means, shapes)
+
+    def _matrices(self) -> Double:
+        given, d = self.covariances, self.means.shape[1]
+        if self.covariance_type == "spherical":
+            return np.asarray(given[:, None, None] * np.eye(d))
+        if self.covariance_type == "diag":
+            return np.asarray(given[:, :, None] * np.eye(d))
+        return given if self.covariance_type == "full" else given[None]
+
+
+@dataclass(eq=False, repr=False)
 class SketchGaussianMixture(SketchMixture):
     """A mixture of Gaussians from one pass over the rows, or from a sketch alone.
 
@@ -73,64 +130,18 @@ class SketchGaussianMixture(SketchMixture):
     [[1.0, 3.0], [1.0, 3.0]]
     """
 
-    model_fields = ("weights", "means", "covariance_type", "covariances", "fit_test", "outcome")
+    _: KW_ONLY
+    covariance_type: str = "full"
+    covariance: ArrayLike | None = None
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        covariance_type: str = "full",
-        covariance: ArrayLike | None = None,
-        decoder: str | Decoder = "auto",
-        n_frequencies: int | None = None,
-        wave: str | Wave = "exponential",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.covariance_type = covariance_type
-        self.covariance = covariance
-        self.decoder = decoder
-        self.n_frequencies = n_frequencies
-        self.wave = wave
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def model_content(self) -> Document:
-        return {
-            "weights": self.weights_.tolist(),
-            "means": self.means_.tolist(),
-            "covariance_type": self.covariance_type,
-            "covariances": self.covariances_.tolist(),
-            "fit_test": float(self.fit_test_),
-            "outcome": outcome_content(self.outcome_),
-        }
+    model_type = FittedGaussians
+    covariances_ = model_attribute("covariances")
 
     @classmethod
-    def from_model_content(cls, document: Document, n_features: int) -> Self:
-        weights, d, kind = weights_of(document), n_features, document["covariance_type"]
-        k = len(weights)
-        shapes: dict[str, tuple[int, ...]] = {
-            "full": (k, d, d),
-            "tied": (d, d),
-            "known": (d, d),
-            "diag": (k, d),
-            "spherical": (k,),
-        }
-        if not isinstance(kind, str) or kind not in shapes:
-            raise ValueError(f"covariance_type must be one of {', '.join(shapes)}, not {shortened(kind)}")
-        means, given = numbers_of(document, "means", (k, d)), numbers_of(document, "covariances", shapes[kind])
-        matrices = _matrices(kind, given, d)
-        _check_positive(matrices)
-        known = kind == "known"
-        model: Model = KnownGaussian(given) if known else MODELS[kind]()
-        mixture = Mixture(model, weights, means, np.zeros((k, 0)) if known else model.shapes_of(matrices))
-        fit_test = float(numbers_of(document, "fit_test", ()))
-        return cls(k, covariance_type=kind, covariance=given if known else None).with_model(
-            MixtureFit(mixture, fit_test, outcome_of(document, mixture))
-        )
+    def parameters_of(cls, model: FittedGaussians) -> Document:
+        kind = model.covariance_type
+        known = {"covariance": model.covariances} if kind == "known" else {}
+        return {**super().parameters_of(model), "covariance_type": kind, **known}
 
     @property
     def _task(self) -> str:
@@ -145,7 +156,7 @@ class SketchGaussianMixture(SketchMixture):
 
     def learn_from_sketch(
         self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None
-    ) -> MixtureFit:
+    ) -> FittedGaussians:
         sample = self._sample(sketch, sample)
         self._check_determined(sketch, sample)
         problem = Problem.of(Target.of(sketch, HIGHEST), self.n_components)
@@ -163,7 +174,7 @@ class SketchGaussianMixture(SketchMixture):
                 "for others: ask for fewer components, or for another covariance_type",
                 ConvergenceWarning,
             )
-        return fit
+        return FittedGaussians.of(fit, self.covariance_type)
 
     def _doubt(self, fit: MixtureFit, sample: RowSample | None) -> str:
         """What to say of rows that are not such a mixture."""
@@ -189,24 +200,8 @@ class SketchGaussianMixture(SketchMixture):
             raise ValueError(f"covariance must be a positive definite matrix of {d} rows and columns")
         return KnownGaussian(given / np.outer(problem.target.unit, problem.target.unit))
 
-    @property
-    def covariances_(self) -> Double:
-        every = self._mixture.covariances()
-        return {
-            "full": lambda: every,
-            "tied": lambda: every[0],
-            "known": lambda: every[0],
-            "diag": lambda: np.diagonal(every, axis1=1, axis2=2).copy(),
-            "spherical": lambda: every[:, 0, 0].copy(),
-        }[self.covariance_type]()
-
-    @property
-    def fit_test_(self) -> float:
-        misfit: float = self.fitted_model().misfit
-        return misfit
-
     def _log_densities(self, rows: Double) -> Double:
-        mixture, d = self._mixture, rows.shape[1]
+        mixture, d = self.fitted_model().density, rows.shape[1]
         result = np.empty((len(rows), len(mixture)))
         for i, covariance in enumerate(mixture.covariances()):
             factor = np.linalg.cholesky(covariance)
@@ -224,16 +219,8 @@ class SketchGaussianMixture(SketchMixture):
         return -2 * float(np.sum(self.score_samples(X))) + 2 * self._n_parameters()
 
     def _n_parameters(self) -> int:
-        mixture = self._mixture
+        mixture: Mixture = self.fitted_model().density
         return mixture.model.n_parameters(len(mixture), mixture.locations.shape[1]) - 1
-
-
-def _matrices(kind: str, given: Double, d: int) -> Double:
-    if kind == "spherical":
-        return np.asarray(given[:, None, None] * np.eye(d))
-    if kind == "diag":
-        return np.asarray(given[:, :, None] * np.eye(d))
-    return given if kind == "full" else given[None]
 
 
 def _check_positive(matrices: Double) -> None:

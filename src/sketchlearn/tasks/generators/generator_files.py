@@ -36,23 +36,8 @@ def to_bytes(fitted: Generation, known: dict[str, Any], own_network: bool) -> by
     """A fitted generator as the bytes of a file; `known` is what every model file says."""
     from safetensors.torch import save
 
-    match = fitted.match
-    if fitted.labels is not None and not all(isinstance(label, str | int | float) for label in fitted.labels):
-        raise TypeError("generators can be saved if their labels are words or numbers")
-    content = known | {
-        "type": TYPE,
-        "labels": None if fitted.labels is None else list(fitted.labels),
-        "shares": fitted.shares.tolist(),
-        "means": [place.mean.tolist() for place in match.places],
-        "deviations": [place.deviations.tolist() for place in match.places],
-        "n_latent": match.n_latent,
-        "own_network": own_network,
-        "residual": match.residual,
-        "misfit": match.misfit,
-        "curve": list(match.curve),
-        "iterations": match.iterations,
-    }
-    weights = {name: value.detach().contiguous() for name, value in match.network.state_dict().items()}
+    content = known | fitted.to_fields() | {"type": TYPE, "own_network": own_network}
+    weights = {name: value.detach().contiguous() for name, value in fitted.match.network.state_dict().items()}
     data: bytes = save(weights, metadata={ENTRY: to_document(MODEL, VERSION, content).decode()})
     return data
 
@@ -111,4 +96,4 @@ def _filled(estimator: Estimator, document: dict[str, Any], weights: dict[str, A
     iterations = whole("iterations", document["iterations"])
     match = Match(network.eval(), places, n_latent, residual, misfit, curve, iterations)
     made = Generation(match, None if labels is None else tuple(labels), shares / shares.sum())
-    return estimator.with_facts(document, d).take_over(made)
+    return estimator.with_model(made, document | {"n_features": d})

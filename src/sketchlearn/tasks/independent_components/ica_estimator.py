@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from dataclasses import dataclass
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array
 
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
-from sketchlearn.storage.json_documents import numbers_of
 from sketchlearn.tasks.estimating.glimpse import Glimpse
-from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, SketchEstimator
+from sketchlearn.tasks.estimating.linear_coordinates import LinearCoordinates
+from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.independent_components.cumulant_design import cumulant_features
 from sketchlearn.tasks.independent_components.independent_fit import Independent, independent_components
-from sketchlearn.values import whole
 
 
-class SketchICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimator):
+@dataclass(eq=False, repr=False)
+class SketchICA(LinearCoordinates):
     """Independent components from one pass over the rows, or from a sketch alone.
 
     The rows are taken for mixtures x = mixing s + mean of independent sources s. The sketch holds second moments, and
@@ -56,50 +54,17 @@ class SketchICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
     [[0.0, 1.0], [0.0, 1.0]]
     """
 
-    model_fields = ("mean", "components", "whitening", "evidence")
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        bounds: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.bounds = bounds
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    @classmethod
-    def from_model_content(cls, document: Document, n_features: int) -> Self:
-        k = whole("the number of components", len(document["evidence"]), most=n_features)
-        return cls(k).with_model(
-            Independent(
-                numbers_of(document, "mean", (n_features,)),
-                numbers_of(document, "components", (k, n_features)),
-                numbers_of(document, "whitening", (k, n_features)),
-                numbers_of(document, "evidence", (k,)),
-            )
-        )
-
-    def check_parameters(self) -> None:
-        if self.n_components is not None:
-            whole("n_components", self.n_components)
-
-    def check_size(self, n_rows: int) -> None:
-        least = max(2, self.n_components or 0)
-        if n_rows < least:
-            raise ValueError(f"n_samples={n_rows} rows cannot have independent components: give at least {least}")
+    model_type = Independent
+    mixing_ = model_attribute("mixing")
+    whitening_ = model_attribute("whitening")
+    evidence_ = model_attribute("evidence")
+    kind_of_components = "independent"
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         rows, d = glimpse.rows, glimpse.rows.shape[1]
         if not len(rows):
             raise ValueError("there are no rows")
-        if self.n_components is not None and self.n_components > d:
-            raise ValueError(f"n_components={self.n_components} must be at most the number of columns, {d}")
+        self.check_components(d)
         return cumulant_features(
             rows,
             glimpse.columns,
@@ -120,49 +85,6 @@ class SketchICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
             warn_caller(doubt)
         self._say(f"{len(found.components)} components, evidence {found.evidence.round(1)}")
         return found
-
-    @property
-    def components_(self) -> Double:
-        components: Double = self.fitted_model().components
-        return components
-
-    @property
-    def mixing_(self) -> Double:
-        mixing: Double = self.fitted_model().mixing
-        return mixing
-
-    @property
-    def mean_(self) -> Double:
-        mean: Double = self.fitted_model().mean
-        return mean
-
-    @property
-    def whitening_(self) -> Double:
-        whitening: Double = self.fitted_model().whitening
-        return whitening
-
-    @property
-    def evidence_(self) -> Double:
-        evidence: Double = self.fitted_model().evidence
-        return evidence
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
-
-    def transform(self, X: Any) -> Double:
-        """The sources of each row."""
-        found = self.fitted_model()
-        parts = [(rows - found.mean) @ found.components.T for rows in self.row_blocks(X, np.float64)]
-        return np.concatenate([np.empty((0, len(found.components))), *parts])
-
-    def inverse_transform(self, X: Any) -> Double:
-        """Rows of these sources."""
-        found = self.fitted_model()
-        rows = check_array(X, dtype=np.float64)
-        if rows.shape[1] != len(found.components):
-            raise ValueError(f"the rows have {rows.shape[1]} sources, but there are {len(found.components)} components")
-        return np.asarray(rows @ found.mixing.T + found.mean)
 
 
 def _doubts(found: Independent, *, everything: bool) -> Iterator[str]:

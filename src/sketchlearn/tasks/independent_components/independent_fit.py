@@ -12,6 +12,7 @@ from sketchlearn.moments.moments_of_sketch import Double, Moments, part_of
 from sketchlearn.operators import CumulantFeatures
 from sketchlearn.operators.second_moments import FIXED_POINT
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.estimating.fitted_model import FittedModel, model_array
 from sketchlearn.tasks.independent_components.cumulant_rotation import Measured, polar, searched
 
 #: of a component in another's direction: beyond, no step from the operator's own components is right
@@ -21,8 +22,8 @@ GAUSSIAN = 12.0  # evidence that Gaussian components reach, since directions and
 MISSED = 1e-6  # share of the variance in directions that the operator does not see
 
 
-@dataclass(frozen=True)
-class Independent:
+@dataclass(frozen=True, eq=False)
+class Independent(FittedModel):
     """Components s = components (x - mean), uncorrelated and of variance 1.
 
     Attributes
@@ -35,10 +36,10 @@ class Independent:
     missed : whether rows vary in directions that the operator does not see.
     """
 
-    mean: Double
-    components: Double
-    whitening: Double
-    evidence: Double
+    mean: Double = model_array("d")
+    evidence: Double = model_array("k")
+    components: Double = model_array("k", "d")
+    whitening: Double = model_array("k", "d")
     far: bool = False
     missed: bool = False
 
@@ -90,7 +91,7 @@ def independent_components(
     evidence = np.abs(np.diag(Q.T @ measured.columns)) * np.sqrt(moments.count / noise)
     order = np.argsort(-evidence, kind="stable")
     components = _turned((Q.T @ whitening)[order])
-    found = Independent(moments.mean, components, whitening, evidence[order], far)
+    found = Independent(moments.mean, evidence[order], components, whitening, far)
     total, rounding = np.trace(moments.covariance), np.sum(moments.rounding**2)
     missed = bool(total - np.sum(found.mixing**2) > MISSED * total + rounding) and moments.noise is None
     return replace(found, missed=missed)

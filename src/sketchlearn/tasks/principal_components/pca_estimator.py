@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array
 
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.designing.column_ranges import box, origin_of, radius
 from sketchlearn.operators import ColumnMoments, Operator, QuadraticFeatures, SecondMoments, concatenate
 from sketchlearn.sketch import Sketch
-from sketchlearn.storage.json_documents import numbers_of
+from sketchlearn.tasks.estimating.fitted_model import Double
 from sketchlearn.tasks.estimating.glimpse import Glimpse
-from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, SketchEstimator
+from sketchlearn.tasks.estimating.linear_coordinates import LinearCoordinates
+from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.principal_components.principal_subspace import Subspace, principal_subspace
 from sketchlearn.values import whole
 
@@ -22,7 +22,8 @@ MOST_EXACT = 2000  # columns whose second moments, 16 megabytes, are kept whole
 PER_COORDINATE = 4  # directions per coordinate of a component
 
 
-class SketchPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimator):
+@dataclass(eq=False, repr=False)
+class SketchPCA(LinearCoordinates):
     """Principal components from one pass over the rows, or from a sketch alone.
 
     Up to 2000 columns the sketch holds all second moments, and the components are those of `sklearn.decomposition.PCA`.
@@ -61,58 +62,22 @@ class SketchPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
 
-    model_fields = ("mean", "components", "variances", "total", "residual")
+    n_directions: int | None = None
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        n_directions: int | None = None,
-        *,
-        bounds: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_directions = n_directions
-        self.bounds = bounds
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    @classmethod
-    def from_model_content(cls, document: Document, n_features: int) -> Self:
-        k = whole("the number of components", len(document["variances"]), most=n_features)
-        total, residual = (float(numbers_of(document, field, ())) for field in ("total", "residual"))
-        if total <= 0:
-            raise ValueError("total must be positive")
-        return cls(k).with_model(
-            Subspace(
-                max(float(document["n_records"]), 1.0),
-                numbers_of(document, "mean", (n_features,)),
-                numbers_of(document, "components", (k, n_features)),
-                numbers_of(document, "variances", (k,)),
-                total,
-                residual,
-            )
-        )
+    model_type = Subspace
+    residual_ = model_attribute("residual")
+    kind_of_components = "principal"
 
     def check_parameters(self) -> None:
-        if self.n_components is not None:
-            whole("n_components", self.n_components)
+        super().check_parameters()
         if self.n_directions is not None:
             whole("n_directions", self.n_directions)
-
-    def check_size(self, n_rows: int) -> None:
-        least = max(2, self.n_components or 0)
-        if n_rows < least:
-            raise ValueError(f"n_samples={n_rows} rows cannot have so many principal components: give at least {least}")
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         rows, d = glimpse.rows, glimpse.rows.shape[1]
         if not len(rows):
             raise ValueError("there are no rows")
-        self._check_components(d)
+        self.check_components(d)
         center, reach = box(rows, glimpse.everything, self.bounds, representative=glimpse.representative)
         if d <= MOST_EXACT and self.n_directions is None:
             moments = SecondMoments(d, bound=_plain(reach), center=_plain(center), columns=glimpse.columns)
@@ -134,13 +99,9 @@ class SketchPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
         beside = ColumnMoments(d, bound=_plain(reach), center=_plain(middle), columns=columns)
         return concatenate([squares, beside]).with_origin(origin_of(self.bounds))
 
-    def _check_components(self, n_features: int) -> None:
-        if self.n_components is not None and self.n_components > n_features:
-            raise ValueError(f"n_components={self.n_components} must be at most the number of columns, {n_features}")
-
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Subspace:  # noqa: ARG002
         operator: Any = sketch.operator
-        self._check_components(operator.n_features)
+        self.check_components(operator.n_features)
         found = principal_subspace(sketch, self.n_components, self._say if self.verbose else None)
         if found.hidden:
             warn_caller(
@@ -150,20 +111,15 @@ class SketchPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
         self._say(f"{np.sum(found.variances) / found.total:.4%} of the variance in {len(found.variances)} components")
         return found
 
-    @property
-    def components_(self) -> Double:
-        components: Double = self.fitted_model().components
-        return components
-
-    @property
-    def mean_(self) -> Double:
-        mean: Double = self.fitted_model().mean
-        return mean
+    def _unbiased(self) -> float:
+        """From variances of the records to those of what they are drawn from."""
+        count = max(float(self.n_records_), 1.0)
+        return count / max(count - 1, 1.0)
 
     @property
     def explained_variance_(self) -> Double:
         found = self.fitted_model()
-        return np.asarray(found.variances * _unbiased(found))
+        return np.asarray(found.variances * self._unbiased())
 
     @property
     def explained_variance_ratio_(self) -> Double:
@@ -174,37 +130,7 @@ class SketchPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimat
     def noise_variance_(self) -> float:
         found = self.fitted_model()
         rest = found.components.shape[1] - len(found.components)
-        return max(float(found.total - np.sum(found.variances)) * _unbiased(found) / rest, 0.0) if rest else 0.0
-
-    @property
-    def residual_(self) -> float:
-        residual: float = self.fitted_model().residual
-        return residual
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
-
-    def transform(self, X: Any) -> Double:
-        """Coordinates of each row along the components."""
-        found = self.fitted_model()
-        parts = [(rows - found.mean) @ found.components.T for rows in self.row_blocks(X, np.float64)]
-        return np.concatenate([np.empty((0, len(found.components))), *parts])
-
-    def inverse_transform(self, X: Any) -> Double:
-        """Rows of these coordinates."""
-        found = self.fitted_model()
-        rows = check_array(X, dtype=np.float64)
-        if rows.shape[1] != len(found.components):
-            raise ValueError(
-                f"the rows have {rows.shape[1]} coordinates, but there are {len(found.components)} components"
-            )
-        return np.asarray(rows @ found.components + found.mean)
-
-
-def _unbiased(found: Subspace) -> float:
-    """From variances of the records to those of what they are drawn from."""
-    return found.count / max(found.count - 1, 1.0)
+        return max(float(found.total - np.sum(found.variances)) * self._unbiased() / rest, 0.0) if rest else 0.0
 
 
 def _plain(values: Double) -> tuple[float, ...]:

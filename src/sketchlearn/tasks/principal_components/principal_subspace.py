@@ -12,6 +12,7 @@ from sketchlearn.moments.moments_of_sketch import Double, Moments, part_of
 from sketchlearn.operators import ColumnMoments, QuadraticFeatures, SecondMoments
 from sketchlearn.operators.second_moments import FIXED_POINT
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.estimating.fitted_model import FittedModel, model_array, scalar
 from sketchlearn.tasks.principal_components.low_rank_matrix import low_rank
 
 CONSTANT = "all rows are equal: there is no direction in which they vary"
@@ -20,13 +21,12 @@ CONSTANT = "all rows are equal: there is no direction in which they vary"
 FITTED = 2.0
 
 
-@dataclass(frozen=True)
-class Subspace:
+@dataclass(frozen=True, eq=False)
+class Subspace(FittedModel):
     """The directions of largest variance.
 
     Attributes
     ----------
-    count : number of records.
     mean : array (columns,).
     components : array (k, columns), orthonormal, the largest variance first.
     variances : of the records along the components, divided by their count.
@@ -35,13 +35,21 @@ class Subspace:
     hidden : components that may be the noise of a private release.
     """
 
-    count: float
-    mean: Double
-    components: Double
-    variances: Double
-    total: float
-    residual: float = 0.0
+    mean: Double = model_array("d")
+    variances: Double = model_array("k")
+    components: Double = model_array("k", "d")
+    total: float = scalar()
+    residual: float = scalar()
     hidden: int = 0
+
+    @property
+    def mixing(self) -> Double:
+        """Array (columns, k), from coordinates to rows."""
+        return self.components.T
+
+    def check(self) -> None:
+        if self.total <= 0 or len(self.variances) > len(self.mean):
+            raise ValueError("total must be positive, and components at most as many as columns")
 
 
 def principal_subspace(sketch: Sketch, k: int | None, progress: Callable[[str], None] | None = None) -> Subspace:
@@ -76,7 +84,7 @@ def _exact(moments: Moments, k: int | None) -> Subspace:
         hidden, order = int(np.sum(~above)), np.argsort(-variances, kind="stable")
         components, variances = components[order], variances[order]
         total = max(total, float(np.sum(variances)), float(np.max(edges)))
-    return Subspace(moments.count, moments.mean, components, variances, total, hidden=hidden)
+    return Subspace(moments.mean, variances, components, total, 0.0, hidden)
 
 
 def _without_noise(values: Double, edges: Double) -> tuple[Double, NDArray[np.bool_]]:
@@ -115,7 +123,7 @@ def _compressive(squares: Sketch, columns: Sketch, k: int, progress: Callable[[s
         hidden, total = int(np.sum(~above)), max(total, float(np.sum(variances)), float(edges[0]))
     variances = np.clip(variances + found.floor, 0.0, total)
     left = found.residual / max(float(np.std(values)), 1e-300)
-    return Subspace(float(columns.count), mean, _turned(vectors.T), variances, total, left, hidden)
+    return Subspace(mean, variances, _turned(vectors.T), total, left, hidden)
 
 
 def _turned(components: Double) -> Double:

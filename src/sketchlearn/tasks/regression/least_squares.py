@@ -9,13 +9,14 @@ from scipy.optimize import minimize_scalar
 
 from sketchlearn.moments.moment_noise import MomentNoise
 from sketchlearn.moments.moments_of_sketch import Double, Moments
+from sketchlearn.tasks.estimating.fitted_model import FittedModel, flag, integer, model_array, scalar
 
 GRID = 33  # penalties that are tried before the best one is refined
 SMALLEST, LARGEST = 1e-9, 1e3  # penalty per record, of the mean variance of the features
 
 
-@dataclass(frozen=True)
-class LinearFit:
+@dataclass(frozen=True, eq=False)
+class LinearFit(FittedModel):
     """Coefficients of a linear regression of several targets, and what the records say about them.
 
     Attributes
@@ -25,15 +26,21 @@ class LinearFit:
     r2 : share of each target's variance that is explained, (targets,).
     penalty : what was added to the diagonal of the sum of products.
     rank : how many directions of the features the records tell apart; of a private sketch, in spite of the noise.
+    flat : whether one target was given without a second dimension.
     """
 
-    coefficients: Double
-    intercepts: Double
-    standard_errors: Double
-    intercept_errors: Double
-    r2: Double
-    penalty: float
-    rank: int
+    intercepts: Double = model_array("t")
+    coefficients: Double = model_array("t", "d")
+    standard_errors: Double = model_array("t", "d", unknown=-1.0)
+    intercept_errors: Double = model_array("t", unknown=-1.0)
+    r2: Double = model_array("t")
+    penalty: float = scalar()
+    rank: int = integer(0, "d")
+    flat: bool = flag(default=True)
+
+    def check(self) -> None:
+        if self.flat and len(self.intercepts) > 1:
+            raise ValueError("several targets cannot be flat")
 
 
 @dataclass(frozen=True)

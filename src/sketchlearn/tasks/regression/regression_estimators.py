@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import validate_data
 
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.designing.column_ranges import second_moments
 from sketchlearn.moments.moments_of_sketch import Moments
 from sketchlearn.operators import SecondMoments
 from sketchlearn.sketch import Sketch
-from sketchlearn.storage.json_documents import numbers_of
+from sketchlearn.tasks.estimating.fitted_model import Document, Double
+from sketchlearn.tasks.estimating.fitted_state import FittedState, SketchedTable
 from sketchlearn.tasks.estimating.glimpse import Glimpse
-from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, as_plain
+from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.estimating.supervised_estimator import SupervisedEstimator, positions
 from sketchlearn.tasks.regression.least_squares import LinearFit, Regression
-from sketchlearn.values import number, truth, whole
+from sketchlearn.values import number, whole
 
 
+def _shaped_attribute(name: str) -> Any:
+    """An attribute that shows a field of the fitted model, as one number or row where one flat target was given."""
+
+    def shaped(estimator: SketchLinearRegression) -> Any:
+        fit = estimator.fitted_model()
+        values = getattr(fit, name)
+        if not fit.flat:
+            return values
+        return float(values[0]) if values.ndim == 1 else values[0]
+
+    return property(shaped)
+
+
+@dataclass(eq=False, repr=False)
 class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimator):
     """Ordinary least squares from one pass over the rows, or from a sketch of second moments alone.
 
@@ -57,82 +72,23 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
     ([1.0, -2.0], 3.0, 1.0)
     """
 
-    _flat: bool = True  # one target, given without a second dimension
+    _: KW_ONLY
+    fit_intercept: bool = True
+    bounds: Any = None
 
-    model_fields = (
-        "coefficients",
-        "intercepts",
-        "standard_errors",
-        "intercept_errors",
-        "r2",
-        "penalty",
-        "rank",
-        "flat",
-    )
-
-    def __init__(
-        self,
-        *,
-        fit_intercept: bool = True,
-        bounds: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.fit_intercept = fit_intercept
-        self.bounds = bounds
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def model_content(self) -> Document:
-        fitted, content = self.fitted_model(), {"flat": self._flat}
-        for name in self.model_fields[:-1]:
-            value = getattr(fitted, name)
-            content[name] = as_plain(np.nan_to_num(value, nan=-1.0) if isinstance(value, np.ndarray) else value)
-        return content
-
-    @classmethod
-    def from_model_content(cls, document: Document, n_features: int) -> Self:
-        t = whole("the number of targets", len(document["intercepts"]))
-        known = {field: numbers_of(document, field, (t, n_features)) for field in ("coefficients", "standard_errors")}
-        known |= {field: numbers_of(document, field, (t,)) for field in ("intercepts", "intercept_errors", "r2")}
-        for field in ("standard_errors", "intercept_errors"):
-            known[field] = np.where(known[field] < 0, np.nan, known[field])  # unknown
-        flat, penalty = truth("flat", document["flat"]), float(numbers_of(document, "penalty", ()))
-        if flat and t > 1:
-            raise ValueError("several targets cannot be flat")
-        estimator = cls._with_penalty(penalty)
-        rank = whole("rank", document["rank"], 0, n_features)
-        estimator._flat, estimator._model = flat, LinearFit(**known, penalty=penalty, rank=rank)
-        return estimator
-
-    @classmethod
-    def _with_penalty(cls, penalty: float) -> Self:  # noqa: ARG003
-        return cls()
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learns from rows and targets, which are read once, after a look at their range.
-
-        Parameters
-        ----------
-        X : array of shape (rows, columns) or data frame; or files, Arrow tables and all else that `source` takes; or a
-            Dask collection or a Spark data frame, whose rows stay where they are.
-        y : array (rows,) or (rows, targets); or, where X holds the targets too, the name of their column, or a list of
-            names or positions.
-        """
-        fitted = super().fit(X, y)
-        self._flat = np.asarray(y).ndim < 2 and len(self._targets) == 1
-        return fitted
+    model_type = LinearFit
+    coef_ = _shaped_attribute("coefficients")
+    intercept_ = _shaped_attribute("intercepts")
+    standard_errors_ = _shaped_attribute("standard_errors")
+    intercept_standard_error_ = _shaped_attribute("intercept_errors")
+    rank_ = model_attribute("rank")
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Adds rows to those seen so far. The model is learned anew when it is next asked for.
 
         The range of values is taken from the first 5000 rows, with much room; a later row beyond it is refused.
         """
-        fitted = super().partial_fit(X, y)
-        self._flat = np.asarray(y).ndim < 2 and len(self._targets) == 1
-        return fitted
+        return super().partial_fit(X, y)
 
     def fit_sketch(self, sketch: Sketch, n_targets: int = 1, *, targets: Any = None) -> Self:
         """Learns from a sketch of second moments alone.
@@ -143,8 +99,7 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
         n_targets : the last so many columns are the targets.
         targets : instead, the name of a target's column, or a list of names or positions.
         """
-        if not isinstance(sketch, Sketch):
-            raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: rows go through fit(rows, targets)")
+        state = self._state_of(sketch)
         operator: Any = sketch.operator
         d = operator.n_features
         if targets is None:
@@ -153,19 +108,21 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
             found = tuple(range(d - whole("n_targets", n_targets, most=d - 1), d))
         else:
             found = positions(targets, operator.columns, d)
-        self._fit_targets(sketch, found)
-        self._flat = len(found) == 1
-        return self
+        table = replace(state.table, targets=found, flat=len(found) == 1)
+        return self._learn(replace(state, table=table), self._generator())
 
-    def _arrays(self, X: Any, y: Any, *, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-        self.check_parameters()
-        rows, values = validate_data(
-            self, X, y, reset=reset, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True
-        )
+    def _arrays(
+        self,
+        X: Any,
+        y: Any,
+        before: SketchedTable | None,
+        classes: Any = None,  # noqa: ARG002
+    ) -> tuple[NDArray[Any], NDArray[np.float64], SketchedTable]:
+        (rows, values), table = self._validated(X, before, y=y, multi_output=True, y_numeric=True)
         values = np.asarray(values, np.float64).reshape(len(rows), -1)
-        if not reset and values.shape[1] != len(self._targets):
-            raise ValueError(f"y has {values.shape[1]} targets, but before it had {len(self._targets)}")
-        return rows, values
+        if before is not None and values.shape[1] != len(before.targets):
+            raise ValueError(f"y has {values.shape[1]} targets, but before it had {len(before.targets)}")
+        return rows, values, table
 
     def check_size(self, n_rows: int) -> None:
         if n_rows < 2:
@@ -180,10 +137,10 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
             representative=glimpse.representative,
         )
 
-    def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> LinearFit:  # noqa: ARG002
-        moments = Moments.of(sketch, "linear regression")
-        regression = Regression.of(moments, self._targets, intercept=bool(self.fit_intercept))
-        fit = self._solve(regression)
+    def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> LinearFit:  # noqa: ARG002
+        moments, table = Moments.of(state.sketch, "linear regression"), state.table
+        regression = Regression.of(moments, table.targets, intercept=bool(self.fit_intercept))
+        fit = replace(self._solve(regression), flat=table.flat)
         short = len(regression.features) - fit.rank
         if regression.noise is not None:
             self._warn_of_noise(short, len(regression.features), regression.hidden_by_noise(fit))
@@ -209,34 +166,8 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
         return regression.fit(0.0)
 
     @property
-    def coef_(self) -> Double:
-        return self._shaped(self.fitted_model().coefficients)
-
-    @property
-    def intercept_(self) -> Any:
-        return self._shaped(self.fitted_model().intercepts)
-
-    @property
-    def standard_errors_(self) -> Double:
-        return self._shaped(self.fitted_model().standard_errors)
-
-    @property
-    def intercept_standard_error_(self) -> Any:
-        return self._shaped(self.fitted_model().intercept_errors)
-
-    @property
     def r2_(self) -> float:
         return float(np.mean(self.fitted_model().r2))
-
-    @property
-    def rank_(self) -> int:
-        rank: int = self.fitted_model().rank
-        return rank
-
-    def _shaped(self, values: Double) -> Any:
-        if not self._flat:
-            return values
-        return float(values[0]) if values.ndim == 1 else values[0]
 
     def predict(self, X: Any) -> Double:
         """The targets of each row."""
@@ -244,7 +175,7 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
         coefficients, intercepts = fit.coefficients.T, fit.intercepts
         parts = [rows @ coefficients + intercepts for rows in self.row_blocks(X, np.float64)]
         values = np.concatenate([np.empty((0, len(intercepts))), *parts])
-        return values[:, 0] if self._flat else values
+        return values[:, 0] if fit.flat else values
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -254,6 +185,7 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class SketchRidge(SketchLinearRegression):
     """Ridge regression from one pass over the rows, or from a sketch of second moments alone.
 
@@ -282,24 +214,13 @@ class SketchRidge(SketchLinearRegression):
     (True, (5,))
     """
 
-    def __init__(
-        self,
-        alpha: float | str = 1.0,
-        *,
-        fit_intercept: bool = True,
-        bounds: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            fit_intercept=fit_intercept, bounds=bounds, random_state=random_state, n_jobs=n_jobs, verbose=verbose
-        )
-        self.alpha = alpha
+    alpha: float | str = 1.0
+
+    alpha_ = model_attribute("penalty")
 
     @classmethod
-    def _with_penalty(cls, penalty: float) -> Self:
-        return cls(penalty)
+    def parameters_of(cls, model: LinearFit) -> Document:
+        return {"alpha": model.penalty}
 
     def check_parameters(self) -> None:
         if isinstance(self.alpha, str) and self.alpha == "gcv":
@@ -310,8 +231,3 @@ class SketchRidge(SketchLinearRegression):
     def _solve(self, regression: Regression) -> LinearFit:
         penalty = regression.best_penalty() if isinstance(self.alpha, str) else float(self.alpha)
         return regression.fit(penalty)
-
-    @property
-    def alpha_(self) -> float:
-        penalty: float = self.fitted_model().penalty
-        return penalty

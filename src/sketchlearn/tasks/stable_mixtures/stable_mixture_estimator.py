@@ -2,30 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.caller_warnings import warn_caller
-from sketchlearn.decoders import Decoder, Problem, Target, decoder_from
+from sketchlearn.decoders import Problem, Target, decoder_from
 from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit
 from sketchlearn.decoders.problems.decoding_target import HIGHEST
 from sketchlearn.models import IndependentStable, Mixture, SymmetricStable
 from sketchlearn.models.stable_density import log_density
 from sketchlearn.sketch import Sketch
-from sketchlearn.storage.json_documents import numbers_of
-from sketchlearn.tasks.estimating.component_estimator import outcome_content, outcome_of, weights_of
-from sketchlearn.tasks.estimating.mixture_estimator import SketchMixture
-from sketchlearn.tasks.estimating.sketch_estimator import Document, Double
+from sketchlearn.tasks.estimating.fitted_model import Double, model_array, word
+from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture, SketchMixture
+from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.stable_mixtures.stable_mixture_fit import fit_stable
-from sketchlearn.values import shortened
-from sketchlearn.waves import Wave
 from sketchlearn.weighting.calibrated_rows import calibrated
 from sketchlearn.weighting.clusters_of_rows import RowSample
 from sketchlearn.weighting.weighted_medians import start_from_rows
 
+LAWS = {"elliptical": SymmetricStable, "independent": IndependentStable}
 
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedStableLaws(FittedMixture):
+    """A mixture of stable laws, of one kind of coordinates."""
+
+    scales: Double = model_array("k", "d")
+    alphas: Double = model_array("k")
+    coordinates: str = word(*LAWS)
+
+    @classmethod
+    def of(cls, fit: MixtureFit) -> FittedStableLaws:
+        """What was fitted, in the units of the data."""
+        mixture = fit.mixture
+        return cls(
+            weights=mixture.weights,
+            means=mixture.locations,
+            scales=np.sqrt(mixture.shapes[:, :-1]),
+            alphas=mixture.shapes[:, -1],
+            coordinates="independent" if isinstance(mixture.model, IndependentStable) else "elliptical",
+            fit_test=float(fit.misfit),
+            outcome=fit.outcome,
+            density=mixture,
+        )
+
+    def restored_density(self) -> Mixture:
+        shapes = np.column_stack([self.scales**2, self.alphas])
+        return Mixture(LAWS[self.coordinates](), self.weights, self.means, shapes)
+
+    def check(self) -> None:
+        super().check()
+        if np.any(self.scales <= 0) or np.any((self.alphas < 0.5) | (self.alphas > 2)):
+            raise ValueError("scales must be positive, and alphas from 0.5 to 2")
+
+
+@dataclass(eq=False, repr=False)
 class SketchStableMixture(SketchMixture):
     """A mixture of symmetric alpha-stable laws: bell shapes whose tails may be so heavy that they have no variance.
 
@@ -57,53 +90,10 @@ class SketchStableMixture(SketchMixture):
     ([[5.0]], [1.0])
     """
 
-    model_fields = ("weights", "means", "scales", "alphas", "coordinates", "fit_test", "outcome")
-
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        decoder: str | Decoder = "auto",
-        n_frequencies: int | None = None,
-        wave: str | Wave = "exponential",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.decoder = decoder
-        self.n_frequencies = n_frequencies
-        self.wave = wave
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def model_content(self) -> Document:
-        return {
-            "weights": self.weights_.tolist(),
-            "means": self.means_.tolist(),
-            "scales": self.scales_.tolist(),
-            "alphas": self.alphas_.tolist(),
-            "coordinates": self.coordinates_,
-            "fit_test": float(self.fit_test_),
-            "outcome": outcome_content(self.outcome_),
-        }
-
-    @classmethod
-    def from_model_content(cls, document: Document, n_features: int) -> Self:
-        weights = weights_of(document)
-        k, d = len(weights), n_features
-        means, scales = numbers_of(document, "means", (k, d)), numbers_of(document, "scales", (k, d))
-        alphas = numbers_of(document, "alphas", (k,))
-        if np.any(scales <= 0) or np.any((alphas < 0.5) | (alphas > 2)):
-            raise ValueError("scales must be positive, and alphas from 0.5 to 2")
-        laws = {"elliptical": SymmetricStable(), "independent": IndependentStable()}
-        kind = document["coordinates"]
-        if not isinstance(kind, str) or kind not in laws:
-            raise ValueError(f"coordinates must be one of {', '.join(laws)}, not {shortened(kind)}")
-        mixture = Mixture(laws[kind], weights, means, np.column_stack([scales**2, alphas]))
-        fit_test = float(numbers_of(document, "fit_test", ()))
-        return cls(k).with_model(MixtureFit(mixture, fit_test, outcome_of(document, mixture)))
+    model_type = FittedStableLaws
+    scales_ = model_attribute("scales")
+    alphas_ = model_attribute("alphas")
+    coordinates_ = model_attribute("coordinates")
 
     @property
     def _task(self) -> str:
@@ -111,7 +101,7 @@ class SketchStableMixture(SketchMixture):
 
     def learn_from_sketch(
         self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None
-    ) -> MixtureFit:
+    ) -> FittedStableLaws:
         sample = self._sample(sketch, sample)
         self._check_determined(sketch, sample)
         problem = Problem.of(Target.of(sketch, HIGHEST), self.n_components)
@@ -127,24 +117,7 @@ class SketchStableMixture(SketchMixture):
                 "about 1 if it did): try more components",
                 ConvergenceWarning,
             )
-        return fit
-
-    @property
-    def scales_(self) -> Double:
-        return np.asarray(np.sqrt(self._mixture.shapes[:, :-1]))
-
-    @property
-    def alphas_(self) -> Double:
-        return self._mixture.shapes[:, -1]
-
-    @property
-    def coordinates_(self) -> str:
-        return "independent" if isinstance(self._mixture.model, IndependentStable) else "elliptical"
-
-    @property
-    def fit_test_(self) -> float:
-        misfit: float = self.fitted_model().misfit
-        return misfit
+        return FittedStableLaws.of(fit)
 
     def _log_densities(self, rows: Double) -> Double:
         parts = zip(self.means_, self.scales_, self.alphas_, strict=True)

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.designing.column_ranges import fourth_moments
 from sketchlearn.operators import VeroneseMoments
 from sketchlearn.sketch import Sketch
-from sketchlearn.sources import is_array
-from sketchlearn.storage.json_documents import numbers_of
+from sketchlearn.tasks.estimating.fitted_model import Document, Double
 from sketchlearn.tasks.estimating.glimpse import Glimpse
-from sketchlearn.tasks.estimating.sketch_estimator import Document, Double, SketchEstimator
+from sketchlearn.tasks.estimating.nearest_clusters import NearestClusters
+from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.subspaces.union_of_subspaces import Subspaces, union_of_subspaces
 from sketchlearn.values import shortened, whole
 
 
-class SketchSubspaces(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, SketchEstimator):
+@dataclass(eq=False, repr=False)
+class SketchSubspaces(NearestClusters):
     """Lines, planes and larger subspaces through the origin that rows lie near, from one pass or from a sketch alone.
 
     The sketch holds all moments of order 2 and 4 (`VeroneseMoments`), 65 numbers for 4 columns and 702 for 8, and tells
@@ -66,44 +66,22 @@ class SketchSubspaces(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     ([[1.0, 0.0, 0.0]], np.True_)
     """
 
-    model_fields = ("origin", "bases", "weights", "noise_variance", "residual", "misfit")
+    n_clusters: int = 2
+    n_dimensions: int | Iterable[int] = 1
+    _: KW_ONLY
+    bounds: Any = None
 
-    def __init__(
-        self,
-        n_clusters: int = 2,
-        n_dimensions: int | Iterable[int] = 1,
-        *,
-        bounds: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_dimensions = n_dimensions
-        self.bounds = bounds
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    model_type = Subspaces
+    weights_ = model_attribute("weights")
+    noise_variance_ = model_attribute("noise_variance")
+    residual_ = model_attribute("residual")
+    misfit_ = model_attribute("misfit")
 
     @classmethod
-    def from_model_content(cls, document: Document, n_features: int) -> Self:
-        bases = document["bases"]
-        if not isinstance(bases, list) or not all(isinstance(basis, list) for basis in bases):
-            raise ValueError("bases must be a list of matrices")
-        dimensions = [whole("the dimension of a subspace", len(basis), most=n_features) for basis in bases]
-        k = whole("the number of subspaces", len(dimensions))
-        sizes = zip(bases, dimensions, strict=True)
-        one_by_one = [numbers_of({"bases": basis}, "bases", (p, n_features)) for basis, p in sizes]
-        estimator = cls(k, dimensions[0] if len(set(dimensions)) == 1 else dimensions)
-        estimator._model = Subspaces(
-            numbers_of(document, "origin", (n_features,)),
-            tuple(one_by_one),
-            numbers_of(document, "weights", (k,)),
-            float(numbers_of(document, "noise_variance", ())),
-            float(numbers_of(document, "residual", ())),
-            float(numbers_of(document, "misfit", ())),
-        )
-        return estimator
+    def parameters_of(cls, model: Subspaces) -> Document:
+        dimensions = [len(basis) for basis in model.bases]
+        several = len(set(dimensions)) > 1
+        return {"n_clusters": len(dimensions), "n_dimensions": dimensions if several else dimensions[0]}
 
     def check_parameters(self) -> None:
         self._dimensions()
@@ -158,52 +136,6 @@ class SketchSubspaces(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     @property
     def subspaces_(self) -> list[Double]:
         return list(self.fitted_model().bases)
-
-    @property
-    def weights_(self) -> Double:
-        weights: Double = self.fitted_model().weights
-        return weights
-
-    @property
-    def noise_variance_(self) -> float:
-        variance: float = self.fitted_model().noise_variance
-        return variance
-
-    @property
-    def residual_(self) -> float:
-        residual: float = self.fitted_model().residual
-        return residual
-
-    @property
-    def misfit_(self) -> float:
-        misfit: float = self.fitted_model().misfit
-        return misfit
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.subspaces_)
-
-    def _after_fit(self, rows: NDArray[Any]) -> None:
-        self.labels_ = self._nearest(rows)
-
-    def _nearest(self, rows: NDArray[Any]) -> NDArray[np.int32]:
-        return np.argmin(self.fitted_model().distances(rows), axis=1).astype(np.int32)
-
-    def predict(self, X: Any) -> NDArray[np.int32]:
-        """The nearest subspace of each row."""
-        self.fitted_model()
-        return np.concatenate([np.empty(0, np.int32), *(self._nearest(rows) for rows in self.row_blocks(X))])
-
-    def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int32]:
-        """`fit`, then the subspace of each row."""
-        fitted = self.fit(X, y)
-        return fitted.labels_ if is_array(X) else fitted.predict(X)
-
-    def transform(self, X: Any) -> Double:
-        """Distances of each row to each subspace."""
-        found = self.fitted_model()
-        parts = [found.distances(rows) for rows in self.row_blocks(X)]
-        return np.concatenate([np.empty((0, len(found.bases))), *parts])
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Minus the sum of squared distances of rows to their subspaces."""

@@ -18,6 +18,7 @@ from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.moments.symmetric_forms import forms
 from sketchlearn.operators import VeroneseMoments
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.estimating.fitted_model import FittedModel, arrays, model_array, scalar
 from sketchlearn.tasks.subspaces.subspace_fit import Linearised, Projection, SubspaceFit, Union, relative
 from sketchlearn.tasks.subspaces.subspace_starts import Quadrics, n_vanishing, starts
 
@@ -39,8 +40,8 @@ ROUNDING = 1e-17  # of the squared moments, from float64
 MOVING = 1e-4  # a derivative that is not 0
 
 
-@dataclass(frozen=True)
-class Subspaces:
+@dataclass(frozen=True, eq=False)
+class Subspaces(FittedModel):
     """Subspaces through one point.
 
     Attributes
@@ -54,12 +55,12 @@ class Subspaces:
     identified : whether the moments tell the subspaces apart from others near them.
     """
 
-    origin: Double
-    bases: tuple[Double, ...]
-    weights: Double
-    noise_variance: float
-    residual: float
-    misfit: float
+    origin: Double = model_array("d")
+    bases: tuple[Double, ...] = arrays("k", "p", "d")
+    weights: Double = model_array("k")
+    noise_variance: float = scalar()
+    residual: float = scalar()
+    misfit: float = scalar()
     identified: bool = True
 
     @property
@@ -70,6 +71,14 @@ class Subspaces:
         """Of rows to each subspace, (rows, subspaces)."""
         y = rows - self.origin
         return np.stack([np.linalg.norm(y - y @ basis.T @ basis, axis=1) for basis in self.bases], axis=1)
+
+    def nearest(self, rows: Double) -> NDArray[np.int32]:
+        """The nearest subspace of each row."""
+        return np.argmin(self.distances(rows), axis=1).astype(np.int32)
+
+    def check(self) -> None:
+        if max(map(len, self.bases)) > len(self.origin):
+            raise ValueError(f"subspaces must have at most {len(self.origin)} dimensions, as many as columns")
 
 
 def union_of_subspaces(

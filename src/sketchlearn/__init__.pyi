@@ -1,0 +1,104 @@
+from sketchlearn import decoders, engines, frequencies, models, privacy, queries, waves
+from sketchlearn.diagnostics.explain import Explanation, explain
+from sketchlearn.ledger import Ledger
+from sketchlearn.operators import (
+    ColumnMoments,
+    Concatenated,
+    ConvolutionalFeatures,
+    CumulantFeatures,
+    FourierFeatures,
+    Histograms,
+    Operator,
+    QuadraticFeatures,
+    SecondMoments,
+    VeroneseMoments,
+    concatenate,
+)
+from sketchlearn.packed import PackedBits
+from sketchlearn.privacy import privatize
+from sketchlearn.queries import ChangeDetector, Drift, Questions, distance, two_sample_test
+from sketchlearn.sketch import Sketch
+from sketchlearn.sources import Source, register_reader, source
+from sketchlearn.storage.container import FormatError
+from sketchlearn.storage.design_files import load_design, save_design
+from sketchlearn.storage.sketch_files import from_bytes, load, merge
+from sketchlearn.tasks.classes.classifier_estimator import SketchClassifier
+from sketchlearn.tasks.clusters.cluster_estimators import SketchKMeans, SketchKMedians
+from sketchlearn.tasks.estimating.fitted_model import FittedModel, model_array
+from sketchlearn.tasks.estimating.glimpse import Glimpse
+from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
+from sketchlearn.tasks.gaussian_mixtures.gaussian_mixture_estimator import SketchGaussianMixture
+from sketchlearn.tasks.generators.generator_estimator import SketchGenerator
+from sketchlearn.tasks.independent_components.ica_estimator import SketchICA
+from sketchlearn.tasks.kernel_features.periodic_features import PeriodicFeatures
+from sketchlearn.tasks.model_files import load_model, save_model
+from sketchlearn.tasks.principal_components.pca_estimator import SketchPCA
+from sketchlearn.tasks.registry import Task, register_task
+from sketchlearn.tasks.regression.regression_estimators import SketchLinearRegression, SketchRidge
+from sketchlearn.tasks.stable_mixtures.stable_mixture_estimator import SketchStableMixture
+from sketchlearn.tasks.subspaces.subspace_estimator import SketchSubspaces
+from sketchlearn.tasks.task_design import design
+from sketchlearn.version import __version__
+
+__all__ = [
+    "ChangeDetector",
+    "ColumnMoments",
+    "Concatenated",
+    "ConvolutionalFeatures",
+    "CumulantFeatures",
+    "Drift",
+    "Explanation",
+    "FittedModel",
+    "FormatError",
+    "FourierFeatures",
+    "Glimpse",
+    "Histograms",
+    "Ledger",
+    "Operator",
+    "PackedBits",
+    "PeriodicFeatures",
+    "QuadraticFeatures",
+    "Questions",
+    "SecondMoments",
+    "Sketch",
+    "SketchClassifier",
+    "SketchEstimator",
+    "SketchGaussianMixture",
+    "SketchGenerator",
+    "SketchICA",
+    "SketchKMeans",
+    "SketchKMedians",
+    "SketchLinearRegression",
+    "SketchPCA",
+    "SketchRidge",
+    "SketchStableMixture",
+    "SketchSubspaces",
+    "Source",
+    "Task",
+    "VeroneseMoments",
+    "__version__",
+    "concatenate",
+    "decoders",
+    "design",
+    "distance",
+    "engines",
+    "explain",
+    "frequencies",
+    "from_bytes",
+    "load",
+    "load_design",
+    "load_model",
+    "merge",
+    "model_array",
+    "models",
+    "privacy",
+    "privatize",
+    "queries",
+    "register_reader",
+    "register_task",
+    "save_design",
+    "save_model",
+    "source",
+    "two_sample_test",
+    "waves",
+]

@@ -1,0 +1,125 @@
+"""What was learned, as frozen values: two are equal if their files are, and a file has their fields, each checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.storage.json_documents import numbers_of
+from sketchlearn.values import number, shortened, truth, whole
+
+Double = NDArray[np.float64]
+Document = dict[str, Any]
+#: sizes and fields that are known already, by their letters and names
+Known = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """Base of what estimators learn. Fields that `model_array` and the functions below declare are written to files.
+
+    >>> @dataclass(frozen=True, eq=False)
+    ... class Line(FittedModel):
+    ...     slopes: Double = model_array("d")
+    >>> Line.from_fields({"slopes": [1, 2]}, 2) == Line(np.array([1.0, 2.0]))
+    True
+    """
+
+    @classmethod
+    def saved_fields(cls) -> dict[str, Any]:
+        """The fields that a file has, by name, with how they are read and written."""
+        return {f.name: f.metadata for f in fields(cls) if "read" in f.metadata}
+
+    def to_fields(self) -> Document:
+        """The fields of a model file."""
+        return {name: form["write"](getattr(self, name)) for name, form in self.saved_fields().items()}
+
+    @classmethod
+    def from_fields(cls, document: Document, n_features: int) -> Self:
+        """The model of a file; a `ValueError` says what is wrong with it."""
+        known: Known = {"d": n_features}
+        for name, form in cls.saved_fields().items():
+            known[name] = form["read"](name, document[name], known)
+        model = cls(**{name: known[name] for name in cls.saved_fields()})
+        model.check()
+        return model
+
+    def check(self) -> None:
+        """Refuses fields of a file that do not fit together."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.to_fields() == other.to_fields()  # type: ignore[attr-defined]
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def saved(
+    read: Callable[[str, Any, Known], Any], write: Callable[[Any], Any] = lambda value: value, **more: Any
+) -> Any:
+    """A field that is written to files, and how."""
+    return field(metadata={"read": read, "write": write}, **more)
+
+
+def model_array(*shape: str, unknown: float | None = None) -> Any:
+    """Finite numbers, of sizes that are named by letters, "d" for columns; NaN is written as the number `unknown`."""
+    return saved(partial(read_array, shape, unknown), partial(_plain_array, unknown))
+
+
+def arrays(*shape: str) -> Any:
+    """Several arrays, as many as the first letter says, each with a first size of its own."""
+    return saved(partial(_read_arrays, shape), lambda several: [one.tolist() for one in several])
+
+
+def scalar() -> Any:
+    """A finite number."""
+    return saved(lambda name, value, known: number(name, value), float)  # noqa: ARG005
+
+
+def integer(least: int, most: str) -> Any:
+    """A whole number, at most the size that a letter names."""
+    return saved(lambda name, value, known: whole(name, value, least, known[most]), int)
+
+
+def flag(**more: Any) -> Any:
+    """True or False."""
+    return saved(lambda name, value, known: truth(name, value), bool, **more)  # noqa: ARG005
+
+
+def word(*allowed: str) -> Any:
+    """One of some words."""
+    return saved(partial(_read_word, allowed))
+
+
+def read_array(shape: tuple[str, ...], unknown: float | None, name: str, value: Any, known: Known) -> Double:
+    """An array of a file; sizes that are not known yet are those that it has."""
+    found = value
+    for letter in shape:
+        if letter not in known:
+            if not isinstance(found, list) or not found:
+                raise ValueError(f"{name} must be a list, and not empty")
+            known[letter] = len(found)
+        found = found[0] if isinstance(found, list) and found else None
+    numbers = numbers_of({name: value}, name, tuple(known[letter] for letter in shape))
+    return numbers if unknown is None else np.where(numbers == unknown, np.nan, numbers)
+
+
+def _plain_array(unknown: float | None, value: Double) -> Any:
+    return (value if unknown is None else np.nan_to_num(value, nan=unknown)).tolist()
+
+
+def _read_arrays(shape: tuple[str, ...], name: str, value: Any, known: Known) -> tuple[Double, ...]:
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"{name} must be a list of matrices")
+    known[shape[0]] = len(value)
+    return tuple(read_array(shape[1:], None, name, one, dict(known)) for one in value)
+
+
+def _read_word(allowed: tuple[str, ...], name: str, value: Any, known: Known) -> str:  # noqa: ARG001
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {shortened(value)}")
+    return value

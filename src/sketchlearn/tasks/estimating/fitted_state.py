@@ -1,0 +1,99 @@
+"""What an estimator knows beside its parameters: which table was sketched, its sketch, and what was learned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from sketchlearn.ledger import Ledger
+from sketchlearn.sources import Source
+
+
+@dataclass(frozen=True)
+class SketchedTable:
+    """The columns that are sketched, targets included.
+
+    Attributes
+    ----------
+    columns : their names, if they have names.
+    width : how many there are; None while no row of a stream was read.
+    targets : positions of those that are targets.
+    flat : whether there is one target, given without a second dimension.
+    labels : of targets that are classes, the label of each code 0, 1, ...; None where codes are the labels.
+    declared : classes that were named beforehand.
+    """
+
+    columns: tuple[str, ...] | None
+    width: int | None
+    targets: tuple[int, ...] = ()
+    flat: bool = True
+    labels: tuple[Any, ...] | None = None
+    declared: tuple[Any, ...] = ()
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the columns that are not targets."""
+        if self.columns is None:
+            return None
+        return tuple(name for i, name in enumerate(self.columns) if i not in self.targets)
+
+    @property
+    def n_features(self) -> int:
+        """Number of the columns that are not targets."""
+        return (self.width or 0) - len(self.targets)
+
+    def label_of(self, code: float) -> Any:
+        """The label that a code stands for."""
+        return code if self.labels is None else self.labels[int(code)]
+
+
+@dataclass(frozen=True)
+class IncomingRows:
+    """Rows on their way into a sketch.
+
+    Attributes
+    ----------
+    rows : all of them, targets included.
+    table : what their columns are.
+    in_memory : whether another pass over them is cheap.
+    array : the rows as one array without targets, where they came so.
+    """
+
+    rows: Source
+    table: SketchedTable
+    in_memory: bool = False
+    array: NDArray[Any] | None = None
+
+
+@dataclass(frozen=True)
+class FittedState:
+    """What is known after rows were seen. `fit` replaces it as a whole, so that an error leaves the one before.
+
+    Attributes
+    ----------
+    table : the columns that were sketched.
+    sketch : of all rows so far, or one per class; None while none is needed, and in a model that was loaded.
+    given_rows : some rows that came with a sketch, until the model is learned.
+    first_rows : of a stream, kept until there are enough to design the operator on.
+    design_notes : what designing the operator found that learning needs.
+    model : what was learned; None after rows were added.
+    row_labels : the cluster of each row of an array given to `fit`.
+    privacy, n_records : of the sketch that a loaded model was learned from.
+    """
+
+    table: SketchedTable
+    sketch: Any = None
+    first_rows: tuple[NDArray[Any], ...] = ()
+    given_rows: Any = None
+    design_notes: Any = None
+    model: Any = None
+    row_labels: NDArray[Any] | None = None
+    privacy: Ledger | None = None
+    n_records: int | float = 0
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows can be added: a model that was loaded has none."""
+        return self.sketch is not None or bool(self.first_rows)

@@ -1,0 +1,47 @@
+"""What estimators of clusters share: each row belongs to the nearest one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+
+from sketchlearn.sources import is_array
+from sketchlearn.tasks.estimating.fitted_model import Double
+from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
+
+
+class NearestClusters(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, SketchEstimator):
+    """An estimator whose model tells the `nearest` cluster of rows, and their `distances` to all clusters."""
+
+    @property
+    def labels_(self) -> NDArray[np.int32]:
+        labels = None if self._state is None else self._state.row_labels
+        if labels is None:
+            raise AttributeError("labels_ are there after fit on an array or a data frame: predict tells others")
+        return labels
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.fitted_model().weights)
+
+    def _row_labels(self, model: Any, rows: NDArray[Any]) -> NDArray[np.int32]:
+        labels: NDArray[np.int32] = model.nearest(rows)
+        return labels
+
+    def predict(self, X: Any) -> NDArray[np.int32]:
+        """The nearest cluster of each row."""
+        model = self.fitted_model()
+        return np.concatenate([np.empty(0, np.int32), *map(model.nearest, self.row_blocks(X))])
+
+    def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int32]:
+        """`fit`, then the cluster of each row."""
+        fitted = self.fit(X, y)
+        return fitted.labels_ if is_array(X) else fitted.predict(X)
+
+    def transform(self, X: Any) -> Double:
+        """Distances of each row to each cluster."""
+        model = self.fitted_model()
+        return np.concatenate([np.empty((0, len(model.weights))), *map(model.distances, self.row_blocks(X))])
