@@ -10,7 +10,7 @@ import sketchlearn as skl
 from sketchlearn.decoders import ClOmpr, Problem, Status, Target, decode, decoder_from
 from sketchlearn.decoders.problems.first_reading import read
 from sketchlearn.decoders.problems.mixture_cost import best_weights, nonnegative, prune
-from sketchlearn.decoders.refinements.gauss_newton import Whitening, levenberg_marquardt
+from sketchlearn.decoders.refinements.gauss_newton import correlated_errors, independent_errors, levenberg_marquardt
 from sketchlearn.decoders.refinements.merging_components import merge_components
 from sketchlearn.decoders.refinements.reduction_to_points import (
     antithetic_sample,
@@ -105,8 +105,8 @@ def test_gauss_newton_finds_the_mixture_again(model):
     rows, centers = rows_of()
     problem = problem_of(rows, 6, task="mixture")
     start = problem.in_own_units(model, np.full(6, 1 / 6), centers + 0.4, np.stack([np.eye(4) * 1.8] * 6))
-    mixture, cost = levenberg_marquardt(problem.plain, start, Whitening.independent(problem.plain), iterations=30)
-    whitening = Whitening.of(problem.plain, mixture)
+    mixture, cost = levenberg_marquardt(problem.plain, start, independent_errors(problem.plain), iterations=30)
+    whitening = correlated_errors(problem.plain, mixture)
     mixture, cost = levenberg_marquardt(problem.plain, mixture, whitening, iterations=10)
     learned = problem.in_data_units(mixture)
     np.testing.assert_allclose(learned.locations, centers, atol=0.1)
@@ -120,7 +120,7 @@ def test_shapes_can_be_held(model):
     rows, centers = rows_of()
     problem = problem_of(rows, 6, task="mixture")
     start = problem.in_own_units(model, np.full(6, 1 / 6), centers + 0.4, np.stack([np.eye(4) * 1.8] * 6))
-    whitening = Whitening.independent(problem.plain)
+    whitening = independent_errors(problem.plain)
     found = []
     for hold in (0.0, 1e4, 1e9, np.inf):
         mixture, _ = levenberg_marquardt(problem.plain, start, whitening, iterations=30, hold=hold)

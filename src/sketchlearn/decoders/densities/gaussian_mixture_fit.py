@@ -13,7 +13,7 @@ from sketchlearn.decoders.densities.density_from_sketch import cleaned, fit_dens
 from sketchlearn.decoders.problems.blas_threads import one_blas_thread
 from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
 from sketchlearn.decoders.problems.decoding_problem import Problem
-from sketchlearn.decoders.refinements.gauss_newton import Whitening, levenberg_marquardt
+from sketchlearn.decoders.refinements.gauss_newton import correlated_errors, independent_errors, levenberg_marquardt
 from sketchlearn.decoders.refinements.merging_components import merge_components
 from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample
 from sketchlearn.decoders.refinements.sharpening_shapes import sharpened
@@ -107,11 +107,11 @@ def fit_test(problem: Problem, mixture: Mixture) -> float:
     """The squared residual of a mixture per degree of freedom: about 1 if records are drawn from it."""
     target = problem.plain.some(slice(0, MOST_WHITENED)) if len(problem.plain) > MOST_WHITENED else problem.plain
     freedom = max(target.n_numbers - problem.n_parameters(mixture), 1)
-    misfit = levenberg_marquardt(target, mixture, Whitening.independent(target), iterations=0)[1] / freedom
+    misfit = levenberg_marquardt(target, mixture, independent_errors(target), iterations=0)[1] / freedom
     if not target.whole or misfit > HOPELESS:
         return misfit
     try:
-        whitening = Whitening.of(target, mixture)
+        whitening = correlated_errors(target, mixture)
     except np.linalg.LinAlgError:
         return misfit
     return levenberg_marquardt(target, mixture, whitening, iterations=0)[1] / freedom
@@ -123,13 +123,13 @@ def refined(problem: Problem, start: Mixture) -> tuple[Mixture, float]:
     start = replace(start, weights=np.maximum(start.weights, 1e-3 / len(start)))
     few = target.some(slice(0, max(MOST_WHITENED, 2 * problem.n_parameters(start))))
     hold = HELD if target.released else 0.0
-    mixture, cost = levenberg_marquardt(few, start, Whitening.independent(few), iterations=40, hold=hold)
+    mixture, cost = levenberg_marquardt(few, start, independent_errors(few), iterations=40, hold=hold)
     misfit = cost / max(few.n_numbers - problem.n_parameters(mixture), 1)
     if not target.whole or misfit > HOPELESS:
         return mixture, misfit
     some = target.some(slice(0, MOST_WHITENED)) if len(target) > MOST_WHITENED else target
     try:
-        whitening = Whitening.of(some, mixture)
+        whitening = correlated_errors(some, mixture)
     except np.linalg.LinAlgError:
         return mixture, np.inf
     polished, cost = levenberg_marquardt(some, mixture, whitening, iterations=20, hold=hold)

@@ -22,12 +22,8 @@ class Status(Enum):
 
 
 ADVICE = {
-    Status.EXPLAINED: "",
     Status.REFINED: "if the result is poor, try more components or more frequencies",
     Status.STALLED: "try more frequencies, another scale (explain() tells which way), or another random_state",
-    Status.ALL_ROWS: "",
-    Status.ROWS: "",
-    Status.ATOMS: "",
     Status.UNJUDGED: "keep or give rows beside the sketch, or ask for fewer clusters",
     Status.HIDDEN: "release more records at once, with a larger epsilon, with delta > 0, or ask for fewer clusters",
 }
@@ -55,4 +51,4 @@ class Outcome:
     @property
     def advice(self) -> str:
         """What to try if the result is poor."""
-        return ADVICE[self.status]
+        return ADVICE.get(self.status, "")

@@ -10,8 +10,7 @@ import numpy as np
 from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.decoders.problems.first_reading import read
 from sketchlearn.decoders.refinements.joint_refinement import Box
-from sketchlearn.models import FrequencySet, Mixture, Model, TiedDiagonalGaussian
-from sketchlearn.models.frequency_set import Double, Single
+from sketchlearn.models import DiagonalGaussian, Double, FrequencySet, Mixture, Model, Single, TiedDiagonalGaussian
 
 REACH = 4.0  # of the box, in standard deviations: with 3, one draw in three of many-cluster problems lost a cluster
 WINDOW = 0.25  # exponent of the frequencies' weights
@@ -39,7 +38,7 @@ class Problem:
     def of(cls, target: Target, n_components: int) -> Problem:
         """Reads scale and location off the target, and weights its frequencies."""
         reading = read(target, n_components)
-        unit = np.sqrt(reading.within)
+        unit = float(np.sqrt(reading.within))
         mean, spread = reading.mean / unit, np.sqrt(reading.variances) / unit
         target = _moved(target.measured_in(unit), mean)
         return cls(_weighted(target, spread, n_components), target, n_components, spread, mean)
@@ -54,7 +53,7 @@ class Problem:
         """How many components to fit: up to three per cluster, as far as the sketch determines them."""
         if self.size is not None:
             return self.size
-        most = self._most(2 * self.target.n_features + 1) * (2 if self.precise else 1)
+        most = self._determined * (2 if self.precise else 1)
         return int(np.clip(most, self.n_components, MOST_ATOMS * self.n_components))
 
     @property
@@ -66,10 +65,12 @@ class Problem:
     @property
     def own_shapes(self) -> bool:
         """Whether the sketch determines a shape for each component."""
-        return self.size is None and self._most(2 * self.target.n_features + 1) >= 0.75 * self.n_components
+        return self.size is None and self._determined >= 0.75 * self.n_components
 
-    def _most(self, per_component: int) -> float:
-        return BUDGET * self.target.n_numbers / 2 / per_component
+    @property
+    def _determined(self) -> float:
+        """How many components, each with a shape of its own, the sketch determines."""
+        return BUDGET * self.target.n_numbers / 2 / (2 * self.target.n_features + 1)
 
     @cached_property
     def box(self) -> Box:
@@ -79,9 +80,14 @@ class Problem:
     @cached_property
     def start(self) -> Mixture:
         """A mixture without components, whose one shape is that of the components to look for."""
-        d = self.target.n_features
         width = STARTING_WIDTH * self.spread / np.mean(self.spread)
-        return Mixture(TiedDiagonalGaussian(), np.zeros(0), np.zeros((0, d)), width[None])
+        return Mixture(TiedDiagonalGaussian(), np.zeros(0), np.zeros((0, len(width))), width[None])
+
+    @property
+    def one_gaussian(self) -> Mixture:
+        """The Gaussian that has the mean and spread of all records."""
+        d = self.target.n_features
+        return Mixture(DiagonalGaussian(), np.ones(1), np.zeros((1, d)), self.spread[None] ** 2)
 
     def n_parameters(self, mixture: Mixture) -> int:
         """Free parameters of a mixture."""
@@ -106,12 +112,8 @@ class Problem:
         disturbance = _disturbance(self.target, self.spread, self.n_components)
         sampled = float(np.average(self.target.sampling * left + disturbance, weights=self.target.weights))
         independent = self.target.released + self.target.subsampling  # of each other, value by value
-        return sampled + independent * self.left_by(self.n_components * (d + 1) + d)
-
-    def left_by(self, n_parameters: int) -> float:
-        """The part of noise, independent in all numbers, that so many parameters do not take up."""
-        taken = n_parameters * self.concentration / self.target.n_numbers
-        return float(max(1 - taken, LEAST_LEFT))
+        fitted = (self.n_components * (d + 1) + d) * self.concentration / self.target.n_numbers
+        return sampled + independent * max(1 - fitted, LEAST_LEFT)
 
     @property
     def concentration(self) -> float:
@@ -139,12 +141,12 @@ class Problem:
 
 def _moved(target: Target, mean: Double) -> Target:
     """The same target for y - mean."""
-    phase = (target.frequencies.omega.astype(np.float64) @ mean).astype(np.float64)
-    if target.imaginary:
-        return replace(target, values=target.values * np.exp(-1j * phase), dither=target.dither + phase)
-    assert target.frequencies.shift is not None
-    frequencies = FrequencySet(target.frequencies.omega, target.frequencies.shift + phase)
-    return replace(target, frequencies=frequencies, dither=target.dither + phase)
+    omega, shift = target.frequencies.omega, target.frequencies.shift
+    phase = omega.astype(np.float64) @ mean
+    target = replace(target, dither=target.dither + phase)
+    if shift is None:
+        return replace(target, values=target.values * np.exp(-1j * phase))
+    return replace(target, frequencies=FrequencySet(omega, shift + phase))
 
 
 def _weighted(target: Target, spread: Double, n_components: int) -> Target:

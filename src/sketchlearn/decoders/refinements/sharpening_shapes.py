@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.decoding_target import Target
-from sketchlearn.decoders.refinements.gauss_newton import Whitening, levenberg_marquardt
+from sketchlearn.decoders.refinements.gauss_newton import Whitening, independent_errors, levenberg_marquardt
 from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample
 from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
@@ -42,7 +42,7 @@ def sharpened(problem: Problem, mixture: Mixture, density: Mixture, rng: np.rand
     shapes = declared[_nearest(mixture.covariances(), declared + blur)]
     places = _Places.of(antithetic_sample(density, SAMPLES, rng), shapes + blur)
     target = problem.plain.some(slice(0, MOST_FREQUENCIES))
-    whitening = Whitening.independent(target)
+    whitening = independent_errors(target)
     best, cost = mixture, np.inf
     for start in range(STARTS):
         order = rng.permutation(len(mixture)) if start else np.arange(len(mixture))

@@ -12,7 +12,7 @@ from sketchlearn.decoders.problems.blas_threads import one_blas_thread
 from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.mixture_cost import prune
-from sketchlearn.decoders.refinements.gauss_newton import Whitening, levenberg_marquardt
+from sketchlearn.decoders.refinements.gauss_newton import independent_errors, levenberg_marquardt
 from sketchlearn.decoders.refinements.joint_refinement import refine
 from sketchlearn.decoders.refinements.merging_components import merge_components
 from sketchlearn.decoders.searches.matching_pursuit import ClOmpr
@@ -110,7 +110,7 @@ def _refined(problem: Problem, start: Mixture) -> Candidate:
     mixture = replace(mixture, weights=np.maximum(mixture.weights, LIGHTEST))
     hold = HELD if target.released else 0.0
     mixture, cost = levenberg_marquardt(
-        target, mixture, Whitening.independent(target), iterations=ITERATIONS, hold=hold
+        target, mixture, independent_errors(target), iterations=ITERATIONS, hold=hold
     )
     return Candidate(mixture, cost / max(target.n_numbers - problem.n_parameters(mixture), 1))
 
