@@ -9,13 +9,12 @@ import numpy as np
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.mixture_cost import prune
 from sketchlearn.decoders.refinements.joint_refinement import refine
-from sketchlearn.decoders.searches.residual_climb import Landscape, distinct
+from sketchlearn.decoders.searches.residual_climb import Landscape, distinct, scattered
 from sketchlearn.decoders.searches.search_loop import Decoder, State
-from sketchlearn.models import Mixture
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double, Mixture
 
-REFINEMENT = 200  # iterations after each round
-CANDIDATES = 3  # modes per component, from which nonnegative least squares chooses
+REFINEMENT_ITERATIONS = 200
+MODES_PER_COMPONENT = 3  # from which nonnegative least squares chooses
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,9 @@ class SketchAndShift(Decoder):
     def step(self, problem: Problem, state: State, rng: np.random.Generator) -> State:
         target, before = problem.target, state.mixture
         locations = np.concatenate([before.locations, self.modes(problem, before, rng)])
-        shapes = problem.start.shapes
-        mixture = replace(before, weights=np.zeros(len(locations)), locations=locations, shapes=shapes)
+        mixture = replace(problem.start, weights=np.zeros(len(locations)), locations=locations)
         mixture = prune(target, mixture, problem.n_components)
-        mixture, cost, done = refine(target, mixture, problem.box, iterations=REFINEMENT)
+        mixture, cost, done = refine(target, mixture, problem.box, iterations=REFINEMENT_ITERATIONS)
         iterations = state.iterations + done
         if len(mixture) <= len(before) and cost > 0.99 * state.cost:
             return replace(state, iterations=iterations, finished=True)
@@ -49,11 +47,8 @@ class SketchAndShift(Decoder):
     def modes(self, problem: Problem, mixture: Mixture, rng: np.random.Generator) -> Double:
         """The highest distinct modes of what a mixture leaves of the target."""
         target, d = problem.target, problem.target.n_features
-        residual = target.residual(mixture) if len(mixture) else target.parts
-        landscape = Landscape(target, residual, problem.damping(problem.start))
-        n = self.starts * problem.n_components
-        wide = np.where(np.arange(n) % 2, 1.0, 1.5)[:, None]
-        starts = rng.standard_normal((n, d)) * problem.spread * wide
-        starts = np.concatenate([starts, landscape.ridges(np.zeros((1, d)), [d])])
-        ends, heights = landscape.climb(problem.box.clip(starts), problem.box, self.steps)
-        return distinct(ends, heights, CANDIDATES * problem.n_components, landscape.width)
+        landscape = Landscape(target, target.residual(mixture), problem.damping(problem.start))
+        starts = scattered(problem, self.starts * problem.n_components, [1.5, 1.0], rng)
+        ridges = problem.box.clip(landscape.ridges(np.zeros((1, d)), [d]))
+        ends, heights = landscape.climb(np.concatenate([starts, ridges]), problem.box, self.steps)
+        return distinct(ends, heights, MODES_PER_COMPONENT * problem.n_components, landscape.width)

@@ -9,15 +9,15 @@ from sketchlearn import kernel
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.decoders.refinements.joint_refinement import Box
-from sketchlearn.models import Mixture
-from sketchlearn.models.frequency_set import Double, Single
+from sketchlearn.models import Double, Mixture, Single
 
 MOMENTUM = 0.5
-LONGEST_STEP = 0.7  # of the kernel's width
-STEPS = 15
-FEWEST_STARTS, RIDGES = 32, 20
-SCREENED = 12  # points per start
-APART = 0.5  # squared distance of distinct modes, in squared kernel widths
+LONGEST_STEP = 0.7  # kernel widths
+CLIMBING_STEPS = 15
+FEWEST_STARTS = 32
+MOST_RIDGES = 20  # heavy components from whose sides climbs start
+SCREENED_PER_START = 12  # points
+LEAST_GAP = 0.5  # squared distance of distinct modes, in squared kernel widths
 
 
 class Landscape:
@@ -37,8 +37,7 @@ class Landscape:
 
     def climb(self, starts: Double, box: Box, steps: int) -> tuple[Double, Double]:
         """Mean-shift steps from each start; the ends and their heights."""
-        c = starts
-        velocity = np.zeros_like(c)
+        c, velocity = starts, np.zeros_like(starts)
         longest = LONGEST_STEP * np.sqrt(self.width * c.shape[1])
         for _ in range(steps):
             height, slope = self._evaluate(c.astype(np.float32))
@@ -65,12 +64,10 @@ class Landscape:
     def ridges(self, points: Double, directions: list[int]) -> Double:
         """Starts to both sides of points, along the directions in which f curves upwards most there."""
         cosines, sines = self.frequencies.waves(points)
-        re, im = self.field
-        inner = cosines * re + sines * im
-        omega, starts = self.frequencies.omega, []
+        inner = cosines * self.field[0] + sines * self.field[1]
+        omega, d, starts = self.frequencies.omega, points.shape[1], []
         for point, row, n in zip(points, inner, directions, strict=True):
             curvature = -((omega * row[:, None]).T @ omega).astype(np.float64)
-            d = len(point)
             _, vectors = eigh(curvature, subset_by_index=[d - min(d, n), d - 1])
             away = vectors.T * np.sqrt(self.width)
             starts += [point + away, point - away]
@@ -83,12 +80,12 @@ def distinct(locations: Double, heights: Double, n: int, width: float) -> Double
     for i in np.argsort(-heights):
         if len(kept) >= n or heights[i] <= 0:
             break
-        if not kept or np.min(np.sum((locations[kept] - locations[i]) ** 2, axis=1)) > APART * width:
+        if not kept or np.min(np.sum((locations[kept] - locations[i]) ** 2, axis=1)) > LEAST_GAP * width:
             kept.append(int(i))
     return locations[kept]
 
 
-def _scattered(problem: Problem, n: int, wide: list[float], rng: np.random.Generator) -> Double:
+def scattered(problem: Problem, n: int, wide: list[float], rng: np.random.Generator) -> Double:
     """n random points, spread as the records are and so many times as wide."""
     points = rng.standard_normal((n, problem.target.n_features)) * problem.spread
     return problem.box.clip(points * np.resize(wide, n)[:, None])
@@ -97,17 +94,15 @@ def _scattered(problem: Problem, n: int, wide: list[float], rng: np.random.Gener
 def find_modes(problem: Problem, mixture: Mixture, n: int, rng: np.random.Generator) -> Double:
     """The n highest modes of what the mixture leaves of the target."""
     target, box, d = problem.target, problem.box, problem.target.n_features
-    residual = target.residual(mixture) if len(mixture) else target.parts
-    landscape = Landscape(target, residual, problem.damping(mixture))
+    landscape = Landscape(target, target.residual(mixture), problem.damping(mixture))
     n_starts = max(FEWEST_STARTS, 2 * problem.n_components)
-    starts = _scattered(problem, n_starts // 2, [1.0, 1.5], rng)
+    starts = scattered(problem, n_starts // 2, [1.0, 1.5], rng)
     # clusters far from all others are reached from the highest of many points only
-    many = _scattered(problem, SCREENED * n_starts, [1.0, 1.5, 2.0], rng)
+    many = scattered(problem, SCREENED_PER_START * n_starts, [1.0, 1.5, 2.0], rng)
     many = many[np.argsort(-landscape.heights(many))[: n_starts // 2]]
-    heavy = mixture.locations[np.argsort(-mixture.weights)[:RIDGES]]
-    points = np.concatenate([np.zeros((1, d)), heavy])
-    ridges = landscape.ridges(points, [min(d, 8)] + [1] * len(heavy))
+    heavy = mixture.locations[np.argsort(-mixture.weights)[:MOST_RIDGES]]
+    ridges = landscape.ridges(np.concatenate([np.zeros((1, d)), heavy]), [min(d, 8)] + [1] * len(heavy))
     starts = np.concatenate([starts, many, box.clip(ridges)])
-    ends, heights = landscape.climb(starts, box, STEPS)
+    ends, heights = landscape.climb(starts, box, CLIMBING_STEPS)
     found = distinct(ends, heights, n, landscape.width)
     return found if len(found) else starts[:1]
