@@ -147,15 +147,17 @@ def test_merging_keeps_the_moments():
 def test_lloyd_is_as_good_as_scikit_learn():
     rows = rows_of(k=30, d=2, n=3000)[0].astype(np.float32)
     rng = np.random.default_rng(0)
-    start, cost = lloyd(rows, plus_plus(rows, np.ones(len(rows), np.float32), 30, rng))
-    better = breathe(rows, start, cost)
+    weights = np.ones(len(rows), np.float32)
+    start, cost = lloyd(rows, plus_plus(rows, weights, 30, rng), weights)
+    better = breathe(rows, start, cost, weights)
     peer = KMeans(30, n_init=10, random_state=0).fit(rows).inertia_
     assert risk(rows, better) <= min(1.02 * peer, 1.0001 * risk(rows, start))
 
 
 def test_empty_clusters_are_filled():
     rows = np.repeat(np.eye(3, dtype=np.float32), 20, axis=0)
-    centers, _ = lloyd(rows, np.array([[1.0], [50.0], [60.0]], np.float32).repeat(3, axis=1))
+    start = np.array([[1.0], [50.0], [60.0]], np.float32).repeat(3, axis=1)
+    centers, _ = lloyd(rows, start, np.ones(len(rows), np.float32))
     assert risk(rows, centers) < 1e-6
 
 

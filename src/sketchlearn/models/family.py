@@ -52,16 +52,19 @@ class Model(ABC):
         return -np.inf, np.inf
 
     def steps(self, shapes: Double, frequencies: FrequencySet) -> NDArray[Any]:
-        """Derivatives of psi along the coordinates of `moved`, at zero: (rows of shapes, m, coordinates)."""
-        raise NotImplementedError(f"{type(self).__name__} has no Gauss-Newton steps")
+        """Derivatives of psi along the coordinates of `moved`, at zero: (rows of shapes, m, coordinates).
+
+        By default there are none, and Gauss-Newton steps leave shapes as they are.
+        """
+        return np.zeros((len(shapes), len(frequencies), 0), np.float32)
 
     def moved(self, shapes: Double, step: Double) -> Double:
         """Shapes after a step in coordinates that suit them (a row per row of shapes)."""
-        raise NotImplementedError(f"{type(self).__name__} has no Gauss-Newton steps")
+        return shapes
 
     def deviations(self, shapes: Double, others: Double) -> Double:
         """How far shapes are from others, in the coordinates of `moved` (a row per row of shapes)."""
-        raise NotImplementedError(f"{type(self).__name__} has no Gauss-Newton steps")
+        return shapes[:, :0]
 
     def in_units(self, unit: Double) -> Model:
         """The model for rows that were multiplied by `unit`, column by column."""

@@ -177,15 +177,6 @@ class Dirac(Model):
     def covariances(self, shapes: Double, n_features: int) -> Double:
         return np.zeros((len(shapes), n_features, n_features))
 
-    def steps(self, shapes: Double, frequencies: FrequencySet) -> Single:
-        return np.zeros((1, len(frequencies), 0), np.float32)
-
-    def moved(self, shapes: Double, step: Double) -> Double:
-        return shapes
-
-    def deviations(self, shapes: Double, others: Double) -> Double:
-        return shapes
-
 
 class KnownGaussian(Dirac):
     """N(c, S) with a covariance that is given, not learned."""

@@ -12,15 +12,15 @@ from sketchlearn.decoders.problems.first_reading import read
 from sketchlearn.decoders.refinements.joint_refinement import Box
 from sketchlearn.models import DiagonalGaussian, Double, FrequencySet, Mixture, Model, Single, TiedDiagonalGaussian
 
-REACH = 4.0  # of the box, in standard deviations: with 3, one draw in three of many-cluster problems lost a cluster
-WINDOW = 0.25  # exponent of the frequencies' weights
-LEFT = 0.01  # of a harmonic's power, after it was subtracted
-BUDGET = 0.85  # parameters per complex number of the sketch; twice as many where noise is small
-PRECISE = 1000.0
-MOST_ATOMS = 3
-LEAST_LEFT = 0.1  # of a release's noise, by the parameters
-NARROWEST = 0.05  # variance of a component, of that of a cluster: the frequencies do not resolve less
-STARTING_WIDTH = 0.5  # variance of components while they are searched, of that of a cluster
+REACH = 4.0  # standard deviations; with 3, one draw in three of many-cluster problems lost a cluster
+WINDOW_EXPONENT = 0.25  # of the weights of frequencies
+CLEANED_POWER = 0.01  # of a harmonic, after it was subtracted
+PARAMETERS_PER_VALUE = 0.85  # of the sketch; twice as many where noise is small
+PRECISE_POWER_PER_NOISE = 1000.0
+MOST_ATOMS = 3  # components per cluster
+LEAST_NOISE_LEFT = 0.1  # of a release, however many parameters are fitted to it
+LEAST_VARIANCE = 0.05  # of a component, in that of a cluster: the frequencies do not resolve less
+STARTING_VARIANCE = 0.5  # of components while they are searched, in that of a cluster
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,10 @@ class Problem:
         """How many components to fit: up to three per cluster, as far as the sketch determines them."""
         if self.size is not None:
             return self.size
-        most = self._determined * (2 if self.precise else 1)
-        return int(np.clip(most, self.n_components, MOST_ATOMS * self.n_components))
-
-    @property
-    def precise(self) -> bool:
-        """Whether sampling noise is small against what half a cluster more or less changes in the sketch."""
         k, d, m = self.n_components, self.target.n_features, self.target.n_numbers / 2
-        return bool(m / (k * k * (2 * d + 1)) >= PRECISE * self.target.noise)
+        # whether noise is small against what half a cluster more or less changes in the sketch
+        precise = m / (k * k * (2 * d + 1)) >= PRECISE_POWER_PER_NOISE * self.target.noise
+        return int(np.clip(self._determined * (2 if precise else 1), k, MOST_ATOMS * k))
 
     @property
     def own_shapes(self) -> bool:
@@ -70,17 +66,17 @@ class Problem:
     @property
     def _determined(self) -> float:
         """How many components, each with a shape of its own, the sketch determines."""
-        return BUDGET * self.target.n_numbers / 2 / (2 * self.target.n_features + 1)
+        return PARAMETERS_PER_VALUE * self.target.n_numbers / 2 / (2 * self.target.n_features + 1)
 
     @cached_property
     def box(self) -> Box:
         reach = REACH * self.spread * (1 if np.all(self.target.declared > 0) else 2)  # a spread that was only guessed
-        return Box(-reach, reach, NARROWEST)
+        return Box(-reach, reach, LEAST_VARIANCE)
 
     @cached_property
     def start(self) -> Mixture:
         """A mixture without components, whose one shape is that of the components to look for."""
-        width = STARTING_WIDTH * self.spread / np.mean(self.spread)
+        width = STARTING_VARIANCE * self.spread / np.mean(self.spread)
         return Mixture(TiedDiagonalGaussian(), np.zeros(0), np.zeros((0, len(width))), width[None])
 
     @property
@@ -113,7 +109,7 @@ class Problem:
         sampled = float(np.average(self.target.sampling * left + disturbance, weights=self.target.weights))
         independent = self.target.released + self.target.subsampling  # of each other, value by value
         fitted = (self.n_components * (d + 1) + d) * self.concentration / self.target.n_numbers
-        return sampled + independent * max(1 - fitted, LEAST_LEFT)
+        return sampled + independent * max(1 - fitted, LEAST_NOISE_LEFT)
 
     @property
     def concentration(self) -> float:
@@ -153,7 +149,7 @@ def _weighted(target: Target, spread: Double, n_components: int) -> Target:
     """Frequencies count where clusters are resolved, |omega|^2 s^2 near 1, and where harmonics disturb little."""
     u = target.frequencies.lengths.astype(np.float64)
     trust = np.sqrt(target.noise / (target.noise + _disturbance(target, spread, n_components)))
-    return target.weighted((u * np.exp(1 - u)) ** WINDOW * trust)
+    return target.weighted((u * np.exp(1 - u)) ** WINDOW_EXPONENT * trust)
 
 
 def _disturbance(target: Target, spread: Double, n_components: int) -> Double:
@@ -167,5 +163,7 @@ def _disturbance(target: Target, spread: Double, n_components: int) -> Double:
     total = np.zeros(len(target))
     for order, ratio in target.harmonics:
         seen = (1 - share) * np.exp(-order * order * cloud) + share * np.exp(-order * order * lengths)
-        total += abs(ratio) ** 2 * (seen * (LEFT if target.cleaned else 1) + target.sampling + target.subsampling)
+        total += abs(ratio) ** 2 * (
+            seen * (CLEANED_POWER if target.cleaned else 1) + target.sampling + target.subsampling
+        )
     return total
