@@ -16,7 +16,7 @@ from sketchlearn.models import Mixture
 
 MOST_RUNS, MOST_LARGE_RUNS = 16, 4  # the latter for more components than clusters
 SAME_COST_RATIO = 1.002  # Runs whose costs differ less ended in the same place.
-LOW_MISFIT = 1.1
+LOW_MISFIT = 1.1  # Two runs that agree on a higher one may both be wrong.
 COMPONENTS_PER_CLUSTER = (1, 2, 3)
 PARAMETERS_PER_NUMBER = 0.25  # of the sketch, for more than k components of one shape
 LEAST_GAIN_OF_PRICE = 0.5  # Clusters that gain less of their parameters' price count as hidden by the noise.
@@ -70,20 +70,14 @@ def _candidates(
     outcomes: list[Outcome] = []
     for _ in range(MOST_RUNS if k <= problem.n_components else MOST_LARGE_RUNS):
         outcomes.append(decode(decoder, problem, rng, progress=progress))
-        if _agree(outcomes):
+        common, *others = sorted(outcomes, key=lambda outcome: outcome.cost)
+        if common.misfit <= LOW_MISFIT and others and others[0].cost <= SAME_COST_RATIO * common.cost:
             break
-    common = min(outcomes, key=lambda outcome: outcome.cost)
     yield _judged(problem, common)
     mixture = common.mixture
     if mixture.model.tied and len(mixture) * (2 * d + 1) <= PARAMETERS_PER_NUMBER * problem.target.n_numbers:
         own, cost, done = refine(problem.target, mixture.untied(), problem.box, iterations=REFINEMENT_ITERATIONS)
         yield _judged(problem, replace(common, mixture=own, cost=cost, iterations=common.iterations + done))
-
-
-def _agree(outcomes: list[Outcome]) -> bool:
-    """Whether two runs ended at the lowest cost, and that is as low as it should be."""
-    first, *others = sorted(outcomes, key=lambda outcome: outcome.cost)
-    return bool(others) and others[0].cost <= SAME_COST_RATIO * first.cost and first.misfit <= LOW_MISFIT
 
 
 def _judged(problem: Problem, outcome: Outcome) -> Candidate:

@@ -9,7 +9,7 @@ import numpy as np
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.mixture_cost import best_weights, prune
 from sketchlearn.decoders.refinements.joint_refinement import refine
-from sketchlearn.decoders.searches.residual_climb import find_modes
+from sketchlearn.decoders.searches.mean_shift import find_modes
 from sketchlearn.decoders.searches.search_loop import FEW_CLUSTERS, Decoder, State
 from sketchlearn.models import Mixture
 
