@@ -33,10 +33,7 @@ class Model(ABC):
         return None
 
     def pull(self, shapes: Double, frequencies: FrequencySet, upstream: Single) -> Double:
-        """Gradient, with respect to `shapes`, of the sum of upstream * psi; upstream has a row per row of shapes.
-
-        Models that have `quadratics`, or no shape at all, need none.
-        """
+        """Gradient of sum(upstream * psi) along `shapes`, row by row; not needed where there are `quadratics`."""
         raise NotImplementedError(f"{type(self).__name__} has no gradient with respect to its shapes")
 
     @abstractmethod
@@ -52,14 +49,11 @@ class Model(ABC):
         return -np.inf, np.inf
 
     def steps(self, shapes: Double, frequencies: FrequencySet) -> NDArray[Any]:
-        """Derivatives of psi along the coordinates of `moved`, at zero: (rows of shapes, m, coordinates).
-
-        By default there are none, and Gauss-Newton steps leave shapes as they are.
-        """
+        """Derivatives of psi along the coordinates of `moved`, at zero: (rows of shapes, m, coordinates or none)."""
         return np.zeros((len(shapes), len(frequencies), 0), np.float32)
 
     def moved(self, shapes: Double, step: Double) -> Double:
-        """Shapes after a step in coordinates that suit them (a row per row of shapes)."""
+        """Shapes after a step in coordinates that suit them (a row per row of shapes); as they are by default."""
         return shapes
 
     def deviations(self, shapes: Double, others: Double) -> Double:

@@ -27,7 +27,7 @@ EM_SAMPLES = 20_000
 TAIL_SHARE = 0.03  # The density knows little of its own tails, so EM sees some rows from all over.
 MOST_COMPONENTS_PER_SHAPE = 2  # A declared shape that serves many components says little about any of them.
 HOPELESS_MISFIT = 30.0  # Above it, the covariance of the errors would make no difference.
-HELD = 2.0  # 1 / squared deviation of the logarithms of variances from the common ones, where noise hides them
+HOLD = 2.0  # 1 / squared deviation of the logarithms of variances from the common ones, where noise hides them
 LEAST_RELATIVE_VARIANCE = 1e-3  # of a component, relative to the density's average component
 
 
@@ -118,7 +118,7 @@ def refined(problem: Problem, start: Mixture) -> tuple[Mixture, float]:
     target = problem.plain
     start = replace(start, weights=np.maximum(start.weights, 1e-3 / len(start)))
     few = target.some(slice(0, max(MOST_WHITENED, 2 * problem.n_parameters(start))))
-    hold = HELD if target.released else 0.0
+    hold = HOLD if target.released else 0.0
     mixture, cost = levenberg_marquardt(few, start, independent_errors(few), iterations=40, hold=hold)
     misfit = cost / max(few.n_numbers - problem.n_parameters(mixture), 1)
     if not target.whole or misfit > HOPELESS_MISFIT:

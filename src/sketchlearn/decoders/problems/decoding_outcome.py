@@ -31,15 +31,11 @@ ADVICE = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """A fitted mixture in the problem's units.
-
-    `misfit` is the mean squared residual in units of the noise that sampling leaves: near or below 1 is as good as the
-    sketch can tell.
-    """
+    """A fitted mixture in the problem's units, and how well it explains the sketch."""
 
     mixture: Mixture
     cost: float
-    misfit: float
+    misfit: float  # mean squared residual, in units of sampling noise: near or below 1, the sketch asks for no more
     iterations: int
     status: Status
 

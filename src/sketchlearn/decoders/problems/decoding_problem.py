@@ -82,8 +82,7 @@ class Problem:
     @property
     def one_gaussian(self) -> Mixture:
         """The Gaussian that has the mean and spread of all records."""
-        d = self.target.n_features
-        return Mixture(DiagonalGaussian(), np.ones(1), np.zeros((1, d)), self.spread[None] ** 2)
+        return Mixture(DiagonalGaussian(), np.ones(1), np.zeros((1, len(self.spread))), self.spread[None] ** 2)
 
     def n_parameters(self, mixture: Mixture) -> int:
         """Free parameters of a mixture."""
@@ -160,10 +159,8 @@ def _disturbance(target: Target, spread: Double, n_components: int) -> Double:
     """
     squares, lengths = target.frequencies.squares.astype(np.float64), target.frequencies.lengths.astype(np.float64)
     cloud, share = squares @ spread**2, 1 / n_components
-    total = np.zeros(len(target))
+    total, left = np.zeros(len(target)), CLEANED_POWER if target.cleaned else 1
     for order, ratio in target.harmonics:
         seen = (1 - share) * np.exp(-order * order * cloud) + share * np.exp(-order * order * lengths)
-        total += abs(ratio) ** 2 * (
-            seen * (CLEANED_POWER if target.cleaned else 1) + target.sampling + target.subsampling
-        )
+        total += abs(ratio) ** 2 * (seen * left + target.sampling + target.subsampling)
     return total

@@ -12,20 +12,17 @@ from sketchlearn.models import Double, FrequencySet, Mixture, Single
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.sketch import Sketch
 
-HIGHEST = 41  # order of the harmonics that mixtures are freed of: those of narrow components vanish slowly
+HIGHEST_HARMONIC = 41  # that mixtures are freed of; harmonics of narrow components vanish slowly
 
 
 @dataclass(frozen=True)
 class Target:
-    """Values z of the characteristic function of y = (x - origin) / unit, and how much each of them counts.
-
-    Under a real wave only the real parts of the shifted values are known: `imaginary` is 0 then, and 1 otherwise.
-    """
+    """Values z of the characteristic function of y = (x - origin) / unit, and how much each of them counts."""
 
     frequencies: FrequencySet
     values: NDArray[np.complex128]
     weights: Double
-    imaginary: float
+    imaginary: float  # 0 under a real wave, where only the real parts of the shifted values are known; 1 otherwise
     sampling: float  # about the mean square error that sampling leaves in a value
     subsampling: float  # the mean square error that is added where a record adds to some of the values only
     released: float  # the mean square error that the noise of a private release adds

@@ -11,7 +11,7 @@ from sketchlearn.decoders.refinements.joint_refinement import Box, refine
 from sketchlearn.models import DiagonalGaussian, Double, Mixture, SphericalGaussian
 
 REWEIGHTING_ROUNDS = 3
-PER_PARAMETER = 10  # frequencies per coordinate of a center, in a sketch as fine as the clusters
+FREQUENCIES_PER_PARAMETER = 10  # frequencies per coordinate of a center, in a sketch as fine as the clusters
 COARSENING_EXPONENT = 0.6
 BACKGROUND_POWER = 0.3  # Relative to the power of clusters where they are resolved.
 WIDTH_FACTOR = 1.2  # Components that are too wide cost less than too narrow ones.
@@ -43,11 +43,8 @@ def read(target: Target, n_components: int) -> Reading:
 
 
 def coarseness(n_components: int, n_features: int, n_frequencies: int) -> float:
-    """The squared scale of a sketch, in units of a cluster's squared deviation: smaller sketches are coarser.
-
-    They resolve less, and so at least see whole clusters.
-    """
-    return float(max(1.0, PER_PARAMETER * n_components * n_features / n_frequencies) ** COARSENING_EXPONENT)
+    """The squared scale of a sketch, in squared deviations of a cluster: small sketches are coarser."""
+    return float(max(1.0, FREQUENCIES_PER_PARAMETER * n_components * n_features / n_frequencies) ** COARSENING_EXPONENT)
 
 
 def _spread(target: Target) -> tuple[Double, Double]:

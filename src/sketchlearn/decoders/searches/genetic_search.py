@@ -70,7 +70,7 @@ class Genetic(Decoder):
         parent = np.take_along_axis(parents, side, axis=1)
         component = np.where(side, order[:, 1], order[:, 0])
         moved = rng.random((n, k, 1)) < np.where(np.arange(n) % 2, MUTATED_SHARE, 1 / k)[:, None, None]
-        jitter = np.exp(rng.uniform(*np.log(JITTER_RANGE), size=(n, 1, 1)))
+        jitter = np.exp(rng.uniform(np.log(JITTER_RANGE[0]), np.log(JITTER_RANGE[1]), size=(n, 1, 1)))
         children = living[parent, component] + moved * jitter * rng.standard_normal((n, k, d))
         chance = np.where(weights[parent, component] > 0, self.redrawn, 0.5)
         redrawn = (rng.random((n, k)) < chance)[..., None]

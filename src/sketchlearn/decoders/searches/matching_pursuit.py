@@ -14,7 +14,7 @@ from sketchlearn.decoders.searches.search_loop import FEW_CLUSTERS, Decoder, Sta
 from sketchlearn.models import Mixture
 
 FIRST_ROUNDS = 4  # in which the first n_components components are found
-SHORT, LONG = 15, 100  # iterations of refinement after each round, and at milestones
+SHORT_REFINEMENT, LONG_REFINEMENT = 15, 100  # iterations after each round, and at milestones
 
 
 @dataclass(frozen=True)
@@ -35,22 +35,22 @@ class ClOmpr(Decoder):
         if size < k <= FEW_CLUSTERS and size + batch >= k:
             # some more than k, and then the best of them: one draw in ten would lack a cluster otherwise
             grown = self.grown(problem, mixture, k - size + batch, rng)
-            grown = self.refined(problem, grown, state, SHORT, free=False).mixture
-            return self.refined(problem, prune(problem.target, grown, k), state, LONG)
+            grown = self.refined(problem, grown, state, SHORT_REFINEMENT, free=False).mixture
+            return self.refined(problem, prune(problem.target, grown, k), state, LONG_REFINEMENT)
         if size < k:
             grown = self.grown(problem, mixture, min(batch, k - size), rng)
             full = len(grown) >= k
-            return self.refined(problem, grown, state, LONG if full else SHORT, free=full)
+            return self.refined(problem, grown, state, LONG_REFINEMENT if full else SHORT_REFINEMENT, free=full)
         if mixture.model.tied and size < min(2 * k, most):
             # k components did not suffice, and have become too wide: narrow again, until there are enough
             narrow = replace(mixture, shapes=problem.start.shapes)
             grown = self.grown(problem, narrow, min(batch, most - size), rng)
             full = len(grown) >= min(2 * k, most)
-            return self.refined(problem, grown, state, LONG if full else SHORT, free=full)
+            return self.refined(problem, grown, state, LONG_REFINEMENT if full else SHORT_REFINEMENT, free=full)
         if mixture.model.tied and problem.own_shapes:
-            return self.refined(problem, mixture.untied(), state, LONG)
+            return self.refined(problem, mixture.untied(), state, LONG_REFINEMENT)
         grown = self.grown(problem, mixture, batch if size >= most else min(2 * batch, most - size), rng)
-        return self.refined(problem, prune(problem.target, grown, most), state, LONG // 2)
+        return self.refined(problem, prune(problem.target, grown, most), state, LONG_REFINEMENT // 2)
 
     @staticmethod
     def grown(problem: Problem, mixture: Mixture, n: int, rng: np.random.Generator) -> Mixture:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sketchlearn.decoders.densities.density_from_sketch import CLEANINGS, cleaned, fit_density
-from sketchlearn.decoders.densities.gaussian_mixture_fit import HELD, PASSING_FIT_TEST, MixtureFit, with_components
+from sketchlearn.decoders.densities.gaussian_mixture_fit import HOLD, PASSING_FIT_TEST, MixtureFit, with_components
 from sketchlearn.decoders.problems.blas_threads import one_blas_thread
 from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
 from sketchlearn.decoders.problems.decoding_problem import Problem
@@ -108,10 +108,8 @@ def _refined(problem: Problem, start: Mixture) -> Candidate:
     target = problem.plain
     mixture, _, _ = refine(target, start, problem.box, iterations=COARSE)
     mixture = replace(mixture, weights=np.maximum(mixture.weights, LIGHTEST))
-    hold = HELD if target.released else 0.0
-    mixture, cost = levenberg_marquardt(
-        target, mixture, independent_errors(target), iterations=ITERATIONS, hold=hold
-    )
+    hold = HOLD if target.released else 0.0
+    mixture, cost = levenberg_marquardt(target, mixture, independent_errors(target), iterations=ITERATIONS, hold=hold)
     return Candidate(mixture, cost / max(target.n_numbers - problem.n_parameters(mixture), 1))
 
 
