@@ -111,11 +111,9 @@ class Target:
         """The values less what the wave's harmonics would add to them, were the records drawn from the mixture."""
         values = self.values.copy()
         for order, ratio in self.harmonics:
-            turned = mixture.characteristic(FrequencySet(order * self.frequencies.omega))
-            if self.imaginary:
-                values -= ratio * np.exp(1j * (order - 1) * self.dither) * turned
-            else:
-                values -= (ratio * np.exp(1j * order * self.dither) * turned).real
+            turn = np.exp(1j * (order - 1 if self.imaginary else order) * self.dither)
+            added = ratio * turn * mixture.characteristic(FrequencySet(order * self.frequencies.omega))
+            values -= added if self.imaginary else added.real
         return replace(self, values=values, cleaned=True)
 
     @cached_property

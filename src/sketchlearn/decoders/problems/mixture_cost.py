@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -83,14 +84,10 @@ def nonnegative(gram: Double, right: Double) -> Double:
     """argmin over alpha >= 0 of alpha' gram alpha - 2 right' alpha."""
     size = np.trace(gram) / len(gram)
     for ridge in (1e-7, 1e-4, 1e-2):  # float32 sums can leave a gram matrix slightly indefinite
-        try:
+        with suppress(np.linalg.LinAlgError):
             factor = np.triu(cho_factor(gram + ridge * size * np.eye(len(gram)))[0])
-            break
-        except np.linalg.LinAlgError:
-            continue
-    else:
-        return np.full(len(gram), 1 / len(gram))
-    return np.asarray(nnls(factor, solve_triangular(factor, right, trans="T"), maxiter=30 * len(gram))[0])
+            return np.asarray(nnls(factor, solve_triangular(factor, right, trans="T"), maxiter=30 * len(gram))[0])
+    return np.full(len(gram), 1 / len(gram))
 
 
 def prune(target: Target, mixture: Mixture, n: int) -> Mixture:

@@ -41,15 +41,13 @@ def sharpened(problem: Problem, mixture: Mixture, density: Mixture, rng: np.rand
     shapes = declared[_nearest(mixture.covariances(), declared + blur)]
     places = _Places(antithetic_sample(density, DENSITY_SAMPLES, rng), shapes + blur)
     target = problem.plain.some(slice(0, MOST_FREQUENCIES))
-    whitening = independent_errors(target)
-    best, cost = mixture, np.inf
+    whitening, found = independent_errors(target), []
     for start in range(SEARCHES):
         order = rng.permutation(len(mixture)) if start else np.arange(len(mixture))
         weights, locations = places.search(mixture.weights[order], mixture.locations[order], density.locations)
         placed = replace(mixture, weights=weights, locations=locations)
-        other, other_cost = _unblurred(target, placed, shapes, blur, whitening)
-        if other_cost < cost:
-            best, cost = other, other_cost
+        found.append(_unblurred(target, placed, shapes, blur, whitening))
+    best, cost = min(found, key=lambda fit: fit[1])
     # misfits are errors of the model: they count as noise when the sketch is weighed against the declared shapes
     hold = cost / target.n_numbers * DESIGN_ROWS / len(mixture)
     best, cost = levenberg_marquardt(target, best, whitening, iterations=STEPS_PER_BLUR, hold=hold)
@@ -100,7 +98,6 @@ class _Places:
 
     def settle(self, weights: Double, locations: Double, steps: int) -> tuple[Double, Double, float]:
         """Weights and locations after so many steps of EM, and the likelihood before the last one."""
-        likelihood = -np.inf
         for _ in range(steps):
             parts = self.parts(weights, locations)
             total = logsumexp(parts, axis=1, keepdims=True)
