@@ -10,7 +10,7 @@ import sketchlearn as skl
 from sketchlearn.decoders import ClOmpr, Problem, Status, Target, decode, decoder_from
 from sketchlearn.decoders.problems.first_reading import read
 from sketchlearn.decoders.problems.mixture_cost import best_weights, nonnegative, prune
-from sketchlearn.decoders.refinements.gauss_newton import Whitening, levenberg_marquardt
+from sketchlearn.decoders.refinements.gauss_newton import correlated_errors, independent_errors, levenberg_marquardt
 from sketchlearn.decoders.refinements.merging_components import merge_components
 from sketchlearn.decoders.refinements.reduction_to_points import (
     antithetic_sample,
@@ -105,8 +105,8 @@ def test_gauss_newton_finds_the_mixture_again(model):
     rows, centers = rows_of()
     problem = problem_of(rows, 6, task="mixture")
     start = problem.in_own_units(model, np.full(6, 1 / 6), centers + 0.4, np.stack([np.eye(4) * 1.8] * 6))
-    mixture, cost = levenberg_marquardt(problem.plain, start, Whitening.independent(problem.plain), iterations=30)
-    whitening = Whitening.of(problem.plain, mixture)
+    mixture, cost = levenberg_marquardt(problem.plain, start, independent_errors(problem.plain), iterations=30)
+    whitening = correlated_errors(problem.plain, mixture)
     mixture, cost = levenberg_marquardt(problem.plain, mixture, whitening, iterations=10)
     learned = problem.in_data_units(mixture)
     np.testing.assert_allclose(learned.locations, centers, atol=0.1)
@@ -120,7 +120,7 @@ def test_shapes_can_be_held(model):
     rows, centers = rows_of()
     problem = problem_of(rows, 6, task="mixture")
     start = problem.in_own_units(model, np.full(6, 1 / 6), centers + 0.4, np.stack([np.eye(4) * 1.8] * 6))
-    whitening = Whitening.independent(problem.plain)
+    whitening = independent_errors(problem.plain)
     found = []
     for hold in (0.0, 1e4, 1e9, np.inf):
         mixture, _ = levenberg_marquardt(problem.plain, start, whitening, iterations=30, hold=hold)
@@ -147,15 +147,17 @@ def test_merging_keeps_the_moments():
 def test_lloyd_is_as_good_as_scikit_learn():
     rows = rows_of(k=30, d=2, n=3000)[0].astype(np.float32)
     rng = np.random.default_rng(0)
-    start, cost = lloyd(rows, plus_plus(rows, np.ones(len(rows), np.float32), 30, rng))
-    better = breathe(rows, start, cost)
+    weights = np.ones(len(rows), np.float32)
+    start, cost = lloyd(rows, plus_plus(rows, weights, 30, rng), weights)
+    better = breathe(rows, start, cost, weights)
     peer = KMeans(30, n_init=10, random_state=0).fit(rows).inertia_
     assert risk(rows, better) <= min(1.02 * peer, 1.0001 * risk(rows, start))
 
 
 def test_empty_clusters_are_filled():
     rows = np.repeat(np.eye(3, dtype=np.float32), 20, axis=0)
-    centers, _ = lloyd(rows, np.array([[1.0], [50.0], [60.0]], np.float32).repeat(3, axis=1))
+    start = np.array([[1.0], [50.0], [60.0]], np.float32).repeat(3, axis=1)
+    centers, _ = lloyd(rows, start, np.ones(len(rows), np.float32))
     assert risk(rows, centers) < 1e-6
 
 

@@ -158,12 +158,14 @@ def test_clear_clusters_are_explained_up_to_noise():
     assert explanation.figures["released"] > 0.9
 
 
-@pytest.mark.parametrize("covariance_type", ["diag", "full"])
+@pytest.mark.parametrize("covariance_type", ["diag", "full", "known"])
 def test_mixtures_are_learned_in_noise(covariance_type):
-    rows = rows_of(scales=[0.5, 1.0, 2.0])
-    task = "mixture" if covariance_type == "diag" else "mixture-full"
-    sketch = private(rows, 1.0, task=task)
-    mixture = skl.SketchGaussianMixture(K, covariance_type=covariance_type, random_state=0).fit_sketch(sketch)
+    scales = np.array([0.5, 1.0, 2.0])
+    rows = rows_of(scales=scales)
+    sketch = private(rows, 1.0, task="mixture-full" if covariance_type == "full" else "mixture")
+    options = {"covariance": np.diag(scales**2)} if covariance_type == "known" else {}
+    model = skl.SketchGaussianMixture(K, covariance_type=covariance_type, random_state=0, **options)
+    mixture = model.fit_sketch(sketch)
     best = GaussianMixture(K, covariance_type="diag", n_init=3, random_state=0).fit(rows).score(rows)
     assert mixture.score(rows) > best - 0.1
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.decoders.problems.first_reading import PER_PARAMETER, coarseness
+from sketchlearn.decoders.problems.first_reading import FREQUENCIES_PER_PARAMETER, coarseness
 from sketchlearn.designing.cluster_shapes import cluster_shapes
 from sketchlearn.designing.sample_summary import Summary
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, LogUniform, Mixture, Probed, Shaped
@@ -41,7 +41,7 @@ def size_of(k: int, d: int, task: str, wave: Wave) -> int:
     """Frequencies in proportion to the parameters, fewer where the matrix of frequencies would be huge."""
     parameters = n_parameters(k, d, task)
     most = max(FEWEST_PER_PARAMETER * parameters, MOST_NUMBERS // d)
-    return math.ceil(min(PER_PARAMETER * parameters, most) * times_as_many(wave))
+    return math.ceil(min(FREQUENCIES_PER_PARAMETER * parameters, most) * times_as_many(wave))
 
 
 def times_as_many(wave: Wave) -> float:

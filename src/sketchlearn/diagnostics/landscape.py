@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sketchlearn.decoders import Problem
-from sketchlearn.decoders.searches.residual_climb import Landscape
+from sketchlearn.decoders.searches.mean_shift import Landscape
 from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
 

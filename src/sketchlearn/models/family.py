@@ -22,19 +22,19 @@ class Model(ABC):
 
     @abstractmethod
     def n_shape(self, n_features: int) -> int:
-        """Length of one shape."""
+        """Free parameters of one shape."""
 
     @abstractmethod
     def exponents(self, shapes: Double, frequencies: FrequencySet) -> Single | None:
         """psi of each component (or of all) at each frequency; None where it is zero."""
 
-    @abstractmethod
-    def pull(self, shapes: Double, frequencies: FrequencySet, upstream: Single) -> Double:
-        """Gradient, with respect to `shapes`, of the sum of upstream * psi; upstream has a row per row of shapes."""
-
     def quadratics(self, frequencies: FrequencySet) -> Single | None:
         """The matrix Q, (length of a shape, m), if psi = shapes @ Q."""
         return None
+
+    def pull(self, shapes: Double, frequencies: FrequencySet, upstream: Single) -> Double:
+        """Gradient of sum(upstream * psi) along `shapes`, row by row; not needed where there are `quadratics`."""
+        raise NotImplementedError(f"{type(self).__name__} has no gradient with respect to its shapes")
 
     @abstractmethod
     def shapes_of(self, covariances: Double) -> Double:
@@ -44,25 +44,21 @@ class Model(ABC):
     def covariances(self, shapes: Double, n_features: int) -> Double:
         """Covariance of each row of shapes (for stable laws, of the Gaussian they would be at alpha = 2)."""
 
-    def lower(self, n_features: int, least_variance: float) -> Double:
-        """Lower bounds of one shape's parameters."""
-        return np.full(self.n_shape(n_features), -np.inf)
-
-    def upper(self, n_features: int) -> Double:
-        """Upper bounds of one shape's parameters."""
-        return np.full(self.n_shape(n_features), np.inf)
+    def bounds(self, n_features: int, least_variance: float) -> tuple[Double | float, Double | float]:
+        """Lower and upper bounds of one shape's parameters."""
+        return -np.inf, np.inf
 
     def steps(self, shapes: Double, frequencies: FrequencySet) -> NDArray[Any]:
-        """Derivatives of psi along the coordinates of `moved`, at zero: (rows of shapes, m, coordinates)."""
-        raise NotImplementedError(f"{type(self).__name__} has no Gauss-Newton steps")
+        """Derivatives of psi along the coordinates of `moved`, at zero: (rows of shapes, m, coordinates or none)."""
+        return np.zeros((len(shapes), len(frequencies), 0), np.float32)
 
     def moved(self, shapes: Double, step: Double) -> Double:
-        """Shapes after a step in coordinates that suit them (a row per row of shapes)."""
-        raise NotImplementedError(f"{type(self).__name__} has no Gauss-Newton steps")
+        """Shapes after a step in coordinates that suit them (a row per row of shapes); as they are by default."""
+        return shapes
 
     def deviations(self, shapes: Double, others: Double) -> Double:
         """How far shapes are from others, in the coordinates of `moved` (a row per row of shapes)."""
-        raise NotImplementedError(f"{type(self).__name__} has no Gauss-Newton steps")
+        return shapes[:, :0]
 
     def in_units(self, unit: Double) -> Model:
         """The model for rows that were multiplied by `unit`, column by column."""

@@ -53,8 +53,7 @@ class FrequencySet:
     @cached_property
     def lengths(self) -> Single:
         """Squared lengths |omega|^2."""
-        total: Single = self.squares.sum(axis=1)
-        return total
+        return np.asarray(self.squares.sum(axis=1))
 
     def waves(
         self, locations: NDArray[Any], exponents: Single | None = None, space: Single | None = None

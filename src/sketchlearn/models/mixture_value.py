@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.models.family import Model
-from sketchlearn.models.frequency_set import Double, FrequencySet
+from sketchlearn.models.frequency_set import Double, FrequencySet, Single
+from sketchlearn.models.gaussian_family import DiagonalGaussian
 from sketchlearn.operators import FourierFeatures
 
-NEGLIGIBLE = 1e-6
+LEAST_RELATIVE_WEIGHT = 1e-6  # A component that weighs less, relative to the heaviest, is numerical noise.
 
 
 @dataclass
@@ -33,9 +34,13 @@ class Mixture:
     def __len__(self) -> int:
         return len(self.weights)
 
+    def waves(self, frequencies: FrequencySet, space: Single | None = None) -> tuple[Single, Single]:
+        """Real and imaginary parts of each component's characteristic function; `space` as in `FrequencySet.waves`."""
+        return frequencies.waves(self.locations, self.model.exponents(self.shapes, frequencies), space)
+
     def characteristic(self, frequencies: FrequencySet) -> NDArray[np.complex128]:
         """The characteristic function, shifts of the phases included."""
-        cosines, sines = frequencies.waves(self.locations, self.model.exponents(self.shapes, frequencies))
+        cosines, sines = self.waves(frequencies)
         return self.weights @ cosines.astype(np.float64) + 1j * (self.weights @ sines.astype(np.float64))
 
     def sketch(self, operator: FourierFeatures) -> NDArray[Any]:
@@ -43,9 +48,8 @@ class Mixture:
 
         Higher harmonics of the wave average out over the dither, so only the first, F_1, is counted.
         """
-        locations = self.locations - operator.middle
-        frequencies = FrequencySet(operator.frequencies.T, operator.dither)
-        z = Mixture(self.model, self.weights, locations, self.shapes).characteristic(frequencies)
+        centered = replace(self, locations=self.locations - operator.middle)
+        z = centered.characteristic(FrequencySet(operator.frequencies.T, operator.dither))
         z *= operator.wave.coefficient(1) * operator.feature_weights
         return z if operator.wave.complex else 2 * z.real
 
@@ -59,10 +63,14 @@ class Mixture:
         shapes = self.shapes if self.model.tied else self.shapes[which]
         return Mixture(self.model, self.weights[which], self.locations[which], shapes)
 
+    def untied(self) -> Mixture:
+        """The same mixture of diagonal Gaussians, with a shape for each component instead of one for all."""
+        return replace(self, model=DiagonalGaussian(), shapes=np.repeat(self.shapes, len(self), axis=0))
+
     def heavy(self) -> Mixture:
         """The components that have weight, their weights made to sum to one."""
-        kept = self.some(self.weights > NEGLIGIBLE * self.weights.max())
-        return Mixture(kept.model, kept.weights / kept.weights.sum(), kept.locations, kept.shapes)
+        kept = self.some(self.weights > LEAST_RELATIVE_WEIGHT * self.weights.max())
+        return replace(kept, weights=kept.weights / kept.weights.sum())
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Double, NDArray[np.int64]]:
         """n random rows and the component of each, component by component."""

@@ -8,7 +8,7 @@ from sketchlearn.models.family import Model
 from sketchlearn.models.frequency_set import Double, FrequencySet, Single
 
 LEAST_ALPHA = 0.5
-LONGEST_ALPHA_STEP = 0.3  # the longest of alpha
+LARGEST_ALPHA_STEP = 0.3  # One Gauss-Newton step changes alpha by at most this much.
 
 
 class SymmetricStable(Model):
@@ -21,16 +21,18 @@ class SymmetricStable(Model):
     def n_shape(self, n_features: int) -> int:
         return n_features + 1
 
-    def _quadratic(self, shapes: Double, frequencies: FrequencySet) -> Single:
-        q = (0.5 * shapes[:, :-1]).astype(np.float32) @ frequencies.squares.T
-        return np.asarray(np.maximum(q, np.float32(1e-30)))
+    def _powers(self, shapes: Double, frequencies: FrequencySet) -> tuple[Single, Single, Single]:
+        """q, alpha / 2 and q^(alpha / 2): (rows of shapes, m) and (rows of shapes, 1)."""
+        q = np.maximum((0.5 * shapes[:, :-1]).astype(np.float32) @ frequencies.squares.T, np.float32(1e-30))
+        half = (0.5 * shapes[:, -1:]).astype(np.float32)
+        return q, half, q**half
 
     def exponents(self, shapes: Double, frequencies: FrequencySet) -> Single | None:
-        return np.asarray(self._quadratic(shapes, frequencies) ** (0.5 * shapes[:, -1:]).astype(np.float32))
+        return self._powers(shapes, frequencies)[2]
 
     def pull(self, shapes: Double, frequencies: FrequencySet, upstream: Single) -> Double:
-        q, half = self._quadratic(shapes, frequencies), (0.5 * shapes[:, -1:]).astype(np.float32)
-        psi = upstream * q**half
+        q, half, psi = self._powers(shapes, frequencies)
+        psi = upstream * psi
         by_scale = 0.5 * ((half * psi / q) @ frequencies.squares)
         by_alpha = 0.5 * np.sum(psi * np.log(q), axis=1, keepdims=True)
         return np.concatenate([by_scale, by_alpha], axis=1).astype(np.float64)
@@ -43,18 +45,15 @@ class SymmetricStable(Model):
         return shapes[:, :-1, None] * np.eye(n_features)
 
     def steps(self, shapes: Double, frequencies: FrequencySet) -> Single:
-        q, half = self._quadratic(shapes, frequencies), (0.5 * shapes[:, -1:]).astype(np.float32)
-        psi = q**half
+        q, half, psi = self._powers(shapes, frequencies)
         parts = (0.5 * shapes[:, None, :-1]).astype(np.float32) * frequencies.squares
         by_scale = (half * psi / q)[:, :, None] * parts
         return np.concatenate([by_scale, (0.5 * psi * np.log(q))[:, :, None]], axis=2)
 
     def moved(self, shapes: Double, step: Double) -> Double:
         variances = shapes[:, :-1] * np.exp(np.clip(step[:, :-1], -1.0, 1.0))
-        alphas = np.clip(
-            shapes[:, -1:] + np.clip(step[:, -1:], -LONGEST_ALPHA_STEP, LONGEST_ALPHA_STEP), LEAST_ALPHA, 2.0
-        )
-        return np.concatenate([variances, alphas], axis=1)
+        alphas = shapes[:, -1:] + np.clip(step[:, -1:], -LARGEST_ALPHA_STEP, LARGEST_ALPHA_STEP)
+        return np.concatenate([variances, np.clip(alphas, LEAST_ALPHA, 2.0)], axis=1)
 
     def deviations(self, shapes: Double, others: Double) -> Double:
         scales = np.log(shapes[:, :-1] / others[:, :-1])
@@ -63,11 +62,8 @@ class SymmetricStable(Model):
     def scaled(self, shapes: Double, unit: Double) -> Double:
         return np.concatenate([shapes[:, :-1] * unit**2, shapes[:, -1:]], axis=1)
 
-    def lower(self, n_features: int, least_variance: float) -> Double:
-        return np.append(np.full(n_features, least_variance), LEAST_ALPHA)
-
-    def upper(self, n_features: int) -> Double:
-        return np.append(np.full(n_features, np.inf), 2.0)
+    def bounds(self, n_features: int, least_variance: float) -> tuple[Double | float, Double | float]:
+        return np.repeat([least_variance, LEAST_ALPHA], [n_features, 1]), np.repeat([np.inf, 2.0], [n_features, 1])
 
     def draw(self, shapes: Double, size: tuple[int, int], rng: np.random.Generator) -> Double:
         normal = super().draw(shapes, size, rng)
@@ -81,13 +77,14 @@ class IndependentStable(SymmetricStable):
     In one column it is the elliptical law; in more, its tails lie along the axes.
     """
 
-    def _powers(self, shapes: Double, frequencies: FrequencySet) -> tuple[Single, Single]:
-        """v omega^2 / 2 of each coordinate and its power alpha / 2: two arrays (rows of shapes, m, d)."""
+    def _powers(self, shapes: Double, frequencies: FrequencySet) -> tuple[Single, Single, Single]:
+        """The same of q = v omega^2 / 2 of each coordinate: (rows of shapes, m, d) and (rows of shapes, 1, 1)."""
         q = np.maximum((0.5 * shapes[:, None, :-1]).astype(np.float32) * frequencies.squares, np.float32(1e-30))
-        return q, q ** (0.5 * shapes[:, -1:, None]).astype(np.float32)
+        half = (0.5 * shapes[:, -1:, None]).astype(np.float32)
+        return q, half, q**half
 
     def exponents(self, shapes: Double, frequencies: FrequencySet) -> Single | None:
-        return np.asarray(self._powers(shapes, frequencies)[1].sum(axis=2))
+        return np.asarray(self._powers(shapes, frequencies)[2].sum(axis=2))
 
     def pull(self, shapes: Double, frequencies: FrequencySet, upstream: Single) -> Double:
         steps = self.steps(shapes, frequencies)
@@ -95,9 +92,8 @@ class IndependentStable(SymmetricStable):
         return np.asarray(np.einsum("km,kmp->kp", upstream, steps), np.float64)
 
     def steps(self, shapes: Double, frequencies: FrequencySet) -> Single:
-        q, psi = self._powers(shapes, frequencies)
-        by_alpha = 0.5 * np.sum(psi * np.log(q), axis=2, keepdims=True)
-        return np.concatenate([(0.5 * shapes[:, -1:, None]).astype(np.float32) * psi, by_alpha], axis=2)
+        q, half, psi = self._powers(shapes, frequencies)
+        return np.concatenate([half * psi, 0.5 * np.sum(psi * np.log(q), axis=2, keepdims=True)], axis=2)
 
     def draw(self, shapes: Double, size: tuple[int, int], rng: np.random.Generator) -> Double:
         stretch = np.stack([one_sided(row[-1], rng.random(size), rng.random(size)) for row in shapes])

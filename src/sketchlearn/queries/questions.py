@@ -12,7 +12,7 @@ from scipy.special import logsumexp, ndtr
 
 from sketchlearn.decoders import Problem, Target, cleaned, decoder_from, fit_density
 from sketchlearn.decoders.problems.blas_threads import one_blas_thread
-from sketchlearn.decoders.problems.first_reading import PER_PARAMETER
+from sketchlearn.decoders.problems.first_reading import FREQUENCIES_PER_PARAMETER
 from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.moments.moments_of_sketch import part_of
@@ -128,7 +128,7 @@ class Questions:
     def mixture(self) -> Mixture:
         """The density that was fitted: a mixture of Gaussians, in the units of the data."""
         target, rng = Target.of(self._sketch), np.random.default_rng(self._seed)
-        k = int(np.clip(target.n_numbers / 2 / (PER_PARAMETER * target.n_features), 1, MOST_COMPONENTS))
+        k = int(np.clip(target.n_numbers / 2 / (FREQUENCIES_PER_PARAMETER * target.n_features), 1, MOST_COMPONENTS))
         decoder = decoder_from("auto")
         return fit_density(cleaned(Problem.of(target, k), decoder, rng), decoder, rng)[0].heavy()
 

@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 
 from sketchlearn.decoders import HierarchicalSplitting, Problem, Target, decode
 from sketchlearn.decoders.problems.decoding_target import released_variance
-from sketchlearn.decoders.problems.first_reading import PER_PARAMETER
+from sketchlearn.decoders.problems.first_reading import FREQUENCIES_PER_PARAMETER
 from sketchlearn.ledger import GAUSSIAN
 from sketchlearn.models import Mixture
 from sketchlearn.operators import FourierFeatures
@@ -46,7 +46,7 @@ def fourier_sketch(sketch: Sketch) -> Sketch:
 
 def n_determined(target: Target) -> int:
     """How many clusters the sketch determines well (for operators of `design`, those asked for), up to a few."""
-    return int(np.clip(target.n_numbers / 2 / (PER_PARAMETER * target.n_features), 1, MOST_COMPONENTS))
+    return int(np.clip(target.n_numbers / 2 / (FREQUENCIES_PER_PARAMETER * target.n_features), 1, MOST_COMPONENTS))
 
 
 def density_of(sketch: Sketch, rng: np.random.Generator) -> Mixture:

@@ -15,16 +15,16 @@ from sketchlearn.decoders.searches.search_loop import EXPLAINED, FEW_CLUSTERS, D
 from sketchlearn.models import DiagonalGaussian, Mixture, Model, StretchedGaussian
 
 RUNS, SMALL_RUNS = 3, 7  # the latter where the sketch determines fewer components than one would fit
-STRETCHING, START_STRETCH = 150, 0.7  # iterations of refinement; first length, in deviations of a component
-COMPARABLE = 1.4  # costs of runs that are pooled, in units of the lowest
-SIGNIFICANT = 3.0  # deviations
+STRETCHING_ITERATIONS = 150
+START_STRETCH = 0.7  # deviations of a component
+COMPARABLE_COST_RATIO = 1.4  # Runs whose costs are at most this many times the lowest are pooled.
+SIGNIFICANT_DEVIATIONS = 3.0  # of the weight that noise gives to a component
 CLEANINGS = 2  # times that a one-bit or modulo sketch is freed of its wave's harmonics, as far as they are known
 
 
 def cleaned(problem: Problem, decoder: Decoder, rng: np.random.Generator, progress: Progress | None = None) -> Problem:
     """The problem less the harmonics of a one-bit or modulo wave, as a first fit predicts them."""
-    given = problem
-    searchers = _searchers(problem, decoder)
+    given, searchers = problem, _searchers(problem, decoder)
     for _ in range(CLEANINGS if problem.target.harmonics else 0):
         outcomes = [decode(searcher, problem, rng, progress=progress) for searcher in searchers]
         problem = given.without_harmonics(min(outcomes, key=lambda outcome: outcome.cost).mixture)
@@ -52,7 +52,7 @@ def fit_density(
         if outcome.status is Status.EXPLAINED:
             break
     best = min(outcomes, key=lambda outcome: outcome.cost)
-    alike = [outcome for outcome in outcomes if outcome.cost <= COMPARABLE * best.cost]
+    alike = [outcome for outcome in outcomes if outcome.cost <= COMPARABLE_COST_RATIO * best.cost]
     return pooled([problem.in_data_units(_significant(problem, outcome.mixture)) for outcome in alike]), best
 
 
@@ -62,7 +62,7 @@ def _significant(problem: Problem, mixture: Mixture) -> Mixture:
     Those left out are light, but many, and far from all clusters: they drew centers to themselves (k = 100, d = 2).
     """
     noise = np.sqrt(problem.target.noise / len(problem.target))
-    heavy = mixture.weights > min(SIGNIFICANT * noise, 0.1 * mixture.weights.max())
+    heavy = mixture.weights > min(SIGNIFICANT_DEVIATIONS * noise, 0.1 * mixture.weights.max())
     return mixture.some(heavy).heavy()
 
 
@@ -78,9 +78,7 @@ def stretched(problem: Problem, outcome: Outcome) -> Outcome:
     """
     target, mixture = problem.target, outcome.mixture
     shapes = np.broadcast_to(mixture.shapes, (len(mixture), target.n_features))
-    cosines, sines = target.frequencies.waves(
-        mixture.locations, mixture.model.exponents(mixture.shapes, target.frequencies)
-    )
+    cosines, sines = mixture.waves(target.frequencies)
     (r_re, r_im), (w_re, w_im) = target.residual(mixture), target.part_weights
     omega, slopes = target.frequencies.omega, cosines * (r_re * w_re) + sines * (r_im * w_im)
     curvatures = np.stack([(omega * slope[:, None]).T @ omega for slope in slopes]).astype(np.float64)
@@ -88,7 +86,7 @@ def stretched(problem: Problem, outcome: Outcome) -> Outcome:
     along = START_STRETCH * np.sqrt(shapes.mean(axis=1, keepdims=True)) * steepest
     longer = replace(mixture, model=StretchedGaussian(), shapes=np.concatenate([shapes, along], axis=1))
     longer = replace(longer, weights=best_weights(target, longer))
-    longer, cost, done = refine(target, longer, problem.box, iterations=STRETCHING)
+    longer, cost, done = refine(target, longer, problem.box, iterations=STRETCHING_ITERATIONS)
     misfit = problem.misfit(cost)
     status = Status.EXPLAINED if misfit <= EXPLAINED else outcome.status
     return Outcome(longer, cost, misfit, outcome.iterations + done, status)

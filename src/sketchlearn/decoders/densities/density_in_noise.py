@@ -12,15 +12,15 @@ from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.refinements.joint_refinement import refine
 from sketchlearn.decoders.searches.search_loop import EXPLAINED, Decoder, Progress, decode
-from sketchlearn.models import DiagonalGaussian, Mixture
+from sketchlearn.models import Mixture
 
 MOST_RUNS, MOST_LARGE_RUNS = 16, 4  # the latter for more components than clusters
-SAME_COST_RATIO = 1.002  # costs of runs that ended in the same place
-LOW_MISFIT = 1.1  # misfit
-SIZES = (1, 2, 3)  # components per cluster
-BUDGET = 0.25  # parameters per real number of the sketch, beyond k components of one shape
-LEAST_GAIN_OF_PRICE = 0.5  # of the parameters' price, gained by clusters
-REFINEMENT = 200  # iterations
+SAME_COST_RATIO = 1.002  # Runs whose costs differ less ended in the same place.
+LOW_MISFIT = 1.1  # Two runs that agree on a higher one may both be wrong.
+COMPONENTS_PER_CLUSTER = (1, 2, 3)
+PARAMETERS_PER_NUMBER = 0.25  # of the sketch, for more than k components of one shape
+LEAST_GAIN_OF_PRICE = 0.5  # Clusters that gain less of their parameters' price count as hidden by the noise.
+REFINEMENT_ITERATIONS = 200
 
 
 @dataclass(frozen=True)
@@ -42,19 +42,16 @@ def fit_in_noise(
     squared residual in units of the noise, plus the logarithm of the number of values per parameter, is taken.
     """
     best: Candidate | None = None
-    for size in SIZES:
-        found = list(_candidates(replace(problem, size=size * problem.n_components), decoder, rng, progress))
-        if not found:
-            break
-        lowest = min(found, key=lambda candidate: candidate.criterion)
-        if best is not None and lowest.criterion >= best.criterion:
+    for size in COMPONENTS_PER_CLUSTER:
+        found = _candidates(replace(problem, size=size * problem.n_components), decoder, rng, progress)
+        lowest = min(found, key=lambda candidate: candidate.criterion, default=None)
+        if lowest is None or (best is not None and lowest.criterion >= best.criterion):
             break
         best = lowest
         if best.outcome.status is Status.EXPLAINED:
             break
     assert best is not None
-    outcome = best.outcome
-    one = _one_gaussian(problem)
+    outcome, one = best.outcome, _one_gaussian(problem)
     if problem.n_components > 1 and best.criterion > one.criterion:
         # noise alone makes a parameter gain 1, and the choice of the best run some more
         gained, price = one.residual - best.residual, best.criterion - best.residual
@@ -68,31 +65,19 @@ def _candidates(
 ) -> Iterator[Candidate]:
     """Mixtures of one size: with a common shape, and with shapes of their own."""
     k, d = problem.n_atoms, problem.target.n_features
-    if k > problem.n_components and k * (d + 1) + d > BUDGET * problem.target.n_numbers:
+    if k > problem.n_components and k * (d + 1) + d > PARAMETERS_PER_NUMBER * problem.target.n_numbers:
         return
     outcomes: list[Outcome] = []
     for _ in range(MOST_RUNS if k <= problem.n_components else MOST_LARGE_RUNS):
         outcomes.append(decode(decoder, problem, rng, progress=progress))
-        if _agree(outcomes):
+        common, *others = sorted(outcomes, key=lambda outcome: outcome.cost)
+        if common.misfit <= LOW_MISFIT and others and others[0].cost <= SAME_COST_RATIO * common.cost:
             break
-    common = min(outcomes, key=lambda outcome: outcome.cost)
     yield _judged(problem, common)
     mixture = common.mixture
-    if mixture.model.tied and len(mixture) * (2 * d + 1) <= BUDGET * problem.target.n_numbers:
-        shapes = np.repeat(mixture.shapes, len(mixture), axis=0)
-        own, cost, done = refine(
-            problem.target,
-            replace(mixture, model=DiagonalGaussian(), shapes=shapes),
-            problem.box,
-            iterations=REFINEMENT,
-        )
+    if mixture.model.tied and len(mixture) * (2 * d + 1) <= PARAMETERS_PER_NUMBER * problem.target.n_numbers:
+        own, cost, done = refine(problem.target, mixture.untied(), problem.box, iterations=REFINEMENT_ITERATIONS)
         yield _judged(problem, replace(common, mixture=own, cost=cost, iterations=common.iterations + done))
-
-
-def _agree(outcomes: list[Outcome]) -> bool:
-    """Whether two runs ended at the lowest cost, and that is as low as it should be."""
-    first, *others = sorted(outcomes, key=lambda outcome: outcome.cost)
-    return bool(others) and others[0].cost <= SAME_COST_RATIO * first.cost and first.misfit <= LOW_MISFIT
 
 
 def _judged(problem: Problem, outcome: Outcome) -> Candidate:
@@ -107,7 +92,5 @@ def _judged(problem: Problem, outcome: Outcome) -> Candidate:
 
 def _one_gaussian(problem: Problem) -> Candidate:
     """The Gaussian that was read off the sketch, as if it were as good as one that is fitted to all frequencies."""
-    d = problem.target.n_features
-    read = Mixture(DiagonalGaussian(), np.ones(1), np.zeros((1, d)), problem.spread[None] ** 2)
-    _, cost, done = refine(problem.target, read, problem.box, iterations=REFINEMENT)
-    return _judged(problem, Outcome(read, cost, problem.misfit(cost), done, Status.REFINED))
+    _, cost, done = refine(problem.target, problem.one_gaussian, problem.box, iterations=REFINEMENT_ITERATIONS)
+    return _judged(problem, Outcome(problem.one_gaussian, cost, problem.misfit(cost), done, Status.REFINED))

@@ -13,22 +13,22 @@ from sketchlearn.decoders.densities.density_from_sketch import cleaned, fit_dens
 from sketchlearn.decoders.problems.blas_threads import one_blas_thread
 from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
 from sketchlearn.decoders.problems.decoding_problem import Problem
-from sketchlearn.decoders.refinements.gauss_newton import Whitening, levenberg_marquardt
+from sketchlearn.decoders.refinements.gauss_newton import correlated_errors, independent_errors, levenberg_marquardt
 from sketchlearn.decoders.refinements.merging_components import merge_components
 from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample
 from sketchlearn.decoders.refinements.sharpening_shapes import sharpened
 from sketchlearn.decoders.searches.hierarchical_splitting import split
 from sketchlearn.decoders.searches.search_loop import Decoder, Progress
-from sketchlearn.models import DiagonalGaussian, Mixture, Model
+from sketchlearn.models import DiagonalGaussian, Double, Mixture, Model
 
-PASSING_FIT_TEST = 1.5  # the fit test: squared residual per degree of freedom
-MOST_WHITENED = 1100  # frequencies whose whole covariance is used
-SAMPLES = 20_000
-TAILS = 0.03
-MOST_PER_SHAPE = 2
-HOPELESS = 30.0  # a squared residual for which the errors' covariance, dear to compute, would make no difference
-HELD = 2.0  # 1 / squared deviation of the logarithms of variances from the common ones, where noise hides them
-NARROWEST = 1e-3  # variance of a component, as part of the density's narrowest
+PASSING_FIT_TEST = 1.5  # squared residual per degree of freedom
+MOST_WHITENED = 1100  # frequencies; the covariance of all errors is expensive to compute
+EM_SAMPLES = 20_000
+TAIL_SHARE = 0.03  # The density knows little of its own tails, so EM sees some rows from all over.
+MOST_COMPONENTS_PER_SHAPE = 2  # A declared shape that serves many components says little about any of them.
+HOPELESS_MISFIT = 30.0  # Above it, the covariance of the errors would make no difference.
+HOLD = 2.0  # 1 / squared deviation of the logarithms of variances from the common ones, where noise hides them
+LEAST_RELATIVE_VARIANCE = 1e-3  # of a component, relative to the density's average component
 
 
 @dataclass(frozen=True)
@@ -63,24 +63,20 @@ def fit_mixture(
     density, outcome = fit_density(problem, decoder, rng, progress)
     k = problem.n_components
     if outcome.status is Status.HIDDEN:  # narrow components in wrong places: hundreds of nats per row were lost
-        whole = Mixture(DiagonalGaussian(), np.ones(1), np.zeros((1, len(problem.spread))), problem.spread[None] ** 2)
-        density = problem.in_data_units(whole)
+        density = problem.in_data_units(problem.one_gaussian)
     density = with_components(density, k)
     with one_blas_thread():
-        merged = merge_components(*_gaussians(density), k)
+        merged = problem.in_own_units(model, *merge_components(*_gaussians(density), k))
         if outcome.status is Status.HIDDEN:
-            coarse = problem.in_own_units(model, *merged)
-            return MixtureFit(problem.in_data_units(coarse), outcome.misfit, outcome)
-        best, misfit = refined(problem, problem.in_own_units(model, *merged))
+            return MixtureFit(problem.in_data_units(merged), outcome.misfit, outcome)
+        best, misfit = refined(problem, merged)
         if misfit > PASSING_FIT_TEST:
-            likely = _likely(density, k, covariance_type, rng)
-            other, other_misfit = refined(problem, problem.in_own_units(model, *likely))
-            if other_misfit < misfit:
-                best, misfit = other, other_misfit
+            likely = problem.in_own_units(model, *_likely(density, k, covariance_type, rng))
+            best, misfit = min((best, misfit), refined(problem, likely), key=lambda found: found[1])
             if misfit > PASSING_FIT_TEST:
-                best = problem.in_own_units(model, *likely)
-                # a shape that serves many components tells little of any
-                if k <= MOST_PER_SHAPE * len(problem.plain.shapes) and covariance_type in ("diag", "full"):
+                best = likely
+                declared = len(problem.plain.shapes)
+                if k <= MOST_COMPONENTS_PER_SHAPE * declared and covariance_type in ("diag", "full"):
                     own = problem.in_own_units(DiagonalGaussian(), *_gaussians(density))
                     best = sharpened(problem, best, own, rng)
     best = replace(best, weights=best.weights / best.weights.sum())
@@ -90,28 +86,28 @@ def fit_mixture(
 def with_components(density: Mixture, k: int) -> Mixture:
     """The density with at least k components: its heaviest ones are split as often as needed."""
     while len(density) < k:
-        density = split(density, min(len(density), k - len(density)))
+        density = split(density, k - len(density))
     return density
 
 
-def _gaussians(density: Mixture) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _gaussians(density: Mixture) -> tuple[Double, Double, Double]:
+    """Weights, means and covariances of the density, no variance of which is next to nothing."""
     covariances = density.covariances()
-    d = covariances.shape[1]
-    typical = np.average(np.diagonal(covariances, axis1=1, axis2=2), axis=0, weights=density.weights)
-    floor = np.maximum(NARROWEST * typical, 1e-300)
-    covariances[:, np.arange(d), np.arange(d)] = np.maximum(covariances[:, np.arange(d), np.arange(d)], floor)
+    variances = np.einsum("kdd->kd", covariances)  # a view
+    typical = np.average(variances, axis=0, weights=density.weights)
+    np.maximum(variances, np.maximum(LEAST_RELATIVE_VARIANCE * typical, 1e-300), out=variances)
     return density.weights, density.locations, covariances
 
 
 def fit_test(problem: Problem, mixture: Mixture) -> float:
     """The squared residual of a mixture per degree of freedom: about 1 if records are drawn from it."""
-    target = problem.plain.some(slice(0, MOST_WHITENED)) if len(problem.plain) > MOST_WHITENED else problem.plain
+    target = problem.plain.some(slice(0, MOST_WHITENED))
     freedom = max(target.n_numbers - problem.n_parameters(mixture), 1)
-    misfit = levenberg_marquardt(target, mixture, Whitening.independent(target), iterations=0)[1] / freedom
-    if not target.whole or misfit > HOPELESS:
+    misfit = levenberg_marquardt(target, mixture, independent_errors(target), iterations=0)[1] / freedom
+    if not target.whole or misfit > HOPELESS_MISFIT:
         return misfit
     try:
-        whitening = Whitening.of(target, mixture)
+        whitening = correlated_errors(target, mixture)
     except np.linalg.LinAlgError:
         return misfit
     return levenberg_marquardt(target, mixture, whitening, iterations=0)[1] / freedom
@@ -122,39 +118,32 @@ def refined(problem: Problem, start: Mixture) -> tuple[Mixture, float]:
     target = problem.plain
     start = replace(start, weights=np.maximum(start.weights, 1e-3 / len(start)))
     few = target.some(slice(0, max(MOST_WHITENED, 2 * problem.n_parameters(start))))
-    hold = HELD if target.released else 0.0
-    mixture, cost = levenberg_marquardt(few, start, Whitening.independent(few), iterations=40, hold=hold)
+    hold = HOLD if target.released else 0.0
+    mixture, cost = levenberg_marquardt(few, start, independent_errors(few), iterations=40, hold=hold)
     misfit = cost / max(few.n_numbers - problem.n_parameters(mixture), 1)
-    if not target.whole or misfit > HOPELESS:
+    if not target.whole or misfit > HOPELESS_MISFIT:
         return mixture, misfit
     some = target.some(slice(0, MOST_WHITENED)) if len(target) > MOST_WHITENED else target
     try:
-        whitening = Whitening.of(some, mixture)
+        whitening = correlated_errors(some, mixture)
     except np.linalg.LinAlgError:
         return mixture, np.inf
     polished, cost = levenberg_marquardt(some, mixture, whitening, iterations=20, hold=hold)
     return (polished if some is target else mixture), cost / max(some.n_numbers - problem.n_parameters(mixture), 1)
 
 
-def _likely(
-    density: Mixture, k: int, covariance_type: str, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _likely(density: Mixture, k: int, covariance_type: str, rng: np.random.Generator) -> tuple[Double, Double, Double]:
     """The mixture of greatest likelihood under the density: EM on samples of it."""
-    rows = antithetic_sample(density, SAMPLES, rng)
+    rows = antithetic_sample(density, EM_SAMPLES, rng)
     d = rows.shape[1]
-    # a few rows from all over: the density knows little of its own tails
-    wide = rows.mean(axis=0) + rows.std(axis=0) * rng.standard_normal((int(TAILS * len(rows)), d))
+    wide = rows.mean(axis=0) + rows.std(axis=0) * rng.standard_normal((int(TAIL_SHARE * len(rows)), d))
     rows = np.concatenate([rows, wide])
+    kind = "tied" if covariance_type == "known" else covariance_type
+    em = GaussianMixture(k, covariance_type=kind, n_init=3, random_state=int(rng.integers(2**31)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        kind = "tied" if covariance_type == "known" else covariance_type
-        em = GaussianMixture(k, covariance_type=kind, n_init=3, random_state=int(rng.integers(2**31)))
         em.set_params(reg_covar=1e-6 * float(np.mean(rows.var(axis=0))) + 1e-300).fit(rows)
-    own = em.covariances_
-    covariances = {
-        "full": lambda: own,
-        "tied": lambda: np.broadcast_to(own, (k, d, d)),  # and "known"
-        "diag": lambda: own[:, :, None] * np.eye(d),
-        "spherical": lambda: own[:, None, None] * np.eye(d),
-    }[kind]()
-    return em.weights_, em.means_, covariances
+    covariances = em.covariances_
+    if kind in ("diag", "spherical"):
+        covariances = covariances.reshape(k, -1, 1) * np.eye(d)
+    return em.weights_, em.means_, np.broadcast_to(covariances, (k, d, d))

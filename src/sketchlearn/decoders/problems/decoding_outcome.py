@@ -22,12 +22,8 @@ class Status(Enum):
 
 
 ADVICE = {
-    Status.EXPLAINED: "",
     Status.REFINED: "if the result is poor, try more components or more frequencies",
     Status.STALLED: "try more frequencies, another scale (explain() tells which way), or another random_state",
-    Status.ALL_ROWS: "",
-    Status.ROWS: "",
-    Status.ATOMS: "",
     Status.UNJUDGED: "keep or give rows beside the sketch, or ask for fewer clusters",
     Status.HIDDEN: "release more records at once, with a larger epsilon, with delta > 0, or ask for fewer clusters",
 }
@@ -35,15 +31,11 @@ ADVICE = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """A fitted mixture in the problem's units.
-
-    `misfit` is the mean squared residual in units of the noise that sampling leaves: near or below 1 is as good as the
-    sketch can tell.
-    """
+    """A fitted mixture in the problem's units, and how well it explains the sketch."""
 
     mixture: Mixture
     cost: float
-    misfit: float
+    misfit: float  # mean squared residual, in units of sampling noise: near or below 1, the sketch asks for no more
     iterations: int
     status: Status
 
@@ -55,4 +47,4 @@ class Outcome:
     @property
     def advice(self) -> str:
         """What to try if the result is poor."""
-        return ADVICE[self.status]
+        return ADVICE.get(self.status, "")

@@ -10,18 +10,17 @@ import numpy as np
 from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.decoders.problems.first_reading import read
 from sketchlearn.decoders.refinements.joint_refinement import Box
-from sketchlearn.models import FrequencySet, Mixture, Model, TiedDiagonalGaussian
-from sketchlearn.models.frequency_set import Double, Single
+from sketchlearn.models import DiagonalGaussian, Double, FrequencySet, Mixture, Model, Single, TiedDiagonalGaussian
 
-REACH = 4.0  # of the box, in standard deviations: with 3, one draw in three of many-cluster problems lost a cluster
-WINDOW = 0.25  # exponent of the frequencies' weights
-LEFT = 0.01  # of a harmonic's power, after it was subtracted
-BUDGET = 0.85  # parameters per complex number of the sketch; twice as many where noise is small
-PRECISE = 1000.0
-MOST_ATOMS = 3
-LEAST_LEFT = 0.1  # of a release's noise, by the parameters
-NARROWEST = 0.05  # variance of a component, of that of a cluster: the frequencies do not resolve less
-STARTING_WIDTH = 0.5  # variance of components while they are searched, of that of a cluster
+REACH = 4.0  # standard deviations; with 3, one draw in three of many-cluster problems lost a cluster
+WINDOW_EXPONENT = 0.25  # of the weights of frequencies
+CLEANED_POWER = 0.01  # of a harmonic, after it was subtracted
+PARAMETERS_PER_VALUE = 0.85  # of the sketch; twice as many where noise is small
+PRECISE_POWER_PER_NOISE = 1000.0
+MOST_ATOMS = 3  # components per cluster
+LEAST_NOISE_LEFT = 0.1  # of a release, however many parameters are fitted to it
+LEAST_VARIANCE = 0.05  # of a component, in that of a cluster: the frequencies do not resolve less
+STARTING_VARIANCE = 0.5  # of components while they are searched, in that of a cluster
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Problem:
     def of(cls, target: Target, n_components: int) -> Problem:
         """Reads scale and location off the target, and weights its frequencies."""
         reading = read(target, n_components)
-        unit = np.sqrt(reading.within)
+        unit = float(np.sqrt(reading.within))
         mean, spread = reading.mean / unit, np.sqrt(reading.variances) / unit
         target = _moved(target.measured_in(unit), mean)
         return cls(_weighted(target, spread, n_components), target, n_components, spread, mean)
@@ -54,34 +53,36 @@ class Problem:
         """How many components to fit: up to three per cluster, as far as the sketch determines them."""
         if self.size is not None:
             return self.size
-        most = self._most(2 * self.target.n_features + 1) * (2 if self.precise else 1)
-        return int(np.clip(most, self.n_components, MOST_ATOMS * self.n_components))
-
-    @property
-    def precise(self) -> bool:
-        """Whether sampling noise is small against what half a cluster more or less changes in the sketch."""
         k, d, m = self.n_components, self.target.n_features, self.target.n_numbers / 2
-        return bool(m / (k * k * (2 * d + 1)) >= PRECISE * self.target.noise)
+        # whether noise is small against what half a cluster more or less changes in the sketch
+        precise = m / (k * k * (2 * d + 1)) >= PRECISE_POWER_PER_NOISE * self.target.noise
+        return int(np.clip(self._determined * (2 if precise else 1), k, MOST_ATOMS * k))
 
     @property
     def own_shapes(self) -> bool:
         """Whether the sketch determines a shape for each component."""
-        return self.size is None and self._most(2 * self.target.n_features + 1) >= 0.75 * self.n_components
+        return self.size is None and self._determined >= 0.75 * self.n_components
 
-    def _most(self, per_component: int) -> float:
-        return BUDGET * self.target.n_numbers / 2 / per_component
+    @property
+    def _determined(self) -> float:
+        """How many components, each with a shape of its own, the sketch determines."""
+        return PARAMETERS_PER_VALUE * self.target.n_numbers / 2 / (2 * self.target.n_features + 1)
 
     @cached_property
     def box(self) -> Box:
         reach = REACH * self.spread * (1 if np.all(self.target.declared > 0) else 2)  # a spread that was only guessed
-        return Box(-reach, reach, NARROWEST)
+        return Box(-reach, reach, LEAST_VARIANCE)
 
     @cached_property
     def start(self) -> Mixture:
         """A mixture without components, whose one shape is that of the components to look for."""
-        d = self.target.n_features
-        width = STARTING_WIDTH * self.spread / np.mean(self.spread)
-        return Mixture(TiedDiagonalGaussian(), np.zeros(0), np.zeros((0, d)), width[None])
+        width = STARTING_VARIANCE * self.spread / np.mean(self.spread)
+        return Mixture(TiedDiagonalGaussian(), np.zeros(0), np.zeros((0, len(width))), width[None])
+
+    @property
+    def one_gaussian(self) -> Mixture:
+        """The Gaussian that has the mean and spread of all records."""
+        return Mixture(DiagonalGaussian(), np.ones(1), np.zeros((1, len(self.spread))), self.spread[None] ** 2)
 
     def n_parameters(self, mixture: Mixture) -> int:
         """Free parameters of a mixture."""
@@ -106,12 +107,8 @@ class Problem:
         disturbance = _disturbance(self.target, self.spread, self.n_components)
         sampled = float(np.average(self.target.sampling * left + disturbance, weights=self.target.weights))
         independent = self.target.released + self.target.subsampling  # of each other, value by value
-        return sampled + independent * self.left_by(self.n_components * (d + 1) + d)
-
-    def left_by(self, n_parameters: int) -> float:
-        """The part of noise, independent in all numbers, that so many parameters do not take up."""
-        taken = n_parameters * self.concentration / self.target.n_numbers
-        return float(max(1 - taken, LEAST_LEFT))
+        fitted = (self.n_components * (d + 1) + d) * self.concentration / self.target.n_numbers
+        return sampled + independent * max(1 - fitted, LEAST_NOISE_LEFT)
 
     @property
     def concentration(self) -> float:
@@ -139,19 +136,19 @@ class Problem:
 
 def _moved(target: Target, mean: Double) -> Target:
     """The same target for y - mean."""
-    phase = (target.frequencies.omega.astype(np.float64) @ mean).astype(np.float64)
-    if target.imaginary:
-        return replace(target, values=target.values * np.exp(-1j * phase), dither=target.dither + phase)
-    assert target.frequencies.shift is not None
-    frequencies = FrequencySet(target.frequencies.omega, target.frequencies.shift + phase)
-    return replace(target, frequencies=frequencies, dither=target.dither + phase)
+    omega, shift = target.frequencies.omega, target.frequencies.shift
+    phase = omega.astype(np.float64) @ mean
+    target = replace(target, dither=target.dither + phase)
+    if shift is None:
+        return replace(target, values=target.values * np.exp(-1j * phase))
+    return replace(target, frequencies=FrequencySet(omega, shift + phase))
 
 
 def _weighted(target: Target, spread: Double, n_components: int) -> Target:
     """Frequencies count where clusters are resolved, |omega|^2 s^2 near 1, and where harmonics disturb little."""
     u = target.frequencies.lengths.astype(np.float64)
     trust = np.sqrt(target.noise / (target.noise + _disturbance(target, spread, n_components)))
-    return target.weighted((u * np.exp(1 - u)) ** WINDOW * trust)
+    return target.weighted((u * np.exp(1 - u)) ** WINDOW_EXPONENT * trust)
 
 
 def _disturbance(target: Target, spread: Double, n_components: int) -> Double:
@@ -162,8 +159,8 @@ def _disturbance(target: Target, spread: Double, n_components: int) -> Double:
     """
     squares, lengths = target.frequencies.squares.astype(np.float64), target.frequencies.lengths.astype(np.float64)
     cloud, share = squares @ spread**2, 1 / n_components
-    total = np.zeros(len(target))
+    total, left = np.zeros(len(target)), CLEANED_POWER if target.cleaned else 1
     for order, ratio in target.harmonics:
         seen = (1 - share) * np.exp(-order * order * cloud) + share * np.exp(-order * order * lengths)
-        total += abs(ratio) ** 2 * (seen * (LEFT if target.cleaned else 1) + target.sampling + target.subsampling)
+        total += abs(ratio) ** 2 * (seen * left + target.sampling + target.subsampling)
     return total

@@ -8,25 +8,21 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.models import FrequencySet, Mixture
-from sketchlearn.models.frequency_set import Double, Single
+from sketchlearn.models import Double, FrequencySet, Mixture, Single
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.sketch import Sketch
 
-HIGHEST = 41  # order of the harmonics that mixtures are freed of: those of narrow components vanish slowly
+HIGHEST_HARMONIC = 41  # that mixtures are freed of; harmonics of narrow components vanish slowly
 
 
 @dataclass(frozen=True)
 class Target:
-    """Values z of the characteristic function of y = (x - origin) / unit, and how much each of them counts.
-
-    Under a real wave only the real parts of the shifted values are known: `imaginary` is 0 then, and 1 otherwise.
-    """
+    """Values z of the characteristic function of y = (x - origin) / unit, and how much each of them counts."""
 
     frequencies: FrequencySet
     values: NDArray[np.complex128]
     weights: Double
-    imaginary: float
+    imaginary: float  # 0 under a real wave, where only the real parts of the shifted values are known; 1 otherwise
     sampling: float  # about the mean square error that sampling leaves in a value
     subsampling: float  # the mean square error that is added where a record adds to some of the values only
     released: float  # the mean square error that the noise of a private release adds
@@ -105,23 +101,19 @@ class Target:
         values, weights, dither = self.values[which], self.weights[which], self.dither[which]
         return replace(self, frequencies=frequencies, values=values, weights=weights, dither=dither)
 
-    def measured_in(self, factor: float | Double) -> Target:
+    def measured_in(self, factor: float) -> Target:
         """The same in units `factor` times as large."""
-        frequencies = FrequencySet(self.frequencies.omega * np.asarray(factor, np.float32), self.frequencies.shift)
-        shapes = self.shapes / (np.outer(factor, factor) if np.ndim(factor) else np.square(factor))
-        return replace(
-            self, frequencies=frequencies, unit=self.unit * factor, declared=self.declared / factor, shapes=shapes
-        )
+        frequencies = FrequencySet(self.frequencies.omega * np.float32(factor), self.frequencies.shift)
+        unit, declared, shapes = self.unit * factor, self.declared / factor, self.shapes / (factor * factor)
+        return replace(self, frequencies=frequencies, unit=unit, declared=declared, shapes=shapes)
 
     def without_harmonics(self, mixture: Mixture) -> Target:
         """The values less what the wave's harmonics would add to them, were the records drawn from the mixture."""
         values = self.values.copy()
         for order, ratio in self.harmonics:
-            turned = mixture.characteristic(FrequencySet(order * self.frequencies.omega))
-            if self.imaginary:
-                values -= ratio * np.exp(1j * (order - 1) * self.dither) * turned
-            else:
-                values -= (ratio * np.exp(1j * order * self.dither) * turned).real
+            turn = np.exp(1j * (order - 1 if self.imaginary else order) * self.dither)
+            added = ratio * turn * mixture.characteristic(FrequencySet(order * self.frequencies.omega))
+            values -= added if self.imaginary else added.real
         return replace(self, values=values, cleaned=True)
 
     @cached_property
@@ -137,11 +129,8 @@ class Target:
 
     def residual(self, mixture: Mixture) -> Single:
         """What a mixture leaves of the two parts, not weighted."""
-        cosines, sines = self.frequencies.waves(
-            mixture.locations, mixture.model.exponents(mixture.shapes, self.frequencies)
-        )
         weights = mixture.weights.astype(np.float32)
-        return self.parts - np.stack([weights @ cosines, weights @ sines])
+        return self.parts - np.stack([weights @ part for part in mixture.waves(self.frequencies)])
 
     def cost(self, mixture: Mixture) -> float:
         """Weighted mean square of what a mixture leaves."""
@@ -159,14 +148,13 @@ def released_variance(sketch: Sketch, operator: FourierFeatures) -> float:
 
 def fourier_part(sketch: Sketch) -> tuple[Sketch, FourierFeatures]:
     """The sketch of Fourier features, alone or among others, and its operator."""
-    found = [part for part in sketch.operator.leaves(sketch) if isinstance(part.operator, FourierFeatures)]
+    leaves = sketch.operator.leaves(sketch)
+    found = [(leaf, leaf.operator) for leaf in leaves if isinstance(leaf.operator, FourierFeatures)]
     if len(found) != 1:
         raise ValueError(
             f"clusters and mixtures are learned from Fourier features, but the sketch is of "
             f"{type(sketch.operator).__name__}: make the operator with design(sample, n_components=...)"
         )
-    if found[0].count == 0:
+    if found[0][0].count == 0:
         raise ValueError("the sketch is empty: add records before learning from it")
-    operator = found[0].operator
-    assert isinstance(operator, FourierFeatures)
-    return found[0], operator
+    return found[0]

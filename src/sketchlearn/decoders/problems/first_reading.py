@@ -8,17 +8,15 @@ import numpy as np
 
 from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.decoders.refinements.joint_refinement import Box, refine
-from sketchlearn.models import DiagonalGaussian, Mixture, SphericalGaussian
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import DiagonalGaussian, Double, Mixture, SphericalGaussian
 
-ROUNDS = 3
-PER_PARAMETER = 10  # frequencies per coordinate of a center, in a sketch as fine as the clusters
-COARSENING = 0.6
-BACKGROUND = 0.3  # of the power that clusters have where they are resolved
-WIDTH_FACTOR = 1.2  # than read: components that are too wide cost less than too narrow ones
-#: a coordinate's variance is at least this part of the mean one: few low frequencies tell little of a narrow coordinate
-NARROWEST = 0.05
-FARTHEST = 6.0  # deviations of the mean from the center
+REWEIGHTING_ROUNDS = 3
+FREQUENCIES_PER_PARAMETER = 10  # frequencies per coordinate of a center, in a sketch as fine as the clusters
+COARSENING_EXPONENT = 0.6
+BACKGROUND_POWER = 0.3  # Relative to the power of clusters where they are resolved.
+WIDTH_FACTOR = 1.2  # Components that are too wide cost less than too narrow ones.
+LEAST_RELATIVE_VARIANCE = 0.05  # Few low frequencies tell little of a coordinate narrower than the others.
+LARGEST_MEAN = 6.0  # standard deviations
 
 
 @dataclass(frozen=True)
@@ -38,18 +36,15 @@ def read(target: Target, n_components: int) -> Reading:
     else:
         mean, variances = _spread(target)
     variances = np.maximum(variances, target.declared**2)
-    if not target.one_scale:
-        return Reading(mean, variances, _within(target, variances, n_components))
     d = target.n_features
-    return Reading(mean, variances, 1 / coarseness(n_components, d, len(target)) / d)
+    if target.one_scale:
+        return Reading(mean, variances, 1 / coarseness(n_components, d, len(target)) / d)
+    return Reading(mean, variances, _within(target, variances, n_components))
 
 
 def coarseness(n_components: int, n_features: int, n_frequencies: int) -> float:
-    """The squared scale of a sketch, in units of a cluster's squared deviation: smaller sketches are coarser.
-
-    They resolve less, and so at least see whole clusters.
-    """
-    return float(max(1.0, PER_PARAMETER * n_components * n_features / n_frequencies) ** COARSENING)
+    """The squared scale of a sketch, in squared deviations of a cluster: small sketches are coarser."""
+    return float(max(1.0, FREQUENCIES_PER_PARAMETER * n_components * n_features / n_frequencies) ** COARSENING_EXPONENT)
 
 
 def _spread(target: Target) -> tuple[Double, Double]:
@@ -58,18 +53,11 @@ def _spread(target: Target) -> tuple[Double, Double]:
         return _spread_in_noise(target)
     probes = np.count_nonzero(target.frequencies.omega, axis=1) == 1
     part = target.some(probes) if np.sum(probes) >= target.n_features else target
-    d = target.n_features
-    guess = _decay(part)
-    mixture = Mixture(DiagonalGaussian(), np.ones(1), np.zeros((1, d)), guess[None])
-    for _ in range(ROUNDS):
-        variances = mixture.shapes[0]
+    mixture = Mixture(DiagonalGaussian(), np.ones(1), np.zeros((1, target.n_features)), _decay(part)[None])
+    for _ in range(REWEIGHTING_ROUNDS):
         # the lower the frequency, the less heavy tails disturb
-        slow = np.exp(-(1 if target.harmonics else 8) * (part.frequencies.squares @ variances).astype(np.float64))
-        reach = FARTHEST * np.sqrt(variances)
-        box = Box(-reach, reach, NARROWEST * float(variances.min()))
-        counted = part.weighted(slow)
-        mixture, _, _ = refine(counted, replace(mixture, weights=np.ones(1)), box, iterations=50, tolerance=1e-3)
-    return mixture.locations[0], np.maximum(mixture.shapes[0], NARROWEST * mixture.shapes.mean())
+        mixture = _one_gaussian(part, mixture, mixture.shapes[0], steepness=1 if target.harmonics else 8)
+    return mixture.locations[0], np.maximum(mixture.shapes[0], LEAST_RELATIVE_VARIANCE * mixture.shapes.mean())
 
 
 def _spread_in_noise(target: Target) -> tuple[Double, Double]:
@@ -78,9 +66,8 @@ def _spread_in_noise(target: Target) -> tuple[Double, Double]:
     Those are drawn together as far as they differ by no more than the noise makes them differ.
     """
     d, squares = target.n_features, target.frequencies.squares.astype(np.float64)
-    variance = _decay(target).mean()
-    mixture = Mixture(SphericalGaussian(), np.ones(1), np.zeros((1, d)), np.array([[variance]]))
-    for _ in range(ROUNDS):
+    mixture = Mixture(SphericalGaussian(), np.ones(1), np.zeros((1, d)), np.full((1, 1), _decay(target).mean()))
+    for _ in range(REWEIGHTING_ROUNDS):
         mixture = _one_gaussian(target, mixture, np.full(d, mixture.shapes[0, 0]))
     common = np.full(d, mixture.shapes[0, 0])
     own = _one_gaussian(target, replace(mixture, model=DiagonalGaussian(), shapes=common[None]), common)
@@ -92,11 +79,11 @@ def _spread_in_noise(target: Target) -> tuple[Double, Double]:
     return own.locations[0], common * np.exp(logs * between / (between + error))
 
 
-def _one_gaussian(target: Target, mixture: Mixture, variances: Double) -> Mixture:
+def _one_gaussian(target: Target, mixture: Mixture, variances: Double, steepness: int = 1) -> Mixture:
     """The Gaussian refined where one of these variances is not small."""
-    slow = np.exp(-(target.frequencies.squares @ variances).astype(np.float64))
-    reach = FARTHEST * np.sqrt(variances)
-    box = Box(-reach, reach, NARROWEST * float(variances.min()))
+    slow = np.exp(-steepness * (target.frequencies.squares @ variances).astype(np.float64))
+    reach = LARGEST_MEAN * np.sqrt(variances)
+    box = Box(-reach, reach, LEAST_RELATIVE_VARIANCE * float(variances.min()))
     return refine(target.weighted(slow), replace(mixture, weights=np.ones(1)), box, iterations=50, tolerance=1e-3)[0]
 
 
@@ -104,21 +91,16 @@ def _decay(target: Target) -> Double:
     """A first guess of the variance of each coordinate, from the decay of |z|^2 along it."""
     power = np.abs(target.values) ** 2 * (1 if target.imaginary else 2)
     squares = target.frequencies.squares.astype(np.float64)
-    guesses = np.geomspace(1e-3, 1e3, 80)
-    variances = np.empty(target.n_features)
-    alone = np.count_nonzero(squares, axis=1) == 1
-    if not np.all(alone):
+    if not np.all(np.count_nonzero(squares, axis=1) == 1):
         total = squares.sum(axis=1)
         slow = np.argsort(total)[: max(4 * target.n_features, len(target) // 20)]
-        return np.full(target.n_features, _best_decay(total[slow], power[slow], guesses))
-    for column in range(target.n_features):
-        seen = squares[:, column] > 0
-        variances[column] = _best_decay(squares[seen, column], power[seen], guesses)
-    return variances
+        return np.full(target.n_features, _best_decay(total[slow], power[slow]))
+    return np.array([_best_decay(column[column > 0], power[column > 0]) for column in squares.T])
 
 
-def _best_decay(squares: Double, power: Double, guesses: Double) -> float:
-    """The guess v for which exp(-squares v) is nearest to the powers."""
+def _best_decay(squares: Double, power: Double) -> float:
+    """The variance v, of 80 guesses, for which exp(-squares v) is nearest to the powers."""
+    guesses = np.geomspace(1e-3, 1e3, 80)
     misfit = np.sum((power - np.exp(-np.outer(guesses, squares))) ** 2, axis=1)
     return float(guesses[int(np.argmin(misfit))])
 
@@ -132,21 +114,18 @@ def _within(target: Target, variances: Double, n_components: int) -> float:
     decay = (target.frequencies.squares @ variances).astype(np.float64)
     lengths = target.frequencies.lengths.astype(np.float64)
     power = np.abs(target.values) ** 2 * (1 if target.imaginary else 2)
-    share = 1 / n_components
-    clear = decay > 1
+    share, clear = 1 / n_components, decay > 1
     if n_components == 1 or not np.any(clear):
         return float(variances.mean())
     # a designed sketch has its frequencies where clusters are resolved: |omega|^2 s^2 near 1
-    low, high = np.quantile(
-        lengths, [0.95, 0.05 if np.quantile(decay, 0.05) > 1 else min(np.mean(~clear) + 0.05, 0.95)]
-    )
-    guesses = np.geomspace(0.5 / low, min(1 / high, variances.mean()), 60)
-    best = (np.inf, guesses[0])
-    together = np.exp(-decay[clear])
+    shortest = 0.05 if np.quantile(decay, 0.05) > 1 else min(np.mean(~clear) + 0.05, 0.95)
+    long, short = np.quantile(lengths, [0.95, shortest])
+    guesses = np.geomspace(0.5 / long, min(1 / short, variances.mean()), 60)
+    best, together = (np.inf, guesses[0]), np.exp(-decay[clear])
     for s in guesses:
         contrast = np.exp(-lengths[clear] * s) - together
         for q in (share, 1.5 * share, 2 * share, 3 * share):
-            background = BACKGROUND * q + target.noise
+            background = BACKGROUND_POWER * q + target.noise
             mean = np.maximum(together + min(q, 1.0) * contrast, 0) + background
-            best = min(best, (float(np.sum(np.log(mean) + (power[clear] + BACKGROUND * q) / mean)), s))
+            best = min(best, (float(np.sum(np.log(mean) + (power[clear] + BACKGROUND_POWER * q) / mean)), s))
     return WIDTH_FACTOR**2 * float(best[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +11,7 @@ from scipy.optimize import nnls
 
 from sketchlearn import kernel
 from sketchlearn.decoders.problems.decoding_target import Target
-from sketchlearn.models import Mixture
-from sketchlearn.models.frequency_set import Double, Single
+from sketchlearn.models import Double, Mixture, Single
 
 
 def cost_and_gradient(
@@ -27,7 +27,7 @@ def cost_and_gradient(
     space = np.empty((4, len(mixture), len(target)), np.float32) if space is None else space
     model, frequencies, m = mixture.model, target.frequencies, len(target)
     alpha = mixture.weights.astype(np.float32)
-    cosines, sines = frequencies.waves(mixture.locations, model.exponents(mixture.shapes, frequencies), space[:3])
+    cosines, sines = mixture.waves(frequencies, space[:3])
     (z_re, z_im), (w_re, w_im) = target.parts, target.part_weights
     r_re, r_im = alpha @ cosines - z_re, alpha @ sines - z_im
     f_re, f_im = r_re * w_re, r_im * w_im
@@ -53,11 +53,10 @@ def cost_and_gradient(
 def _compared(target: Target, mixture: Mixture, quadratics: Single) -> tuple[float, Double, Double, Double]:
     """The same by the native kernel, one pass over the frequencies, for models whose exponents are linear in shapes."""
     frequencies, (K, d) = target.frequencies, mixture.locations.shape
-    single = [part.astype(np.float32) for part in (mixture.weights, mixture.locations, mixture.shapes)]
     sums = kernel.compare(
         (frequencies.turns, frequencies.shift_turns, quadratics),
         (target.parts, target.part_weights),
-        (single[0], single[1], single[2]),
+        (mixture.weights.astype(np.float32), mixture.locations.astype(np.float32), mixture.shapes.astype(np.float32)),
     )
     sums *= 1 / len(target)
     alpha = 2 * mixture.weights[:, None]
@@ -74,28 +73,21 @@ def best_weights(target: Target, mixture: Mixture) -> Double:
 
 def normal_equations(target: Target, mixture: Mixture) -> tuple[Double, Double]:
     """Products of all components' sketches with each other, and with the target."""
-    cosines, sines = target.frequencies.waves(
-        mixture.locations, mixture.model.exponents(mixture.shapes, target.frequencies)
-    )
+    cosines, sines = mixture.waves(target.frequencies)
     (z_re, z_im), (w_re, w_im) = target.parts, target.part_weights
     damped, turned = cosines * w_re, sines * w_im
-    gram = (damped @ cosines.T + turned @ sines.T).astype(np.float64)
-    right = (damped @ z_re + turned @ z_im).astype(np.float64)
-    return gram, right
+    gram, right = damped @ cosines.T + turned @ sines.T, damped @ z_re + turned @ z_im
+    return gram.astype(np.float64), right.astype(np.float64)
 
 
 def nonnegative(gram: Double, right: Double) -> Double:
     """argmin over alpha >= 0 of alpha' gram alpha - 2 right' alpha."""
     size = np.trace(gram) / len(gram)
     for ridge in (1e-7, 1e-4, 1e-2):  # float32 sums can leave a gram matrix slightly indefinite
-        try:
+        with suppress(np.linalg.LinAlgError):
             factor = np.triu(cho_factor(gram + ridge * size * np.eye(len(gram)))[0])
-            break
-        except np.linalg.LinAlgError:
-            continue
-    else:
-        return np.full(len(gram), 1 / len(gram))
-    return np.asarray(nnls(factor, solve_triangular(factor, right, trans="T"), maxiter=30 * len(gram))[0])
+            return np.asarray(nnls(factor, solve_triangular(factor, right, trans="T"), maxiter=30 * len(gram))[0])
+    return np.full(len(gram), 1 / len(gram))
 
 
 def prune(target: Target, mixture: Mixture, n: int) -> Mixture:
@@ -107,5 +99,4 @@ def prune(target: Target, mixture: Mixture, n: int) -> Mixture:
         inverse = np.linalg.inv(gram[np.ix_(alive, alive)] + 1e-6 * np.trace(gram) / len(gram) * np.eye(len(alive)))
         loss = alpha**2 / np.maximum(np.diag(inverse), 1e-300)
         alive = np.delete(alive, int(np.argmin(loss)))
-    kept = mixture.some(alive)
-    return replace(kept, weights=nonnegative(gram[np.ix_(alive, alive)], right[alive]))
+    return replace(mixture.some(alive), weights=nonnegative(gram[np.ix_(alive, alive)], right[alive]))

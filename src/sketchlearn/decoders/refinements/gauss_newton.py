@@ -1,72 +1,58 @@
 """Joint refinement by Levenberg-Marquardt, in coordinates that suit each component.
 
-Weights move by factors, locations in units of their component's own width, covariances by S <- L exp(A) L'. With
-`Whitening`, residuals are measured in units of their own covariance, which is what makes the estimate efficient
-(generalised method of moments).
+Weights move by factors, locations in units of their component's own width, covariances by S <- L exp(A) L'. Residuals
+are measured in units of their own covariance, which makes the estimate efficient (generalised method of moments).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 
 from sketchlearn.decoders.problems.decoding_target import Target
-from sketchlearn.models import Mixture
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double, Mixture
 
-LONGEST = 1.0  # of a step: a component's width, or a factor e
-RIDGE = 1e-5  # of the covariance, relative to its mean eigenvalue
-TOLERANCE = 1e-6
-STIFF = 10.0  # weight of the sum of weights being one, per square root of a frequency
+LONGEST_STEP = 1.0  # component widths for a location, factors of e for a weight
+RELATIVE_RIDGE = 1e-5  # of the residual's covariance, relative to its mean eigenvalue
+COST_TOLERANCE = 1e-6
+SUM_PENALTY = 10.0  # on weights that do not sum to one, per square root of a frequency
+
+#: Divides residuals, an array (2 m, ...) of real parts above imaginary ones, by the square root of their covariance.
+Whitening = Callable[[Double], Double]
 
 
-@dataclass(frozen=True)
-class Whitening:
-    """Divides the two parts of a residual by the square root of their covariance: a factor each, or a matrix."""
+def independent_errors(target: Target) -> Whitening:
+    """Each part of a value by its own deviation, about sqrt((1 - |z|^2) / 2n) where records add to all values."""
+    power = (1 + sum(abs(ratio) ** 2 for _, ratio in target.harmonics)) / 2
+    own = target.sampling * np.maximum(1 - np.abs(target.values) ** 2, 1e-3)
+    scales = np.tile(1 / np.sqrt(power * (own + target.subsampling) + target.released / 2), 2)
+    return lambda parts: parts * (scales if parts.ndim == 1 else scales[:, None])
 
-    scales: Double | None = None
-    factor: Double | None = None
 
-    def __call__(self, parts: Double) -> Double:
-        """Whitened parts: an array (2 m, ...) of real parts above imaginary ones."""
-        if self.factor is not None:
-            return np.asarray(solve_triangular(self.factor, parts, lower=True, check_finite=False))
-        assert self.scales is not None
-        return parts * (self.scales if parts.ndim == 1 else self.scales[:, None])
-
-    @classmethod
-    def independent(cls, target: Target) -> Whitening:
-        """Each part of a value by its own deviation, about sqrt((1 - |z|^2) / 2n) where records add to all values."""
-        power = (1 + sum(abs(ratio) ** 2 for _, ratio in target.harmonics)) / 2
-        own = target.sampling * np.maximum(1 - np.abs(target.values) ** 2, 1e-3)
-        deviation = np.sqrt(power * (own + target.subsampling) + target.released / 2)
-        return cls(scales=np.tile(1 / deviation, 2))
-
-    @classmethod
-    def of(cls, target: Target, mixture: Mixture) -> Whitening:
-        """The whole covariance, from the mixture's characteristic function at sums and differences of frequencies."""
-        omega = target.frequencies.omega.astype(np.float64)
-        m = len(omega)
-        plus, minus, mean = np.zeros((m, m), complex), np.zeros((m, m), complex), np.zeros(m, complex)
-        for weight, location, covariance in zip(
-            mixture.weights / mixture.weights.sum(), mixture.locations, mixture.covariances(), strict=True
-        ):
-            products = omega @ covariance @ omega.T
-            q, turn = np.diag(products), np.exp(1j * (omega @ location))
-            mean += weight * turn * np.exp(-0.5 * q)
-            together = q[:, None] + q
-            minus += weight * np.exp(-0.5 * together + products) * np.outer(turn, turn.conj())
-            plus += weight * np.exp(-0.5 * together - products) * np.outer(turn, turn)
-        c, s = mean.real, mean.imag
-        cosines = 0.5 * (minus.real + plus.real) - np.outer(c, c)
-        sines = 0.5 * (minus.real - plus.real) - np.outer(s, s)
-        cross = 0.5 * (plus.imag - minus.imag) - np.outer(c, s)
-        total = np.block([[cosines, cross], [cross.T, sines]]) * target.sampling
-        total[np.diag_indices_from(total)] += RIDGE * np.trace(total) / len(total) + target.released / 2
-        return cls(factor=np.asarray(np.linalg.cholesky(total), np.float64))
+def correlated_errors(target: Target, mixture: Mixture) -> Whitening:
+    """The whole covariance, from the mixture's characteristic function at sums and differences of frequencies."""
+    omega, m = target.frequencies.omega.astype(np.float64), len(target)
+    plus, minus, mean = np.zeros((m, m), complex), np.zeros((m, m), complex), np.zeros(m, complex)
+    weights = mixture.weights / mixture.weights.sum()
+    for weight, location, covariance in zip(weights, mixture.locations, mixture.covariances(), strict=True):
+        products = omega @ covariance @ omega.T
+        q, turn = np.diag(products), np.exp(1j * (omega @ location))
+        mean += weight * turn * np.exp(-0.5 * q)
+        together = q[:, None] + q
+        minus += weight * np.exp(-0.5 * together + products) * np.outer(turn, turn.conj())
+        plus += weight * np.exp(-0.5 * together - products) * np.outer(turn, turn)
+    c, s = mean.real, mean.imag
+    cosines = 0.5 * (minus.real + plus.real) - np.outer(c, c)
+    sines = 0.5 * (minus.real - plus.real) - np.outer(s, s)
+    cross = 0.5 * (plus.imag - minus.imag) - np.outer(c, s)
+    total = np.block([[cosines, cross], [cross.T, sines]]) * target.sampling
+    total[np.diag_indices_from(total)] += RELATIVE_RIDGE * np.trace(total) / len(total) + target.released / 2
+    factor = np.linalg.cholesky(total)
+    return lambda parts: np.asarray(solve_triangular(factor, parts, lower=True, check_finite=False))
 
 
 def levenberg_marquardt(
@@ -77,7 +63,7 @@ def levenberg_marquardt(
     `hold` pulls shapes back to those at the start: it is the price of a squared deviation (a factor e of a variance);
     with an infinite one they do not move at all.
     """
-    stiff, free = STIFF * np.sqrt(len(target)), bool(np.isfinite(hold))
+    stiff, free = SUM_PENALTY * np.sqrt(len(target)), bool(np.isfinite(hold))
     lam, quiet, start = 1e-2, 0, mixture.shapes
     left, waves = _residual(target, mixture, whitening, stiff)
     cost = float(left @ left)
@@ -108,23 +94,19 @@ def levenberg_marquardt(
         expected = 2 * step @ slope - step @ normal @ step
         gained = (cost - other_cost) / max(expected, 1e-300)
         lam = max(lam * (0.2 if gained > 0.5 else 1 if gained > 0.1 else 2), 1e-8)
-        quiet = quiet + 1 if cost - other_cost < TOLERANCE * cost else 0
+        quiet = quiet + 1 if cost - other_cost < COST_TOLERANCE * cost else 0
         mixture, left, waves, cost = other, other_left, other_waves, other_cost
         if quiet >= 2:
             break
     return mixture, cost
 
 
-def _complex_waves(target: Target, mixture: Mixture) -> NDArray[np.complex128]:
-    exponents = mixture.model.exponents(mixture.shapes, target.frequencies)
-    cosines, sines = target.frequencies.waves(mixture.locations, exponents)
-    return cosines.astype(np.float64) + 1j * sines.astype(np.float64)
-
-
 def _residual(
     target: Target, mixture: Mixture, whitening: Whitening, stiff: float
 ) -> tuple[Double, NDArray[np.complex128]]:
-    waves = _complex_waves(target, mixture)
+    """The whitened residual, last the sum of weights; and each component's characteristic function."""
+    cosines, sines = mixture.waves(target.frequencies)
+    waves = cosines.astype(np.float64) + 1j * sines.astype(np.float64)
     left = target.values - mixture.weights @ waves
     parts = whitening(np.concatenate([left.real, left.imag * target.imaginary]))
     return np.append(parts, stiff * (1 - mixture.weights.sum())), waves
@@ -134,17 +116,17 @@ def _jacobian(
     target: Target, mixture: Mixture, waves: NDArray[np.complex128], whitening: Whitening, stiff: float, *, free: bool
 ) -> Double:
     """Derivatives along weights, locations and, if they are free, shapes."""
-    weighted = mixture.weights[:, None] * waves
+    weighted = (mixture.weights[:, None] * waves)[:, :, None]
     projected = target.frequencies.omega.astype(np.float64) @ _widths(mixture)
-    own = [weighted[:, :, None], 1j * weighted[:, :, None] * projected]
+    own = [weighted, 1j * weighted * projected]
     shapes = mixture.model.steps(mixture.shapes, target.frequencies).astype(np.float64) if free else np.empty(0)
     if free and not mixture.model.tied:
-        own.append(-weighted[:, :, None] * shapes)
+        own.append(-weighted * shapes)
     columns = np.concatenate(own, axis=2)
     per = columns.shape[2]
     columns = columns.transpose(1, 0, 2).reshape(len(target), -1)
     if free and mixture.model.tied:
-        columns = np.concatenate([columns, -weighted.sum(axis=0)[:, None] * shapes[0]], axis=1)
+        columns = np.concatenate([columns, -weighted.sum(axis=0) * shapes[0]], axis=1)
     last = np.zeros(columns.shape[1])
     last[: len(mixture) * per : per] = stiff * mixture.weights
     parts = np.concatenate([columns.real, columns.imag * target.imaginary])
@@ -172,14 +154,14 @@ def _away(mixture: Mixture, start: Double) -> tuple[Double, NDArray[np.bool_]]:
 
 def _moved(mixture: Mixture, step: Double, *, free: bool) -> Mixture:
     K, d = mixture.locations.shape
-    per = 1 + d + (0 if mixture.model.tied else (len(step) // K) - 1 - d)
+    per = 1 + d if mixture.model.tied else len(step) // K
     own = step[: K * per].reshape(K, per)
     away = own[:, 1 : 1 + d]
-    away = away / np.maximum(1, np.linalg.norm(away, axis=1, keepdims=True) / (LONGEST * np.sqrt(d)))
+    away = away / np.maximum(1, np.linalg.norm(away, axis=1, keepdims=True) / (LONGEST_STEP * np.sqrt(d)))
     shape_step = step[K * per :][None] if mixture.model.tied else own[:, 1 + d :]
     return replace(
         mixture,
-        weights=mixture.weights * np.exp(np.clip(own[:, 0], -1.5 * LONGEST, 1.5 * LONGEST)),
+        weights=mixture.weights * np.exp(np.clip(own[:, 0], -1.5 * LONGEST_STEP, 1.5 * LONGEST_STEP)),
         locations=mixture.locations + np.einsum("kij,kj->ki", _widths(mixture), away),
         shapes=mixture.model.moved(mixture.shapes, shape_step) if free else mixture.shapes,
     )

@@ -9,8 +9,7 @@ from scipy.optimize import Bounds, minimize
 
 from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.decoders.problems.mixture_cost import cost_and_gradient
-from sketchlearn.models import Mixture
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double, Mixture
 
 
 @dataclass(frozen=True)
@@ -34,33 +33,26 @@ def refine(
     curvature along a component's location is proportional to its squared weight.
     """
     K, d = mixture.locations.shape
+    free = mixture.shapes if shapes else mixture.shapes[:0]
     slow = 1 / np.maximum(mixture.weights, 0.1 / K)
-    free = mixture.shapes.size if shapes else 0
-    rows = len(mixture.shapes)
-    shape_step = np.ones((rows, 1)) if mixture.model.tied else slow[:, None]
-    step = np.concatenate([np.ones(K), np.repeat(slow, d)])
-    start = np.concatenate([mixture.weights, mixture.locations.ravel()])
-    low = np.concatenate([np.zeros(K), np.tile(box.low, K)])
-    high = np.concatenate([np.full(K, np.inf), np.tile(box.high, K)])
-    if free:
-        model = mixture.model
-        step = np.concatenate([step, np.broadcast_to(shape_step, mixture.shapes.shape).ravel()])
-        start = np.concatenate([start, mixture.shapes.ravel()])
-        low = np.concatenate([low, np.tile(model.lower(d, box.least_variance), rows)])
-        high = np.concatenate([high, np.tile(model.upper(d), rows)])
-    start = np.clip(start, low, high)
+    shape_step = 1.0 if mixture.model.tied else slow[: len(free), None]
+    shape_low, shape_high = mixture.model.bounds(d, box.least_variance)
+    step = np.concatenate([np.ones(K), np.repeat(slow, d), np.broadcast_to(shape_step, free.shape).ravel()])
+    low = np.concatenate([np.zeros(K), np.tile(box.low, K), np.broadcast_to(shape_low, free.shape).ravel()])
+    high = np.concatenate([np.full(K, np.inf), np.tile(box.high, K), np.broadcast_to(shape_high, free.shape).ravel()])
+    start = np.clip(np.concatenate([mixture.weights, mixture.locations.ravel(), free.ravel()]), low, high)
     space = np.empty((4, K, len(target)), np.float32)
     scale = 10 / target.noise  # the optimiser's tolerance is relative down to a cost of 1
 
     def unpacked(p: Double) -> Mixture:
-        full = start + p * step
-        shaped = full[K * (d + 1) :].reshape(mixture.shapes.shape) if free else mixture.shapes
-        return replace(mixture, weights=full[:K], locations=full[K : K * (d + 1)].reshape(K, d), shapes=shaped)
+        weights, locations, moved = np.split(start + p * step, [K, K * (d + 1)])
+        moved = moved.reshape(free.shape) if shapes else mixture.shapes
+        return replace(mixture, weights=weights, locations=locations.reshape(K, d), shapes=moved)
 
     def evaluate(p: Double) -> tuple[float, Double]:
         cost, by_weight, by_location, by_shape = cost_and_gradient(target, unpacked(p), space)
-        parts = [by_weight, by_location.ravel()] + ([by_shape.ravel()] if free else [])
-        return cost * scale, np.concatenate(parts) * (step * scale)
+        gradient = np.concatenate([by_weight, by_location.ravel(), by_shape[: len(free)].ravel()])
+        return cost * scale, gradient * (step * scale)
 
     outcome = minimize(
         evaluate,

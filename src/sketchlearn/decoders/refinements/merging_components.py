@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double
 
 
 def merge_components(weights: Double, means: Double, covariances: Double, k: int) -> tuple[Double, Double, Double]:
@@ -23,7 +23,10 @@ def merge_components(weights: Double, means: Double, covariances: Double, k: int
     alive = np.ones(n, bool)
     while alive.sum() > k:
         i, j = divmod(int(np.argmin(costs)), n)
-        weights[i], means[i], covariances[i] = _merged(weights, means, covariances, i, j)
+        total, away = weights[i] + weights[j], means[i] - means[j]
+        a, b = weights[i] / total, weights[j] / total
+        covariances[i] = a * covariances[i] + b * covariances[j] + a * b * np.outer(away, away)
+        weights[i], means[i] = total, a * means[i] + b * means[j]
         logs[i] = np.linalg.slogdet(covariances[i])[1]
         alive[j] = False
         costs[j, :] = costs[:, j] = np.inf
@@ -34,18 +37,11 @@ def merge_components(weights: Double, means: Double, covariances: Double, k: int
     return weights[alive], means[alive], covariances[alive]
 
 
-def _merged(weights: Double, means: Double, covariances: Double, i: int, j: int) -> tuple[float, Double, Double]:
-    total = weights[i] + weights[j]
-    a, b = weights[i] / total, weights[j] / total
-    away = means[i] - means[j]
-    return total, a * means[i] + b * means[j], a * covariances[i] + b * covariances[j] + a * b * np.outer(away, away)
-
-
 def _costs(
     weights: Double, means: Double, covariances: Double, logs: Double, i: int, others: NDArray[np.integer]
 ) -> Double:
-    w, total = weights[others], weights[i] + weights[others]
-    away = means[others] - means[i]
+    """Runnalls' bound for component i and each of the others."""
+    w, total, away = weights[others], weights[i] + weights[others], means[others] - means[i]
     a, b = (weights[i] / total)[:, None, None], (w / total)[:, None, None]
     together = a * covariances[i] + b * covariances[others] + a * b * away[:, :, None] * away[:, None, :]
     return np.asarray(0.5 * (total * np.linalg.slogdet(together)[1] - weights[i] * logs[i] - w * logs[others]))

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.models import Mixture
-from sketchlearn.models.frequency_set import Double, Single
+from sketchlearn.models import Double, Mixture, Single
 
-SAMPLES, SAMPLES_PER_CLUSTER = 20_000, 200
+LEAST_SAMPLES, SAMPLES_PER_CLUSTER = 20_000, 200
+LEAST_START_SAMPLES, START_SAMPLES_PER_CLUSTER = 4_000, 80  # Runs are compared on fewer samples.
 STARTS, DEEPEST_BREATH = 6, 5  # where the mixture has more components than clusters; fewer otherwise
-START_SAMPLES, START_SAMPLES_PER_CLUSTER = 4_000, 80  # runs are compared on fewer samples
-ITERATIONS = 100
+MOST_ITERATIONS = 100
 
 
 def antithetic_sample(mixture: Mixture, n: int, rng: np.random.Generator) -> Double:
@@ -35,19 +34,20 @@ def centroids(mixture: Mixture, k: int, rng: np.random.Generator) -> tuple[Doubl
     """
     n_starts, deepest = (STARTS, DEEPEST_BREATH) if len(mixture) > k else (0, 0) if apart(mixture, k) else (2, 1)
     middle = mixture.weights @ mixture.locations / mixture.weights.sum()
-    rows = (antithetic_sample(mixture, max(SAMPLES, SAMPLES_PER_CLUSTER * k), rng) - middle).astype(np.float32)
-    few = rows[: max(START_SAMPLES, START_SAMPLES_PER_CLUSTER * k)]
+    rows = (antithetic_sample(mixture, max(LEAST_SAMPLES, SAMPLES_PER_CLUSTER * k), rng) - middle).astype(np.float32)
+    few = rows[: max(LEAST_START_SAMPLES, START_SAMPLES_PER_CLUSTER * k)]
     points = (mixture.locations - middle).astype(np.float32)
     shares = mixture.weights.astype(np.float32)
-    own = [lloyd(points, plus_plus(points, shares, k, rng), shares) for _ in range(n_starts)] if len(points) > k else []
-    starts = [min(own, key=lambda run: run[1])[0]] if own else [points[:k]]
-    if len(starts[0]) < k:
-        starts[0] = np.concatenate([starts[0], few[: k - len(starts[0])]])
-    starts += [plus_plus(few, np.ones(len(few), np.float32), k, rng) for _ in range(n_starts)]
+    best = np.concatenate([points, few[: max(k - len(points), 0)]])
+    if len(points) > k:
+        runs = (lloyd(points, plus_plus(points, shares, k, rng), shares) for _ in range(n_starts))
+        best, _ = min(runs, key=lambda run: run[1])
     if n_starts:
-        best, cost = min((lloyd(few, start) for start in starts), key=lambda run: run[1])
-        starts = [breathe(few, best, cost, deepest)]
-    best, _ = lloyd(rows, starts[0])
+        equal = np.ones(len(few), np.float32)
+        starts = [best, *(plus_plus(few, equal, k, rng) for _ in range(n_starts))]
+        best, cost = min((lloyd(few, start, equal) for start in starts), key=lambda run: run[1])
+        best = breathe(few, best, cost, equal, deepest)
+    best, _ = lloyd(rows, best, np.ones(len(rows), np.float32))
     counts = np.bincount(nearest(rows, best)[0], minlength=k)
     return best.astype(np.float64) + middle, counts / counts.sum()
 
@@ -62,16 +62,16 @@ def apart(mixture: Mixture, k: int) -> bool:
         return len(mixture) == k
     weights, locations = mixture.weights, mixture.locations
     saved = 2 / np.pi * weights * np.linalg.eigvalsh(mixture.covariances())[:, -1]
-    pairs = np.triu_indices(k, 1)
-    gaps = np.sum((locations[pairs[0]] - locations[pairs[1]]) ** 2, axis=1)
-    cost = gaps * weights[pairs[0]] * weights[pairs[1]] / (weights[pairs[0]] + weights[pairs[1]])
+    i, j = np.triu_indices(k, 1)
+    gaps = np.sum((locations[i] - locations[j]) ** 2, axis=1)
+    cost = gaps * weights[i] * weights[j] / (weights[i] + weights[j])
     return bool(cost.min() > saved.max())
 
 
 def medians(mixture: Mixture, k: int, rng: np.random.Generator) -> tuple[Double, Double]:
     """k points with the least sum of distances, and the share of each: Weiszfeld's steps from the centroids."""
     points, _ = centroids(mixture, k, rng)
-    rows = antithetic_sample(mixture, max(SAMPLES, SAMPLES_PER_CLUSTER * k), rng)
+    rows = antithetic_sample(mixture, max(LEAST_SAMPLES, SAMPLES_PER_CLUSTER * k), rng)
     points = weiszfeld(rows, points, np.ones(len(rows)))
     counts = np.bincount(nearest(rows, points)[0], minlength=k)
     return points, counts / counts.sum()
@@ -80,16 +80,15 @@ def medians(mixture: Mixture, k: int, rng: np.random.Generator) -> tuple[Double,
 def weiszfeld(rows: NDArray[Any], points: Double, weights: Double) -> Double:
     """Points moved to where the weighted sum of distances to their rows is least."""
     k, least = len(points), 1e-6 * np.sqrt(np.mean(rows.var(axis=0))) + 1e-300
-    for _ in range(ITERATIONS):
+    for _ in range(MOST_ITERATIONS):
         labels = nearest(rows, points)[0]
         pull = weights / np.maximum(np.linalg.norm(rows - points[labels], axis=1), least)
         sizes = np.bincount(labels, pull, minlength=k)
         sums = np.stack([np.bincount(labels, pull * column, minlength=k) for column in rows.T], axis=1)
         moved = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1e-300)[:, None], points)
-        done = np.allclose(moved, points, rtol=0, atol=1e3 * least)
+        if np.allclose(moved, points, rtol=0, atol=1e3 * least):
+            return moved
         points = moved
-        if done:
-            break
     return points
 
 
@@ -110,11 +109,10 @@ def plus_plus(rows: Single, weights: Single, k: int, rng: np.random.Generator) -
     return chosen
 
 
-def lloyd(rows: NDArray[Any], centers: NDArray[Any], weights: NDArray[Any] | None = None) -> tuple[NDArray[Any], float]:
+def lloyd(rows: NDArray[Any], centers: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any], float]:
     """Lloyd's algorithm; the centers and the sum of squared distances (less a constant)."""
-    weights = np.ones(len(rows), rows.dtype) if weights is None else weights
     k, before = len(centers), None
-    for _ in range(ITERATIONS):
+    for _ in range(MOST_ITERATIONS):
         labels, score = nearest(rows, centers)
         if before is not None and np.array_equal(labels, before):
             break
@@ -130,11 +128,7 @@ def lloyd(rows: NDArray[Any], centers: NDArray[Any], weights: NDArray[Any] | Non
 
 
 def breathe(
-    rows: NDArray[Any],
-    centers: NDArray[Any],
-    cost: float,
-    deepest: int = DEEPEST_BREATH,
-    weights: NDArray[Any] | None = None,
+    rows: NDArray[Any], centers: NDArray[Any], cost: float, weights: NDArray[Any], deepest: int = DEEPEST_BREATH
 ) -> NDArray[Any]:
     """Centers after exchanges: some are added where clusters are costly, then those that are missed least are removed.
 
@@ -142,7 +136,6 @@ def breathe(
     """
     k = len(centers)
     breath = min(deepest, k // 2)
-    weights = np.ones(len(rows), rows.dtype) if weights is None else weights
     while breath > 0:
         labels, score = nearest(rows, centers)
         errors = np.bincount(labels, weights * np.maximum(score + np.sum(rows * rows, axis=1), 0), minlength=k)
@@ -163,19 +156,16 @@ def breathe(
 def _least_missed(rows: NDArray[Any], centers: NDArray[Any], n: int, weights: NDArray[Any]) -> list[int]:
     """The n centers whose removal costs least, no two of them neighbours of each other if it can be avoided."""
     score = rows @ (-2 * centers.T) + np.sum(centers * centers, axis=1)
-    labels = np.argmin(score, axis=1)
-    nearest = score[np.arange(len(rows)), labels].copy()
-    score[np.arange(len(rows)), labels] = np.inf
-    missed = np.bincount(labels, weights * (score.min(axis=1) - nearest), minlength=len(centers))
+    labels, every = np.argmin(score, axis=1), np.arange(len(rows))
+    lowest = score[every, labels]
+    score[every, labels] = np.inf
+    missed = np.bincount(labels, weights * (score.min(axis=1) - lowest), minlength=len(centers))
     gaps = np.sum((centers[:, None] - centers) ** 2, axis=2)
     np.fill_diagonal(gaps, np.inf)
     chosen: list[int] = []
     frozen: set[int] = set()
-    order = [int(i) for i in np.argsort(missed)]
-    for i in order:
-        if len(chosen) == n:
-            break
-        if i not in frozen and i not in chosen:
+    for i in np.argsort(missed).tolist():
+        if len(chosen) < n and i not in frozen:
             chosen.append(i)
             if len(frozen) + n < len(centers):
                 frozen.add(int(np.argmin(gaps[i])))

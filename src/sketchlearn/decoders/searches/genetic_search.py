@@ -10,11 +10,11 @@ from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.mixture_cost import nonnegative
 from sketchlearn.decoders.refinements.joint_refinement import refine
 from sketchlearn.decoders.searches.search_loop import Decoder, State
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double
 
-TOURNAMENT = 3  # individuals, of which the best becomes a parent
-JITTER = (0.02, 1.0)  # deviation of mutated locations, in those of a cluster
-MOVED = 0.5  # part of the components that mutation moves, in every second child; in the others about one
+TOURNAMENT_SIZE = 3  # sets, of which the best becomes a parent
+JITTER_RANGE = (0.02, 1.0)  # deviation of mutated locations, in those of a cluster
+MUTATED_SHARE = 0.5  # of the components of every second child; in the others, about one component is mutated
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class Genetic(Decoder):
         for _ in range(self.generations):
             children = self.children(problem, living, weights, costs, rng)
             best = np.argsort(costs)[: self.elite]
-            of_children = fitness(problem, children)
+            new_weights, new_costs = fitness(problem, children)
             living = np.concatenate([living[best], children])
-            weights = np.concatenate([weights[best], of_children[0]])
-            costs = np.concatenate([costs[best], of_children[1]])
+            weights = np.concatenate([weights[best], new_weights])
+            costs = np.concatenate([costs[best], new_costs])
         fittest = int(np.argmin(costs))
         mixture = replace(problem.start, weights=weights[fittest], locations=living[fittest])
         cost = problem.target.cost(mixture)
@@ -63,15 +63,14 @@ class Genetic(Decoder):
     ) -> Double:
         """The next generation, without the elite: (children, components, d)."""
         n, (_, k, d) = self.population - self.elite, living.shape
-        drawn = rng.integers(len(living), size=(n, 2, TOURNAMENT))
+        drawn = rng.integers(len(living), size=(n, 2, TOURNAMENT_SIZE))
         parents = np.take_along_axis(drawn, costs[drawn].argmin(axis=2)[..., None], axis=2)[..., 0]
-        across = np.einsum("npkd,nd->npk", living[parents], rng.standard_normal((n, d)))
-        order = np.argsort(across, axis=2)
+        order = np.argsort(np.einsum("npkd,nd->npk", living[parents], rng.standard_normal((n, d))), axis=2)
         side = (np.arange(k) >= rng.integers(k + 1, size=(n, 1))).astype(int)
         parent = np.take_along_axis(parents, side, axis=1)
         component = np.where(side, order[:, 1], order[:, 0])
-        moved = rng.random((n, k, 1)) < np.where(np.arange(n) % 2, MOVED, 1 / k)[:, None, None]
-        jitter = np.exp(rng.uniform(np.log(JITTER[0]), np.log(JITTER[1]), size=(n, 1, 1)))
+        moved = rng.random((n, k, 1)) < np.where(np.arange(n) % 2, MUTATED_SHARE, 1 / k)[:, None, None]
+        jitter = np.exp(rng.uniform(np.log(JITTER_RANGE[0]), np.log(JITTER_RANGE[1]), size=(n, 1, 1)))
         children = living[parent, component] + moved * jitter * rng.standard_normal((n, k, d))
         chance = np.where(weights[parent, component] > 0, self.redrawn, 0.5)
         redrawn = (rng.random((n, k)) < chance)[..., None]

@@ -11,11 +11,11 @@ from sketchlearn.decoders.problems.mixture_cost import prune
 from sketchlearn.decoders.refinements.joint_refinement import refine
 from sketchlearn.decoders.searches.matching_pursuit import ClOmpr
 from sketchlearn.decoders.searches.search_loop import Decoder, State
-from sketchlearn.models import DiagonalGaussian, Mixture
+from sketchlearn.models import Mixture
 
-REFINEMENT = 100  # iterations after each round
-REPLACED = 4  # a step at full size adds a component for so many clusters
-NARROWED = 0.25  # variance of the halves along the split, of that before
+REFINEMENT_ITERATIONS = 100
+CLUSTERS_PER_REPLACEMENT = 4  # At full size, a step replaces one component for this many clusters.
+VARIANCE_OF_HALVES = 0.25  # along the split, relative to that before
 
 
 @dataclass(frozen=True)
@@ -27,29 +27,28 @@ class HierarchicalSplitting(Decoder):
     """
 
     def start(self, problem: Problem, rng: np.random.Generator) -> State:  # noqa: ARG002
-        one = Mixture(DiagonalGaussian(), np.ones(1), np.zeros((1, len(problem.spread))), problem.spread[None] ** 2)
-        return State(one)
+        return State(problem.one_gaussian)
 
     def step(self, problem: Problem, state: State, rng: np.random.Generator) -> State:
         target, mixture, most = problem.target, state.mixture, problem.n_atoms
-        size = len(mixture)
-        if size < most:
-            mixture = split(mixture, min(size, most - size))
+        if len(mixture) < most:
+            mixture = split(mixture, most - len(mixture))
         else:
-            mixture = prune(target, ClOmpr.grown(problem, mixture, -(-problem.n_components // REPLACED), rng), most)
-        mixture, cost, done = refine(target, mixture, problem.box, iterations=REFINEMENT)
+            added = -(-problem.n_components // CLUSTERS_PER_REPLACEMENT)
+            mixture = prune(target, ClOmpr.grown(problem, mixture, added, rng), most)
+        mixture, cost, done = refine(target, mixture, problem.box, iterations=REFINEMENT_ITERATIONS)
         return State(mixture, cost, state.iterations + done)
 
 
 def split(mixture: Mixture, n: int) -> Mixture:
-    """The mixture with n components, those that spread most, in two halves along their widest coordinates."""
+    """The mixture with up to n components, those that spread most, in two halves along their widest coordinates."""
     directions, variances = np.eye(mixture.shapes.shape[1])[mixture.shapes.argmax(axis=1)], mixture.shapes.max(axis=1)
     chosen = np.argsort(-mixture.weights * variances)[:n]
     away = np.zeros_like(directions)
     away[chosen] = directions[chosen] * np.sqrt(variances[chosen])[:, None]
     weights, shapes = mixture.weights.copy(), mixture.shapes.copy()
     weights[chosen] /= 2
-    shapes[chosen] *= 1 - (1 - NARROWED) * directions[chosen]
+    shapes[chosen] *= 1 - (1 - VARIANCE_OF_HALVES) * directions[chosen]
     return Mixture(
         mixture.model,
         np.concatenate([weights, weights[chosen]]),

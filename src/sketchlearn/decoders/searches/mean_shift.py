@@ -1,21 +1,117 @@
-"""Sketch-and-shift: the modes of the density estimate that a sketch is, by mean shift from many starts at once."""
+"""Mean shift: many starts climb the correlation of components with what a mixture leaves of the sketch, all at once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg import eigh
 
+from sketchlearn import kernel
 from sketchlearn.decoders.problems.decoding_problem import Problem
+from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.decoders.problems.mixture_cost import prune
-from sketchlearn.decoders.refinements.joint_refinement import refine
-from sketchlearn.decoders.searches.residual_climb import Landscape, distinct
+from sketchlearn.decoders.refinements.joint_refinement import Box, refine
 from sketchlearn.decoders.searches.search_loop import Decoder, State
-from sketchlearn.models import Mixture
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double, Mixture, Single
 
-REFINEMENT = 200  # iterations after each round
-CANDIDATES = 3  # modes per component, from which nonnegative least squares chooses
+MOMENTUM = 0.5
+LONGEST_STEP = 0.7  # kernel widths
+CLIMBING_STEPS = 15
+FEWEST_STARTS = 32
+MOST_RIDGES = 20  # heavy components from whose sides climbs start
+SCREENED_PER_START = 12  # points
+LEAST_GAP = 0.5  # squared distance of distinct modes, in squared kernel widths
+REFINEMENT_ITERATIONS = 200
+MODES_PER_COMPONENT = 3  # from which nonnegative least squares chooses
+
+
+class Landscape:
+    """f(c) = sum_j D_j w_j Re(r_j exp(-i omega_j . c)): a density estimate made of the residual r.
+
+    D is the damping of a component of the width that is looked for, and w the target's weights.
+    """
+
+    def __init__(self, target: Target, residual: Single, damping: Single) -> None:
+        self.frequencies = target.frequencies
+        w_re, w_im = target.part_weights
+        self.field = residual * damping * target.part_weights
+        power = (damping * damping * (w_re + w_im)).astype(np.float64)
+        self.norm = float(np.sqrt(power.sum()))
+        #: squared width of the kernel, per coordinate
+        self.width = power.sum() / np.mean(power @ target.frequencies.squares)
+
+    def climb(self, starts: Double, box: Box, steps: int) -> tuple[Double, Double]:
+        """Mean-shift steps from each start; the ends and their heights."""
+        c, velocity = starts, np.zeros_like(starts)
+        longest = LONGEST_STEP * np.sqrt(self.width * c.shape[1])
+        for _ in range(steps):
+            height, slope = self._evaluate(c)
+            step = self.width * slope / np.maximum(height, 0.05 * np.abs(height.max()) + 1e-12)[:, None]
+            length = np.sqrt(np.sum(step * step, axis=1, keepdims=True))
+            step *= np.minimum(1, longest / np.maximum(length, 1e-12))
+            velocity = MOMENTUM * velocity + step
+            c = box.clip(c + velocity)
+        return c, self.heights(c)
+
+    def heights(self, c: Double) -> Double:
+        """f at each point, for components of norm one."""
+        return self._evaluate(c)[0] / self.norm
+
+    def _evaluate(self, c: Double) -> tuple[Double, Double]:
+        """f and its gradient at each point."""
+        sums = kernel.compare(
+            (self.frequencies.turns, self.frequencies.shift_turns, self.frequencies.half_squares[:0]),
+            (None, self.field),
+            (np.zeros(len(c), np.float32), c.astype(np.float32), np.zeros((1, 0), np.float32)),
+        )
+        return sums[1 : 1 + len(c)], 2 * np.pi * sums[1 + len(c) :].reshape(c.shape)
+
+    def ridges(self, points: Double, directions: list[int]) -> Double:
+        """Starts to both sides of points, along the directions in which f curves upwards most there."""
+        cosines, sines = self.frequencies.waves(points)
+        inner = cosines * self.field[0] + sines * self.field[1]
+        omega, d, starts = self.frequencies.omega, points.shape[1], []
+        for point, row, n in zip(points, inner, directions, strict=True):
+            curvature = -((omega * row[:, None]).T @ omega).astype(np.float64)
+            _, vectors = eigh(curvature, subset_by_index=[d - min(d, n), d - 1])
+            away = vectors.T * np.sqrt(self.width)
+            starts += [point + away, point - away]
+        return np.concatenate(starts)
+
+
+def distinct(locations: Double, heights: Double, n: int, width: float) -> Double:
+    """The n highest of the locations that lie apart."""
+    kept: list[int] = []
+    for i in np.argsort(-heights):
+        if len(kept) >= n or heights[i] <= 0:
+            break
+        if not kept or np.min(np.sum((locations[kept] - locations[i]) ** 2, axis=1)) > LEAST_GAP * width:
+            kept.append(int(i))
+    return locations[kept]
+
+
+def scattered(problem: Problem, n: int, wide: list[float], rng: np.random.Generator) -> Double:
+    """n random points, spread as the records are and so many times as wide."""
+    points = rng.standard_normal((n, problem.target.n_features)) * problem.spread
+    return problem.box.clip(points * np.resize(wide, n)[:, None])
+
+
+def find_modes(problem: Problem, mixture: Mixture, n: int, rng: np.random.Generator) -> Double:
+    """The n highest modes of what the mixture leaves of the target."""
+    target, box, d = problem.target, problem.box, problem.target.n_features
+    landscape = Landscape(target, target.residual(mixture), problem.damping(mixture))
+    n_starts = max(FEWEST_STARTS, 2 * problem.n_components)
+    starts = scattered(problem, n_starts // 2, [1.0, 1.5], rng)
+    # clusters far from all others are reached from the highest of many points only
+    many = scattered(problem, SCREENED_PER_START * n_starts, [1.0, 1.5, 2.0], rng)
+    many = many[np.argsort(-landscape.heights(many))[: n_starts // 2]]
+    heavy = mixture.locations[np.argsort(-mixture.weights)[:MOST_RIDGES]]
+    ridges = landscape.ridges(np.concatenate([np.zeros((1, d)), heavy]), [min(d, 8)] + [1] * len(heavy))
+    starts = np.concatenate([starts, many, box.clip(ridges)])
+    ends, heights = landscape.climb(starts, box, CLIMBING_STEPS)
+    found = distinct(ends, heights, n, landscape.width)
+    return found if len(found) else starts[:1]
 
 
 @dataclass(frozen=True)
@@ -35,25 +131,17 @@ class SketchAndShift(Decoder):
     steps: int = 30
 
     def step(self, problem: Problem, state: State, rng: np.random.Generator) -> State:
-        target, before = problem.target, state.mixture
-        locations = np.concatenate([before.locations, self.modes(problem, before, rng)])
-        shapes = problem.start.shapes
-        mixture = replace(before, weights=np.zeros(len(locations)), locations=locations, shapes=shapes)
-        mixture = prune(target, mixture, problem.n_components)
-        mixture, cost, done = refine(target, mixture, problem.box, iterations=REFINEMENT)
+        target, before, d, k = problem.target, state.mixture, problem.target.n_features, problem.n_components
+        landscape = Landscape(target, target.residual(before), problem.damping(problem.start))
+        starts = scattered(problem, self.starts * k, [1.5, 1.0], rng)
+        ridges = problem.box.clip(landscape.ridges(np.zeros((1, d)), [d]))
+        ends, heights = landscape.climb(np.concatenate([starts, ridges]), problem.box, self.steps)
+        modes = distinct(ends, heights, MODES_PER_COMPONENT * k, landscape.width)
+        locations = np.concatenate([before.locations, modes])
+        mixture = replace(problem.start, weights=np.zeros(len(locations)), locations=locations)
+        mixture = prune(target, mixture, k)
+        mixture, cost, done = refine(target, mixture, problem.box, iterations=REFINEMENT_ITERATIONS)
         iterations = state.iterations + done
         if len(mixture) <= len(before) and cost > 0.99 * state.cost:
             return replace(state, iterations=iterations, finished=True)
         return State(mixture, cost, iterations)
-
-    def modes(self, problem: Problem, mixture: Mixture, rng: np.random.Generator) -> Double:
-        """The highest distinct modes of what a mixture leaves of the target."""
-        target, d = problem.target, problem.target.n_features
-        residual = target.residual(mixture) if len(mixture) else target.parts
-        landscape = Landscape(target, residual, problem.damping(problem.start))
-        n = self.starts * problem.n_components
-        wide = np.where(np.arange(n) % 2, 1.0, 1.5)[:, None]
-        starts = rng.standard_normal((n, d)) * problem.spread * wide
-        starts = np.concatenate([starts, landscape.ridges(np.zeros((1, d)), [d])])
-        ends, heights = landscape.climb(problem.box.clip(starts), problem.box, self.steps)
-        return distinct(ends, heights, CANDIDATES * problem.n_components, landscape.width)

@@ -8,19 +8,19 @@ import numpy as np
 
 from sketchlearn import kernel
 from sketchlearn.decoders.problems.decoding_problem import Problem
+from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.decoders.problems.mixture_cost import best_weights, prune
 from sketchlearn.decoders.refinements.joint_refinement import refine
 from sketchlearn.decoders.searches.search_loop import Decoder, State
-from sketchlearn.models import Mixture
-from sketchlearn.models.frequency_set import Single
+from sketchlearn.models import Mixture, Single
 
-REFINEMENT = 100  # iterations at the end of each attempt
-REDRAWN = 8  # an attempt after the first redraws one of so many components, those that are missed least
-KEPT = 1.0  # variance at which the others start
-GOOD = 1.5  # a misfit that needs no further attempt
-SETTLED = 1e-3  # a change of the locations, in deviations of a cluster
-LEARNED_FROM = 5  # iterations before which weights and variance are left as they are
-LIGHTEST = 0.1  # weight while messages are passed, of 1 / k: without weight, a component would not hear of the sketch
+REFINEMENT_ITERATIONS = 100
+COMPONENTS_PER_REDRAW = 8  # Attempts after the first redraw one of so many components, those that are missed least.
+KEPT_VARIANCE = 1.0  # at which the components that are not redrawn start
+GOOD_MISFIT = 1.5  # Below it, no further attempt is made.
+SETTLED_STEP = 1e-3  # of the locations, in deviations of a cluster
+FIXED_ITERATIONS = 5  # after which weights and variance are learned, too
+LEAST_WEIGHT = 0.1  # in units of 1 / k; without weight, a component would not hear of the sketch
 NODES = np.linspace(-3.5, 3.5, 21, dtype=np.float32)  # at which posteriors are summed, in deviations before
 
 
@@ -46,10 +46,10 @@ class ClAmp(Decoder):
 
     def step(self, problem: Problem, state: State, rng: np.random.Generator) -> State:
         mixture, attempts = self.passed(problem, state.mixture, rng), state.iterations + 1
-        mixture, cost, _ = refine(problem.target, mixture, problem.box, iterations=REFINEMENT)
+        mixture, cost, _ = refine(problem.target, mixture, problem.box, iterations=REFINEMENT_ITERATIONS)
         if cost > state.cost:
             mixture, cost = state.mixture, state.cost
-        return State(mixture, cost, attempts, attempts >= self.attempts or problem.misfit(cost) < GOOD)
+        return State(mixture, cost, attempts, attempts >= self.attempts or problem.misfit(cost) < GOOD_MISFIT)
 
     def passed(self, problem: Problem, before: Mixture, rng: np.random.Generator) -> Mixture:
         """The mixture after message passing from random locations, but for those kept of an earlier mixture."""
@@ -61,14 +61,14 @@ class ClAmp(Decoder):
         locations = rng.standard_normal((k, d)) * problem.spread
         q = np.full((k, 1), prior, np.float32)  # variance of each component's location, per coordinate
         if len(before) and k > 1:
-            kept = prune(target, before, k - -(-k // REDRAWN)).locations
-            locations[: len(kept)], q[: len(kept)] = kept, KEPT
+            kept = prune(target, before, k - -(-k // COMPONENTS_PER_REDRAW)).locations
+            locations[: len(kept)], q[: len(kept)] = kept, KEPT_VARIANCE
         mixture = replace(problem.start, weights=np.full(k, 1 / k), locations=locations)
         c = locations.astype(np.float32)
         s, precision = np.zeros((k, m), np.float32), np.zeros((k, 1), np.float32)
         for i in range(self.iterations):
             p = c @ A.T - q * s
-            shift, share = phase_posteriors(problem, mixture, p * length, np.sqrt(q) * length)
+            shift, share = phase_posteriors(target, mixture, p * length, np.sqrt(q) * length)
             rate = np.float32(self.damping if i else 1.0)
             s += rate * (shift / np.sqrt(q) - s)
             precision += rate * (np.maximum(1 - share.mean(axis=1, keepdims=True), 1e-3) / q - precision)
@@ -78,9 +78,9 @@ class ClAmp(Decoder):
             c += step
             q += rate * (gain * r_variance - q)
             mixture = replace(mixture, locations=problem.box.clip(c.astype(np.float64)))
-            if i >= LEARNED_FROM:
+            if i >= FIXED_ITERATIONS:
                 mixture = self.learned(problem, mixture)
-            if np.abs(step).max() < SETTLED:
+            if np.abs(step).max() < SETTLED_STEP:
                 break
         return mixture
 
@@ -88,8 +88,7 @@ class ClAmp(Decoder):
     def learned(problem: Problem, mixture: Mixture) -> Mixture:
         """The mixture with better weights, and its variance after one Gauss-Newton step."""
         target = problem.target
-        weights = np.maximum(best_weights(target, mixture), LIGHTEST / len(mixture))
-        mixture = replace(mixture, weights=weights)
+        mixture = replace(mixture, weights=np.maximum(best_weights(target, mixture), LEAST_WEIGHT / len(mixture)))
         exponents = mixture.model.exponents(mixture.shapes, target.frequencies)
         assert exponents is not None
         wanted = moved = 0.0
@@ -101,14 +100,14 @@ class ClAmp(Decoder):
         return replace(mixture, shapes=np.clip(shapes, problem.start.shapes / 4, 4 * problem.start.shapes))
 
 
-def phase_posteriors(problem: Problem, mixture: Mixture, phases: Single, deviations: Single) -> tuple[Single, Single]:
+def phase_posteriors(target: Target, mixture: Mixture, phases: Single, deviations: Single) -> tuple[Single, Single]:
     """How far z moves the mean of each phase, in its deviations, and the part of its variance that is left.
 
     To a phase, the other components are Gaussian noise: their values exp(i theta), theta ~ N(phase, v), have the mean
     exp(i phase - v / 2), and parts of variance (1 - exp(-v)) (1 -+ exp(-v) cos(2 phase)) / 2.
     """
-    target, shift = problem.target, problem.target.frequencies.shift
-    phases = phases if shift is None else phases + shift
+    if target.frequencies.shift is not None:
+        phases = phases + target.frequencies.shift
     exponents = mixture.model.exponents(mixture.shapes, target.frequencies)
     assert exponents is not None
     beta = mixture.weights.astype(np.float32)[:, None] * np.exp(-exponents)

@@ -13,10 +13,10 @@ from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.models import Mixture
 
-FEW_CLUSTERS = 20  # clusters
+FEW_CLUSTERS = 20
 MOST_STEPS = 100
-EXPLAINED = 1.25  # misfit: the floor is an average, and twenty draws of a mixture scattered from 0.9 to 1.13 of it
-PATIENCE = 2  # steps at full size that do not help
+EXPLAINED = 1.25  # misfit; the floor is an average, and twenty draws of a mixture scattered from 0.9 to 1.13 of it
+PATIENCE = 2  # steps at full size that may fail to lower the cost
 
 Progress = Callable[[str], None]
 
@@ -66,9 +66,8 @@ def decode(
             if progress:
                 progress(f"{len(best.mixture)} components, misfit {problem.misfit(best.cost):.3g}")
             explained = len(best.mixture) >= min(enough, problem.n_atoms) and problem.misfit(best.cost) <= EXPLAINED
-            if explained and not problem.target.released:  # noise also hides what a wrong mixture leaves
-                break
-            if state.finished:
+            # noise also hides what a wrong mixture leaves
+            if state.finished or (explained and not problem.target.released):
                 break
             if full and failures >= PATIENCE:
                 status = Status.STALLED

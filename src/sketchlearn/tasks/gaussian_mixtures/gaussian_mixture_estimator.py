@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Problem, Target, decoder_from
 from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit, fit_mixture
-from sketchlearn.decoders.problems.decoding_target import HIGHEST
+from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC
 from sketchlearn.models import (
     DiagonalGaussian,
     FullGaussian,
@@ -159,7 +159,7 @@ class SketchGaussianMixture(SketchMixture):
     ) -> FittedGaussians:
         sample = self._sample(sketch, sample)
         self._check_determined(sketch, sample)
-        problem = Problem.of(Target.of(sketch, HIGHEST), self.n_components)
+        problem = Problem.of(Target.of(sketch, HIGHEST_HARMONIC), self.n_components)
         if sample is not None:
             fit = fit_mixture_of_rows(sketch, problem, sample, self._family(problem), rng)
             self._say(f"{fit.outcome.status.value}; fit test {fit.misfit:.3g}")

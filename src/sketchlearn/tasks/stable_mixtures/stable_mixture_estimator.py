@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Problem, Target, decoder_from
 from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit
-from sketchlearn.decoders.problems.decoding_target import HIGHEST
+from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC
 from sketchlearn.models import IndependentStable, Mixture, SymmetricStable
 from sketchlearn.models.stable_density import log_density
 from sketchlearn.sketch import Sketch
@@ -104,7 +104,7 @@ class SketchStableMixture(SketchMixture):
     ) -> FittedStableLaws:
         sample = self._sample(sketch, sample)
         self._check_determined(sketch, sample)
-        problem = Problem.of(Target.of(sketch, HIGHEST), self.n_components)
+        problem = Problem.of(Target.of(sketch, HIGHEST_HARMONIC), self.n_components)
         known = None
         if sample is not None:
             rows = sample.rows if sample.complete else calibrated(sketch, [sample.rows], rng)[0]

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sketchlearn.decoders.densities.density_from_sketch import CLEANINGS, cleaned, fit_density
-from sketchlearn.decoders.densities.gaussian_mixture_fit import HELD, PASSING_FIT_TEST, MixtureFit, with_components
+from sketchlearn.decoders.densities.gaussian_mixture_fit import HOLD, PASSING_FIT_TEST, MixtureFit, with_components
 from sketchlearn.decoders.problems.blas_threads import one_blas_thread
 from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.mixture_cost import prune
-from sketchlearn.decoders.refinements.gauss_newton import Whitening, levenberg_marquardt
+from sketchlearn.decoders.refinements.gauss_newton import independent_errors, levenberg_marquardt
 from sketchlearn.decoders.refinements.joint_refinement import refine
 from sketchlearn.decoders.refinements.merging_components import merge_components
 from sketchlearn.decoders.searches.matching_pursuit import ClOmpr
@@ -108,10 +108,8 @@ def _refined(problem: Problem, start: Mixture) -> Candidate:
     target = problem.plain
     mixture, _, _ = refine(target, start, problem.box, iterations=COARSE)
     mixture = replace(mixture, weights=np.maximum(mixture.weights, LIGHTEST))
-    hold = HELD if target.released else 0.0
-    mixture, cost = levenberg_marquardt(
-        target, mixture, Whitening.independent(target), iterations=ITERATIONS, hold=hold
-    )
+    hold = HOLD if target.released else 0.0
+    mixture, cost = levenberg_marquardt(target, mixture, independent_errors(target), iterations=ITERATIONS, hold=hold)
     return Candidate(mixture, cost / max(target.n_numbers - problem.n_parameters(mixture), 1))
 
 
