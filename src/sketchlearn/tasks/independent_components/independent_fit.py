@@ -13,6 +13,7 @@ from sketchlearn.operators import CumulantFeatures
 from sketchlearn.operators.second_moments import FIXED_POINT
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.independent_components.cumulant_rotation import Measured, polar, searched
+from sketchlearn.tasks.principal_components.principal_subspace import upright
 
 #: of a component in another's direction: beyond, no step from the operator's own components is right
 LARGEST_TURN = 0.35
@@ -89,7 +90,7 @@ def independent_components(
     whitening = measured.unrooted @ B
     evidence = np.abs(np.diag(Q.T @ measured.columns)) * np.sqrt(moments.count / noise)
     order = np.argsort(-evidence, kind="stable")
-    components = _turned((Q.T @ whitening)[order])
+    components = upright((Q.T @ whitening)[order])
     found = Independent(moments.mean, components, whitening, evidence[order], far)
     total, rounding = np.trace(moments.covariance), np.sum(moments.rounding**2)
     missed = bool(total - np.sum(found.mixing**2) > MISSED * total + rounding) and moments.noise is None
@@ -104,9 +105,3 @@ def _noise(part: Sketch) -> Double:
         return noise
     released = part.ledger.sum_variance / part.units * (operator.reach / FIXED_POINT) ** 2
     return np.asarray(noise + released)
-
-
-def _turned(components: Double) -> Double:
-    """Each component so that its largest coordinate is positive."""
-    largest = np.argmax(np.abs(components), axis=1)
-    return np.asarray(components * np.sign(components[np.arange(len(components)), largest])[:, None])

@@ -17,7 +17,7 @@ from sketchlearn.tasks.principal_components.low_rank_matrix import low_rank
 CONSTANT = "all rows are equal: there is no direction in which they vary"
 # A low-rank fit to m values of noise has eigenvalues of 1 to 2 times deviation sqrt(d / m), which is what its spectral
 # start has (10 to 100 columns, 1 to 5 components, 4 to 30 values per coordinate; 2.4 with 2 of them).
-FITTED = 2.0
+NOISE_EDGE_FACTOR = 2.0
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Subspace:
     components : array (k, columns), orthonormal, the largest variance first.
     variances : of the records along the components, divided by their count.
     total : variance in all directions.
-    residual : root mean square of what a low-rank fit leaves of the measurements, of their deviation; 0 if exact.
-    hidden : components that may be the noise of a private release.
+    residual : root mean square of what a low-rank fit leaves, relative to the measurements' deviation; 0 if exact.
+    hidden : how many components may be the noise of a private release.
     """
 
     count: float
@@ -69,7 +69,7 @@ def _exact(moments: Moments, k: int | None) -> Subspace:
     values, vectors = np.linalg.eigh(moments.covariance)
     values, vectors = values[::-1], vectors[:, ::-1]
     k = len(values) if k is None else k
-    components, variances, hidden = _turned(vectors.T)[:k], np.maximum(values[:k], 0.0), 0
+    components, variances, hidden = upright(vectors.T)[:k], np.maximum(values[:k], 0.0), 0
     if moments.noise is not None:
         edges = moments.noise.edges(components, moments.mean, np.ones(len(values)))
         variances, above = _without_noise(values, edges)
@@ -110,16 +110,15 @@ def _compressive(squares: Sketch, columns: Sketch, k: int, progress: Callable[[s
     variances, hidden = sizes**2, 0
     if ledger is not None:
         noise = float(np.max(quadratic.mean_of(np.full(m, np.sqrt(ledger.sum_variance) / squares.units))))
-        edges = np.full(k, FITTED * noise * np.sqrt(quadratic.n_features / m))
+        edges = np.full(k, NOISE_EDGE_FACTOR * noise * np.sqrt(quadratic.n_features / m))
         variances, above = _without_noise(variances, edges)
         hidden, total = int(np.sum(~above)), max(total, float(np.sum(variances)), float(edges[0]))
     variances = np.clip(variances + found.floor, 0.0, total)
     left = found.residual / max(float(np.std(values)), 1e-300)
-    return Subspace(float(columns.count), mean, _turned(vectors.T), variances, total, left, hidden)
+    return Subspace(float(columns.count), mean, upright(vectors.T), variances, total, left, hidden)
 
 
-def _turned(components: Double) -> Double:
-    """Each component so that its largest coordinate is positive, as scikit-learn has them."""
-    largest = np.argmax(np.abs(components), axis=1)
-    signs = np.sign(components[np.arange(len(components)), largest])
-    return components * np.where(signs == 0, 1.0, signs)[:, None]
+def upright(rows: Double) -> Double:
+    """Each row times 1 or -1, so that its largest coordinate is positive, as scikit-learn has components."""
+    largest = rows[np.arange(len(rows)), np.argmax(np.abs(rows), axis=1)]
+    return np.asarray(rows * np.where(largest < 0, -1.0, 1.0)[:, None])

@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.moments.fourth_moments import FourthMoments, flattened
-from sketchlearn.moments.symmetric_forms import forms
+from sketchlearn.moments.symmetric_forms import Double, Forms, forms
 
-Double = NDArray[np.float64]
+LONGEST_STEP = 0.7  # radians that one basis may turn in a step
+RELATIVE_RIDGE = 1e-10  # Two subspaces may share forms, which makes the normal equations singular.
+LEAST_GAIN = 1e-9  # A step that lowers the cost by a smaller share ends the descent.
+LEAST_MEAN_SQUARE = 1e-2  # of a quadratic form, relative to the largest or to 1: no form weighs more than such a one
 
-LONGEST = 0.7  # of a step of one basis, in radians
-RIDGE = 1e-10  # where two subspaces share forms
-LEAST_GAIN = 1e-9
-FLATTEST = 1e-2  # quadratic forms with a smaller mean square, of the largest or of 1, weigh no more
+#: the forms of one degree, the metric, the moments in it, and what noise and its square add to them
+Order = tuple[Forms, Double, Double, Double, Double]
 
 
 @dataclass(frozen=True)
@@ -40,25 +41,14 @@ class Union:
 
 @dataclass(frozen=True)
 class Linearised:
-    """Residuals (starts, n), without all that forms of the subspaces explain, and their derivatives, likewise.
+    """Residuals (starts, n) that forms of the subspaces leave, their derivatives, and the coefficients of those forms.
 
-    `forms` has the coefficients of fourth and of second moments in the bases' own forms, one array per subspace.
+    `forms` has the coefficients of fourth and of second moments, one array per subspace.
     """
 
     residual: Double
     jacobian: Double
     forms: tuple[list[Double], list[Double]]
-
-
-@dataclass(frozen=True)
-class _Order:
-    """Moments of one order, in their metric, and what noise adds to them."""
-
-    degree: int
-    metric: Double
-    values: Double
-    per_noise: Double
-    per_square: Double
 
 
 class SubspaceFit:
@@ -68,32 +58,19 @@ class SubspaceFit:
     """
 
     def __init__(self, moments: FourthMoments, metric: Double | None = None) -> None:
-        self.moments = moments
+        self._most_noise = moments.most
         two, four = forms(moments.d, 2), forms(moments.d, 4)
         metric = np.eye(len(four)) if metric is None else metric
-        fourth = (metric @ part for part in (moments.fourth, moments.per_noise, moments.per_square))
+        fourth, per_noise, per_square = metric @ moments.fourth, metric @ moments.per_noise, metric @ moments.per_square
+        self._fourth: Order = four, metric, fourth, per_noise, per_square
         second, noise = two.vector(moments.second), two.vector(moments.noise)
-        self._orders = [_Order(4, metric, *fourth), _Order(2, np.eye(len(two)), second, noise, np.zeros(len(two)))]
+        self._second: Order = two, np.eye(len(two)), second, noise, np.zeros(len(two))
 
     def linearised(self, bases: Sequence[Double], noise: Double) -> Linearised:
         """Residuals and derivatives at some subspaces."""
-        parts = [self._linearised(order, bases, noise) for order in self._orders]
-        residual, jacobian = (np.concatenate(both, axis=1) for both in zip(*(part[:2] for part in parts), strict=True))
-        return Linearised(residual, jacobian, (parts[0][2], parts[1][2]))
-
-    def _linearised(self, order: _Order, bases: Sequence[Double], noise: Double) -> tuple[Double, Double, list[Double]]:
-        own, s = forms(self.moments.d, order.degree), noise[:, None]
-        target = order.values - s * order.per_noise + s**2 * order.per_square
-        blocks = [order.metric @ own.basis(basis) for basis in bases]
-        columns = np.concatenate(blocks, axis=2)
-        project = Projection(columns)
-        coefficients = project.coefficients(target[..., None])[..., 0]
-        each = np.split(coefficients, np.cumsum([block.shape[2] for block in blocks])[:-1], axis=1)
-        slopes = [own.slopes(basis, c).reshape(len(s), len(own), -1) for basis, c in zip(bases, each, strict=True)]
-        along_noise = (order.per_noise - 2 * s * order.per_square)[..., None]
-        jacobian = -np.concatenate([order.metric @ np.concatenate(slopes, axis=2), along_noise], axis=2)
-        residual = target - (columns @ coefficients[..., None])[..., 0]
-        return residual, project.rest(jacobian), each
+        four, two = (_linearised(order, bases, noise) for order in (self._fourth, self._second))
+        residual, jacobian = (np.concatenate(both, axis=1) for both in zip(four[:2], two[:2], strict=True))
+        return Linearised(residual, jacobian, (four[2], two[2]))
 
     def descend(self, start: Union, n_steps: int) -> Union:
         """Levenberg-Marquardt steps of all starts, each with its own damping."""
@@ -107,7 +84,7 @@ class SubspaceFit:
             slope = np.swapaxes(jacobian, 1, 2) @ residual[..., None]
             step = -np.linalg.solve(hessian + scale[:, None, None] * np.eye(hessian.shape[1]), slope)[..., 0]
             others = _moved(bases, step[:, :-1])
-            other_noise = np.clip(noise + step[:, -1], 0.0, self.moments.most)
+            other_noise = np.clip(noise + step[:, -1], 0.0, self._most_noise)
             new = self.linearised(others, other_noise)
             new_cost = np.sum(new.residual**2, axis=1)
             better = new_cost < cost
@@ -123,6 +100,22 @@ class SubspaceFit:
         return Union(bases, noise, cost)
 
 
+def _linearised(order: Order, bases: Sequence[Double], noise: Double) -> tuple[Double, Double, list[Double]]:
+    """Residual, derivatives and coefficients of the moments of one order."""
+    (own, metric, values, per_noise, per_square), s = order, noise[:, None]
+    target = values - s * per_noise + s**2 * per_square
+    blocks = [metric @ own.basis(basis) for basis in bases]
+    columns = np.concatenate(blocks, axis=2)
+    project = Projection(columns)
+    coefficients = project.coefficients(target[..., None])[..., 0]
+    each = np.split(coefficients, np.cumsum([block.shape[2] for block in blocks])[:-1], axis=1)
+    slopes = [own.slopes(basis, c).reshape(len(s), len(own), -1) for basis, c in zip(bases, each, strict=True)]
+    along_noise = (per_noise - 2 * s * per_square)[..., None]
+    jacobian = -np.concatenate([metric @ np.concatenate(slopes, axis=2), along_noise], axis=2)
+    residual = target - (columns @ coefficients[..., None])[..., 0]
+    return residual, project.rest(jacobian), each
+
+
 class Projection:
     """Least squares on columns (starts, n, m), of which some may be alike."""
 
@@ -130,7 +123,7 @@ class Projection:
         self.columns = columns
         gram = np.swapaxes(columns, 1, 2) @ columns
         size = np.trace(gram, axis1=1, axis2=2) / gram.shape[1]
-        self._inverse = np.linalg.inv(gram + (RIDGE * size)[:, None, None] * np.eye(gram.shape[1]))
+        self._inverse = np.linalg.inv(gram + (RELATIVE_RIDGE * size)[:, None, None] * np.eye(gram.shape[1]))
 
     def coefficients(self, values: Double) -> Double:
         return np.asarray(self._inverse @ (np.swapaxes(self.columns, 1, 2) @ values))
@@ -146,17 +139,15 @@ def relative(moments: FourthMoments, noise: float) -> Double:
     """
     d = moments.d
     values, vectors = np.linalg.eigh(flattened(moments.without(noise), d))
-    inverse = (vectors / np.sqrt(np.maximum(values, FLATTEST * max(values[-1], 1.0)))) @ vectors.T
+    inverse = (vectors / np.sqrt(np.maximum(values, LEAST_MEAN_SQUARE * max(values[-1], 1.0)))) @ vectors.T
     each = inverse @ flattened(np.eye(len(forms(d, 4))), d) @ inverse
     return np.asarray(np.linalg.qr(each.reshape(len(each), -1).T)[1])
 
 
 def _moved(bases: Sequence[Double], step: Double) -> list[Double]:
-    moved, first = [], 0
-    for basis in bases:
-        size = basis.shape[1] * basis.shape[2]
-        away = step[:, first : first + size].reshape(basis.shape)
+    moved, ends = [], np.cumsum([basis[0].size for basis in bases])
+    for basis, part in zip(bases, np.split(step, ends[:-1], axis=1), strict=True):
+        away = part.reshape(basis.shape)
         length = np.linalg.norm(away, axis=(1, 2), keepdims=True)
-        moved.append(np.linalg.qr(basis + away * np.minimum(1.0, LONGEST / np.maximum(length, 1e-300)))[0])
-        first += size
+        moved.append(np.linalg.qr(basis + away * np.minimum(1.0, LONGEST_STEP / np.maximum(length, 1e-300)))[0])
     return moved
