@@ -13,29 +13,23 @@ from sketchlearn.moments.moments_of_sketch import Double
 from sketchlearn.operators import CumulantFeatures
 
 STARTS = 8  # random rotations
-RIDGE = 1e-4  # cumulants that no measurement tells are 0
+RIDGE = 1e-4  # Cumulants that no measurement determines become 0.
 
 
 @dataclass(frozen=True)
 class Measured:
     """What the sketch says of u = A s, A = C^(1/2) Q, in whitened coordinates.
 
-    Attributes
-    ----------
-    columns : C^(-1/2) T, where T is what g_j and u_i have in common beyond second moments; column j is
-        -sum over k of Q_k Re(z_j f_k(t_j A_jk)), f_k(x) = x + the derivative of log E exp(i x s_k).
-    z : mean of exp(i (t_j u_j + a_j)).
-    logs : log z_j without what mean and covariance tell: the sum over k of the integral of f_k up to t_j A_jk.
-    frequencies : t_j.
-    root, unrooted : C^(1/2) and its inverse.
+    With T what g_j and u_i have in common beyond second moments, column j of C^(-1/2) T is
+    -sum over k of Q_k Re(z_j f_k(t_j A_jk)), f_k(x) = x + the derivative of log E exp(i x s_k).
     """
 
-    columns: Double
-    z: NDArray[np.complex128]
-    logs: NDArray[np.complex128]
-    frequencies: Double
-    root: Double
-    unrooted: Double
+    columns: Double  # C^(-1/2) T
+    z: NDArray[np.complex128]  # mean of exp(i (t_j u_j + a_j))
+    logs: NDArray[np.complex128]  # log z_j, less its Gaussian part: the sum over k of the integral of f_k to t_j A_jk
+    frequencies: Double  # t_j
+    root: Double  # C^(1/2)
+    unrooted: Double  # C^(-1/2)
 
     @classmethod
     def of(cls, operator: CumulantFeatures, mean: Double, m: Double, values: Double, vectors: Double) -> Measured:
@@ -50,7 +44,7 @@ class Measured:
         return cls(unrooted @ T, z, np.log(away) + t**2 * np.diag(C) / 2, t, root, unrooted)
 
     def farthest(self, Q: Double, told: NDArray[np.bool_]) -> float:
-        """The largest share of another component in a coordinate of u, relative to its own, where either is told."""
+        """The largest share of another component in a coordinate of u, relative to its own, if either is well known."""
         A = np.abs(self.root @ Q)
         others = ~np.eye(len(A), dtype=bool) & (told[:, None] | told)
         return float(np.max((A / np.maximum(np.diag(A), 1e-9)[:, None])[others], initial=0.0))
@@ -65,9 +59,9 @@ def searched(
     """
     k, t = len(start), measured.frequencies
     lower, weights = np.tril_indices(k, -1), 1 / np.sqrt(noise)
-    of_logs = 4 * weights / t  # u^4 t^4 / 24 beside u^3 t^3 / 6
-    logs = measured.logs
-    given = np.concatenate([(measured.columns * weights).ravel(), of_logs * logs.real, of_logs * logs.imag])
+    of_logs, logs = 4 * weights / t, measured.logs  # u^4 t^4 / 24 beside u^3 t^3 / 6
+    given = [(measured.columns * weights).ravel(), of_logs * logs.real, of_logs * logs.imag, np.zeros(2 * k)]
+    wanted = np.concatenate(given)
 
     def turned(S: Double, Q: Double) -> Double:
         skew = np.zeros((k, k))
@@ -78,15 +72,12 @@ def searched(
     def left(S: Double, Q: Double) -> Double:
         Q = turned(S, Q)
         x = t[:, None] * (measured.root @ Q)
-        third = -measured.z.imag[:, None] * x**2 / 2
-        fourth = -measured.z.real[:, None] * x**3 / 6
+        third, fourth = -measured.z.imag[:, None] * x**2 / 2, -measured.z.real[:, None] * x**3 / 6
         columns = [np.einsum("ik,jk,j->ijk", Q, part, weights).reshape(k * k, k) for part in (third, fourth)]
         zeros = np.zeros((k, k))
         even, odd = of_logs[:, None] * x**4 / 24, -of_logs[:, None] * x**3 / 6
         model = np.block([columns, [zeros, even], [odd, zeros], [RIDGE * np.eye(2 * k)]])
-        wanted = np.concatenate([given, np.zeros(2 * k)])
-        cumulants = np.linalg.lstsq(model, wanted, rcond=None)[0]
-        return np.asarray(wanted - model @ cumulants)
+        return np.asarray(wanted - model @ np.linalg.lstsq(model, wanted, rcond=None)[0])
 
     starts = [start, np.eye(k), *(polar(rng.standard_normal((k, k))) for _ in range(STARTS))]
     found = []
@@ -95,8 +86,7 @@ def searched(
         found.append((fit.cost, n, turned(fit.x, Q)))
         if progress is not None:
             progress(f"start {n + 1} of {len(starts)}: misfit {fit.cost:.3g}")
-    best = min(found)[2]
-    return np.asarray(best)
+    return min(found)[2]
 
 
 def polar(matrix: Double) -> Double:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,33 +15,24 @@ from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.independent_components.cumulant_rotation import Measured, polar, searched
 from sketchlearn.tasks.principal_components.principal_subspace import upright
 
-#: of a component in another's direction: beyond, no step from the operator's own components is right
-LARGEST_TURN = 0.35
-SMALL = 0.5  # frequencies up to which third and fourth cumulants explain what is measured
-GAUSSIAN = 12.0  # evidence that Gaussian components reach, since directions and waves are chosen that look least so
-MISSED = 1e-6  # share of the variance in directions that the operator does not see
+LARGEST_TURN = (
+    0.35  # share of a component in another's direction: beyond it, one step from the operator's is not enough
+)
+MOST_CUMULANT_FREQUENCY = 0.5  # Up to it, third and fourth cumulants explain what is measured.
+GAUSSIAN_EVIDENCE = 12.0  # Gaussian components reach it, since the least Gaussian directions and waves are chosen.
+MOST_MISSED_SHARE = 1e-6  # of the variance, in directions that the operator does not see
 
 
 @dataclass(frozen=True)
 class Independent:
-    """Components s = components (x - mean), uncorrelated and of variance 1.
+    """Components s = components (x - mean), uncorrelated and of variance 1."""
 
-    Attributes
-    ----------
-    mean : array (columns,).
-    components : array (k, columns), the least Gaussian first.
-    whitening : array (k, columns); components = rotation whitening.
-    evidence : of each component, one over the standard error of its angle towards a Gaussian one.
-    far : whether they were not near those that the operator was made for.
-    missed : whether rows vary in directions that the operator does not see.
-    """
-
-    mean: Double
-    components: Double
-    whitening: Double
-    evidence: Double
-    far: bool = False
-    missed: bool = False
+    mean: Double  # (columns,)
+    components: Double  # (k, columns), the least Gaussian first
+    whitening: Double  # (k, columns); components = rotation whitening
+    evidence: Double  # of each component, one over the standard error of its angle towards a Gaussian one
+    far: bool = False  # whether they were not near those that the operator was made for
+    missed: bool = False  # whether rows vary in directions that the operator does not see
 
     @property
     def mixing(self) -> Double:
@@ -51,7 +42,7 @@ class Independent:
     @property
     def alike(self) -> NDArray[np.intp]:
         """Components that may be Gaussian; two of them cannot be told from their mixtures."""
-        return np.flatnonzero(self.evidence < GAUSSIAN)
+        return np.flatnonzero(self.evidence < GAUSSIAN_EVIDENCE)
 
 
 def independent_components(
@@ -75,7 +66,9 @@ def independent_components(
             f"sketch is of {type(sketch.operator).__name__}"
         )
     operator: CumulantFeatures = part.operator  # type: ignore[assignment]
-    B, noise = np.array(operator.unmixing), _noise(part)
+    B, noise = np.array(operator.unmixing), np.array(operator.noise)  # the variance per record of each measurement
+    if part.ledger is not None:
+        noise = noise + part.ledger.sum_variance / part.units * (operator.reach / FIXED_POINT) ** 2
     C = B @ moments.covariance @ B.T
     values, vectors = np.linalg.eigh(C)
     if values[0] <= 0 or values[0] < np.max(B**2 @ moments.rounding**2):
@@ -83,25 +76,15 @@ def independent_components(
     measured = Measured.of(operator, part.mean, B @ (moments.mean - operator.middle), values, vectors)
     sizes = np.diag(measured.columns)
     Q = polar(measured.columns * (sizes / (noise + sizes**2 / 4)))
-    told = np.abs(sizes) * np.sqrt(moments.count / noise) >= GAUSSIAN
+    told = np.abs(sizes) * np.sqrt(moments.count / noise) >= GAUSSIAN_EVIDENCE
     far = measured.farthest(Q, told) > LARGEST_TURN
-    if far and max(operator.frequencies) <= SMALL:
+    if far and max(operator.frequencies) <= MOST_CUMULANT_FREQUENCY:
         Q = searched(measured, noise, Q, rng, progress)
     whitening = measured.unrooted @ B
     evidence = np.abs(np.diag(Q.T @ measured.columns)) * np.sqrt(moments.count / noise)
     order = np.argsort(-evidence, kind="stable")
     components = upright((Q.T @ whitening)[order])
-    found = Independent(moments.mean, components, whitening, evidence[order], far)
     total, rounding = np.trace(moments.covariance), np.sum(moments.rounding**2)
-    missed = bool(total - np.sum(found.mixing**2) > MISSED * total + rounding) and moments.noise is None
-    return replace(found, missed=missed)
-
-
-def _noise(part: Sketch) -> Double:
-    """Variance per record of what is measured of each component: of sampling, and of a private release."""
-    operator: CumulantFeatures = part.operator  # type: ignore[assignment]
-    noise = np.array(operator.noise)
-    if part.ledger is None:
-        return noise
-    released = part.ledger.sum_variance / part.units * (operator.reach / FIXED_POINT) ** 2
-    return np.asarray(noise + released)
+    missing = total - np.sum(np.linalg.pinv(components) ** 2) > MOST_MISSED_SHARE * total + rounding
+    missed = bool(missing) and moments.noise is None
+    return Independent(moments.mean, components, whitening, evidence[order], far, missed)

@@ -22,26 +22,15 @@ NOISE_EDGE_FACTOR = 2.0
 
 @dataclass(frozen=True)
 class Subspace:
-    """The directions of largest variance.
-
-    Attributes
-    ----------
-    count : number of records.
-    mean : array (columns,).
-    components : array (k, columns), orthonormal, the largest variance first.
-    variances : of the records along the components, divided by their count.
-    total : variance in all directions.
-    residual : root mean square of what a low-rank fit leaves, relative to the measurements' deviation; 0 if exact.
-    hidden : how many components may be the noise of a private release.
-    """
+    """The directions of largest variance."""
 
     count: float
-    mean: Double
-    components: Double
-    variances: Double
-    total: float
-    residual: float = 0.0
-    hidden: int = 0
+    mean: Double  # (columns,)
+    components: Double  # (k, columns), orthonormal, the largest variance first
+    variances: Double  # of the records along the components, divided by their count
+    total: float  # variance in all directions
+    residual: float = 0.0  # root mean square that a low-rank fit leaves, relative to the measurements' deviation
+    hidden: int = 0  # components that may be the noise of a private release
 
 
 def principal_subspace(sketch: Sketch, k: int | None, progress: Callable[[str], None] | None = None) -> Subspace:

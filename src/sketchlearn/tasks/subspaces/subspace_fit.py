@@ -22,18 +22,11 @@ Order = tuple[Forms, Double, Double, Double, Double]
 
 @dataclass(frozen=True)
 class Union:
-    """Subspaces, one set per start.
+    """Subspaces, one set per start."""
 
-    Attributes
-    ----------
-    bases : per subspace an array (starts, d, p) of orthonormal columns.
-    noise : array (starts,), the variance of noise.
-    cost : array (starts,), the squared residual.
-    """
-
-    bases: list[Double]
-    noise: Double
-    cost: Double
+    bases: list[Double]  # per subspace (starts, d, p): orthonormal columns
+    noise: Double  # (starts,), the variance of noise
+    cost: Double  # (starts,), the squared residual
 
     def only(self, which: NDArray[np.intp]) -> Union:
         return Union([basis[which] for basis in self.bases], self.noise[which], self.cost[which])
@@ -41,14 +34,11 @@ class Union:
 
 @dataclass(frozen=True)
 class Linearised:
-    """Residuals (starts, n) that forms of the subspaces leave, their derivatives, and the coefficients of those forms.
+    """What forms of the subspaces leave of the moments, its derivatives, and the coefficients of the forms."""
 
-    `forms` has the coefficients of fourth and of second moments, one array per subspace.
-    """
-
-    residual: Double
-    jacobian: Double
-    forms: tuple[list[Double], list[Double]]
+    residual: Double  # (starts, moments)
+    jacobian: Double  # (starts, moments, parameters)
+    forms: tuple[list[Double], list[Double]]  # coefficients of fourth and of second moments, one array per subspace
 
 
 class SubspaceFit:

@@ -41,26 +41,15 @@ LEAST_DERIVATIVE = 1e-4  # A smaller singular value of the Jacobian, relative to
 
 @dataclass(frozen=True)
 class Subspaces:
-    """Subspaces through one point.
+    """Subspaces through one point."""
 
-    Attributes
-    ----------
-    origin : array (columns,), where they meet.
-    bases : per subspace an array (p, columns) of orthonormal rows, the largest variance first.
-    weights : the share of records in each, if all have a law of the same shape.
-    noise_variance : of each column.
-    residual : what the subspaces leave of the fourth moments, relative to their size.
-    misfit : its square in units of what sampling (and a private release) leaves of moments of Gaussian rows.
-    identified : whether the moments change with every small move of the subspaces.
-    """
-
-    origin: Double
-    bases: tuple[Double, ...]
-    weights: Double
-    noise_variance: float
-    residual: float
-    misfit: float
-    identified: bool = True
+    origin: Double  # (columns,), where they meet
+    bases: tuple[Double, ...]  # per subspace (p, columns): orthonormal rows, the largest variance first
+    weights: Double  # the share of records in each, if all have a law of the same shape
+    noise_variance: float  # of each column
+    residual: float  # what the subspaces leave of the fourth moments, relative to their size
+    misfit: float  # its square in units of what sampling (and a private release) leaves of moments of Gaussian rows
+    identified: bool = True  # whether the moments change with every small move of the subspaces
 
     @property
     def explained(self) -> bool:
