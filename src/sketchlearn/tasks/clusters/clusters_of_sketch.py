@@ -191,18 +191,14 @@ def _doubts_of_given(task: Task, sample: RowSample, found: Decoded) -> tuple[str
         doubts.append(f"a cluster rests on {sizes.min()} of the {len(rows):,} rows of the sample: {remedy}")
     if task.columns and _beyond(task, task.columns, task.risk(sample, found.centers)) > MOST_RISK_BEYOND:
         doubts.append(f"{BEYOND}: {remedy}")
-    if not doubts and (share := _held_by_farthest(rows)) > HEAVY_TAIL_SHARE:
+    away = rows.weights * np.sum((rows.rows - rows.weights @ rows.rows) ** 2, axis=1)
+    share = float(np.sum(np.sort(away)[-max(1, len(away) // 100) :]) / max(away.sum(), 1e-300))
+    if not doubts and share > HEAVY_TAIL_SHARE:
         doubts.append(
             f"the farthest hundredth of the sample's rows holds {share:.0%} of its variance, and rows that it misses "
             f"may lie farther still: {remedy}"
         )
     return tuple(doubts)
-
-
-def _held_by_farthest(rows: WeightedRows) -> float:
-    """What the farthest hundredth of the rows has of the variance."""
-    away = rows.weights * np.sum((rows.rows - rows.weights @ rows.rows) ** 2, axis=1)
-    return float(np.sum(np.sort(away)[-max(1, len(away) // 100) :]) / max(away.sum(), 1e-300))
 
 
 def _beyond(task: Task, columns: Sequence[Column], risk: float) -> float:
@@ -300,12 +296,11 @@ def _left_by_atoms(task: Task, atoms: Atoms) -> float:
 
 
 def _left_by_mixture(task: Task, mixture: Mixture) -> float:
-    problem = task.problem
+    problem, noise = task.problem, WaveMeans.of(task.problem.target).variance
     if problem.target.harmonics:
         problem = problem.without_harmonics(mixture)
     plain = problem.plain.some(_compared(task))
     left = plain.residual(mixture)
-    noise = WaveMeans.of(task.problem.target).variance
     followed = 2 * noise * problem.n_parameters(mixture) / problem.plain.n_numbers
     return float(np.mean(left**2 if plain.imaginary else left[0] ** 2) + followed)
 

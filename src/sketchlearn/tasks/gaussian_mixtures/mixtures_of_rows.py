@@ -54,7 +54,11 @@ def fit_mixture_of_rows(
     clusters = clusters_of_rows(replace(sample, rows=rows), family.n_components, SquaredLoss(), rng).centers
     start = clouds(clusters, rows)
     found = family.fitted(rows, rng, starts=[start_of(start)] if len(start) == len(clusters) else [])
-    own, status = _in_own_units(problem, found), Status.ALL_ROWS if sample.complete else Status.ROWS
+    model, unit = family.model, problem.target.unit
+    if isinstance(model, KnownGaussian):
+        model = KnownGaussian(model.covariance / np.outer(unit, unit))
+    own = problem.in_own_units(model, found.weights, found.locations, found.covariances())
+    status = Status.ALL_ROWS if sample.complete else Status.ROWS
     if problem.target.harmonics:
         problem = problem.without_harmonics(own)
     misfit, most = fit_test(problem, own), MOST_MISFIT_TO_REFINE * max(1.0, float(sketch.count) / len(rows))
@@ -77,10 +81,3 @@ def _likelier(sketch: Sketch, sample: RowSample, candidate: Mixture, family: Fam
         return sum(float(part.weights @ log_likelihoods(part.rows, mixture)) for part, mixture in each)
 
     return mean([candidate, candidate]) >= 0.75 * mean(own[::-1]) + 0.25 * mean(own)
-
-
-def _in_own_units(problem: Problem, mixture: Mixture) -> Mixture:
-    model, unit = mixture.model, problem.target.unit
-    if isinstance(model, KnownGaussian):
-        model = KnownGaussian(model.covariance / np.outer(unit, unit))
-    return problem.in_own_units(model, mixture.weights, mixture.locations, mixture.covariances())

@@ -15,7 +15,7 @@ from sketchlearn.designing.column_ranges import box
 from sketchlearn.moments.moments_of_sketch import Double
 from sketchlearn.operators import Concatenated, CumulantFeatures, SecondMoments, concatenate
 from sketchlearn.sources import Source
-from sketchlearn.tasks.independent_components.cumulant_rotation import polar
+from sketchlearn.tasks.independent_components.independent_fit import polar
 
 FREQUENCIES = (1.0, 0.7, 0.5, 0.3, 1.4, 1.8, 2.3, 3.0)  # per deviation; the first suits most
 STREAM_FREQUENCIES = (0.25,)  # The wave is then near cumulants, which find components of any scale and rotation.

@@ -93,9 +93,6 @@ def _step(omega: Single, t: Single, left: Double) -> tuple[Single, float]:
     """The Gauss-Newton step in U' and in the offset, whose unit is chosen so that both are alike in size."""
     unit = 2 * float(np.sqrt(np.mean(t * t))) or 1.0
 
-    def forward(v: Single, x: float) -> Single:
-        return np.asarray(2 * np.sum(t * (v @ omega), axis=0) + np.float32(unit * x), np.float32)
-
     def backward(y: Single) -> tuple[Single, float]:
         return np.asarray(2 * (t * y) @ omega.T, np.float32), unit * float(np.sum(y, dtype=np.float64))
 
@@ -108,7 +105,7 @@ def _step(omega: Single, t: Single, left: Double) -> tuple[Single, float]:
     for _ in range(MOST_GRADIENT_STEPS):
         if size <= GRADIENT_TOLERANCE * first:
             break
-        y = forward(p, px)
+        y = np.asarray(2 * np.sum(t * (p @ omega), axis=0) + np.float32(unit * px), np.float32)
         g, gx = backward(y)
         length = size / max(float(np.sum(y * y, dtype=np.float64)), 1e-300)
         v, x, r, rx = v + np.float32(length) * p, x + length * px, r - np.float32(length) * g, rx - length * gx

@@ -9,15 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.moments.fourth_moments import FourthMoments, flattened
-from sketchlearn.moments.symmetric_forms import Double, Forms, forms
+from sketchlearn.moments.symmetric_forms import Double, forms
 
 LONGEST_STEP = 0.7  # radians that one basis may turn in a step
 RELATIVE_RIDGE = 1e-10  # Two subspaces may share forms, which makes the normal equations singular.
 LEAST_GAIN = 1e-9  # A step that lowers the cost by a smaller share ends the descent.
 LEAST_MEAN_SQUARE = 1e-2  # of a quadratic form, relative to the largest or to 1: no form weighs more than such a one
-
-#: the forms of one degree, the metric, the moments in it, and what noise and its square add to them
-Order = tuple[Forms, Double, Double, Double, Double]
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class Linearised:
 
     residual: Double  # (starts, moments)
     jacobian: Double  # (starts, moments, parameters)
-    forms: tuple[list[Double], list[Double]]  # coefficients of fourth and of second moments, one array per subspace
+    forms: list[list[Double]]  # coefficients of fourth and of second moments, one array per subspace
 
 
 class SubspaceFit:
@@ -52,15 +49,29 @@ class SubspaceFit:
         two, four = forms(moments.d, 2), forms(moments.d, 4)
         metric = np.eye(len(four)) if metric is None else metric
         fourth, per_noise, per_square = metric @ moments.fourth, metric @ moments.per_noise, metric @ moments.per_square
-        self._fourth: Order = four, metric, fourth, per_noise, per_square
         second, noise = two.vector(moments.second), two.vector(moments.noise)
-        self._second: Order = two, np.eye(len(two)), second, noise, np.zeros(len(two))
+        # per order: its forms, the metric, the moments in it, and what noise and its square add to them
+        self._orders = [
+            (four, metric, fourth, per_noise, per_square),
+            (two, np.eye(len(two)), second, noise, np.zeros(len(two))),
+        ]
 
     def linearised(self, bases: Sequence[Double], noise: Double) -> Linearised:
         """Residuals and derivatives at some subspaces."""
-        four, two = (_linearised(order, bases, noise) for order in (self._fourth, self._second))
-        residual, jacobian = (np.concatenate(both, axis=1) for both in zip(four[:2], two[:2], strict=True))
-        return Linearised(residual, jacobian, (four[2], two[2]))
+        s, residuals, jacobians, coefficients = noise[:, None], [], [], []
+        for own, metric, values, per_noise, per_square in self._orders:
+            target = values - s * per_noise + s**2 * per_square
+            blocks = [metric @ own.basis(basis) for basis in bases]
+            project = Projection(np.concatenate(blocks, axis=2))
+            every = project.coefficients(target[..., None])
+            each = np.split(every[..., 0], np.cumsum([block.shape[2] for block in blocks])[:-1], axis=1)
+            slopes = [own.slopes(basis, c).reshape(len(s), len(own), -1) for basis, c in zip(bases, each, strict=True)]
+            along_noise = (per_noise - 2 * s * per_square)[..., None]
+            jacobian = -np.concatenate([metric @ np.concatenate(slopes, axis=2), along_noise], axis=2)
+            residuals.append(target - (project.columns @ every)[..., 0])
+            jacobians.append(project.rest(jacobian))
+            coefficients.append(each)
+        return Linearised(np.concatenate(residuals, axis=1), np.concatenate(jacobians, axis=1), coefficients)
 
     def descend(self, start: Union, n_steps: int) -> Union:
         """Levenberg-Marquardt steps of all starts, each with its own damping."""
@@ -88,22 +99,6 @@ class SubspaceFit:
             if np.all(still):
                 break
         return Union(bases, noise, cost)
-
-
-def _linearised(order: Order, bases: Sequence[Double], noise: Double) -> tuple[Double, Double, list[Double]]:
-    """Residual, derivatives and coefficients of the moments of one order."""
-    (own, metric, values, per_noise, per_square), s = order, noise[:, None]
-    target = values - s * per_noise + s**2 * per_square
-    blocks = [metric @ own.basis(basis) for basis in bases]
-    columns = np.concatenate(blocks, axis=2)
-    project = Projection(columns)
-    coefficients = project.coefficients(target[..., None])[..., 0]
-    each = np.split(coefficients, np.cumsum([block.shape[2] for block in blocks])[:-1], axis=1)
-    slopes = [own.slopes(basis, c).reshape(len(s), len(own), -1) for basis, c in zip(bases, each, strict=True)]
-    along_noise = (per_noise - 2 * s * per_square)[..., None]
-    jacobian = -np.concatenate([metric @ np.concatenate(slopes, axis=2), along_noise], axis=2)
-    residual = target - (columns @ coefficients[..., None])[..., 0]
-    return residual, project.rest(jacobian), each
 
 
 class Projection:

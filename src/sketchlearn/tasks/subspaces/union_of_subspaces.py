@@ -208,26 +208,25 @@ class _Problem:
         return np.asarray(rest - directions @ (directions.T @ rest)).T
 
     def result(self, rounds: list[list[_Candidate]]) -> Subspaces:
-        """In the data's coordinates: subspaces of one dimension in the order of their shares."""
+        """In the data's coordinates: subspaces of one dimension by their shares, their bases by variance."""
         best = self.best(rounds)
         weights, dimensions = _shares(best.shapes), self.dimensions
         chosen = np.empty(len(weights), int)
         chosen[np.argsort(dimensions, kind="stable")] = np.lexsort((-weights, dimensions))
+        bases = []
+        for i in chosen:
+            q, r = np.linalg.qr(self.from_unit @ best.union.bases[i][0])
+            _, turn = np.linalg.eigh(r @ best.shapes[i].second @ r.T)
+            bases.append(upright((q @ turn[:, ::-1]).T))
         return Subspaces(
             self.operator.middle,
-            tuple(self._rows_of(best.union.bases[i][0], best.shapes[i].second) for i in chosen),
+            tuple(bases),
             weights[chosen],
             self.beside if len(dimensions) == 1 else float(best.union.noise[0]),
             float(np.sqrt(best.cost) / np.linalg.norm(self.moments.fourth)),
             best.misfit,
             self.identified,
         )
-
-    def _rows_of(self, basis: Double, second: Double) -> Double:
-        """A basis in the data's coordinates, by variance, the largest coordinate of each row positive."""
-        q, r = np.linalg.qr(self.from_unit @ basis)
-        _, turn = np.linalg.eigh(r @ second @ r.T)
-        return upright((q @ turn[:, ::-1]).T)
 
 
 def turned(tensor: Double, matrix: Double) -> Double:
