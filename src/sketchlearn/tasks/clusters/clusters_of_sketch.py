@@ -8,12 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from sketchlearn.decoders.densities.density_from_sketch import cleaned, fit_density
-from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
-from sketchlearn.decoders.problems.decoding_problem import Problem
-from sketchlearn.decoders.problems.decoding_target import Target, fourier_part
+from sketchlearn.decoders import Decoder, Outcome, Problem, Status, Target, cleaned, fit_density
+from sketchlearn.decoders.problems.decoding_target import fourier_part
 from sketchlearn.decoders.refinements.reduction_to_points import nearest
-from sketchlearn.decoders.searches.search_loop import Decoder, Progress
+from sketchlearn.decoders.searches.search_loop import Progress
 from sketchlearn.models import DiagonalGaussian, Mixture
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.moments.moments_of_sketch import Moments, part_of
@@ -276,9 +274,7 @@ def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float) -> tuple[st
         remedy = "release more records at once, with a larger epsilon or with delta > 0, or ask for fewer clusters"
     doubts = []
     if not atoms.explain:
-        doubts.append(
-            f"the sketch does not tell well how its columns depend on each other, so clusters may be poor: {remedy}"
-        )
+        doubts.append(f"clusters may be poor, as the sketch says little of how columns depend on each other: {remedy}")
     if beyond > MOST_RISK_BEYOND and not task.private:  # noise alone puts some there
         doubts.append(f"{BEYOND}: design on a sample that reaches further, or on wider bounds")
     if least < max(LEAST_RECORDS, LEAST_SHARE * count) and not task.private:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sketchlearn.decoders import Outcome, Problem, Status
 from sketchlearn.decoders.densities.gaussian_mixture_fit import PASSING_FIT_TEST, MixtureFit, fit_test, refined
-from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
-from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.models import KnownGaussian, Mixture, Model
 from sketchlearn.sketch import Sketch
 from sketchlearn.weighting.calibrated_rows import calibrated

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from sketchlearn.decoders.problems.decoding_target import Target
+from sketchlearn.decoders import Target
 from sketchlearn.decoders.problems.first_reading import read
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.moments.moments_of_sketch import part_of
@@ -234,4 +234,4 @@ def _check(network: Any, n_latent: int, places: tuple[Place, ...]) -> None:
     except RuntimeError as error:
         raise ValueError(f"the network must take rows of {inputs} numbers (n_latent, classes): {error}") from None
     if shape != (2, d):
-        raise ValueError(f"the network must give rows of {d} columns, but of 2 latents it makes {shape}")
+        raise ValueError(f"the network must give rows of {d} columns, but for 2 rows its output has shape {shape}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -47,16 +47,17 @@ def cumulant_features(
     mean = sample.mean(axis=0)
     y = (sample - mean) @ whitening.T
     grid = FREQUENCIES if representative else STREAM_FREQUENCIES
-    found = min((_separated(y, grid, rng) for _ in range(STARTS)), key=lambda f: f.error)
-    unmixing = found.rotation @ whitening
-    phases = found.phases - found.frequencies * (unmixing @ (mean - center))
+    separated = [_separated(y, grid, rng) for _ in range(STARTS)]
+    _, rotation, (frequencies, phases, noise) = min(separated, key=itemgetter(0))
+    unmixing = rotation @ whitening
+    phases = phases - frequencies * (unmixing @ (mean - center))
     shared: dict[str, Any] = {"bound": tuple(reach.tolist()), "center": tuple(center.tolist()), "columns": columns}
     cumulants = CumulantFeatures(
         d,
         unmixing=tuple(map(tuple, unmixing.tolist())),
-        frequencies=tuple(found.frequencies.tolist()),
+        frequencies=tuple(frequencies.tolist()),
         phases=tuple(np.remainder(phases, 2 * np.pi).tolist()),
-        noise=tuple(found.noise.tolist()),
+        noise=tuple(noise.tolist()),
         **shared,
     )
     return concatenate([SecondMoments(d, **shared), cumulants])
@@ -81,19 +82,13 @@ def _whitening(rows: Double, n_components: int | None) -> Double:
     return np.asarray((within @ vectors[:, -k:] / np.sqrt(values[-k:])).T)
 
 
-@dataclass(frozen=True)
-class Tuned:
-    """A rotation of whitened rows and, of each component, the wave that measures it best."""
+def _separated(
+    y: Double, grid: tuple[float, ...], rng: np.random.Generator
+) -> tuple[float, Double, tuple[Double, Double, Double]]:
+    """Components of whitened rows: those of FastICA, improved with the waves that measure them best.
 
-    rotation: Double
-    frequencies: Double
-    phases: Double
-    noise: Double
-    error: float
-
-
-def _separated(y: Double, grid: tuple[float, ...], rng: np.random.Generator) -> Tuned:
-    """Components of a sample: those of FastICA, improved with the waves that suit them."""
+    Returns their error, the rotation, and the waves' frequencies, phases and noise.
+    """
     k = y.shape[1]
     rotation = np.eye(k)
     if k > 1:
@@ -108,7 +103,7 @@ def _separated(y: Double, grid: tuple[float, ...], rng: np.random.Generator) -> 
         T = u.T @ wave.imag / len(u) - np.eye(k) * (t * wave.real.mean(axis=0))
         own = np.diag(T)
         rotation = polar(T * (own / (noise + own**2 / 4))).T @ rotation
-    return Tuned(rotation, t, phases, noise, float(np.sum(np.log(noise / sizes**2 + 0.25))))
+    return float(np.sum(np.log(noise / sizes**2 + 0.25))), rotation, (t, phases, noise)
 
 
 def _tuned(u: Double, grid: tuple[float, ...]) -> Double:

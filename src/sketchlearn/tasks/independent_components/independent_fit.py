@@ -72,7 +72,7 @@ def independent_components(
     C = B @ moments.covariance @ B.T
     values, vectors = np.linalg.eigh(C)
     if values[0] <= 0 or values[0] < np.max(B**2 @ moments.rounding**2):
-        raise ValueError("the rows do not vary in all the components that the operator is for: design it on such rows")
+        raise ValueError("the rows do not vary in all components of the operator: design one on rows like these")
     measured = _Measured.of(operator, part.mean, B @ (moments.mean - operator.middle), values, vectors)
     sizes = np.diag(measured.columns)
     Q = polar(measured.columns * (sizes / (noise + sizes**2 / 4)))

@@ -29,19 +29,12 @@ class LowRank:
 def low_rank(
     directions: NDArray[np.floating], values: Double, rank: int, progress: Callable[[str], None] | None = None
 ) -> LowRank:
-    """The matrix S of this form with omega_j' S omega_j nearest to value j, for directions of length sqrt(d).
+    """The matrix S of this form with omega_j' S omega_j nearest to value j, for directions (d, m) of length sqrt(d).
 
-    Minimises sum_j (|U' omega_j|^2 + s - value_j)^2. The start is spectral: the mean of (value - mean) omega omega' is
-    2 d / (d + 2) times S without its trace. Then Gauss-Newton steps, solved by conjugate gradients.
+    Minimises sum_j (|U' omega_j|^2 + s - value_j)^2 over U (d, rank) and s. The start is spectral: the mean of
+    (value - mean) omega omega' is 2 d / (d + 2) times S without its trace. Then Gauss-Newton steps, solved by
+    conjugate gradients.
 
-    Parameters
-    ----------
-    directions : array (d, m).
-    values : array (m,).
-    rank : columns of U.
-
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> omega = rng.standard_normal((6, 60))
     >>> omega *= np.sqrt(6) / np.linalg.norm(omega, axis=0)

@@ -47,7 +47,7 @@ def principal_subspace(sketch: Sketch, k: int | None, progress: Callable[[str], 
     if not sketch.units:
         raise ValueError("the sketch is empty: PCA needs records")
     if k is None:
-        raise ValueError("from random projections only a few components can be learned: give n_components, such as 10")
+        raise ValueError("n_components is required here: random projections determine only a few components")
     return _compressive(squares, columns, k, progress)
 
 

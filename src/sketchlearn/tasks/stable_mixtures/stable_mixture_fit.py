@@ -6,17 +6,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sketchlearn.decoders.densities.density_from_sketch import CLEANINGS, cleaned, fit_density
+from sketchlearn.decoders import ClOmpr, Decoder, Outcome, Problem, Status, cleaned, fit_density
+from sketchlearn.decoders.densities.density_from_sketch import CLEANINGS
 from sketchlearn.decoders.densities.gaussian_mixture_fit import HELD, PASSING_FIT_TEST, MixtureFit, with_components
 from sketchlearn.decoders.problems.blas_threads import one_blas_thread
-from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
-from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.mixture_cost import prune
 from sketchlearn.decoders.refinements.gauss_newton import Whitening, levenberg_marquardt
 from sketchlearn.decoders.refinements.joint_refinement import refine
 from sketchlearn.decoders.refinements.merging_components import merge_components
-from sketchlearn.decoders.searches.matching_pursuit import ClOmpr
-from sketchlearn.decoders.searches.search_loop import Decoder, Progress
+from sketchlearn.decoders.searches.search_loop import Progress
 from sketchlearn.models import IndependentStable, Mixture, SymmetricStable
 
 COARSE_ITERATIONS, FINE_ITERATIONS = 200, 60  # of a refinement

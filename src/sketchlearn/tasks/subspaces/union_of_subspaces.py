@@ -212,7 +212,7 @@ class _Problem:
         best = self.best(rounds)
         weights, dimensions = _shares(best.shapes), self.dimensions
         chosen = np.empty(len(weights), int)
-        chosen[np.argsort(dimensions, kind="stable")] = np.lexsort((-weights, dimensions))
+        chosen[np.argsort(dimensions, kind="stable")] = np.lexsort((-weights, np.array(dimensions)))
         bases = []
         for i in chosen:
             q, r = np.linalg.qr(self.from_unit @ best.union.bases[i][0])
