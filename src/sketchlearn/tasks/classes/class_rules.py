@@ -16,7 +16,7 @@ from sketchlearn.tasks.estimating.fitted_model import Double
 from sketchlearn.tasks.gaussian_mixtures.gaussian_mixture_estimator import SketchGaussianMixture
 
 FOLDS = 5
-FAINTEST = 1e-6  # a class's Parzen score, of the largest one: random features make small ones negative
+LEAST_RELATIVE_SCORE = 1e-6  # of a class, relative to the largest: random features make small scores negative
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Parzen:
 
     def log_scores(self, rows: Double) -> Double:
         scores = np.real(self.operator.features(rows) @ self.means.conj().T)
-        faintest = FAINTEST * np.maximum(np.abs(scores).max(axis=1, keepdims=True), 1e-300)
-        return np.asarray(np.log(np.maximum(scores, faintest)))
+        least = LEAST_RELATIVE_SCORE * np.maximum(np.abs(scores).max(axis=1, keepdims=True), 1e-300)
+        return np.asarray(np.log(np.maximum(scores, least)))
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,14 @@ def left_out_error(rows: Double, codes: NDArray[np.int64], seed: int) -> float:
     fold = np.random.default_rng(seed).permutation(len(rows)) % min(FOLDS, len(rows))
     wrong = 0
     for left_out in range(fold.max() + 1):
-        there = np.unique(codes[fold != left_out])
+        test, train = fold == left_out, fold != left_out
+        classes, counts = np.unique(codes[train], return_counts=True)
         try:
-            gaussians = Gaussians.of([_moments(rows[(fold != left_out) & (codes == c)]) for c in there])
-        except ValueError:
+            gaussians = Gaussians.of([_moments(rows[train & (codes == c)]) for c in classes])
+        except ValueError:  # All rows of each class are equal.
             return 1.0
-        logs = gaussians.log_densities(rows[fold == left_out])
-        logs += np.log(np.bincount(codes[fold != left_out])[there])
-        wrong += int(np.sum(there[np.argmax(logs, axis=1)] != codes[fold == left_out]))
+        logs = gaussians.log_densities(rows[test]) + np.log(counts)
+        wrong += int(np.sum(classes[np.argmax(logs, axis=1)] != codes[test]))
     return wrong / len(rows)
 
 

@@ -10,9 +10,9 @@ from scipy.linalg import solve_triangular
 
 from sketchlearn.moments.moments_of_sketch import Double, Moments
 
-OWN = 0.3  # records per column that the common covariance is worth, beside those of a class
-COMMON = 0.5  # records per column that uncorrelated columns are worth, beside all records
-LEAST_ADDED_VARIANCE = 1e-6  # added variance, of each column's own
+CLASS_SHRINKAGE = 0.3  # records per column that the common covariance is worth, beside those of a class
+COMMON_SHRINKAGE = 0.5  # records per column that uncorrelated columns are worth, beside all records
+LEAST_ADDED_VARIANCE = 1e-6  # relative to each column's own
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Gaussians:
 
     @classmethod
     def of(cls, classes: Sequence[Moments]) -> Gaussians:
-        """The classes' Gaussians; each covariance is drawn towards the common one, and that towards its diagonal.
+        """The classes' Gaussians; each covariance is shrunk towards the common one, and that towards its diagonal.
 
         A class of n records in d columns keeps n / (n + 0.3 d) of its own covariance: nearly all of it, unless there
         are few records.
@@ -37,22 +37,18 @@ class Gaussians:
         alive = variances > (2 * rounding) ** 2
         if not np.any(alive):
             raise ValueError("all rows of a class are equal, in every class: there is no spread to learn")
-        # a column without any spread within classes tells all or nothing: it is given a little
+        # A column without any spread within classes separates them fully or not at all: it is given a little.
         variances = np.where(alive, variances, np.maximum((2 * rounding) ** 2, np.finfo(float).tiny))
-        share = COMMON * d / (counts.sum() + COMMON * d)
-        common = (1 - share) * pooled + np.diag(
-            variances * (share + LEAST_ADDED_VARIANCE) + np.where(alive, 0.0, variances)
-        )
-        own = counts / (counts + OWN * d)
-        covariances = [w * m.covariance + (1 - w) * common for w, m in zip(own, classes, strict=True)]
+        share = COMMON_SHRINKAGE * d / (counts.sum() + COMMON_SHRINKAGE * d)
+        added = variances * (share + LEAST_ADDED_VARIANCE) + np.where(alive, 0.0, variances)
+        common = (1 - share) * pooled + np.diag(added)
+        own = counts / (counts + CLASS_SHRINKAGE * d)
         floor = np.diag(variances * LEAST_ADDED_VARIANCE + 2 * np.sqrt(d) * rounding**2)
-        return cls(
-            np.array([moments.mean for moments in classes]),
-            np.linalg.cholesky(np.array([covariance + floor for covariance in covariances])),
-        )
+        covariances = [w * m.covariance + (1 - w) * common + floor for w, m in zip(own, classes, strict=True)]
+        return cls(np.array([moments.mean for moments in classes]), np.linalg.cholesky(np.array(covariances)))
 
     def log_densities(self, rows: Double) -> Double:
-        """(rows, classes)."""
+        """Log-density of each row in each class, (rows, classes)."""
         result = np.empty((len(rows), len(self.means)))
         for c, (mean, factor) in enumerate(zip(self.means, self.factors, strict=True)):
             away = solve_triangular(factor, (rows - mean).T, lower=True)

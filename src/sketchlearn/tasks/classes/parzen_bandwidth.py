@@ -8,15 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.frequencies import Gaussian, Mixture, Probed
+from sketchlearn.models.frequency_set import Double
 from sketchlearn.operators import FourierFeatures
 
-Double = NDArray[np.float64]
-
 MOST_ROWS = 1000
-WIDTHS = np.geomspace(0.15, 3.0, 16)  # of the typical distance between rows, in units of deviations within classes
-AROUND = (1.6, 1.0, 0.5)  # a window is the mean of three Gaussians of these widths: its tails are heavier
+WIDTHS = np.geomspace(0.15, 3.0, 16)  # in units of the typical distance between rows, in deviations within classes
+WIDTH_FACTORS = (1.6, 1.0, 0.5)  # A window is the mean of three Gaussians, whose tails are heavier than those of one.
 POWERS = (1.0, 0.5, 0.0, -0.5, -1.0)  # of the classes' shares
-SQUARED_ERROR_WEIGHT = 0.01  # what the mean squared error of probabilities counts beside the rate of errors
+SQUARED_ERROR_WEIGHT = 0.01  # of the mean squared error of probabilities, beside the rate of errors
 
 
 @dataclass(frozen=True)
@@ -45,21 +44,18 @@ def parzen_window(
     typical = float(np.sqrt(np.sum(y.var(axis=0)))) or 1.0
 
     def operator(width: float) -> FourierFeatures:
-        window = Mixture(tuple(Gaussian(width * factor) for factor in AROUND))
+        window, d = Mixture(tuple(Gaussian(width * factor) for factor in WIDTH_FACTORS)), rows.shape[1]
         law = Probed(window, units=tuple(units.tolist()), spread=tuple(units.tolist()), probes=())
-        return FourierFeatures(
-            rows.shape[1], n_frequencies, law=law, center=tuple(center.tolist()), seed=seed, columns=columns
-        )
+        return FourierFeatures(d, n_frequencies, law=law, center=tuple(center.tolist()), seed=seed, columns=columns)
 
     if len(classes) < 2 or counts.min() < 2:
         return Window(operator(typical / 2), 1.0, 1.0)
-    base = operator(1.0).frequencies.T * units  # for windows of other widths they are divided by the width
-    phases = y @ base.T
+    phases = y @ (operator(1.0).frequencies.T * units).T  # windows of other widths divide them by the width
     errors, losses = np.empty((2, len(WIDTHS), len(POWERS)))
     for i, width in enumerate(WIDTHS * typical):
         features = np.concatenate([np.cos(phases / width), np.sin(phases / width)], axis=1)
         errors[i], losses[i] = _left_out(features, codes, counts)
-    padded = np.concatenate([errors[:1], errors, errors[-1:]])
+    padded = np.pad(errors, ((1, 1), (0, 0)), mode="edge")
     smooth = (padded[:-2] + padded[1:-1] + padded[2:]) / 3
     best, power = divmod(int(np.argmin(smooth + SQUARED_ERROR_WEIGHT * losses)), len(POWERS))
     return Window(operator(float(WIDTHS[best] * typical)), POWERS[power], float(smooth[best, power]))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from sketchlearn.decoders.densities.density_from_sketch import cleaned, fit_density
-from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
-from sketchlearn.decoders.problems.decoding_problem import Problem
-from sketchlearn.decoders.problems.decoding_target import Target, fourier_part
+from sketchlearn.decoders import Decoder, Outcome, Problem, Status, Target, cleaned, fit_density
+from sketchlearn.decoders.problems.decoding_target import fourier_part
 from sketchlearn.decoders.refinements.reduction_to_points import nearest
-from sketchlearn.decoders.searches.search_loop import Decoder, Progress
+from sketchlearn.decoders.searches.search_loop import Progress
 from sketchlearn.models import DiagonalGaussian, Mixture
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.moments.moments_of_sketch import Moments, part_of
@@ -34,23 +33,21 @@ from sketchlearn.weighting.tilted_atoms import Atoms, tilted_atoms
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
 ATOMS, ATOMS_PER_CLUSTER = 10_000, 200
-OUTLINED = 0.7  # share of the atoms that are drawn from the design's outline
+OUTLINE_SHARE = 0.7  # of the atoms are drawn from the design's outline
 MOST_COMPARED = 1000  # frequencies on which atoms and a mixture are compared
-RECORDS_PER_PARAMETER = 10  # below that, anything explains a sketch
-MOST_BEYOND = 0.12  # of what clusters cost, beyond the range of the design: public tables above 1.1 had 0.14 or more
+RECORDS_PER_PARAMETER = 10  # With fewer, any mixture explains a sketch.
+# Risks in the comments below are those on public tables, relative to scikit-learn's KMeans on all rows.
+MOST_RISK_BEYOND = 0.12  # share beyond the range of the design: tables with risks above 1.1 had 0.14 or more
 BEYOND = "some records lie so far beyond the range of the design that the clusters may miss them"
-FEW_ROWS = 3  # of a given sample in a cluster
-HEAVY_TAILED = 0.33  # share of the variance: tables whose samples were wrong by 1.06 to 8 had 0.34 to 0.92, others less
-FEW_RECORDS = 10  # of a cluster: those above 1.05 on public tables, eight clusters, had one of 1 to 5
-RARE_SHARE = 1 / 1500  # of the records: a design's 5000 rows have about three of such a cluster (Shuttle: 1.07 to 1.11)
-#: risk of a mixture's clusters on the atoms, in that of the atoms' own: noise made some of 8
-IMPLAUSIBLE_RISK_RATIO = 1.5
-ENOUGH_ROWS, ROWS_OF_MANY = 2000, 2  # so many rows, or one of so many records, to which atoms have little to add
-#: of what atoms leave of a private sketch: clusters had 0.6, mixtures that erred more than atoms 0.75
-MUCH_LESS_LEFT_RATIO = 0.7
-#: risk of a mixture's clusters on the atoms: clear ones had up to 1.03, those that erred 1.06 or more
-ALIKE_RISK_RATIO = 1.04
-MISFIT_WORTH_A_SEARCH = 30.0  # misfit near the atoms, up to which a search may find a mixture that explains the sketch
+LEAST_SAMPLE_ROWS = 3  # of a given sample in a cluster
+HEAVY_TAIL_SHARE = 0.33  # of the variance: samples with risks of 1.06 to 8 had 0.34 to 0.92, others less
+LEAST_RECORDS = 10  # of a cluster: those with risks above 1.05, of eight clusters, had one of 1 to 5
+LEAST_SHARE = 1 / 1500  # of the records: a design's 5000 rows have about three of such a cluster (Shuttle had 1.11)
+IMPLAUSIBLE_RISK_RATIO = 1.5  # of a mixture's clusters to the atoms' own, on the atoms: noise made some of 8
+ENOUGH_ROWS, ENOUGH_SHARE = 2000, 1 / 2  # Atoms add little to as many rows, or to such a share of the records.
+MUCH_LESS_LEFT_RATIO = 0.7  # of a private sketch: good clusters left 0.6 of what atoms do, those worse than atoms 0.75
+ALIKE_RISK_RATIO = 1.04  # of a mixture's clusters on the atoms: good ones had up to 1.03, others 1.06 or more
+MISFIT_WORTH_A_SEARCH = 30.0  # Above it, near the atoms, a search has little hope to explain the sketch.
 
 Reduction = Callable[[Mixture, int, np.random.Generator], tuple[Double, Double]]
 
@@ -82,9 +79,30 @@ class Task:
     def k(self) -> int:
         return self.problem.n_components
 
-    def losses(self, sample: RowSample, centers: Double) -> Double:
-        """What each of the rows costs."""
-        return self.loss.losses(sample.place.inside(sample.rows).rows, sample.place.scaled(centers))
+    @property
+    def private(self) -> bool:
+        return self.problem.target.released > 0
+
+    @property
+    def many_records(self) -> bool:
+        """Whether there are so many records that not any mixture explains their sketch."""
+        return float(self.sketch.count) >= RECORDS_PER_PARAMETER * self.k * (self.problem.target.n_features + 1)
+
+    @cached_property
+    def columns(self) -> list[Column] | None:
+        """The histograms of the sketch, column by column, if it has any."""
+        counts = part_of(self.sketch, Histograms)
+        if counts is None:
+            return None
+        histograms: Histograms = counts.operator  # type: ignore[assignment]
+        values = histograms.values or (None,) * histograms.n_features
+        each = zip(histograms.edges, histograms.split_columns(counts.mean), values, strict=True)
+        return [Column(np.array(e), np.asarray(s, np.float64), None if v is None else np.array(v)) for e, s, v in each]
+
+    def risk(self, sample: RowSample, centers: Double) -> float:
+        """The mean loss of a sample's rows."""
+        losses = self.loss.losses(sample.place.inside(sample.rows).rows, sample.place.scaled(centers))
+        return float(sample.rows.weights @ losses)
 
     def reduced(self, density: Mixture) -> tuple[Double, Double]:
         """Clusters of a mixture, and their shares."""
@@ -116,22 +134,21 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
 
     Both are judged by what they leave of the sketch, and by how much of a release's noise they can follow (Mallows).
     """
-    counts = part_of(task.sketch, Histograms)
-    if counts is None:
+    columns = task.columns
+    if columns is None:
         return _judgeable(task, mixture_clusters(task, decoder))
-    columns = _columns(counts)
     atoms = _atoms(task, columns)
     sample = RowSample(atoms.points, task.units)
-    private = task.problem.target.released > 0
     left = _left_by_atoms(task, atoms)
-    found = _in_noise(task, decoder) if private else _explained(task, atoms, left, decoder)
-    of_atoms = _of_points(task, sample, Status.ATOMS)
-    risk = _risk(task, sample, of_atoms)
-    of_atoms = replace(of_atoms, doubts=_doubts(task, atoms, of_atoms, _beyond(task, columns, risk)))
-    if found is None or not _better(task, found, atoms, left, _risk(task, sample, found) / risk):
-        return _inside(of_atoms, counts)
-    doubts = () if found.outcome.status is Status.EXPLAINED else of_atoms.doubts
-    return _inside(replace(found, doubts=doubts), counts)
+    of_mixture = _explained(task, atoms, left, decoder)
+    found = _of_points(task, sample, Status.ATOMS)
+    risk = task.risk(sample, found.centers)
+    doubts = _doubts(task, atoms, found, _beyond(task, columns, risk))
+    if of_mixture and _better(task, of_mixture, atoms, left, task.risk(sample, of_mixture.centers) / risk):
+        found = of_mixture
+        doubts = () if found.outcome.status is Status.EXPLAINED else doubts
+    low, high = np.array([column.edges[[0, -1]] for column in columns]).T
+    return replace(found, centers=np.clip(found.centers, low, high), doubts=doubts)
 
 
 def _better(task: Task, found: Decoded, atoms: Atoms, left: float, relative_risk: float) -> bool:
@@ -143,7 +160,7 @@ def _better(task: Task, found: Decoded, atoms: Atoms, left: float, relative_risk
     if relative_risk > IMPLAUSIBLE_RISK_RATIO:
         return False
     by_mixture = _left_by_mixture(task, found.outcome.mixture)
-    if task.problem.target.released == 0:
+    if not task.private:
         return by_mixture <= left
     alike = relative_risk <= ALIKE_RISK_RATIO and by_mixture <= left
     return not atoms.explain or by_mixture <= MUCH_LESS_LEFT_RATIO * left or alike
@@ -156,8 +173,8 @@ def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
     rows = replace(sample, rows=calibrated(task.sketch, [sample.rows], task.rng)[0])
     near, points = mixture_near(task.problem, rows, task.rng), _with_atoms(task, rows)
     if near.status is Status.EXPLAINED:
-        found, joined = _of_mixture(task, near), points is not rows
-        if has_less_risk(task.sketch, sample, found.centers, task.loss, task.rng, joined=joined):
+        found = _of_mixture(task, near)
+        if has_less_risk(task.sketch, sample, found.centers, task.loss, task.rng, joined=points is not rows):
             return found
     found = _of_points(task, points, Status.ROWS)
     return found if sample.chances_of is not None else replace(found, doubts=_doubts_of_given(task, sample, found))
@@ -166,14 +183,15 @@ def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
 def _doubts_of_given(task: Task, sample: RowSample, found: Decoded) -> tuple[str, ...]:
     """What to say of clusters of given rows, which may miss what is rare and far away."""
     remedy = "give more rows, or keep some with design(..., rows=500)"
-    counts, rows = part_of(task.sketch, Histograms), sample.place.inside(sample.rows)
-    doubts = []
+    rows, doubts = sample.place.inside(sample.rows), []
     sizes = np.bincount(nearest(rows.rows, sample.place.scaled(found.centers))[0], minlength=task.k)
-    if sizes.min() < FEW_ROWS:
+    if sizes.min() < LEAST_SAMPLE_ROWS:
         doubts.append(f"a cluster rests on {sizes.min()} of the {len(rows):,} rows of the sample: {remedy}")
-    if counts is not None and _beyond(task, _columns(counts), _risk(task, sample, found)) > MOST_BEYOND:
+    if task.columns and _beyond(task, task.columns, task.risk(sample, found.centers)) > MOST_RISK_BEYOND:
         doubts.append(f"{BEYOND}: {remedy}")
-    if not doubts and (share := _held_by_farthest(rows)) > HEAVY_TAILED:
+    away = rows.weights * np.sum((rows.rows - rows.weights @ rows.rows) ** 2, axis=1)
+    share = float(np.sum(np.sort(away)[-max(1, len(away) // 100) :]) / max(away.sum(), 1e-300))
+    if not doubts and share > HEAVY_TAIL_SHARE:
         doubts.append(
             f"the farthest hundredth of the sample's rows holds {share:.0%} of its variance, and rows that it misses "
             f"may lie farther still: {remedy}"
@@ -181,36 +199,21 @@ def _doubts_of_given(task: Task, sample: RowSample, found: Decoded) -> tuple[str
     return tuple(doubts)
 
 
-def _held_by_farthest(rows: WeightedRows) -> float:
-    """What the farthest hundredth of the rows has of the variance."""
-    away = rows.weights * np.sum((rows.rows - rows.weights @ rows.rows) ** 2, axis=1)
-    return float(np.sum(np.sort(away)[-max(1, len(away) // 100) :]) / max(away.sum(), 1e-300))
-
-
-def _risk(task: Task, sample: RowSample, found: Decoded) -> float:
-    """The mean loss of a sample's rows at the centers that were found."""
-    return float(sample.rows.weights @ task.losses(sample, found.centers))
-
-
 def _beyond(task: Task, columns: Sequence[Column], risk: float) -> float:
     """What records beyond the ends of the histograms cost at least, at the columns' means, as a share of a risk."""
     shares = np.array([column.chances[[0, -1]] for column in columns])
     away = np.array([column.edges[[0, -1]] - column.mean for column in columns]) / task.units[:, None]
-    losses = task.loss.losses(away.reshape(-1, 1), np.zeros((1, 1)))
-    return float(shares.ravel() @ losses) / max(risk, 1e-300)
+    return float(shares.ravel() @ task.loss.losses(away.reshape(-1, 1), np.zeros((1, 1)))) / max(risk, 1e-300)
 
 
 def _with_atoms(task: Task, sample: RowSample) -> RowSample:
-    """Few rows of many, joined by atoms of the same weight: what either has by chance averages out.
+    """Few rows of many, joined by atoms of the same weight: the random errors of both average out.
 
     Where a share c of the records was kept, such as far from the center, rows have the share (1 + c) / 2.
     """
-    counts = part_of(task.sketch, Histograms)
-    few = len(sample.rows) < min(ENOUGH_ROWS, float(task.sketch.count) / ROWS_OF_MANY)
-    if not few or counts is None or task.problem.target.released > 0:
-        return sample
-    atoms = _atoms(task, _columns(counts))
-    if not atoms.explain:
+    few = len(sample.rows) < min(ENOUGH_ROWS, float(task.sketch.count) * ENOUGH_SHARE)
+    atoms = _atoms(task, task.columns) if few and task.columns and not task.private else None
+    if atoms is None or not atoms.explain:
         return sample
     rows, points = sample.rows, atoms.points
     known = sample.chances_of or (lambda rows: np.zeros(len(rows)))
@@ -220,20 +223,17 @@ def _with_atoms(task: Task, sample: RowSample) -> RowSample:
     return replace(sample, rows=WeightedRows.of(np.concatenate([rows.rows, points.rows]), weights))
 
 
-def _in_noise(task: Task, decoder: Decoder) -> Decoded | None:
-    """Clusters of a mixture that explains a private sketch; None where none does."""
-    found = mixture_clusters(task, decoder)
-    return found if found.outcome.status is Status.EXPLAINED else None
-
-
 def _explained(task: Task, atoms: Atoms, left: float, decoder: Decoder) -> Decoded | None:
-    """Clusters of a mixture that may explain an exact sketch of many records; None where that is hopeless.
+    """Clusters of a mixture that explains a private sketch, or may explain an exact one; None where that is hopeless.
 
-    It is looked for near the atoms first; a decoder's search, which takes longer, is for sketches that are nearly
-    explained there, or that atoms explain less well.
+    Without noise it is looked for near the atoms first; a decoder's search, which takes longer, is for sketches that
+    are nearly explained there, or that atoms explain less well.
     """
-    if float(task.sketch.count) < RECORDS_PER_PARAMETER * task.k * (task.problem.target.n_features + 1):
-        return None  # anything explains a sketch of few records
+    if task.private:
+        found = mixture_clusters(task, decoder)
+        return found if found.outcome.status is Status.EXPLAINED else None
+    if not task.many_records:
+        return None
     near = mixture_near(task.problem, RowSample(atoms.points, task.units), task.rng)
     if near.status is Status.EXPLAINED:
         return _of_mixture(task, near)
@@ -241,22 +241,10 @@ def _explained(task: Task, atoms: Atoms, left: float, decoder: Decoder) -> Decod
     return mixture_clusters(task, decoder) if promising or not atoms.explain else None
 
 
-def _columns(counts: Sketch) -> list[Column]:
-    """The histograms of a sketch, column by column."""
-    histograms = counts.operator
-    assert isinstance(histograms, Histograms)
-    shares = histograms.split_columns(counts.mean)
-    values = histograms.values or (None,) * histograms.n_features
-    return [
-        Column(np.array(edges), np.asarray(share, np.float64), None if value is None else np.array(value))
-        for edges, share, value in zip(histograms.edges, shares, values, strict=True)
-    ]
-
-
 def _atoms(task: Task, columns: Sequence[Column]) -> Atoms:
     operator = fourier_part(task.sketch)[1]
     n = max(ATOMS, ATOMS_PER_CLUSTER * task.k)
-    outline = None if operator.outline is None else operator.outline.draw(int(OUTLINED * n), task.rng)
+    outline = None if operator.outline is None else operator.outline.draw(int(OUTLINE_SHARE * n), task.rng)
     means, correlation = WaveMeans.of(Target.of(task.sketch)), None
     if outline is None and part_of(task.sketch, SecondMoments) is not None:
         deviations = np.sqrt([column.spread for column in columns])
@@ -279,20 +267,17 @@ def _of_points(task: Task, sample: RowSample, status: Status) -> Decoded:
 
 def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float) -> tuple[str, ...]:
     """What to say of clusters that may be far from the best; `beyond` tells how much lies beyond the design."""
-    private = task.problem.target.released > 0
     count = float(task.sketch.count)
     least = float(found.shares.min()) * count
     remedy = "keep rows beside the sketch with design(..., rows=500), or give some with sample=rows"
-    if private:
+    if task.private:
         remedy = "release more records at once, with a larger epsilon or with delta > 0, or ask for fewer clusters"
     doubts = []
     if not atoms.explain:
-        doubts.append(
-            f"the sketch does not tell well how its columns depend on each other, so clusters may be poor: {remedy}"
-        )
-    if beyond > MOST_BEYOND and not private:  # noise alone puts some there
+        doubts.append(f"clusters may be poor, as the sketch says little of how columns depend on each other: {remedy}")
+    if beyond > MOST_RISK_BEYOND and not task.private:  # noise alone puts some there
         doubts.append(f"{BEYOND}: design on a sample that reaches further, or on wider bounds")
-    if least < max(FEW_RECORDS, RARE_SHARE * count) and not private:
+    if least < max(LEAST_RECORDS, LEAST_SHARE * count) and not task.private:
         doubts.append(
             f"a cluster has only about {max(least, 1):,.0f} of {count:,.0f} records, too few to be placed well by a "
             f"sketch alone: {remedy}, or ask for fewer clusters"
@@ -307,12 +292,11 @@ def _left_by_atoms(task: Task, atoms: Atoms) -> float:
 
 
 def _left_by_mixture(task: Task, mixture: Mixture) -> float:
-    problem = task.problem
+    problem, noise = task.problem, WaveMeans.of(task.problem.target).variance
     if problem.target.harmonics:
         problem = problem.without_harmonics(mixture)
     plain = problem.plain.some(_compared(task))
     left = plain.residual(mixture)
-    noise = WaveMeans.of(task.problem.target).variance
     followed = 2 * noise * problem.n_parameters(mixture) / problem.plain.n_numbers
     return float(np.mean(left**2 if plain.imaginary else left[0] ** 2) + followed)
 
@@ -322,25 +306,16 @@ def _compared(task: Task) -> np.ndarray:
     return np.unique(np.linspace(0, m - 1, min(m, MOST_COMPARED)).astype(int))
 
 
-def _inside(found: Decoded, counts: Sketch) -> Decoded:
-    """The clusters with centers inside the range of the columns."""
-    histograms = counts.operator
-    assert isinstance(histograms, Histograms)
-    low, high = (np.array([edges[end] for edges in histograms.edges]) for end in (0, -1))
-    return replace(found, centers=np.clip(found.centers, low, high))
-
-
 def _judgeable(task: Task, found: Decoded) -> Decoded:
-    """The clusters of a mixture, with doubts where there are so few records that anything explains their sketch."""
-    n, d = float(task.sketch.count), task.problem.target.n_features
-    if found.outcome.status is Status.HIDDEN:
-        doubt = f"{Status.HIDDEN.value}; {found.outcome.advice}"
-        return replace(found, doubts=(*found.doubts, doubt))
-    if found.outcome.status is not Status.EXPLAINED or n >= RECORDS_PER_PARAMETER * task.k * (d + 1):
+    """The clusters of a mixture, with doubts where noise hides them or any mixture explains so few records."""
+    outcome = found.outcome
+    if outcome.status is Status.HIDDEN:
+        return replace(found, doubts=(f"{outcome.status.value}; {outcome.advice}",))
+    if outcome.status is not Status.EXPLAINED or task.many_records:
         return found
+    n, d = float(task.sketch.count), task.problem.target.n_features
     doubt = (
         f"{n:,.0f} records are too few to judge {task.k} clusters in {d} columns from a sketch alone: keep rows beside "
         "it with design(..., rows=500), give some with sample=rows, or ask for fewer clusters"
     )
-    outcome = replace(found.outcome, status=Status.UNJUDGED)
-    return replace(found, outcome=outcome, doubts=(*found.doubts, doubt))
+    return replace(found, outcome=replace(outcome, status=Status.UNJUDGED), doubts=(doubt,))

@@ -7,21 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sketchlearn.decoders import Outcome, Problem, Status
 from sketchlearn.decoders.densities.gaussian_mixture_fit import PASSING_FIT_TEST, MixtureFit, fit_test, refined
-from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
-from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.models import KnownGaussian, Mixture, Model
-from sketchlearn.models.frequency_set import Double
 from sketchlearn.sketch import Sketch
 from sketchlearn.weighting.calibrated_rows import calibrated
 from sketchlearn.weighting.clusters_of_rows import RowSample, SquaredLoss, clouds, clusters_of_rows, halves
-from sketchlearn.weighting.mixture_likelihood import as_mixture, log_likelihoods, start_of
-from sketchlearn.weighting.weighted_em import EmFit, Start, weighted_em
+from sketchlearn.weighting.mixture_likelihood import log_likelihoods, start_of
+from sketchlearn.weighting.weighted_em import Start, weighted_em
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
-#: squared residual of EM's mixture, per degree of freedom and record per kept row: refinement may help
-MOST_MISFIT_TO_REFINE = 30.0
-MOST_PARAMETERS = 600  # that are refined on the sketch: more take minutes
+MOST_MISFIT_TO_REFINE = 30.0  # of EM's mixture, per record of each kept row: above it, refinement does not help
+MOST_PARAMETERS = 600  # More would take minutes to refine on the sketch.
 
 
 @dataclass(frozen=True)
@@ -34,25 +31,14 @@ class Family:
 
     def fitted(
         self, sample: WeightedRows, rng: np.random.Generator, *, n_init: int = 3, starts: Sequence[Start] = ()
-    ) -> EmFit:
+    ) -> Mixture:
         """The likeliest mixture of weighted rows."""
+        rows, weights, k, kind = sample.rows, sample.weights, self.n_components, self.covariance_type
         known = self.model.covariance if isinstance(self.model, KnownGaussian) else None
-        return weighted_em(
-            sample.rows,
-            sample.weights,
-            self.n_components,
-            self.covariance_type,
-            rng,
-            covariance=known,
-            n_init=n_init,
-            starts=starts,
-            copies=sample.copies,
+        fit = weighted_em(
+            rows, weights, k, kind, rng, covariance=known, n_init=n_init, starts=starts, copies=sample.copies
         )
-
-    def mixture(self, fit: EmFit) -> Mixture:
-        """The fit as a mixture."""
-        like = Mixture(self.model, np.ones(1), np.zeros((1, fit.means.shape[1])), np.zeros((1, 0)))
-        return as_mixture(like, fit)
+        return Mixture(self.model, fit.weights, fit.means, self.model.shapes_of(fit.covariances))
 
 
 def fit_mixture_of_rows(
@@ -65,19 +51,17 @@ def fit_mixture_of_rows(
     """
     rows = sample.rows if sample.complete else calibrated(sketch, [sample.rows], rng)[0]
     clusters = clusters_of_rows(replace(sample, rows=rows), family.n_components, SquaredLoss(), rng).centers
-    starts = [start_of(clouds(clusters, rows))]
-    mixture = family.mixture(family.fitted(rows, rng, starts=[s for s in starts if len(s[0]) == len(clusters)]))
-    own = _in_own_units(problem, mixture)
+    start = clouds(clusters, rows)
+    found = family.fitted(rows, rng, starts=[start_of(start)] if len(start) == len(clusters) else [])
+    model, unit = family.model, problem.target.unit
+    if isinstance(model, KnownGaussian):
+        model = KnownGaussian(model.covariance / np.outer(unit, unit))
+    own = problem.in_own_units(model, found.weights, found.locations, found.covariances())
+    status = Status.ALL_ROWS if sample.complete else Status.ROWS
     if problem.target.harmonics:
         problem = problem.without_harmonics(own)
-    misfit = fit_test(problem, own)
-    found, status = mixture, Status.ALL_ROWS if sample.complete else Status.ROWS
-    more = float(sketch.count) / len(rows)
-    if (
-        not sample.complete
-        and misfit <= MOST_MISFIT_TO_REFINE * max(1.0, more)
-        and problem.n_parameters(own) <= MOST_PARAMETERS
-    ):
+    misfit, most = fit_test(problem, own), MOST_MISFIT_TO_REFINE * max(1.0, float(sketch.count) / len(rows))
+    if not sample.complete and misfit <= most and problem.n_parameters(own) <= MOST_PARAMETERS:
         better, test = refined(problem, own)
         candidate = problem.in_data_units(replace(better, weights=better.weights / better.weights.sum()))
         if test <= PASSING_FIT_TEST and _likelier(sketch, sample, candidate, family, rng):
@@ -89,19 +73,10 @@ def fit_mixture_of_rows(
 def _likelier(sketch: Sketch, sample: RowSample, candidate: Mixture, family: Family, rng: np.random.Generator) -> bool:
     """Whether unseen rows are likelier under the candidate than under mixtures of other rows."""
     parts = calibrated(sketch, halves(sample.rows, rng), rng)
-    own = [family.mixture(family.fitted(part, rng, n_init=1)) for part in parts]
-    seen = sum(_mean(part, mixture) for part, mixture in zip(parts, own, strict=True))
-    unseen = sum(_mean(part, mixture) for part, mixture in zip(parts, own[::-1], strict=True))
-    return sum(_mean(part, candidate) for part in parts) >= 0.75 * unseen + 0.25 * seen
+    own = [family.fitted(part, rng, n_init=1) for part in parts]
 
+    def mean(mixtures: list[Mixture]) -> float:
+        each = zip(parts, mixtures, strict=True)
+        return sum(float(part.weights @ log_likelihoods(part.rows, mixture)) for part, mixture in each)
 
-def _mean(sample: WeightedRows, mixture: Mixture) -> float:
-    return float(sample.weights @ log_likelihoods(sample.rows, mixture))
-
-
-def _in_own_units(problem: Problem, mixture: Mixture) -> Mixture:
-    model = mixture.model
-    unit: Double = problem.target.unit
-    if isinstance(model, KnownGaussian):
-        model = KnownGaussian(model.covariance / np.outer(unit, unit))
-    return problem.in_own_units(model, mixture.weights, mixture.locations, mixture.covariances())
+    return mean([candidate, candidate]) >= 0.75 * mean(own[::-1]) + 0.25 * mean(own)

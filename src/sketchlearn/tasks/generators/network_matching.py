@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from sketchlearn.decoders.problems.decoding_target import Target
+from sketchlearn.decoders import Target
 from sketchlearn.decoders.problems.first_reading import read
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.moments.moments_of_sketch import part_of
@@ -28,16 +28,14 @@ from sketchlearn.waves import Exponential
 
 WIDTH, DEPTH = 128, 3
 LEARNING_RATE, BETAS = 5e-3, (0.9, 0.99)
-WARMING = 0.02  # of the steps, in which the learning rate grows; then it falls as a cosine
-#: frequencies, at random, that a step looks at: many rough steps are better than few fine ones
-FREQUENCIES_PER_STEP = 300
-AVERAGED = 0.99  # of the weights' running mean is kept in each step
-WIDE, PULL = 1.5, 0.1  # beyond so many times the records' second moment, rows are drawn in, with this strength
-EVERY = 100  # steps between looks at the residual
-LOOKED_AT = 20_000  # rows, then
-EXPLAINED = 1.25  # misfit: what is left is as small as the noise, and chance
-PATIENCE = 3  # such looks in a row end the training
-BLOCK = 10_000  # rows made at a time
+WARM_UP_SHARE = 0.02  # of the steps, in which the learning rate grows; then it falls as a cosine
+FREQUENCIES_PER_STEP = 300  # at random: many rough steps are better than few fine ones
+AVERAGE_DECAY = 0.99  # share of the weights' running mean that each step keeps
+MOST_SPREAD, PULL_STRENGTH = 1.5, 0.1  # Columns with a larger second moment, relative to the records', are pulled in.
+CHECK_STEPS, CHECK_ROWS = 100, 20_000  # steps between checks of the residual, and rows that are generated for one
+EXPLAINED_MISFIT = 1.25  # What is left is then as small as the noise, up to chance.
+PATIENCE = 3  # explained checks in a row that end the training
+BLOCK_ROWS = 10_000  # rows generated at a time
 
 
 @dataclass(frozen=True)
@@ -80,28 +78,30 @@ class Goal:
         reading = read(target, 1)
         deviations = np.sqrt(reading.variances)
         self._operator: Any = part.operator
-        self._count = float(part.count)
-        self.target = target
+        self.target, self._count = target, float(part.count)
         self.place = Place(target.origin + target.unit * reading.mean, target.unit * deviations)
         omega, shift = target.frequencies.omega.astype(np.float64), target.frequencies.shift
         self._omega = torch.from_numpy((omega * deviations).astype(np.float32))
         self._offset = torch.from_numpy(np.float32(omega @ reading.mean + (0 if shift is None else shift)))
-        self._values = torch.from_numpy(target.parts)
-        self._weights = torch.from_numpy(target.part_weights)
+        self._values, self._weights = torch.from_numpy(target.parts), torch.from_numpy(target.part_weights)
         self._some = min(FREQUENCIES_PER_STEP, len(target))
         self._phases, self._cosines, self._sines = (torch.empty(batch, self._some) for _ in range(3))
 
     def pull(self, rows: torch.Tensor, noise: torch.Generator) -> torch.Tensor:
-        """The gradient of the mean square distance at some frequencies, for each row."""
-        which = torch.randperm(len(self.target), generator=noise)[: self._some]
+        """The gradient of the mean square distance at some frequencies, for each row.
+
+        Columns that spread far more than the records are pulled in: a few far rows change less than a sketch's noise.
+        """
+        rows, which = rows.detach(), torch.randperm(len(self.target), generator=noise)[: self._some]
         omega = self._omega[which]
-        torch.addmm(self._offset[which], rows.detach(), omega.T, out=self._phases)
+        torch.addmm(self._offset[which], rows, omega.T, out=self._phases)
         torch.cos(self._phases, out=self._cosines)
         torch.sin(self._phases, out=self._sines)
         left = torch.stack([self._cosines.mean(0), self._sines.mean(0)]) - self._values[:, which]
         forces = left * self._weights[:, which] * (2 / len(rows) / len(which))
         toward = self._cosines @ (forces[1, :, None] * omega) - self._sines @ (forces[0, :, None] * omega)
-        return toward + _drawn_in(rows.detach())
+        excess = ((rows**2).mean(0) - MOST_SPREAD).clamp(min=0)
+        return toward + rows * (excess * (PULL_STRENGTH / len(rows)))
 
     def look(self, rows: Double) -> tuple[float, float]:
         """The mean square distance of a value from the network's, and the part of it that noise of the sketch makes.
@@ -110,32 +110,22 @@ class Goal:
         and their difference tells how noisy the features are. Where the wave has harmonics, what they add to the
         sketch of these rows is taken off the values to match.
         """
+        target = self.target
         halves = [Target.of(self._operator.sketch(half)).values for half in np.array_split(rows, 2)]
-        first, second = (self._split(self.target.values - half) for half in halves)
-        weights = self.target.part_weights / len(self.target)
-        if self.target.harmonics:
-            more = (halves[0] + halves[1]) / 2 - self._first_harmonic(rows)
-            self._values = torch.from_numpy(replace(self.target, values=self.target.values - more).parts)
+        first, second = (np.stack([left.real, left.imag]) for left in (target.values - half for half in halves))
+        weights = target.part_weights / len(target)
+        if target.harmonics:
+            plain = replace(self._operator, wave=Exponential(), subsample=None).sketch(rows).mean
+            shift = target.frequencies.shift
+            first_harmonic = plain if shift is None else (plain * np.exp(1j * shift)).real
+            more = (halves[0] + halves[1]) / 2 - first_harmonic
+            self._values = torch.from_numpy(replace(target, values=target.values - more).parts)
         per_row = float(np.sum(weights * (first - second) ** 2)) * len(rows) / 4
-        return float(np.sum(weights * first * second)), per_row / self._count + self.target.released
-
-    def _first_harmonic(self, rows: Double) -> Any:
-        plain = replace(self._operator, wave=Exponential(), subsample=None)
-        values, shift = plain.sketch(rows).mean, self.target.frequencies.shift
-        return values if shift is None else (values * np.exp(1j * shift)).real
-
-    def _split(self, values: Any) -> Double:
-        return np.stack([values.real, values.imag])
-
-
-def _drawn_in(rows: torch.Tensor) -> torch.Tensor:
-    """A force on columns that spread far more than the records: a few rows far away are less than a sketch's noise."""
-    spread = (rows**2).mean(0)
-    return rows * ((spread - WIDE).clamp(min=0) * (PULL / len(rows)))
+        return float(np.sum(weights * first * second)), per_row / self._count + target.released
 
 
 def n_inputs(n_latent: int, n_classes: int) -> int:
-    """Numbers that a network takes: normal ones and, if there are several classes, an indicator of the class."""
+    """How many numbers a network takes: normal ones and, if there are several classes, an indicator of the class."""
     return n_latent + (n_classes if n_classes > 1 else 0)
 
 
@@ -147,14 +137,14 @@ def default_network(inputs: int, n_features: int, seed: int) -> Any:
         *hidden, last = (layer for layer in network if isinstance(layer, torch.nn.Linear))
         for layer in hidden:
             torch.nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
-        made = network(torch.randn(BLOCK, inputs))
+        made = network(torch.randn(BLOCK_ROWS, inputs))
         last.weight /= made.std(0)[:, None]
         last.bias.copy_((last.bias - made.mean(0)) / made.std(0))
     return network
 
 
 def bare_network(inputs: int, n_features: int, weights: dict[str, Any]) -> Any:
-    """The same network without numbers of its own, for weights of a file; others are refused before memory is taken."""
+    """The same network, not initialised, for weights of a file; others are refused before memory is taken."""
     with torch.device("meta"):
         network = _perceptron(inputs, n_features)
     wanted = {name: value.shape for name, value in network.state_dict().items()}
@@ -182,55 +172,47 @@ def match(
 ) -> Match:
     """Trains a copy of a network until its sketches match those of the classes.
 
-    The network maps rows of `n_latent` normal numbers, followed by an indicator of the class if there are several,
-    to rows of the data in units of their deviations.
+    The network maps `n_inputs` numbers to rows of the data less their mean, in units of their deviations.
     """
     share = -(-batch // len(sketches))
     goals = [Goal(sketch, share) for sketch in sketches]
     places = tuple(goal.place for goal in goals)
     network = copy.deepcopy(network).train()
     _check(network, n_latent, places)
-    averaged = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(AVERAGED), use_buffers=True).eval()
+    averaged = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(AVERAGE_DECAY), use_buffers=True).eval()
     optimizer = torch.optim.Adam(network.parameters(), LEARNING_RATE, BETAS)
     noise = torch.Generator().manual_seed(int(rng.integers(2**63)))
     curve: list[float] = []
     good, step, cost, floor = 0, 0, math.inf, 1.0
     for step in range(1, steps + 1):
-        optimizer.param_groups[0]["lr"] = LEARNING_RATE * _schedule(step / steps)
+        progress = step / steps
+        schedule = min(1.0, progress / WARM_UP_SHARE) * (1 + math.cos(math.pi * progress)) / 2
+        optimizer.param_groups[0]["lr"] = LEARNING_RATE * schedule
         inputs = [_inputs(share, n_latent, which, len(goals), noise) for which in range(len(goals))]
         rows = network(torch.cat(inputs))
         optimizer.zero_grad()
         rows.backward(torch.cat([goal.pull(part, noise) for goal, part in zip(goals, rows.split(share), strict=True)]))
         optimizer.step()
         averaged.update_parameters(network)
-        if step % EVERY == 0 or step == steps:
-            looks = [
-                goal.look(_rows(averaged.module, places, n_latent, which, LOOKED_AT, noise))
-                for which, goal in enumerate(goals)
-            ]
+        if step % CHECK_STEPS == 0 or step == steps:
+            drawn = (_rows(averaged.module, places, n_latent, which, CHECK_ROWS, noise) for which in range(len(goals)))
+            looks = [goal.look(rows) for goal, rows in zip(goals, drawn, strict=True)]
             cost, floor = (max(float(np.mean(column)), 0.0) for column in zip(*looks, strict=True))
             if not math.isfinite(cost):
                 raise FloatingPointError("the network gives rows that are not finite: rescale it or its last layer")
             curve.append(cost)
             say(f"step {step} of {steps}: residual {math.sqrt(cost):.3g}, misfit {cost / floor:.3g}")
-            good = good + 1 if cost <= EXPLAINED * floor else 0
+            good = good + 1 if cost <= EXPLAINED_MISFIT * floor else 0
             if good == PATIENCE:
                 break
     return Match(averaged.module, places, n_latent, math.sqrt(cost), cost / floor, tuple(curve), step)
 
 
-def _schedule(progress: float) -> float:
-    return min(1.0, progress / WARMING) * (1 + math.cos(math.pi * progress)) / 2
-
-
 def _inputs(n_rows: int, n_latent: int, which: int, n_classes: int, noise: torch.Generator) -> torch.Tensor:
     """Normal numbers and, if there are several classes, which one it is."""
     latent = torch.randn(n_rows, n_latent, generator=noise)
-    if n_classes == 1:
-        return latent
-    indicator = torch.zeros(n_rows, n_classes)
-    indicator[:, which] = 1
-    return torch.cat([latent, indicator], dim=1)
+    indicator = torch.eye(n_classes)[which].expand(n_rows, n_classes)
+    return latent if n_classes == 1 else torch.cat([latent, indicator], dim=1)
 
 
 def _rows(
@@ -238,9 +220,9 @@ def _rows(
 ) -> Double:
     """Rows of a class, in the units of the data."""
     place, made = places[which], np.empty((n_rows, len(places[which].mean)))
-    for first in range(0, n_rows, BLOCK):
-        inputs = _inputs(min(BLOCK, n_rows - first), n_latent, which, len(places), noise)
-        made[first : first + BLOCK] = network(inputs).detach().double().numpy()
+    for first in range(0, n_rows, BLOCK_ROWS):
+        inputs = _inputs(min(BLOCK_ROWS, n_rows - first), n_latent, which, len(places), noise)
+        made[first : first + BLOCK_ROWS] = network(inputs).detach().double().numpy()
     return place.mean + place.deviations * made
 
 
@@ -252,4 +234,4 @@ def _check(network: Any, n_latent: int, places: tuple[Place, ...]) -> None:
     except RuntimeError as error:
         raise ValueError(f"the network must take rows of {inputs} numbers (n_latent, classes): {error}") from None
     if shape != (2, d):
-        raise ValueError(f"the network must give rows of {d} columns, but of 2 latents it makes {shape}")
+        raise ValueError(f"the network must give rows of {d} columns, but for 2 rows its output has shape {shape}")

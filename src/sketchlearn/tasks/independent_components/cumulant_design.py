@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -12,19 +12,17 @@ from sklearn.decomposition import FastICA
 from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.designing.column_ranges import box
+from sketchlearn.moments.moments_of_sketch import Double
 from sketchlearn.operators import Concatenated, CumulantFeatures, SecondMoments, concatenate
 from sketchlearn.sources import Source
-from sketchlearn.tasks.independent_components.cumulant_rotation import polar
-
-Double = NDArray[np.float64]
+from sketchlearn.tasks.independent_components.independent_fit import polar
 
 FREQUENCIES = (1.0, 0.7, 0.5, 0.3, 1.4, 1.8, 2.3, 3.0)  # per deviation; the first suits most
-OF_STREAM = (0.25,)  # near cumulants, which tell components of any scale and rotation
+STREAM_FREQUENCIES = (0.25,)  # The wave is then near cumulants, which find components of any scale and rotation.
 PHASES = np.arange(8) * np.pi / 8
-CLEARLY = 0.9  # less variance, for another wave than an earlier one: a sample tells it roughly
-STARTS = 3
-STEPS = 4
-FLAT = 1e-9  # variance of a direction, in deviations of the columns, that is none
+CLEARLY_LESS = 0.9  # A later wave must have less than this share of the variance, which a sample gives roughly.
+STARTS, STEPS = 3, 4
+LEAST_RELATIVE_VARIANCE = 1e-9  # of a direction, in deviations of the columns
 
 
 def cumulant_features(
@@ -48,33 +46,32 @@ def cumulant_features(
     whitening = _whitening(sample, n_components)
     mean = sample.mean(axis=0)
     y = (sample - mean) @ whitening.T
-    grid = FREQUENCIES if representative else OF_STREAM
-    found = min((_separated(y, grid, rng) for _ in range(STARTS)), key=lambda f: f.error)
-    unmixing = found.rotation @ whitening
-    phases = found.phases - found.frequencies * (unmixing @ (mean - center))
-    bound, middle = tuple(reach.tolist()), tuple(center.tolist())
+    grid = FREQUENCIES if representative else STREAM_FREQUENCIES
+    separated = [_separated(y, grid, rng) for _ in range(STARTS)]
+    _, rotation, (frequencies, phases, noise) = min(separated, key=itemgetter(0))
+    unmixing = rotation @ whitening
+    phases = phases - frequencies * (unmixing @ (mean - center))
+    shared: dict[str, Any] = {"bound": tuple(reach.tolist()), "center": tuple(center.tolist()), "columns": columns}
     cumulants = CumulantFeatures(
         d,
         unmixing=tuple(map(tuple, unmixing.tolist())),
-        frequencies=tuple(found.frequencies.tolist()),
+        frequencies=tuple(frequencies.tolist()),
         phases=tuple(np.remainder(phases, 2 * np.pi).tolist()),
-        noise=tuple(found.noise.tolist()),
-        bound=bound,
-        center=middle,
-        columns=columns,
+        noise=tuple(noise.tolist()),
+        **shared,
     )
-    return concatenate([SecondMoments(d, bound=bound, center=middle, columns=columns), cumulants])
+    return concatenate([SecondMoments(d, **shared), cumulants])
 
 
 def _whitening(rows: Double, n_components: int | None) -> Double:
-    """Directions scaled to variance 1, those of largest variance; such in which rows do not vary are left out."""
+    """Directions of largest variance, scaled to variance 1, without those in which rows do not vary."""
     covariance = np.atleast_2d(np.cov(rows.T, bias=True))
     scale = np.sqrt(np.diag(covariance))
     if not np.any(scale > 0):
         raise ValueError("all rows are equal: there is no direction in which they vary")
     scale = np.where(scale > 0, scale, 1.0)
     values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
-    alive = values > FLAT * values[-1]
+    alive = values > LEAST_RELATIVE_VARIANCE * values[-1]
     values, vectors = values[alive], vectors[:, alive]
     k = len(values) if n_components is None else min(n_components, len(values))
     if k == len(scale):
@@ -85,19 +82,13 @@ def _whitening(rows: Double, n_components: int | None) -> Double:
     return np.asarray((within @ vectors[:, -k:] / np.sqrt(values[-k:])).T)
 
 
-@dataclass(frozen=True)
-class Tuned:
-    """A rotation of whitened rows and, of each component, the wave that tells most."""
+def _separated(
+    y: Double, grid: tuple[float, ...], rng: np.random.Generator
+) -> tuple[float, Double, tuple[Double, Double, Double]]:
+    """Components of whitened rows: those of FastICA, improved with the waves that measure them best.
 
-    rotation: Double
-    frequencies: Double
-    phases: Double
-    noise: Double
-    error: float  # the smaller, the better components are told
-
-
-def _separated(y: Double, grid: tuple[float, ...], rng: np.random.Generator) -> Tuned:
-    """Components of a sample: those of FastICA, improved with the waves that suit them."""
+    Returns their error, the rotation, and the waves' frequencies, phases and noise.
+    """
     k = y.shape[1]
     rotation = np.eye(k)
     if k > 1:
@@ -112,17 +103,16 @@ def _separated(y: Double, grid: tuple[float, ...], rng: np.random.Generator) -> 
         T = u.T @ wave.imag / len(u) - np.eye(k) * (t * wave.real.mean(axis=0))
         own = np.diag(T)
         rotation = polar(T * (own / (noise + own**2 / 4))).T @ rotation
-    return Tuned(rotation, t, phases, noise, float(np.sum(np.log(noise / sizes**2 + 0.25))))
+    return float(np.sum(np.log(noise / sizes**2 + 0.25))), rotation, (t, phases, noise)
 
 
-def _tuned(u: Double, grid: tuple[float, ...]) -> tuple[Double, Double, Double, Double]:
-    """Frequency and phase of the wave that tells most of each column, its noise, and the size of what it tells.
+def _tuned(u: Double, grid: tuple[float, ...]) -> Double:
+    """Frequency and phase of the wave that measures each column best, its noise, and the size of what it measures.
 
     g = sin(t u + a) moves the direction of a component with variance noise / size^2 per row: size is the mean of
     u g - g', and noise the variance of g without (mean of g' + mean of u g) / 2 times u.
     """
-    best = np.full((4, u.shape[1]), np.inf)
-    least = np.full(u.shape[1], np.inf)
+    best, least = np.full((4, u.shape[1]), np.inf), np.full(u.shape[1], np.inf)
     for t in grid:
         wave = np.exp(1j * t * u)
         means = wave.mean(axis=0), (u * wave).mean(axis=0), (wave * wave).mean(axis=0)
@@ -133,8 +123,7 @@ def _tuned(u: Double, grid: tuple[float, ...]) -> tuple[Double, Double, Double, 
             half = (slope + product) / 2
             noise = np.maximum((1 - double) / 2 - mean**2 - 2 * half * product + half**2, 1e-9 * t**2)
             size = np.sqrt(np.maximum((product - slope) ** 2 - noise / len(u), 1e-4 * noise / len(u)))
-            better = noise / size**2 < CLEARLY * least
+            better = noise / size**2 < CLEARLY_LESS * least
             least = np.where(better, noise / size**2, least)
-            here = np.stack(np.broadcast_arrays(t, phase, noise, size))
-            best = np.where(better, here, best)
-    return best[0], best[1], best[2], best[3]
+            best = np.where(better, np.stack(np.broadcast_arrays(t, phase, noise, size)), best)
+    return best

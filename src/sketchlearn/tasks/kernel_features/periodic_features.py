@@ -1,4 +1,4 @@
-"""Random features for kernel machines that are asked in single bits."""
+"""Random features for kernel machines whose queries are single bits."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sketchlearn.frequencies import Gaussian, Law
+from sketchlearn.models.frequency_set import Double
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.operators.wave_pairs import Pair
 from sketchlearn.packed import PackedBits
 from sketchlearn.values import positive, shortened, whole
 from sketchlearn.waves import Exponential, FourierSeries, Sawtooth, Square, Triangle, Wave, wave_from
 
-Double = NDArray[np.float64]
-REAL = {"square": Square(complex=False), "sawtooth": Sawtooth(complex=False), "triangle": Triangle(complex=False)}
+REAL_WAVES = {"square": Square(complex=False), "sawtooth": Sawtooth(complex=False), "triangle": Triangle(complex=False)}
 
 
 class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Random periodic features in pairs: full precision to train on, one bit each to ask with.
+    """Random periodic features in pairs: full precision to train with, one bit each for queries.
 
     Features of a row y are g(omega_j . y + xi_j), those of a query x f(omega_j . x + xi_j), with the same random
     frequencies and dither. Scaled as they are here, the mean of their inner product is the kernel of the law,
@@ -35,7 +35,7 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     scale : of the Gaussian kernel, in the units of the data.
     law : law of `sketchlearn.frequencies` in place of Gaussian(scale), for other kernels.
     wave : g, the wave of `transform`: "cosine" (default; in phase with the query's), "softened" (a smooth wave near the
-        query's: the kernel is distorted, but models with few features are asked much better), "square", "sawtooth" or
+        query's: the kernel is distorted, but models with few features predict much better), "square", "sawtooth" or
         "triangle", which mean the real ones, or a wave of `sketchlearn.waves`.
     query : f, the wave of queries, as `wave`; only square waves can be packed.
     random_state : seed of the frequencies and the dither.
@@ -89,11 +89,11 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         query = _query(self.query)
         self._pair = Pair(query, _wave(self.wave, query))
         rows = validate_data(self, X, dtype=[np.float64, np.float32])
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        shared: dict[str, Any] = {"law": law, "center": rows.mean(axis=0), "seed": seed}
-        d = self.n_features_in_
-        self.operator_ = FourierFeatures(d, m, wave=self._pair.wave, **shared)
-        self.query_operator_ = FourierFeatures(d, m, wave=self._pair.query, **shared)
+        center, seed = rows.mean(axis=0), int(check_random_state(self.random_state).randint(2**31))
+        self.operator_, self.query_operator_ = (
+            FourierFeatures(self.n_features_in_, m, wave=wave, law=law, center=center, seed=seed)
+            for wave in (self._pair.wave, self._pair.query)
+        )
         self.query_factor_ = self._pair.size / (self._pair.product * np.sqrt(m))
         self._n_features_out = m * self._pair.wave.parts
         return self
@@ -101,7 +101,7 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def transform(self, X: Any) -> Double:
         """Features of full precision: (rows, n_components), of length about 1."""
         rows = self._rows(X)
-        return _columns(self.operator_, rows, self.n_jobs) / (self._pair.size * np.sqrt(self.operator_.n_frequencies))
+        return self._columns(self.operator_, rows) / (self._pair.size * np.sqrt(self.operator_.n_frequencies))
 
     def transform_queries(self, X: Any) -> Double:
         """Features as queries have them, scaled so that products with `transform` are the kernel.
@@ -109,7 +109,7 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         A model that has few of them is better trained on these: it then knows what queries look like.
         """
         rows = self._rows(X)
-        return _columns(self.query_operator_, rows, self.n_jobs) * self.query_factor_
+        return self._columns(self.query_operator_, rows) * self.query_factor_
 
     def pack(self, X: Any) -> PackedBits:
         """The queries' signs, one bit each; `transform_queries` has them times `query_factor_`."""
@@ -147,10 +147,15 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         check_is_fitted(self)
         return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
 
+    def _columns(self, operator: FourierFeatures, rows: NDArray[Any]) -> Double:
+        """Features of rows; complex ones as their real parts, then the imaginary ones."""
+        values = operator.features(rows, n_jobs=self.n_jobs)
+        return np.hstack([values.real, values.imag]) if np.iscomplexobj(values) else values
+
 
 def _query(given: str | Wave) -> Wave:
     """The queries' wave; real if it is named, and one with dither in place of the exponential."""
-    wave = wave_from(REAL.get(given, given) if isinstance(given, str) else given)
+    wave = wave_from(REAL_WAVES.get(given, given) if isinstance(given, str) else given)
     return FourierSeries(((0.5, 0.0),), complex=True) if wave == Exponential() else wave
 
 
@@ -160,8 +165,3 @@ def _wave(given: str | Wave, query: Wave) -> Wave:
     if isinstance(given, str) and given == "cosine" and first:
         return FourierSeries(((first.real / (2 * abs(first)), first.imag / (2 * abs(first))),), complex=query.complex)
     return query.softened() if isinstance(given, str) and given == "softened" else _query(given)
-
-
-def _columns(operator: FourierFeatures, rows: NDArray[Any], n_jobs: int | None) -> Double:
-    values = operator.features(rows, n_jobs=n_jobs)
-    return np.hstack([values.real, values.imag]) if np.iscomplexobj(values) else values

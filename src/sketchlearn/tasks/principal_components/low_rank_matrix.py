@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Double = NDArray[np.float64]
-Single = NDArray[np.float32]
+from sketchlearn.models.frequency_set import Double, Single
 
-ITERATIONS = 40
-INNER = 30  # conjugate gradient steps of an iteration
-ACCURATE = 1e-2  # squared residual of those, of what it is at their start
-DONE = 1e-4  # decrease of the cost that is not worth another iteration
-EXACT_RESIDUAL = 1e-10  # of the squared measurements: what float32 leaves
+MOST_ITERATIONS, MOST_GRADIENT_STEPS = 40, 30  # Gauss-Newton steps, and conjugate gradient steps of each
+GRADIENT_TOLERANCE = 1e-2  # squared residual that ends the gradient steps, relative to that at their start
+COST_TOLERANCE = 1e-4  # A smaller relative decrease of the cost is not worth another iteration.
+EXACT_RESIDUAL = 1e-10  # relative to the squared measurements: float32 leaves as much
+SHORTEST_STEP = 1e-3
 
 
 @dataclass(frozen=True)
@@ -25,25 +24,17 @@ class LowRank:
     factors: Double
     floor: float
     residual: float
-    iterations: int
 
 
 def low_rank(
     directions: NDArray[np.floating], values: Double, rank: int, progress: Callable[[str], None] | None = None
 ) -> LowRank:
-    """The matrix S of this form with omega_j' S omega_j nearest to value j, for directions of length sqrt(d).
+    """The matrix S of this form with omega_j' S omega_j nearest to value j, for directions (d, m) of length sqrt(d).
 
-    Minimises sum_j (|U' omega_j|^2 + s - value_j)^2. The start is spectral: the mean of (value - mean) omega omega' is
-    2 d / (d + 2) times S without its trace. Then Gauss-Newton steps, solved by conjugate gradients.
+    Minimises sum_j (|U' omega_j|^2 + s - value_j)^2 over U (d, rank) and s. The start is spectral: the mean of
+    (value - mean) omega omega' is 2 d / (d + 2) times S without its trace. Then Gauss-Newton steps, solved by
+    conjugate gradients.
 
-    Parameters
-    ----------
-    directions : array (d, m).
-    values : array (m,).
-    rank : columns of U.
-
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> omega = rng.standard_normal((6, 60))
     >>> omega *= np.sqrt(6) / np.linalg.norm(omega, axis=0)
@@ -55,18 +46,30 @@ def low_rank(
     scale = float(np.max(np.abs(values))) or 1.0
     omega, z = directions.astype(np.float32), values / scale
     u, offset = _start(omega, z, rank)
-    cost, iterations = float(np.finfo(np.float64).max), 0
-    for iterations in range(1, ITERATIONS + 1):
-        t = u @ omega
-        left = z - np.sum(t * t, axis=0, dtype=np.float64) - offset
+    cost = float(np.finfo(np.float64).max)
+    for iteration in range(1, MOST_ITERATIONS + 1):
+        t, left = _left(omega, z, u, offset)
         before, cost = cost, float(left @ left)
         if progress is not None:
-            progress(f"iteration {iterations}, residual {scale * np.sqrt(cost / m):.4g}")
-        if before - cost <= DONE * before or cost <= EXACT_RESIDUAL * float(z @ z):
+            progress(f"iteration {iteration}, residual {scale * np.sqrt(cost / m):.4g}")
+        if before - cost <= COST_TOLERANCE * before or cost <= EXACT_RESIDUAL * float(z @ z):
             break
         du, shift = _step(omega, t, left)
-        u, offset = _shortened(omega, z, u, offset, du, shift, cost)
-    return LowRank(u.T.astype(np.float64) * np.sqrt(scale), offset * scale / d, scale * np.sqrt(cost / m), iterations)
+        length = 1.0
+        while length > SHORTEST_STEP:
+            new, moved = u + np.float32(length) * du, offset + length * shift
+            _, left = _left(omega, z, new, moved)
+            if float(left @ left) < cost:
+                u, offset = new, moved
+                break
+            length /= 2
+    return LowRank(u.T.astype(np.float64) * np.sqrt(scale), offset * scale / d, scale * np.sqrt(cost / m))
+
+
+def _left(omega: Single, z: Double, u: Single, offset: float) -> tuple[Single, Double]:
+    """U' omega_j, and what the squares of its lengths leave of the values."""
+    t = u @ omega
+    return t, z - np.sum(t * t, axis=0, dtype=np.float64) - offset
 
 
 def _start(omega: Single, z: Double, rank: int) -> tuple[Single, float]:
@@ -83,41 +86,22 @@ def _step(omega: Single, t: Single, left: Double) -> tuple[Single, float]:
     """The Gauss-Newton step in U' and in the offset, whose unit is chosen so that both are alike in size."""
     unit = 2 * float(np.sqrt(np.mean(t * t))) or 1.0
 
-    def forward(v: Single, x: float) -> Single:
-        return np.asarray(2 * np.sum(t * (v @ omega), axis=0) + np.float32(unit * x), np.float32)
-
     def backward(y: Single) -> tuple[Single, float]:
         return np.asarray(2 * (t * y) @ omega.T, np.float32), unit * float(np.sum(y, dtype=np.float64))
 
+    def square(r: Single, rx: float) -> float:
+        return float(np.sum(r * r, dtype=np.float64)) + rx * rx
+
     r, rx = backward(left.astype(np.float32))
     v, x, p, px = np.zeros_like(r), 0.0, r.copy(), rx
-    first = size = _square(r, rx)
-    for _ in range(INNER):
-        if size <= ACCURATE * first:
+    first = size = square(r, rx)
+    for _ in range(MOST_GRADIENT_STEPS):
+        if size <= GRADIENT_TOLERANCE * first:
             break
-        y = forward(p, px)
+        y = np.asarray(2 * np.sum(t * (p @ omega), axis=0) + np.float32(unit * px), np.float32)
         g, gx = backward(y)
         length = size / max(float(np.sum(y * y, dtype=np.float64)), 1e-300)
         v, x, r, rx = v + np.float32(length) * p, x + length * px, r - np.float32(length) * g, rx - length * gx
-        before, size = size, _square(r, rx)
+        before, size = size, square(r, rx)
         p, px = r + np.float32(size / before) * p, rx + size / before * px
     return v, unit * x
-
-
-def _square(r: Single, rx: float) -> float:
-    return float(np.sum(r * r, dtype=np.float64)) + rx * rx
-
-
-def _shortened(
-    omega: Single, z: Double, u: Single, offset: float, du: Single, shift: float, cost: float
-) -> tuple[Single, float]:
-    """The step, halved until the cost falls."""
-    length = 1.0
-    while length > 1e-3:
-        new, moved = u + np.float32(length) * du, offset + length * shift
-        t = new @ omega
-        left = z - np.sum(t * t, axis=0, dtype=np.float64) - moved
-        if float(left @ left) < cost:
-            return new, moved
-        length /= 2
-    return u, offset

@@ -18,29 +18,19 @@ from sketchlearn.tasks.principal_components.low_rank_matrix import low_rank
 CONSTANT = "all rows are equal: there is no direction in which they vary"
 # A low-rank fit to m values of noise has eigenvalues of 1 to 2 times deviation sqrt(d / m), which is what its spectral
 # start has (10 to 100 columns, 1 to 5 components, 4 to 30 values per coordinate; 2.4 with 2 of them).
-FITTED = 2.0
+NOISE_EDGE_FACTOR = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class Subspace(FittedModel):
-    """The directions of largest variance.
-
-    Attributes
-    ----------
-    mean : array (columns,).
-    components : array (k, columns), orthonormal, the largest variance first.
-    variances : of the records along the components, divided by their count.
-    total : variance in all directions.
-    residual : root mean square of what a low-rank fit leaves of the measurements, of their deviation; 0 if exact.
-    hidden : components that may be the noise of a private release.
-    """
+    """The directions of largest variance."""
 
     mean: Double = model_array("d")
-    variances: Double = model_array("k")
-    components: Double = model_array("k", "d")
-    total: float = scalar()
-    residual: float = scalar()
-    hidden: int = 0
+    variances: Double = model_array("k")  # of the records along the components, divided by their count
+    components: Double = model_array("k", "d")  # orthonormal, the largest variance first
+    total: float = scalar()  # variance in all directions
+    residual: float = scalar()  # root mean square that a low-rank fit leaves, relative to the measurements' deviation
+    hidden: int = 0  # components that may be the noise of a private release
 
     @property
     def mixing(self) -> Double:
@@ -66,7 +56,7 @@ def principal_subspace(sketch: Sketch, k: int | None, progress: Callable[[str], 
     if not sketch.units:
         raise ValueError("the sketch is empty: PCA needs records")
     if k is None:
-        raise ValueError("from random projections only a few components can be learned: give n_components, such as 10")
+        raise ValueError("n_components is required here: random projections determine only a few components")
     return _compressive(squares, columns, k, progress)
 
 
@@ -77,7 +67,7 @@ def _exact(moments: Moments, k: int | None) -> Subspace:
     values, vectors = np.linalg.eigh(moments.covariance)
     values, vectors = values[::-1], vectors[:, ::-1]
     k = len(values) if k is None else k
-    components, variances, hidden = _turned(vectors.T)[:k], np.maximum(values[:k], 0.0), 0
+    components, variances, hidden = upright(vectors.T)[:k], np.maximum(values[:k], 0.0), 0
     if moments.noise is not None:
         edges = moments.noise.edges(components, moments.mean, np.ones(len(values)))
         variances, above = _without_noise(values, edges)
@@ -118,16 +108,15 @@ def _compressive(squares: Sketch, columns: Sketch, k: int, progress: Callable[[s
     variances, hidden = sizes**2, 0
     if ledger is not None:
         noise = float(np.max(quadratic.mean_of(np.full(m, np.sqrt(ledger.sum_variance) / squares.units))))
-        edges = np.full(k, FITTED * noise * np.sqrt(quadratic.n_features / m))
+        edges = np.full(k, NOISE_EDGE_FACTOR * noise * np.sqrt(quadratic.n_features / m))
         variances, above = _without_noise(variances, edges)
         hidden, total = int(np.sum(~above)), max(total, float(np.sum(variances)), float(edges[0]))
     variances = np.clip(variances + found.floor, 0.0, total)
     left = found.residual / max(float(np.std(values)), 1e-300)
-    return Subspace(mean, variances, _turned(vectors.T), total, left, hidden)
+    return Subspace(mean, variances, upright(vectors.T), total, left, hidden)
 
 
-def _turned(components: Double) -> Double:
-    """Each component so that its largest coordinate is positive, as scikit-learn has them."""
-    largest = np.argmax(np.abs(components), axis=1)
-    signs = np.sign(components[np.arange(len(components)), largest])
-    return components * np.where(signs == 0, 1.0, signs)[:, None]
+def upright(rows: Double) -> Double:
+    """Each row times 1 or -1, so that its largest coordinate is positive, as scikit-learn has components."""
+    largest = rows[np.arange(len(rows)), np.argmax(np.abs(rows), axis=1)]
+    return np.asarray(rows * np.where(largest < 0, -1.0, 1.0)[:, None])

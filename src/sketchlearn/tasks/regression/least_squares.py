@@ -11,32 +11,22 @@ from sketchlearn.moments.moment_noise import MomentNoise
 from sketchlearn.moments.moments_of_sketch import Double, Moments
 from sketchlearn.tasks.estimating.fitted_model import FittedModel, flag, integer, model_array, scalar
 
-GRID = 33  # penalties that are tried before the best one is refined
-SMALLEST, LARGEST = 1e-9, 1e3  # penalty per record, of the mean variance of the features
+GRID_SIZE = 33  # penalties that are tried before the best one is refined
+LEAST_PENALTY, MOST_PENALTY = 1e-9, 1e3  # per record, relative to the mean variance of the features
 
 
 @dataclass(frozen=True, eq=False)
 class LinearFit(FittedModel):
-    """Coefficients of a linear regression of several targets, and what the records say about them.
-
-    Attributes
-    ----------
-    coefficients, standard_errors : arrays (targets, features).
-    intercepts, intercept_errors : arrays (targets,).
-    r2 : share of each target's variance that is explained, (targets,).
-    penalty : what was added to the diagonal of the sum of products.
-    rank : how many directions of the features the records tell apart; of a private sketch, in spite of the noise.
-    flat : whether one target was given without a second dimension.
-    """
+    """Coefficients of a linear regression of several targets, and how well they are known."""
 
     intercepts: Double = model_array("t")
     coefficients: Double = model_array("t", "d")
     standard_errors: Double = model_array("t", "d", unknown=-1.0)
     intercept_errors: Double = model_array("t", unknown=-1.0)
-    r2: Double = model_array("t")
-    penalty: float = scalar()
-    rank: int = integer(0, "d")
-    flat: bool = flag(default=True)
+    r2: Double = model_array("t")  # share of each target's variance that is explained
+    penalty: float = scalar()  # what was added to the diagonal of the sum of products
+    rank: int = integer(0, "d")  # of the features' products, as far as rounding, or a release's noise, allows
+    flat: bool = flag(default=True)  # one target, given without a second dimension
 
     def check(self) -> None:
         if self.flat and len(self.intercepts) > 1:
@@ -47,59 +37,44 @@ class LinearFit(FittedModel):
 class Regression:
     """The regression of some columns on the others: their mean products, centred if there is an intercept."""
 
-    count: float
+    moments: Moments
     intercept: bool
-    mean: Double
-    products: Double  # of all columns
-    rounding: Double
     features: tuple[int, ...]
     targets: tuple[int, ...]
+    products: Double  # of all columns
+    gram: Double  # products of the features
     variances: Double  # of the targets
-    noise: MomentNoise | None = None  # of a private release
-    hidden: int = 0  # directions of the features that vary less than the noise; they are taken to vary as much
+    hidden: int  # directions of the features that vary less than the noise; they are taken to vary as much
 
     @classmethod
     def of(cls, moments: Moments, targets: tuple[int, ...], *, intercept: bool) -> Regression:
         features = tuple(i for i in range(len(moments.mean)) if i not in targets)
         products = moments.covariance if intercept else moments.about_zero()
-        variances, hidden = np.diag(moments.covariance)[list(targets)], 0
+        variances = np.diag(moments.covariance)[list(targets)]
+        block, columns, hidden = np.ix_(features, features), list(features), 0
         if moments.noise is not None:
-            block, columns = np.ix_(features, features), list(features)
             about = moments.mean[columns] if intercept else np.zeros(len(features))
             floored, hidden = moments.noise.only(columns).floored(products[block], about)
             products = products.copy()
             products[block] = floored
-        return cls(
-            count=moments.count,
-            intercept=intercept,
-            mean=moments.mean,
-            products=products,
-            rounding=moments.rounding,
-            features=features,
-            targets=targets,
-            variances=np.array(variances),
-            noise=moments.noise,
-            hidden=hidden,
-        )
+        return cls(moments, intercept, features, targets, products, products[block], variances, hidden)
 
     @property
-    def gram(self) -> Double:
-        """Mean products of the features."""
-        return self.products[np.ix_(self.features, self.features)]
+    def noise(self) -> MomentNoise | None:
+        """The noise of a private release."""
+        return self.moments.noise
 
     def fit(self, penalty: float) -> LinearFit:
         """Minimises the sum of squared errors plus penalty times the squared coefficients."""
-        gram = self.gram
-        inverse, rank = self._inverse(gram, penalty / self.count)
-        across = self.products[np.ix_(self.features, self.targets)]
-        coefficients = (inverse @ across).T
-        residuals = self._residuals(coefficients)
-        mean = self.mean[list(self.features)]
-        intercepts = self.mean[list(self.targets)] - coefficients @ mean if self.intercept else np.zeros(len(across.T))
-        spread = inverse @ gram @ inverse / self.count
-        freedom = self.count - float(np.trace(inverse @ gram)) - self.intercept
-        noise = residuals * self.count / freedom if freedom > 1e-9 * self.count else np.full_like(residuals, np.nan)
-        at_zero = (1 / self.count + mean @ spread @ mean) if self.intercept else 0.0
+        count, gram = self.moments.count, self.gram
+        inverse, rank = self._inverse(penalty)
+        coefficients, residuals = self._solved(inverse)
+        mean, of_targets = (self.moments.mean[list(columns)] for columns in (self.features, self.targets))
+        intercepts = of_targets - coefficients @ mean if self.intercept else np.zeros(len(of_targets))
+        spread = inverse @ gram @ inverse / count
+        freedom = count - float(np.trace(inverse @ gram)) - self.intercept
+        noise = residuals * count / freedom if freedom > 1e-9 * count else np.full_like(residuals, np.nan)
+        at_zero = (1 / count + mean @ spread @ mean) if self.intercept else 0.0
         released, released_at_zero = self._released(coefficients, intercepts, inverse)
         return LinearFit(
             coefficients=coefficients,
@@ -120,12 +95,12 @@ class Regression:
         of_coefficients, of_intercepts = np.zeros_like(coefficients), np.zeros_like(intercepts)
         if self.noise is None:
             return of_coefficients, of_intercepts
-        mean = self.mean[list(self.features)]
+        mean = self.moments.mean[list(self.features)]
         rows = [0, *(1 + i for i in self.features)]
         solve = np.column_stack([-inverse @ mean if self.intercept else np.zeros(len(mean)), inverse])
         at_zero = np.append(1.0, np.zeros(len(mean))) - mean @ solve
         for t, target in enumerate(self.targets):
-            residual = np.zeros(1 + len(self.mean))
+            residual = np.zeros(1 + len(self.products))
             residual[rows], residual[1 + target] = [-intercepts[t], *-coefficients[t]], 1.0
             moved = self.noise.along(residual)[np.ix_(rows, rows)]
             of_coefficients[t] = np.sum((solve @ moved) * solve, axis=1)
@@ -137,8 +112,7 @@ class Regression:
         if self.noise is None:
             return False
         size = self.noise.bound[list(self.features)]
-        inverse, _ = self._inverse(self.gram, fit.penalty / self.count)
-        released, _ = self._released(fit.coefficients, fit.intercepts, inverse)
+        released, _ = self._released(fit.coefficients, fit.intercepts, self._inverse(fit.penalty)[0])
         return bool(np.all(fit.coefficients**2 @ size**2 < 4 * (released @ size**2)))
 
     def best_penalty(self) -> float:
@@ -146,42 +120,42 @@ class Regression:
 
         Each target counts in units of its variance. From a private sketch, no less than what balances its noise.
         """
-        typical = float(np.trace(self.gram)) / max(len(self.features), 1) * self.count
+        typical = float(np.trace(self.gram)) / max(len(self.features), 1) * self.moments.count
         if typical <= 0:
             return 0.0
-        grid = np.log(typical) + np.linspace(np.log(SMALLEST), np.log(LARGEST), GRID)
-        scores = [self._validated(np.exp(x)) for x in grid]
+        grid = np.log(typical) + np.linspace(np.log(LEAST_PENALTY), np.log(MOST_PENALTY), GRID_SIZE)
+        scores = [self._validated(x) for x in grid]
         best = int(np.argmin(scores))
-        around = (grid[max(best - 1, 0)], grid[min(best + 1, GRID - 1)])
-        found = minimize_scalar(lambda x: self._validated(np.exp(x)), bounds=around, method="bounded")
-        return max(float(np.exp(found.x if found.fun < scores[best] else grid[best])), self._least_penalty())
-
-    def _least_penalty(self) -> float:
-        """What balances the noise: its squared spectral norm over the features' mean variance, at most that norm."""
+        around = (grid[max(best - 1, 0)], grid[min(best + 1, GRID_SIZE - 1)])
+        found = minimize_scalar(self._validated, bounds=around, method="bounded")
+        penalty = float(np.exp(found.x if found.fun < scores[best] else grid[best]))
         if self.noise is None:
-            return 0.0
+            return penalty
+        # the noise's squared spectral norm over the features' mean variance, at most that norm
         bound = self.noise.bound[list(self.features)]
         norm = float(2 * self.noise.deviation * np.max(bound) * np.linalg.norm(bound))
-        return norm * min(1.0, norm * len(bound) / float(np.trace(self.gram))) * self.count
+        return max(penalty, norm * min(1.0, norm * len(bound) / float(np.trace(self.gram))) * self.moments.count)
 
-    def _validated(self, penalty: float) -> float:
-        gram = self.gram
-        inverse, _ = self._inverse(gram, penalty / self.count)
-        residuals = self._residuals((inverse @ self.products[np.ix_(self.features, self.targets)]).T)
-        left = 1 - (float(np.trace(inverse @ gram)) + self.intercept) / self.count
+    def _validated(self, log_penalty: float) -> float:
+        """The score of generalised cross-validation."""
+        inverse, _ = self._inverse(np.exp(log_penalty))
+        _, residuals = self._solved(inverse)
+        left = 1 - (float(np.trace(inverse @ self.gram)) + self.intercept) / self.moments.count
         scale = np.where(self.variances > 0, self.variances, 1.0)
         return float(np.sum(residuals / scale)) / left**2 if left > 1e-9 else np.inf
 
-    def _residuals(self, coefficients: Double) -> Double:
-        """Mean squared error of each target."""
-        both = np.zeros((len(self.targets), len(self.mean)))
+    def _solved(self, inverse: Double) -> tuple[Double, Double]:
+        """Coefficients, and the mean squared error of each target."""
+        coefficients = (inverse @ self.products[np.ix_(self.features, self.targets)]).T
+        both = np.zeros((len(self.targets), len(self.products)))
         both[:, list(self.features)] = -coefficients
         both[np.arange(len(self.targets)), list(self.targets)] = 1.0
-        return np.asarray(np.maximum(np.sum((both @ self.products) * both, axis=1), 0.0))
+        return coefficients, np.maximum(np.sum((both @ self.products) * both, axis=1), 0.0)
 
-    def _inverse(self, gram: Double, ridge: float) -> tuple[Double, int]:
-        """Of gram + ridge, without directions that are known no better than their rounding; and how many are left."""
-        matrix, rounding = gram + ridge * np.eye(len(gram)), self.rounding[list(self.features)]
+    def _inverse(self, penalty: float) -> tuple[Double, int]:
+        """Of gram + penalty, without directions that are known no better than their rounding; and how many are left."""
+        gram, rounding = self.gram, self.moments.rounding[list(self.features)]
+        matrix = gram + penalty / self.moments.count * np.eye(len(gram))
         unit = np.sqrt(np.maximum(np.diag(matrix), 0.0))
         alive = np.flatnonzero(unit > 2 * rounding)
         inverse = np.zeros_like(matrix)
@@ -198,7 +172,7 @@ class Regression:
 
     def _explained(self, residuals: Double) -> Double:
         """R^2 as scikit-learn has it: a target that never changes is explained wholly or not at all."""
-        variances, least = self.variances, (2 * self.rounding[list(self.targets)]) ** 2
+        variances, least = self.variances, (2 * self.moments.rounding[list(self.targets)]) ** 2
         constant = variances <= least
         explained = 1 - residuals / np.where(constant, 1.0, variances)
         if self.noise is not None:

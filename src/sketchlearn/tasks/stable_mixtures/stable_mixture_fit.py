@@ -6,24 +6,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sketchlearn.decoders.densities.density_from_sketch import CLEANINGS, cleaned, fit_density
+from sketchlearn.decoders import ClOmpr, Decoder, Outcome, Problem, Status, cleaned, fit_density
+from sketchlearn.decoders.densities.density_from_sketch import CLEANINGS
 from sketchlearn.decoders.densities.gaussian_mixture_fit import HOLD, PASSING_FIT_TEST, MixtureFit, with_components
 from sketchlearn.decoders.problems.blas_threads import one_blas_thread
-from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
-from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.mixture_cost import prune
 from sketchlearn.decoders.refinements.gauss_newton import independent_errors, levenberg_marquardt
 from sketchlearn.decoders.refinements.joint_refinement import refine
 from sketchlearn.decoders.refinements.merging_components import merge_components
-from sketchlearn.decoders.searches.matching_pursuit import ClOmpr
-from sketchlearn.decoders.searches.search_loop import Decoder, Progress
+from sketchlearn.decoders.searches.search_loop import Progress
 from sketchlearn.models import IndependentStable, Mixture, SymmetricStable
 
-COARSE, ITERATIONS = 200, 60  # of refinement
-BETWEEN = 50  # while there are some components too many
-EXCHANGES = 12
-NEW = 2  # components that an exchange adds, before as many are taken out
-LIGHTEST = 1e-3  # weight at the start of a refinement
+COARSE_ITERATIONS, FINE_ITERATIONS = 200, 60  # of a refinement
+EXCHANGE_ITERATIONS = 50  # while there are some components too many
+EXCHANGES, EXCHANGED_COMPONENTS = 12, 2  # An exchange adds components before as many are taken out.
+LEAST_START_WEIGHT = 1e-3  # of a component where a fine refinement starts
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ def fit_stable(
     progress: Progress | None = None,
     known: Mixture | None = None,
 ) -> MixtureFit:
-    """The mixture of k elliptical stable laws that the sketch tells of, or of laws with independent coordinates.
+    """The mixture of k elliptical stable laws that explains the sketch, or of laws with independent coordinates.
 
     A wrong mixture leaves hundreds of times the noise of the sketch, so that the search knows when it has ended: until
     then components are taken out and others put where the residual is largest. A mixture that rows suggest, in the
@@ -59,12 +56,10 @@ def fit_stable(
         start = problem.in_own_units(SymmetricStable(), *merged)
         # tails of a stable law are found as wide components: begin with what is narrow
         start = replace(start, shapes=np.column_stack([np.minimum(start.shapes[:, :-1], 1.0), start.shapes[:, -1]]))
-        best = _searched(problem, start, rng, progress)
-        if best.misfit > PASSING_FIT_TEST and problem.target.n_features > 1:
-            other = _searched(problem, replace(best.mixture, model=IndependentStable()), rng, progress)
-            best = min(best, other, key=lambda candidate: candidate.misfit)
-        if near is not None:
-            best = min(best, near, key=lambda candidate: candidate.misfit)
+        found = [_searched(problem, start, rng, progress)]
+        if found[0].misfit > PASSING_FIT_TEST and problem.target.n_features > 1:
+            found.append(_searched(problem, replace(found[0].mixture, model=IndependentStable()), rng, progress))
+        best = min(found if near is None else [*found, near], key=lambda candidate: candidate.misfit)
         for _ in range(CLEANINGS if problem.target.harmonics else 0):
             # the tails have harmonics, too, which Gaussians do not predict
             problem = given.without_harmonics(best.mixture)
@@ -84,8 +79,12 @@ def _near(problem: Problem, known: Mixture) -> Candidate:
 
 
 def _in_data_units(problem: Problem, best: Candidate, outcome: Outcome) -> MixtureFit:
+    """The fit, and its outcome in place of that of the Gaussians it began with."""
     mixture = replace(best.mixture, weights=best.mixture.weights / best.mixture.weights.sum())
-    return MixtureFit(problem.in_data_units(mixture), best.misfit, _judged(problem, best, outcome))
+    cost = problem.target.cost(best.mixture)
+    status = Status.EXPLAINED if best.misfit <= PASSING_FIT_TEST else outcome.status
+    outcome = Outcome(best.mixture, cost, problem.misfit(cost), outcome.iterations, status)
+    return MixtureFit(problem.in_data_units(mixture), best.misfit, outcome)
 
 
 def _searched(problem: Problem, start: Mixture, rng: np.random.Generator, progress: Progress | None) -> Candidate:
@@ -96,8 +95,8 @@ def _searched(problem: Problem, start: Mixture, rng: np.random.Generator, progre
             progress(f"{len(best.mixture)} stable laws, misfit {best.misfit:.3g}")
         if best.misfit <= PASSING_FIT_TEST:
             break
-        grown = ClOmpr.grown(problem, best.mixture, NEW, rng)
-        grown, _, _ = refine(problem.target, grown, problem.box, iterations=BETWEEN)
+        grown = ClOmpr.grown(problem, best.mixture, EXCHANGED_COMPONENTS, rng)
+        grown, _, _ = refine(problem.target, grown, problem.box, iterations=EXCHANGE_ITERATIONS)
         other = _refined(problem, prune(problem.target, grown, problem.n_components))
         best = min(best, other, key=lambda candidate: candidate.misfit)
     return best
@@ -106,15 +105,8 @@ def _searched(problem: Problem, start: Mixture, rng: np.random.Generator, progre
 def _refined(problem: Problem, start: Mixture) -> Candidate:
     """At a local minimum of the cost, then of the residual in units of its noise."""
     target = problem.plain
-    mixture, _, _ = refine(target, start, problem.box, iterations=COARSE)
-    mixture = replace(mixture, weights=np.maximum(mixture.weights, LIGHTEST))
-    hold = HOLD if target.released else 0.0
-    mixture, cost = levenberg_marquardt(target, mixture, independent_errors(target), iterations=ITERATIONS, hold=hold)
+    mixture, _, _ = refine(target, start, problem.box, iterations=COARSE_ITERATIONS)
+    mixture = replace(mixture, weights=np.maximum(mixture.weights, LEAST_START_WEIGHT))
+    hold, errors = HOLD if target.released else 0.0, independent_errors(target)
+    mixture, cost = levenberg_marquardt(target, mixture, errors, iterations=FINE_ITERATIONS, hold=hold)
     return Candidate(mixture, cost / max(target.n_numbers - problem.n_parameters(mixture), 1))
-
-
-def _judged(problem: Problem, found: Candidate, outcome: Outcome) -> Outcome:
-    """The outcome of the search for stable laws, in place of that for the Gaussians it began with."""
-    cost = problem.target.cost(found.mixture)
-    status = Status.EXPLAINED if found.misfit <= PASSING_FIT_TEST else outcome.status
-    return Outcome(found.mixture, cost, problem.misfit(cost), outcome.iterations, status)

@@ -9,30 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.moments.fourth_moments import FourthMoments, flattened
-from sketchlearn.moments.symmetric_forms import forms
+from sketchlearn.moments.symmetric_forms import Double, forms
 
-Double = NDArray[np.float64]
-
-LONGEST = 0.7  # of a step of one basis, in radians
-RIDGE = 1e-10  # where two subspaces share forms
-LEAST_GAIN = 1e-9
-FLATTEST = 1e-2  # quadratic forms with a smaller mean square, of the largest or of 1, weigh no more
+LONGEST_STEP = 0.7  # radians that one basis may turn in a step
+RELATIVE_RIDGE = 1e-10  # Two subspaces may share forms, which makes the normal equations singular.
+LEAST_GAIN = 1e-9  # A step that lowers the cost by a smaller share ends the descent.
+LEAST_MEAN_SQUARE = 1e-2  # of a quadratic form, relative to the largest or to 1: no form weighs more than such a one
 
 
 @dataclass(frozen=True)
 class Union:
-    """Subspaces, one set per start.
+    """Subspaces, one set per start."""
 
-    Attributes
-    ----------
-    bases : per subspace an array (starts, d, p) of orthonormal columns.
-    noise : array (starts,), the variance of noise.
-    cost : array (starts,), the squared residual.
-    """
-
-    bases: list[Double]
-    noise: Double
-    cost: Double
+    bases: list[Double]  # per subspace (starts, d, p): orthonormal columns
+    noise: Double  # (starts,), the variance of noise
+    cost: Double  # (starts,), the squared residual
 
     def only(self, which: NDArray[np.intp]) -> Union:
         return Union([basis[which] for basis in self.bases], self.noise[which], self.cost[which])
@@ -40,25 +31,11 @@ class Union:
 
 @dataclass(frozen=True)
 class Linearised:
-    """Residuals (starts, n), without all that forms of the subspaces explain, and their derivatives, likewise.
+    """What forms of the subspaces leave of the moments, its derivatives, and the coefficients of the forms."""
 
-    `forms` has the coefficients of fourth and of second moments in the bases' own forms, one array per subspace.
-    """
-
-    residual: Double
-    jacobian: Double
-    forms: tuple[list[Double], list[Double]]
-
-
-@dataclass(frozen=True)
-class _Order:
-    """Moments of one order, in their metric, and what noise adds to them."""
-
-    degree: int
-    metric: Double
-    values: Double
-    per_noise: Double
-    per_square: Double
+    residual: Double  # (starts, moments)
+    jacobian: Double  # (starts, moments, parameters)
+    forms: list[list[Double]]  # coefficients of fourth and of second moments, one array per subspace
 
 
 class SubspaceFit:
@@ -68,32 +45,33 @@ class SubspaceFit:
     """
 
     def __init__(self, moments: FourthMoments, metric: Double | None = None) -> None:
-        self.moments = moments
+        self._most_noise = moments.most
         two, four = forms(moments.d, 2), forms(moments.d, 4)
         metric = np.eye(len(four)) if metric is None else metric
-        fourth = (metric @ part for part in (moments.fourth, moments.per_noise, moments.per_square))
+        fourth, per_noise, per_square = metric @ moments.fourth, metric @ moments.per_noise, metric @ moments.per_square
         second, noise = two.vector(moments.second), two.vector(moments.noise)
-        self._orders = [_Order(4, metric, *fourth), _Order(2, np.eye(len(two)), second, noise, np.zeros(len(two)))]
+        # per order: its forms, the metric, the moments in it, and what noise and its square add to them
+        self._orders = [
+            (four, metric, fourth, per_noise, per_square),
+            (two, np.eye(len(two)), second, noise, np.zeros(len(two))),
+        ]
 
     def linearised(self, bases: Sequence[Double], noise: Double) -> Linearised:
         """Residuals and derivatives at some subspaces."""
-        parts = [self._linearised(order, bases, noise) for order in self._orders]
-        residual, jacobian = (np.concatenate(both, axis=1) for both in zip(*(part[:2] for part in parts), strict=True))
-        return Linearised(residual, jacobian, (parts[0][2], parts[1][2]))
-
-    def _linearised(self, order: _Order, bases: Sequence[Double], noise: Double) -> tuple[Double, Double, list[Double]]:
-        own, s = forms(self.moments.d, order.degree), noise[:, None]
-        target = order.values - s * order.per_noise + s**2 * order.per_square
-        blocks = [order.metric @ own.basis(basis) for basis in bases]
-        columns = np.concatenate(blocks, axis=2)
-        project = Projection(columns)
-        coefficients = project.coefficients(target[..., None])[..., 0]
-        each = np.split(coefficients, np.cumsum([block.shape[2] for block in blocks])[:-1], axis=1)
-        slopes = [own.slopes(basis, c).reshape(len(s), len(own), -1) for basis, c in zip(bases, each, strict=True)]
-        along_noise = (order.per_noise - 2 * s * order.per_square)[..., None]
-        jacobian = -np.concatenate([order.metric @ np.concatenate(slopes, axis=2), along_noise], axis=2)
-        residual = target - (columns @ coefficients[..., None])[..., 0]
-        return residual, project.rest(jacobian), each
+        s, residuals, jacobians, coefficients = noise[:, None], [], [], []
+        for own, metric, values, per_noise, per_square in self._orders:
+            target = values - s * per_noise + s**2 * per_square
+            blocks = [metric @ own.basis(basis) for basis in bases]
+            project = Projection(np.concatenate(blocks, axis=2))
+            every = project.coefficients(target[..., None])
+            each = np.split(every[..., 0], np.cumsum([block.shape[2] for block in blocks])[:-1], axis=1)
+            slopes = [own.slopes(basis, c).reshape(len(s), len(own), -1) for basis, c in zip(bases, each, strict=True)]
+            along_noise = (per_noise - 2 * s * per_square)[..., None]
+            jacobian = -np.concatenate([metric @ np.concatenate(slopes, axis=2), along_noise], axis=2)
+            residuals.append(target - (project.columns @ every)[..., 0])
+            jacobians.append(project.rest(jacobian))
+            coefficients.append(each)
+        return Linearised(np.concatenate(residuals, axis=1), np.concatenate(jacobians, axis=1), coefficients)
 
     def descend(self, start: Union, n_steps: int) -> Union:
         """Levenberg-Marquardt steps of all starts, each with its own damping."""
@@ -107,7 +85,7 @@ class SubspaceFit:
             slope = np.swapaxes(jacobian, 1, 2) @ residual[..., None]
             step = -np.linalg.solve(hessian + scale[:, None, None] * np.eye(hessian.shape[1]), slope)[..., 0]
             others = _moved(bases, step[:, :-1])
-            other_noise = np.clip(noise + step[:, -1], 0.0, self.moments.most)
+            other_noise = np.clip(noise + step[:, -1], 0.0, self._most_noise)
             new = self.linearised(others, other_noise)
             new_cost = np.sum(new.residual**2, axis=1)
             better = new_cost < cost
@@ -130,7 +108,7 @@ class Projection:
         self.columns = columns
         gram = np.swapaxes(columns, 1, 2) @ columns
         size = np.trace(gram, axis1=1, axis2=2) / gram.shape[1]
-        self._inverse = np.linalg.inv(gram + (RIDGE * size)[:, None, None] * np.eye(gram.shape[1]))
+        self._inverse = np.linalg.inv(gram + (RELATIVE_RIDGE * size)[:, None, None] * np.eye(gram.shape[1]))
 
     def coefficients(self, values: Double) -> Double:
         return np.asarray(self._inverse @ (np.swapaxes(self.columns, 1, 2) @ values))
@@ -146,17 +124,15 @@ def relative(moments: FourthMoments, noise: float) -> Double:
     """
     d = moments.d
     values, vectors = np.linalg.eigh(flattened(moments.without(noise), d))
-    inverse = (vectors / np.sqrt(np.maximum(values, FLATTEST * max(values[-1], 1.0)))) @ vectors.T
+    inverse = (vectors / np.sqrt(np.maximum(values, LEAST_MEAN_SQUARE * max(values[-1], 1.0)))) @ vectors.T
     each = inverse @ flattened(np.eye(len(forms(d, 4))), d) @ inverse
     return np.asarray(np.linalg.qr(each.reshape(len(each), -1).T)[1])
 
 
 def _moved(bases: Sequence[Double], step: Double) -> list[Double]:
-    moved, first = [], 0
-    for basis in bases:
-        size = basis.shape[1] * basis.shape[2]
-        away = step[:, first : first + size].reshape(basis.shape)
+    moved, ends = [], np.cumsum([basis[0].size for basis in bases])
+    for basis, part in zip(bases, np.split(step, ends[:-1], axis=1), strict=True):
+        away = part.reshape(basis.shape)
         length = np.linalg.norm(away, axis=(1, 2), keepdims=True)
-        moved.append(np.linalg.qr(basis + away * np.minimum(1.0, LONGEST / np.maximum(length, 1e-300)))[0])
-        first += size
+        moved.append(np.linalg.qr(basis + away * np.minimum(1.0, LONGEST_STEP / np.maximum(length, 1e-300)))[0])
     return moved

@@ -8,24 +8,21 @@ its size. So subspaces on which the null space vanishes are drawn, and sets of t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.moments.fourth_moments import FourthMoments, flattened
-from sketchlearn.moments.symmetric_forms import forms
+from sketchlearn.moments.symmetric_forms import Double, Index, forms
 
-Double = NDArray[np.float64]
-Index = NDArray[np.intp]
-
-DRAWN, KEPT = 240, 120  # subspaces of one dimension
-BEAM = 400  # sets that are looked at
+DRAWN, KEPT = 240, 120  # subspaces of each dimension
+BEAM_SIZE = 400  # sets that are grown further
 STEPS = 30
-SMALLEST = 1e-6  # mean square of a form, of the largest, or of 1
-VANISHING = 10.0  # what a mean square on the null space counts, beside overlaps
+LEAST_MEAN_SQUARE = 1e-6  # of a quadratic form, relative to the largest or to 1
+VANISHING_WEIGHT = 10.0  # of a mean square on the null space, beside overlaps
 NEAR_SQUARED_SINES = 0.5  # subspaces with a smaller sum of squared sines are near each other
 
 
@@ -39,13 +36,10 @@ class Quadrics:
     @classmethod
     def of(cls, moments: FourthMoments, noise: float, n_vanishing: int) -> Quadrics:
         d = moments.d
-        two = forms(d, 2)
         values, vectors = np.linalg.eigh(flattened(moments.without(noise), d))
-        a, b = two.indices.T
-        vanishing = np.zeros((n_vanishing, d, d))
-        vanishing[:, a, b] = vanishing[:, b, a] = vectors[:, :n_vanishing].T / two.weights
-        rest = np.maximum(values[n_vanishing:], SMALLEST * max(values[-1], 1.0))
-        return cls(vanishing, (vectors[:, n_vanishing:] / np.sqrt(rest)).T)
+        vanishing = [forms(d, 2).tensor(vector) for vector in vectors[:, :n_vanishing].T]
+        rest = np.maximum(values[n_vanishing:], LEAST_MEAN_SQUARE * max(values[-1], 1.0))
+        return cls(np.reshape(vanishing, (n_vanishing, d, d)), (vectors[:, n_vanishing:] / np.sqrt(rest)).T)
 
 
 def n_vanishing(dimensions: Sequence[int], d: int) -> int:
@@ -64,15 +58,17 @@ def starts(
 ) -> list[Double]:
     """At most n sets of subspaces, unlike each other: per subspace an array (sets, d, p).
 
-    If `loose`, every other set is any, not one that overlaps little.
+    If `loose`, every other set is drawn at random, not one that overlaps little.
     """
+    if max(Counter(dimensions).values()) > KEPT:
+        raise ValueError(f"n_clusters={len(dimensions)} subspaces are too many to search for: ask for fewer")
     d = quadrics.vanishing.shape[1]
     pools, places, alone = {}, {}, []
     for i, p in enumerate(sorted(set(dimensions))):
         drawn, cost = _on_quadrics(quadrics.vanishing, np.linalg.qr(rng.standard_normal((DRAWN, d, p)))[0])
         best = np.argsort(cost, kind="stable")[:KEPT]
         pools[p], places[p] = drawn[best], i * KEPT + np.arange(KEPT)
-        alone.append(VANISHING * cost[best])
+        alone.append(VANISHING_WEIGHT * cost[best])
     each = list(pools.values())
     measured = [np.linalg.qr(quadrics.metric @ forms(d, 2).basis(pool))[0] for pool in each]
     overlaps = np.block([[_cosines(a, b) for b in measured] for a in measured])
@@ -108,8 +104,7 @@ def _on_quadrics(vanishing: Double, bases: Double) -> tuple[Double, Double]:
 
 def _restricted(vanishing: Double, bases: Double) -> Double:
     """All forms on each subspace, (subspaces, forms * p * p)."""
-    each = np.einsum("bdp,mde,beq->bmpq", bases, vanishing, bases, optimize=True)
-    return np.asarray(each.reshape(len(bases), -1))
+    return np.einsum("bdp,mde,beq->bmpq", bases, vanishing, bases, optimize=True).reshape(len(bases), -1)
 
 
 def _cosines(a: Double, b: Double) -> Double:
@@ -119,26 +114,17 @@ def _cosines(a: Double, b: Double) -> Double:
 
 def _sets(overlaps: Double, alone: Double, places: dict[int, Index], dimensions: Sequence[int]) -> Index:
     """Sets of places with the least sum of overlaps, grown one by one."""
-    if any(len(places[p]) < list(dimensions).count(p) for p in places):
-        raise ValueError(f"n_clusters={len(dimensions)} subspaces are too many to search for: ask for fewer")
-    sets = _leaving(places, dimensions, 0)[:, None]
-    cost = alone[sets[:, 0]]
-    for n, (before, p) in enumerate(pairwise(dimensions), start=1):
-        more = _leaving(places, dimensions, n)
+    sets, cost = np.empty((1, 0), np.intp), np.zeros(1)
+    for n, p in enumerate(dimensions):
+        more = places[p][: KEPT - list(dimensions[n + 1 :]).count(p)]  # leaves enough for those that come after it
         total = cost[:, None] + alone[more] + sum(overlaps[member][:, more] for member in sets.T)
-        if p == before:
+        if n and p == dimensions[n - 1]:
             total = np.where(more > sets[:, -1:], total, np.inf)
-        best = np.argsort(total, axis=None, kind="stable")[:BEAM]
+        best = np.argsort(total, axis=None, kind="stable")[:BEAM_SIZE]
         best = best[np.isfinite(total.ravel()[best])]
         row, column = np.unravel_index(best, total.shape)
         sets, cost = np.column_stack([sets[row], more[column]]), total[row, column]
     return sets
-
-
-def _leaving(places: dict[int, Index], dimensions: Sequence[int], n: int) -> Index:
-    """Places for the n-th subspace that leave enough for those of its dimension that come after it."""
-    p = dimensions[n]
-    return places[p][: len(places[p]) - list(dimensions[n + 1 :]).count(p)]
 
 
 def _unlike(sets: Index, alike: NDArray[np.bool_], n: int) -> Index:

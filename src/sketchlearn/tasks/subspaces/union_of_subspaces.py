@@ -8,67 +8,56 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.moments.fourth_moments import FourthMoments, paired
 from sketchlearn.moments.moments_of_sketch import part_of
-from sketchlearn.moments.symmetric_forms import forms
+from sketchlearn.moments.symmetric_forms import Double, forms
 from sketchlearn.operators import VeroneseMoments
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.fitted_model import FittedModel, arrays, model_array, scalar
+from sketchlearn.tasks.principal_components.principal_subspace import upright
 from sketchlearn.tasks.subspaces.subspace_fit import Linearised, Projection, SubspaceFit, Union, relative
 from sketchlearn.tasks.subspaces.subspace_starts import Quadrics, n_vanishing, starts
 
-Double = NDArray[np.float64]
-
-STARTS, FINALISTS, ROUNDS = 16, 4, 10
-LATER_STARTS_FACTOR = 2  # times as many starts after the first round, half of them any
+STARTS, FINALISTS, MOST_ROUNDS = 16, 4, 10
+LATER_STARTS_FACTOR = 2  # times as many starts after the first round, half of them at random
 FIRST_STEPS, STEPS = 15, 80
-SMALLEST = 1e-4  # variance of a direction, of the largest
-# squared residuals, in those that sampling leaves if rows are Gaussian: with heavier tails more is no sign of failure
-CONTENT, ENOUGH = 1.5, 20.0
-ALIKE, AGREE = 1.001, 4  # so many rounds with the lowest cost tell that it is not higher for want of luck
-ROUND = 0.93  # 0.97 of uniform squares; 0.82 to 0.88 where a plane's law is one of three lines
-UNLIKE = 0.05  # distance of projections of subspaces that are not the same
-SIMULATED, FEWEST = 4000, 50  # rows, of all and of one subspace
-NOISES = 20  # draws of rounding and private noise
-LEAST_SHARE, FLAT, TINY = 1e-3, 1e-6, 1e-30
-ROUNDING = 1e-17  # of the squared moments, from float64
-MOVING = 1e-4  # a derivative that is not 0
+LEAST_RELATIVE_VARIANCE = 1e-4  # of a direction, relative to the largest
+# Squared residuals in units of what sampling leaves of Gaussian rows; heavier tails leave more, which is no failure.
+GOOD_MISFIT, ACCEPTABLE_MISFIT = 1.5, 20.0
+# An acceptable misfit is taken for the least possible once this many rounds end within this ratio of the lowest cost.
+EQUAL_COST_RATIO, AGREEING_ROUNDS = 1.001, 4
+LEAST_ROUNDNESS = 0.93  # Uniform squares have 0.97, planes whose rows lie along three lines 0.82 to 0.88.
+LEAST_DISTANCE = 0.05  # between projections of subspaces that count as different
+SIMULATED_ROWS, LEAST_ROWS = 4000, 50  # in all, and in each subspace
+NOISE_DRAWS = 20  # of rounding and private noise
+LEAST_SHARE, LEAST_RELATIVE_EIGENVALUE, TINY = 1e-3, 1e-6, 1e-30
+RELATIVE_ROUNDING = 1e-17  # of squared moments in float64
+LEAST_DERIVATIVE = 1e-4  # A smaller singular value of the Jacobian, relative to the largest, counts as 0.
 
 
 @dataclass(frozen=True, eq=False)
 class Subspaces(FittedModel):
-    """Subspaces through one point.
+    """Subspaces through one point."""
 
-    Attributes
-    ----------
-    origin : array (columns,), where they meet.
-    bases : per subspace an array (p, columns) of orthonormal rows, the largest variance first.
-    weights : the share of records in each, if all have a law of the same shape.
-    noise_variance : of each column.
-    residual : what the subspaces leave of the fourth moments, of their size.
-    misfit : its square in units of what sampling (and a private release) leaves of moments of Gaussian rows.
-    identified : whether the moments tell the subspaces apart from others near them.
-    """
-
-    origin: Double = model_array("d")
-    bases: tuple[Double, ...] = arrays("k", "p", "d")
-    weights: Double = model_array("k")
-    noise_variance: float = scalar()
-    residual: float = scalar()
-    misfit: float = scalar()
-    identified: bool = True
+    origin: Double = model_array("d")  # where they meet
+    bases: tuple[Double, ...] = arrays("k", "p", "d")  # orthonormal rows, the largest variance first
+    weights: Double = model_array("k")  # the share of records in each, if all have a law of the same shape
+    noise_variance: float = scalar()  # of each column
+    residual: float = scalar()  # what the subspaces leave of the fourth moments, relative to their size
+    misfit: float = scalar()  # its square in units of what sampling (and a private release) leaves of Gaussian rows
+    identified: bool = True  # whether the moments change with every small move of the subspaces
 
     @property
     def explained(self) -> bool:
-        return self.misfit <= ENOUGH
+        return self.misfit <= ACCEPTABLE_MISFIT
 
     def distances(self, rows: Double) -> Double:
-        """Of rows to each subspace, (rows, subspaces)."""
+        """Distances of rows to each subspace, (rows, subspaces)."""
         y = rows - self.origin
         return np.stack([np.linalg.norm(y - y @ basis.T @ basis, axis=1) for basis in self.bases], axis=1)
 
@@ -87,15 +76,15 @@ def union_of_subspaces(
     """Subspaces of given dimensions, from a sketch of `VeroneseMoments`."""
     part = part_of(sketch, VeroneseMoments)
     if part is None:
-        kind = type(sketch.operator).__name__
         raise ValueError(
-            f"subspace clusters need a sketch of fourth moments (skl.VeroneseMoments), but the sketch is of {kind}"
+            "subspace clusters need a sketch of fourth moments (skl.VeroneseMoments), but the sketch is of "
+            f"{type(sketch.operator).__name__}"
         )
     if not part.units:
         raise ValueError("the sketch is empty: subspace clusters need records")
     problem = _Problem(part, dimensions)
     rounds = [problem.search(rng)]
-    while not problem.content(rounds, progress) and len(rounds) < ROUNDS:
+    while not problem.content(rounds, progress) and len(rounds) < MOST_ROUNDS:
         rounds.append(problem.search(rng, loose=True))
     return problem.result(rounds)
 
@@ -113,7 +102,7 @@ def identifiable(dimensions: Sequence[int], d: int) -> bool:
     moments = FourthMoments(np.sum(each, axis=0), fourth, np.eye(d), 0.0)
     jacobian = SubspaceFit(moments).linearised(bases, np.zeros(1)).jacobian[0][:, :-1]
     sizes = np.linalg.svd(jacobian, compute_uv=False)
-    return int(np.sum(sizes > MOVING * max(sizes[0], 1.0))) >= sum(p * (d - p) for p in dimensions)
+    return int(np.sum(sizes > LEAST_DERIVATIVE * max(sizes[0], 1.0))) >= sum(p * (d - p) for p in dimensions)
 
 
 class _Problem:
@@ -127,7 +116,7 @@ class _Problem:
         if values[-1] <= 0:
             raise ValueError("all rows are at the center: there are no directions to find subspaces of")
         self.rank = min(operator.n_features, sum(dimensions))  # no more directions are spanned
-        kept = np.maximum(values[-self.rank :], SMALLEST * values[-1])
+        kept = np.maximum(values[-self.rank :], LEAST_RELATIVE_VARIANCE * values[-1])
         self.to_unit = (vectors[:, -self.rank :] / np.sqrt(kept)).T
         self.from_unit = vectors[:, -self.rank :] * np.sqrt(kept)
         self.beside = max(float(np.mean(values[: -self.rank])), 0.0) if self.rank < len(values) else 0.0
@@ -155,19 +144,16 @@ class _Problem:
         found = self.coarse.descend(Union(bases, np.full(n, self.noise), np.zeros(n)), FIRST_STEPS)
         found = self.coarse.descend(found.only(self._finalists(found, more * FINALISTS)), STEPS)
         found = self.fit.descend(found.only(self._finalists(found, more * FINALISTS)), STEPS)
-        each = [found.only(np.array([i])) for i in range(len(found.cost))]
-        return [self._candidate(union, rng) for union in each]
+        return [self._candidate(found.only(np.array([i])), rng) for i in range(len(found.cost))]
 
     def _finalists(self, found: Union, n: int) -> NDArray[np.intp]:
         """The lowest costs, of subspaces that are not alike."""
-        projections = [
-            sum(basis @ np.swapaxes(basis, 1, 2) for basis in found.bases if basis.shape[2] == p)
-            for p in sorted(set(self.dimensions))
-        ]
+        of_one_dimension = ([b for b in found.bases if b.shape[2] == p] for p in sorted(set(self.dimensions)))
+        projections = [sum(basis @ np.swapaxes(basis, 1, 2) for basis in bases) for bases in of_one_dimension]
         both = np.concatenate(projections, axis=1)
         chosen: list[np.intp] = []
         for i in np.argsort(found.cost, kind="stable"):
-            if all(np.linalg.norm(both[i] - both[j]) > UNLIKE for j in chosen):
+            if all(np.linalg.norm(both[i] - both[j]) > LEAST_DISTANCE for j in chosen):
                 chosen.append(i)
         return np.array(chosen[:n])
 
@@ -176,30 +162,31 @@ class _Problem:
         best, lowest = self.best(rounds), [min(each.cost for each in found) for found in rounds]
         if progress is not None:
             progress(f"round {len(rounds)}: squared residual {best.cost:.3g}, {best.misfit:.3g} times that of sampling")
-        agree = sum(cost <= ALIKE * min(lowest) for cost in lowest)
-        mixed = len(set(self.dimensions)) > 1  # lines and planes of other sets may have the very same moments
-        found = best.misfit <= (ENOUGH if agree >= AGREE else CONTENT) and (best.roundness >= ROUND or not mixed)
+        agree = sum(cost <= EQUAL_COST_RATIO * min(lowest) for cost in lowest) >= AGREEING_ROUNDS
+        one_dimension = len(set(self.dimensions)) == 1  # other sets of lines and planes may have the very same moments
+        round_enough = one_dimension or best.roundness >= LEAST_ROUNDNESS
+        found = best.misfit <= (ACCEPTABLE_MISFIT if agree else GOOD_MISFIT) and round_enough
         return found or len(self.dimensions) == 1 or not self.identified
 
     def best(self, rounds: list[list[_Candidate]]) -> _Candidate:
         """Of candidates with the lowest cost, the one whose laws are roundest."""
         every = [each for found in rounds for each in found]
-        lowest = min(each.cost for each in every)
-        return max((each for each in every if each.cost <= ALIKE * lowest), key=lambda each: each.roundness)
+        highest = EQUAL_COST_RATIO * min(each.cost for each in every)
+        return max((each for each in every if each.cost <= highest), key=lambda each: each.roundness)
 
     def _candidate(self, union: Union, rng: np.random.Generator) -> _Candidate:
         at = self.fit.linearised(union.bases, union.noise)
-        shapes = [_Shape.of(two[0], four[0]) for four, two in zip(*at.forms, strict=True)]
-        expected = ROUNDING * float(np.sum(self.moments.fourth**2))
+        shapes = [_Shape.of(p, two[0], four[0]) for p, four, two in zip(self.dimensions, *at.forms, strict=True)]
+        cost, expected = float(union.cost[0]), RELATIVE_ROUNDING * float(np.sum(self.moments.fourth**2))
         if all(shape.plausible for shape in shapes):
             expected += self._sampled(union, at, shapes, rng) + self._of_integers(union, at, rng)
-        return _Candidate(union, shapes, float(union.cost[0]) / expected)
+        return _Candidate(union, shapes, cost, cost / expected)
 
     def _sampled(self, found: Union, at: Linearised, shapes: list[_Shape], rng: np.random.Generator) -> float:
         """The squared residual that sampling leaves at these subspaces, if rows are Gaussian in them."""
         weights, rows = _shares(shapes), []
         for basis, shape, share in zip(found.bases, shapes, weights, strict=True):
-            n = max(int(SIMULATED * share), FEWEST)
+            n = max(int(SIMULATED_ROWS * share), LEAST_ROWS)
             z = rng.standard_normal((n, len(shape.second))) @ np.linalg.cholesky(shape.second / share).T
             rows.append(z @ basis[0].T)
         z = np.concatenate(rows)
@@ -213,7 +200,7 @@ class _Problem:
         """The squared residual that rounding and the noise of a release leave."""
         ledger, units = self.sketch.ledger, float(self.sketch.units)
         deviation = np.sqrt(units / 12 + (0.0 if ledger is None else ledger.sum_variance)) / units
-        drawn = deviation * rng.standard_normal((NOISES, self.operator.n_sums))
+        drawn = deviation * rng.standard_normal((NOISE_DRAWS, self.operator.n_sums))
         measured = [self._measured(self.operator.mean_of(noise)) for noise in drawn]
         both = np.stack([np.concatenate([four, forms(self.rank, 2).vector(two)]) for two, four in measured])
         return float(np.mean(np.sum(self._left(found, at, both) ** 2, axis=1)))
@@ -225,21 +212,24 @@ class _Problem:
             columns = np.concatenate([forms(self.rank, degree).basis(basis) for basis in found.bases], axis=2)
             parts[i] = Projection(columns).rest(parts[i])
         rest = np.concatenate(parts, axis=1)[0]
-        turned, sizes, _ = np.linalg.svd(at.jacobian[0], full_matrices=False)
-        turned = turned[:, sizes > 1e-7 * max(sizes[0], 1e-300)]
-        return np.asarray(rest - turned @ (turned.T @ rest)).T
+        directions, sizes, _ = np.linalg.svd(at.jacobian[0], full_matrices=False)
+        directions = directions[:, sizes > 1e-7 * max(sizes[0], 1e-300)]
+        return np.asarray(rest - directions @ (directions.T @ rest)).T
 
     def result(self, rounds: list[list[_Candidate]]) -> Subspaces:
-        """In the data's coordinates: subspaces of one dimension in the order of their shares."""
+        """In the data's coordinates: subspaces of one dimension by their shares, their bases by variance."""
         best = self.best(rounds)
         weights, dimensions = _shares(best.shapes), self.dimensions
-        order = iter(sorted(range(len(weights)), key=lambda i: (dimensions[i], -weights[i])))
         chosen = np.empty(len(weights), int)
-        for place in np.argsort(dimensions, kind="stable"):
-            chosen[place] = next(order)
+        chosen[np.argsort(dimensions, kind="stable")] = np.lexsort((-weights, np.array(dimensions)))
+        bases = []
+        for i in chosen:
+            q, r = np.linalg.qr(self.from_unit @ best.union.bases[i][0])
+            _, turn = np.linalg.eigh(r @ best.shapes[i].second @ r.T)
+            bases.append(upright((q @ turn[:, ::-1]).T))
         return Subspaces(
             self.operator.middle,
-            tuple(self._rows_of(best.union.bases[i][0], best.shapes[i].second) for i in chosen),
+            tuple(bases),
             weights[chosen],
             self.beside if len(dimensions) == 1 else float(best.union.noise[0]),
             float(np.sqrt(best.cost) / np.linalg.norm(self.moments.fourth)),
@@ -247,18 +237,9 @@ class _Problem:
             self.identified,
         )
 
-    def _rows_of(self, basis: Double, second: Double) -> Double:
-        """A basis of the data's coordinates, by variance, the largest coordinate of each row positive."""
-        spanned = self.from_unit @ basis
-        q, r = np.linalg.qr(spanned)
-        _, turn = np.linalg.eigh(r @ second @ r.T)
-        rows = (q @ turn[:, ::-1]).T
-        largest = rows[np.arange(len(rows)), np.argmax(np.abs(rows), axis=1)]
-        return np.asarray(rows * np.where(largest < 0, -1.0, 1.0)[:, None])
-
 
 def turned(tensor: Double, matrix: Double) -> Double:
-    """Moments of matrix @ x, of those of x."""
+    """Moments of matrix @ x, given those of x."""
     for _ in range(tensor.ndim):
         tensor = np.tensordot(tensor, matrix, axes=(0, 1))
     return tensor
@@ -266,36 +247,25 @@ def turned(tensor: Double, matrix: Double) -> Double:
 
 @dataclass(frozen=True)
 class _Shape:
-    """The law within a subspace, in its own basis: second moments and fourth ones, both times its share of records."""
+    """The law within a subspace, in its own basis: second moments and fourth ones, both times its share of records.
+
+    `size` is T . A^-1 (x) A^-1, of A = share * covariance, T = share * fourth moments: p (p + 2) / share of Gaussians.
+    """
 
     second: Double
     fourth: Double
+    size: float
     plausible: bool
 
     @classmethod
-    def of(cls, second: Double, fourth: Double) -> _Shape:
-        """Of vectors of forms; a matrix that is not positive is made so."""
-        p = int((np.sqrt(8 * len(second) + 1) - 1) / 2)
-        a, b = forms(p, 2).indices.T
-        matrix = np.empty((p, p))
-        matrix[a, b] = matrix[b, a] = second / forms(p, 2).weights
-        values, vectors = np.linalg.eigh(matrix)
-        largest = max(float(values[-1]), TINY)
-        positive = (vectors * np.maximum(values, FLAT * largest)) @ vectors.T
-        shape = cls(positive, fourth, bool(values[0] > -FLAT * largest))
-        return replace(shape, plausible=shape.plausible and shape.size > 0)
-
-    @property
-    def size(self) -> float:
-        """T . A^-1 (x) A^-1, of A = share * covariance, T = share * fourth moments: p (p + 2) / share of Gaussians."""
-        inverse = np.asarray(np.linalg.inv(self.second), np.float64)
-        return float(self.fourth @ paired(inverse, inverse))
-
-    @property
-    def share(self) -> float:
-        """Up to a factor, if the laws in all subspaces have one shape."""
-        p = len(self.second)
-        return p * (p + 2) / self.size if self.size > 0 else 0.0
+    def of(cls, p: int, second: Double, fourth: Double) -> _Shape:
+        """From vectors of forms; a matrix that is not positive definite is made so."""
+        values, vectors = np.linalg.eigh(forms(p, 2).tensor(second))
+        least = LEAST_RELATIVE_EIGENVALUE * max(float(values[-1]), TINY)
+        positive = (vectors * np.maximum(values, least)) @ vectors.T
+        inverse = np.asarray(np.linalg.inv(positive), np.float64)
+        size = float(fourth @ paired(inverse, inverse))
+        return cls(positive, fourth, size, bool(values[0] > -least and size > 0))
 
     @property
     def roundness(self) -> float:
@@ -307,7 +277,9 @@ class _Shape:
 
 
 def _shares(shapes: list[_Shape]) -> Double:
-    shares = np.array([shape.share for shape in shapes])
+    """The share of records in each subspace, if all laws have one shape."""
+    each = ((shape.size, len(shape.second)) for shape in shapes)
+    shares = np.array([p * (p + 2) / size if size > 0 else 0.0 for size, p in each])
     shares = np.maximum(shares, LEAST_SHARE * max(float(np.max(shares)), TINY))
     return np.asarray(shares / np.sum(shares))
 
@@ -318,11 +290,8 @@ class _Candidate:
 
     union: Union
     shapes: list[_Shape]
+    cost: float
     misfit: float
-
-    @property
-    def cost(self) -> float:
-        return float(self.union.cost[0])
 
     @property
     def roundness(self) -> float:
