@@ -8,8 +8,8 @@ import typer
 
 from sketchlearn.cli.descriptions import contents, records_in_words
 from sketchlearn.cli.error_messages import say
+from sketchlearn.cli.input_output import check_paths, named, naming, read_sketch, report, write
 from sketchlearn.cli.options import Json, Output
-from sketchlearn.cli.standard_streams import check_paths, named, naming, read_sketch, report, write
 
 
 def merge(
@@ -17,13 +17,13 @@ def merge(
     output: Output,
     overlapping: Annotated[
         bool,
-        typer.Option("--overlapping/--disjoint", help="Of private sketches: may a record be in more than one of them?"),
+        typer.Option("--overlapping/--disjoint", help="For private sketches: may a record be in several of them?"),
     ] = True,
     json: Json = False,
 ) -> None:
-    """Add sketches: what all their rows together give, to the bit.
+    """Add sketches: the sum is the sketch of all their rows.
 
-    Epsilons of private sketches add up, unless they are --disjoint: then the largest holds.
+    Epsilons of private sketches add up; with --disjoint, the largest one holds.
 
     \b
     Example:

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from sketchlearn.cli.input_output import report
 from sketchlearn.cli.options import Json
-from sketchlearn.cli.standard_streams import report
 
 D, M, K = 10, 1000, 10  # columns, frequencies and clusters
 REPEATS = 3  # the shortest of a few times is the least disturbed one
@@ -57,7 +57,7 @@ def demo(
     rows: Annotated[int, typer.Option(min=100_000, help="How many rows to generate.")] = 10_000_000,
     json: Json = False,
 ) -> None:
-    """Sketch rows twice, in different ways: the same, to the bit.
+    """Sketch rows in two ways: the results are identical.
 
     \b
     Example:
