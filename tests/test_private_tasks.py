@@ -71,8 +71,8 @@ def test_design_of_moments_is_releasable():
 
 
 def test_the_command_line_designs_the_same():
-    designed = design_on_bounds("0,1;-10,30", Choices(1, "moments"), ("a", "b"))
-    assert designed.operator == replace(skl.design(bounds=([0, -10], [1, 30]), task="moments"), columns=("a", "b"))
+    operator, _ = design_on_bounds("0,1;-10,30", Choices(1, "moments"), ("a", "b"))
+    assert operator == replace(skl.design(bounds=([0, -10], [1, 30]), task="moments"), columns=("a", "b"))
 
 
 def test_design_of_moments_on_a_sample_is_not():

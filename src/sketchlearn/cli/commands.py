@@ -1,4 +1,4 @@
-"""The commands, in the order in which help lists them. Each is in the file of its name."""
+"""The commands, in the order in which help lists them."""
 
 from __future__ import annotations
 
@@ -7,21 +7,17 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from sketchlearn.cli.benchmark_command import benchmark
-from sketchlearn.cli.compare_command import compare
-from sketchlearn.cli.demo_command import demo
 from sketchlearn.cli.design_command import design
-from sketchlearn.cli.explain_command import explain
+from sketchlearn.cli.error_messages import in_sentences
 from sketchlearn.cli.fit_commands import fit
 from sketchlearn.cli.info_command import info
-from sketchlearn.cli.marginal_command import marginal
-from sketchlearn.cli.merge_command import merge
 from sketchlearn.cli.predict_command import predict
 from sketchlearn.cli.privatize_command import privatize
+from sketchlearn.cli.question_commands import compare, explain, marginal, watch
 from sketchlearn.cli.sample_command import sample
 from sketchlearn.cli.sketch_command import sketch
-from sketchlearn.cli.subtract_command import subtract
-from sketchlearn.cli.watch_command import watch
+from sketchlearn.cli.sum_commands import merge, subtract
+from sketchlearn.cli.trial_commands import benchmark, demo
 
 
 class Verbs(TyperGroup):
@@ -34,19 +30,13 @@ class Verbs(TyperGroup):
         return names
 
     def invoke(self, ctx: Any) -> Any:
-        from sketchlearn.cli.error_messages import in_sentences
-
         with in_sentences():
             return super().invoke(ctx)
 
 
-# help without rich: importing it takes longer than all else together
+# help is without rich: importing it takes longer than all else together
 app = typer.Typer(
-    name="sketchlearn",
-    cls=Verbs,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
+    name="sketchlearn", cls=Verbs, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
 )
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 import time
+import timeit
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +16,12 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 import sketchlearn as skl
-from sketchlearn.cli.standard_streams import Report
-from sketchlearn.operators import Operator
+from sketchlearn.cli.input_output import report
 
 Rows = NDArray[np.float32]
 T = TypeVar("T")
-BLOCK, D, K, M = 100_000, 10, 10, 400
-AFFORDABLE = 100_000  # rows for k-means
+BLOCK, D, K, M = 100_000, 10, 10, 400  # rows of a block, columns, clusters and frequencies
 PICTURE = "sketchlearn-demo.png"
-GONE_BLOCK = 0
 
 
 class Generator:
@@ -37,20 +33,20 @@ class Generator:
         self.centers = np.random.default_rng(0).standard_normal((K, D), dtype=np.float32) * np.float32(3)
 
     def block(self, i: int) -> Rows:
-        rng = np.random.default_rng([1, i])
-        n = min(BLOCK, self.n_rows - i * BLOCK)
-        noise: Rows = rng.standard_normal((n, D), dtype=np.float32)
-        return noise + self.centers[rng.integers(0, K, n)]
+        return self._rows(np.random.default_rng([1, i]), min(BLOCK, self.n_rows - i * BLOCK))
 
     def fresh(self) -> Rows:
         """Rows of the same kind that are not part of the stream."""
-        rng = np.random.default_rng(3)
-        return rng.standard_normal((BLOCK, D), dtype=np.float32) + self.centers[rng.integers(0, K, BLOCK)]
+        return self._rows(np.random.default_rng(3), BLOCK)
+
+    def _rows(self, rng: np.random.Generator, n: int) -> Rows:
+        noise: Rows = rng.standard_normal((n, D), dtype=np.float32)
+        return noise + self.centers[rng.integers(0, K, n)]
 
     def in_order(self, without: int = 0) -> Iterator[Rows]:
-        """All blocks, one of them without its first rows."""
+        """All blocks, the first of them without its first rows."""
         for i in range(self.n_blocks):
-            yield self.block(i)[without if i == GONE_BLOCK else 0 :]
+            yield self.block(i)[0 if i else without :]
 
     def shuffled(self) -> Iterator[Rows]:
         """The same rows: blocks in another order, rows shuffled within them, and cut elsewhere."""
@@ -65,10 +61,9 @@ class Generator:
         yield left
 
 
-def run(n_rows: int, json: bool = False) -> None:
+def demonstrate(n_rows: int, json: bool = False) -> None:
     """Runs the whole demonstration and prints it."""
-    console = Console(highlight=False, soft_wrap=True, quiet=json)
-    say = console.print
+    say = Console(highlight=False, soft_wrap=True, quiet=json).print
     generator = Generator(n_rows)
     operator = skl.design(generator.block(0)[:5000], n_components=K, n_frequencies=M, seed=7)
     say(f"[bold]{n_rows:,} rows[/] of {D} columns, in blocks of {BLOCK:,}: never in memory at once.")
@@ -79,51 +74,44 @@ def run(n_rows: int, json: bool = False) -> None:
     say(f"1. In order, one thread: {seconds:.1f} s, generating the rows included.")
     other, seconds = _timed(lambda: operator.sketch(generator.shuffled(), progress=True))
     say(f"2. Shuffled, cut at random places, all cores: {seconds:.1f} s, shuffling included.")
-    with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder) / name for name in ("in-order.sketch", "shuffled.sketch")]
-        for path, made in zip(paths, (sketch, other), strict=True):
-            made.save(path)
-            say(f"   {path.name:15} {path.stat().st_size:,} bytes, SHA-256 {_digest(path)[:24]}...")
-        identical = paths[0].read_bytes() == paths[1].read_bytes()
+    files = {"in-order.sketch": sketch.to_bytes(), "shuffled.sketch": other.to_bytes()}
+    for name, data in files.items():
+        say(f"   {name:15} {len(data):,} bytes, SHA-256 {hashlib.sha256(data).hexdigest()[:24]}...")
+    identical = len(set(files.values())) == 1
     say(f"   The two files are [bold]{'byte-identical' if identical else 'DIFFERENT'}[/].\n")
 
-    gone = generator.block(GONE_BLOCK)[:1000]
+    gone = generator.block(0)[:1000]
     forgotten = sketch.copy().forget(gone)
     say(f"3. A thousand rows forgotten: {forgotten.count:,} records left.")
     exact = forgotten == operator.sketch(generator.in_order(without=len(gone)), progress=True)
     say(f"   The sketch [bold]{'equals' if exact else 'DIFFERS FROM'}[/] the one that never had them.\n")
-    speed = _throughput(say, _fourier_part(operator), generator)
-    error = _clusters(console, sketch, generator)
+    features = operator.part(skl.FourierFeatures)  # a design may have histograms beside them
+    assert features is not None
+    speed = _throughput(say, features, generator)
+    error = _clusters(say, sketch, generator)
     figures = {"rows": n_rows, "identical": identical, "forgotten": exact, "rows_per_second": speed, "error": error}
-    Report(json).give(figures)
+    report(json, figures)
     if not (identical and exact):
         raise SystemExit(1)
-
-
-def _fourier_part(operator: Operator) -> skl.FourierFeatures:
-    """The random Fourier features of a design, which may have histograms beside them."""
-    return next(part for part in operator.side_by_side if isinstance(part, skl.FourierFeatures))
 
 
 def _throughput(say: Callable[[str], None], operator: skl.FourierFeatures, generator: Generator) -> float:
     rows = generator.block(0)
     frequencies = operator.frequencies.astype(np.float32)
-    own = min(_timed(lambda: operator.sketch(rows, n_jobs=1))[1] for _ in range(3))
+    own = min(timeit.repeat(lambda: operator.sketch(rows, n_jobs=1), number=1, repeat=3))
     few = rows[:20_000]
     with threadpool_limits(1):
-        numpy = min(_timed(lambda: _numpy_sums(few, frequencies))[1] for _ in range(2)) * len(rows) / len(few)
+        numpy = min(timeit.repeat(lambda: _numpy_sums(few, frequencies), number=1, repeat=2)) * len(rows) / len(few)
     say("4. Throughput on one thread, the same rows and frequencies:")
     say(f"   sketchlearn {len(rows) / own:12,.0f} rows/s, [bold]{numpy / own:.1f} times[/] as fast")
     say(f"   NumPy       {len(rows) / numpy:12,.0f} rows/s (float32 product, cos, sin, sum)")
     return len(rows) / own
 
 
-def _clusters(console: Console, sketch: skl.Sketch, generator: Generator) -> float:
-    say = console.print
-    size = sketch.sums.nbytes
-    say(f"\n5. The {K} clusters, learned from the {size:,} bytes of the sketch alone:")
+def _clusters(say: Callable[[Any], None], sketch: skl.Sketch, generator: Generator) -> float:
+    say(f"\n5. The {K} clusters, learned from the {sketch.sums.nbytes:,} bytes of the sketch alone:")
     learned, seconds = _timed(lambda: skl.SketchKMeans(K, random_state=0).fit_sketch(sketch))
-    some = generator.block(0)[:AFFORDABLE]
+    some = generator.block(0)  # k-means on all rows would take too long
     peer, peer_seconds = _timed(lambda: KMeans(K, n_init=10, random_state=0).fit(some))
     fresh = generator.fresh()
     own, other = -learned.score(fresh), -float(peer.score(fresh))
@@ -140,32 +128,29 @@ def _clusters(console: Console, sketch: skl.Sketch, generator: Generator) -> flo
             nearest = int(np.argmin(away))
             cells += [f"{weights[nearest]:.4f}", f"{away[nearest]:.4f}"]
         table.add_row(*cells)
-    console.print(table)
+    say(table)
     _picture(say, some, learned.cluster_centers_, peer.cluster_centers_)
     return own / other
 
 
 def _picture(say: Callable[[str], None], rows: Rows, learned: NDArray[np.float64], peer: NDArray[np.float64]) -> None:
     try:
-        import matplotlib
+        from matplotlib.figure import Figure
     except ImportError:
         say("   (no picture: it needs matplotlib, pip install 'sketchlearn[plot]')")
         return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     middle = learned.mean(axis=0)
-    axes = np.linalg.svd(learned - middle, full_matrices=False)[2][:2].T
-    figure, ax = pyplot.subplots(figsize=(7, 6))
-    few, others, own = (((points - middle) @ axes).T for points in (rows[:20_000], peer, learned))
-    ax.scatter(few[0], few[1], s=1, color="0.7", label="some of the rows")
-    ax.scatter(others[0], others[1], s=160, facecolors="none", edgecolors="tab:orange", label="KMeans on 100,000 rows")
-    ax.scatter(own[0], own[1], s=40, marker="x", color="tab:blue", label="from the sketch of all rows")
-    ax.set(xlabel="first direction of the centers", ylabel="second direction", title="Ten clusters in ten dimensions")
-    ax.legend(loc="best", markerscale=1)
+    directions = np.linalg.svd(learned - middle, full_matrices=False)[2][:2].T
+    few, others, own = (((points - middle) @ directions).T for points in (rows[:20_000], peer, learned))
+    figure = Figure(figsize=(7, 6))
+    axes: Any = figure.add_subplot(xlabel="first direction of the centers", ylabel="second direction")
+    axes.scatter(*few, s=1, color="0.7", label="some of the rows")
+    axes.scatter(*others, s=160, facecolors="none", edgecolors="tab:orange", label="KMeans on 100,000 rows")
+    axes.scatter(*own, s=40, marker="x", color="tab:blue", label="from the sketch of all rows")
+    axes.set_title("Ten clusters in ten dimensions")
+    axes.legend(loc="best", markerscale=1)
     figure.tight_layout()
     figure.savefig(PICTURE, dpi=120)
-    pyplot.close(figure)
     say(f"   Picture: {PICTURE}")
 
 
@@ -181,7 +166,3 @@ def _timed(function: Callable[[], T]) -> tuple[T, float]:
     started = time.perf_counter()
     result = function()
     return result, time.perf_counter() - started
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from sketchlearn.keeping import KeptRows
-from sketchlearn.operators import Operator
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sketchlearn.keeping import KeptRows
+    from sketchlearn.operators import Operator
+    from sketchlearn.sketch import Sketch
+
+COLUMNS_SHOWN = 12
+TABLE_COLUMNS_SHOWN = 8  # wider tables do not fit into a terminal
 
 
 def extras_in_words(operator: Operator) -> list[str]:
     """Sentences about what an operator does beside its features: the rows it keeps, the units of errors."""
     sentences = []
     if operator.keeping is not None:
-        size = operator.keeping.size
-        sentences.append(
-            f"Each sketch keeps up to {size:,} of the records, in the clear: give it only to those who may see them."
-        )
+        who = "in the clear: give it only to those who may see them"
+        sentences.append(f"Each sketch keeps up to {operator.keeping.size:,} of the records, {who}.")
     if operator.error_units is not None:
         sentences.append("Errors count in standard deviations of the columns; centers are in the units of the table.")
     return sentences
+
+
+def contents(sketch: Sketch) -> tuple[dict[str, Any], list[str]]:
+    """The figures of the records and the kept rows of a sketch, and a line about the kept rows, if it has any."""
+    if sketch.kept is None:
+        return {"records": sketch.count, "rows": None}, []
+    return {"records": sketch.count, "rows": len(sketch.kept)}, [f"rows: {kept_in_words(sketch.kept)}"]
 
 
 def kept_in_words(kept: KeptRows) -> str:
@@ -28,12 +42,12 @@ def kept_in_words(kept: KeptRows) -> str:
     return f"{len(kept):,} of the records are in this file, in the clear"
 
 
-def columns_in_words(columns: tuple[str, ...] | None, n_features: int, most: int = 12) -> str:
+def columns_in_words(columns: tuple[str, ...] | None, n_features: int) -> str:
     """Names of columns, the first of many."""
     if columns is None:
         return f"{n_features:,}, without names"
-    shown = ", ".join(columns[:most])
-    return f"{shown}, ... {len(columns):,} in all" if len(columns) > most else shown
+    more = f", ... {len(columns):,} in all" if len(columns) > COLUMNS_SHOWN else ""
+    return ", ".join(columns[:COLUMNS_SHOWN]) + more
 
 
 def records_in_words(count: float) -> str:
@@ -41,11 +55,14 @@ def records_in_words(count: float) -> str:
     return "1 record" if count == 1 else f"{count:,} records"
 
 
-def size_in_words(n_bytes: int) -> str:
-    """A number of bytes."""
-    return f"{n_bytes:,} bytes"
-
-
 def number(value: float) -> str:
     """A number in four digits."""
     return f"{value:.4g}"
+
+
+def table(heads: list[str], cells: list[list[str]], values: Any, names: Sequence[str]) -> list[str]:
+    """Right-aligned lines: the cells of each row under their heads, then its values under the names of the columns."""
+    rows = [[*heads, *names[:TABLE_COLUMNS_SHOWN], *(["..."] if len(names) > TABLE_COLUMNS_SHOWN else [])]]
+    rows += [[*row, *map(number, some[:TABLE_COLUMNS_SHOWN])] for row, some in zip(cells, values, strict=True)]
+    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
+    return ["  ".join(map(str.rjust, row, widths)).rstrip() for row in rows]

@@ -6,29 +6,20 @@ from typing import Annotated
 
 import typer
 
-from sketchlearn.cli.options import (
-    Columns,
-    DesignComponents,
-    Frequencies,
-    Json,
-    Nulls,
-    NullsOption,
-    Output,
-    Rows,
-    Seed,
-    Standardize,
-    TaskOption,
-    Wave,
-)
+from sketchlearn.cli import options
+from sketchlearn.cli.descriptions import extras_in_words
+from sketchlearn.cli.error_messages import misused
+from sketchlearn.cli.input_output import check_paths, columns_from, files_from, report, rows_from, write
+from sketchlearn.tasks.registry import DESIGNS
 
 
 def design(
-    output: Output,
-    n_components: DesignComponents = None,
+    output: options.Output,
+    n_components: options.DesignComponents = None,
     data: Annotated[list[str] | None, typer.Argument(metavar="[DATA]...", help="Where to draw a sample from.")] = None,
-    task: TaskOption = "kmeans",
-    columns: Columns = None,
-    nulls: NullsOption = Nulls.error,
+    task: options.TaskOption = "kmeans",
+    columns: options.Columns = None,
+    nulls: options.NullsOption = options.Nulls.error,
     bounds: Annotated[
         str | None,
         typer.Option(metavar="LOW,HIGH", help="Instead of DATA: lowest and highest value, of all --columns or each."),
@@ -36,17 +27,17 @@ def design(
     images: Annotated[
         str | None, typer.Option(metavar="H,W", help="For images of H x W pixels (or H,W,CHANNELS) within --bounds.")
     ] = None,
-    n_frequencies: Frequencies = None,
-    wave: Wave = "exponential",
-    seed: Seed = 0,
+    n_frequencies: options.Frequencies = None,
+    wave: options.Wave = "exponential",
+    seed: options.Seed = 0,
     n_rows: Annotated[int | None, typer.Option(help="For private releases: about how many records.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="For private releases: what will be spent.")] = None,
-    delta: Annotated[float, typer.Option(help="For private releases: what will be spent.")] = 0.0,
-    rows: Rows = None,
-    standardize: Standardize = False,
-    json: Json = False,
+    epsilon: Annotated[float | None, typer.Option(help="For private releases: the planned epsilon.")] = None,
+    delta: Annotated[float, typer.Option(help="For private releases: the planned delta.")] = 0.0,
+    rows: options.Rows = None,
+    standardize: options.Standardize = False,
+    json: options.Json = False,
 ) -> None:
-    """Choose an operator: all sketches made with it can be merged.
+    """Design an operator: sketches made with it can be merged.
 
     It is designed on a sample of rows, or on bounds alone: LOW,HIGH for all columns, or
     LOW,HIGH;LOW,HIGH;... for each. With --epsilon its size follows from the noise of a private release.
@@ -66,13 +57,8 @@ def design(
       sketchlearn design --images 28,28 --bounds 0,255 -o images.json
       sketchlearn design --bounds -20,20 --columns a,b -k 3 --n-rows 100000 --epsilon 0.5 -o private.json
     """
-    from sketchlearn.cli.descriptions import extras_in_words
-    from sketchlearn.cli.error_messages import misused
     from sketchlearn.cli.operator_choice import Choices, design_for_images, design_on_bounds, design_on_rows
-    from sketchlearn.cli.row_input import columns_from, files_from, rows_from
-    from sketchlearn.cli.standard_streams import Report, check_paths, write
     from sketchlearn.storage.design_files import design_to_bytes
-    from sketchlearn.tasks.registry import DESIGNS
 
     if images is not None and (data or bounds is None):
         raise misused("--images needs --bounds LOW,HIGH, the range of a pixel, and no DATA")
@@ -89,17 +75,17 @@ def design(
     paths = files_from(data or [])
     check_paths(paths, [output], json=json)
     if images is not None and bounds is not None:
-        designed, task = design_for_images(images, bounds, seed, chosen), "images"
+        (operator, made), task = design_for_images(images, bounds, seed, chosen), "images"
     elif bounds is not None:
-        designed = design_on_bounds(bounds, choices, chosen)
+        operator, made = design_on_bounds(bounds, choices, chosen)
     else:
-        designed, _ = design_on_rows(rows_from(paths, chosen, nulls.value), choices)
-    operator, made = designed.operator, designed.made
+        (operator, made), _ = design_on_rows(rows_from(paths, chosen, nulls.value), choices)
     write(output, design_to_bytes(operator, made))
-    words = operator.in_words
     with_k = "" if n_components is None else f" with k = {n_components}"
-    Report(json, [output]).give(
-        {"output": output, "operator": operator.to_json(), "made": made, "words": words},
-        f"{words}; designed on {made['from']}, for {task}{with_k}",
+    report(
+        json,
+        {"output": output, "operator": operator.to_json(), "made": made, "words": operator.in_words},
+        f"{operator.in_words}; designed on {made['from']}, for {task}{with_k}",
         *extras_in_words(operator),
+        output=output,
     )

@@ -11,21 +11,28 @@ from typing import Any, NoReturn
 
 import typer
 
-FAILED, USAGE, DOUBTFUL, INTERRUPTED, CLOSED_PIPE = 1, 2, 3, 130, 141
+FAILED, USAGE, DOUBTFUL, INTERRUPTED, CLOSED_PIPE = 1, 2, 3, 130, 141  # exit codes
 #: mistakes of users and their files: their messages are sentences already
-EXPECTED = (ValueError, TypeError, OSError, OverflowError, ImportError)
+EXPECTED_ERRORS = (ValueError, TypeError, OSError, OverflowError, ImportError)
+#: an error about the arguments, for exit code 2
+misused = typer.BadParameter
 
 
 def say(message: str) -> None:
-    """One line on standard error."""
+    """Prints one line on standard error."""
     with suppress(OSError):
         print(f"sketchlearn: {message}", file=sys.stderr, flush=True)
+
+
+def warn(message: Warning | str, *_others: Any, **_more: Any) -> None:
+    """Prints a warning in one line; takes the arguments of `warnings.showwarning`."""
+    say(f"warning: {' '.join(str(message).split())}")
 
 
 @contextmanager
 def in_sentences() -> Iterator[None]:
     """Turns errors into a sentence and an exit code; with SKETCHLEARN_DEBUG=1 they keep their traceback."""
-    warnings.showwarning = _show_warning
+    warnings.showwarning = warn
     if os.environ.get("SKETCHLEARN_DEBUG") == "1":
         yield
         return
@@ -50,7 +57,7 @@ def sentence(error: Exception) -> str:
         where = f" ({error.filename})" if error.filename is not None else ""
         return f"{error.strerror}{where}"
     said = " ".join(str(error).split()).replace('read with nulls="drop"', "use --nulls drop")
-    if isinstance(error, EXPECTED) and said:
+    if isinstance(error, EXPECTED_ERRORS) and said:
         return said
     return f"unexpected error, {type(error).__name__}: {said} (SKETCHLEARN_DEBUG=1 shows where it happened)"
 
@@ -80,17 +87,8 @@ def leave(code: int) -> NoReturn:
     sys.exit(code)
 
 
-def misused(message: str) -> Exception:
-    """An error about the arguments, for exit code 2."""
-    return typer.BadParameter(message)
-
-
 def _closed_pipe() -> int:
     # what is still buffered would be written at exit, and fail again
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return CLOSED_PIPE
-
-
-def _show_warning(message: Warning | str, *_others: Any, **_more: Any) -> None:
-    say(f"warning: {' '.join(str(message).split())}")

@@ -1,25 +1,22 @@
-"""`sketchlearn fit pca`, `ica`, `subspaces`, `regression` and `classifier`."""
+"""`sketchlearn fit pca`, `ica`, `subspaces`, `regression`, `classifier`, `generator` and tasks of other packages."""
 
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Sequence
+import sys
 from typing import Annotated, Any
 
 import typer
 
-from sketchlearn.cli.options import Components, Json, ModelOutput, Seed, SketchFile, Strict
+from sketchlearn.cli.descriptions import number, records_in_words, table
+from sketchlearn.cli.error_messages import DOUBTFUL, misused
+from sketchlearn.cli.input_output import check_paths, columns_from, read_sketch, report, write
+from sketchlearn.cli.option_messages import fit_warnings
+from sketchlearn.cli.options import Components, Json, ModelOutput, Progress, Seed, SketchFile, Strict
 from sketchlearn.tasks.registry import tasks
 
-MOST_COLUMNS = 8  # that are shown
 
-
-def pca(
-    sketch: SketchFile,
-    n_components: Components,
-    output: ModelOutput = None,
-    json: Json = False,
-) -> None:
+def pca(sketch: SketchFile, n_components: Components, output: ModelOutput = None, json: Json = False) -> None:
     """Learn principal components.
 
     The sketch is one of a design for --task moments.
@@ -29,25 +26,14 @@ def pca(
       sketchlearn sketch day1.csv --task moments -o moments.sketch
       sketchlearn fit pca -k 2 moments.sketch -o model.json
     """
-    from sketchlearn.cli.descriptions import records_in_words
-    from sketchlearn.cli.standard_streams import check_paths, read_sketch
-    from sketchlearn.tasks.principal_components.pca_estimator import SketchPCA
-
-    check_paths([sketch], [output], json=json)
-    loaded = read_sketch(sketch)
-    model = SketchPCA(n_components).fit_sketch(loaded)
+    model, records, warned = _fitted(tasks()["pca"].load()(n_components), sketch, output, json)
     shares = model.explained_variance_ratio_
-    lines = [f"{100 * shares.sum():.4g} % of the variance, from {records_in_words(loaded.count)}"]
-    lines += _table("share", [f"{share:.4f}" for share in shares], model.components_, _names(model))
-    _give(model, output, json, lines)
+    lines = [f"{100 * shares.sum():.4g} % of the variance, from {records}"]
+    lines += table(["share"], [[f"{share:.4f}"] for share in shares], model.components_, column_names(model))
+    give_model(model, lines, output, json, warned)
 
 
-def ica(
-    sketch: SketchFile,
-    output: ModelOutput = None,
-    seed: Seed = 0,
-    json: Json = False,
-) -> None:
+def ica(sketch: SketchFile, output: ModelOutput = None, seed: Seed = 0, json: Json = False) -> None:
     """Learn independent components.
 
     The sketch is one of a design for --task ica.
@@ -57,17 +43,11 @@ def ica(
       sketchlearn sketch day1.csv --task ica -o ica.sketch
       sketchlearn fit ica ica.sketch -o model.json
     """
-    from sketchlearn.cli.descriptions import records_in_words
-    from sketchlearn.cli.standard_streams import check_paths, read_sketch
-    from sketchlearn.tasks.independent_components.ica_estimator import SketchICA
-
-    check_paths([sketch], [output], json=json)
-    loaded = read_sketch(sketch)
-    model = SketchICA(random_state=seed).fit_sketch(loaded)
-    lines = [f"{len(model.components_)} independent components, from {records_in_words(loaded.count)}"]
-    heads = [f"{evidence:.4g}" for evidence in model.evidence_]
-    lines += _table("evidence", heads, model.components_, _names(model))
-    _give(model, output, json, lines)
+    model, records, warned = _fitted(tasks()["ica"].load()(random_state=seed), sketch, output, json)
+    lines = [f"{len(model.components_)} independent components, from {records}"]
+    cells = [[number(evidence)] for evidence in model.evidence_]
+    lines += table(["evidence"], cells, model.components_, column_names(model))
+    give_model(model, lines, output, json, warned)
 
 
 def subspaces(
@@ -90,26 +70,18 @@ def subspaces(
       sketchlearn sketch day1.csv --task subspaces -o day1.fourth
       sketchlearn fit subspaces -k 2 -p 1 day1.fourth -o model.json
     """
-    import numpy as np
-
-    from sketchlearn.cli.descriptions import number, records_in_words
-    from sketchlearn.cli.standard_streams import check_paths, read_sketch
-    from sketchlearn.cli.strict_warnings import doubts
-    from sketchlearn.tasks.subspaces.subspace_estimator import SketchSubspaces
-
-    check_paths([sketch], [output], json=json)
-    loaded = read_sketch(sketch)
-    sizes = _dimensions(dimensions)
-    with doubts() as heard:
-        model = SketchSubspaces(n_components, sizes, random_state=seed).fit_sketch(loaded)
-    noise = number(model.noise_variance_**0.5)
-    lines = [
-        f"k = {n_components}, noise {noise}, misfit {number(model.misfit_)}, from {records_in_words(loaded.count)}"
-    ]
-    shares = [f"{w:.4f}" for w, basis in zip(model.weights_, model.subspaces_, strict=True) for _ in basis]
-    lines += _table("share", shares, np.concatenate(model.subspaces_), _names(model))
-    _give(model, output, json, lines, warnings=heard.sentences)
-    heard.leave(strict)
+    try:
+        sizes = [int(part) for part in dimensions.split(",")]
+    except ValueError:
+        raise misused(f"--dimensions must be a number, or one for each subspace, not {dimensions!r}") from None
+    estimator = tasks()["subspaces"].load()(n_components, sizes if len(sizes) > 1 else sizes[0], random_state=seed)
+    model, records, warned = _fitted(estimator, sketch, output, json)
+    noise, misfit = number(model.noise_variance_**0.5), number(model.misfit_)
+    lines = [f"k = {n_components}, noise {noise}, misfit {misfit}, from {records}"]
+    cells = [[f"{w:.4f}"] for w, basis in zip(model.weights_, model.subspaces_, strict=True) for _ in basis]
+    vectors = [vector for basis in model.subspaces_ for vector in basis]
+    lines += table(["share"], cells, vectors, column_names(model))
+    give_model(model, lines, output, json, warned, strict)
 
 
 def regression(
@@ -135,23 +107,21 @@ def regression(
     """
     import numpy as np
 
-    from sketchlearn.cli.descriptions import number, records_in_words
-    from sketchlearn.cli.standard_streams import check_paths, read_sketch
-    from sketchlearn.tasks.regression.regression_estimators import SketchLinearRegression, SketchRidge
-
-    check_paths([sketch], [output], json=json)
-    model = SketchLinearRegression() if alpha is None else SketchRidge(_penalty(alpha))
-    loaded = read_sketch(sketch)
-    model.fit_sketch(loaded, targets=_targets(targets))
-    lines = [f"R^2 {number(model.r2_)}, from {records_in_words(loaded.count)}"]
-    if isinstance(model, SketchRidge):
-        lines.append(f"alpha {number(model.alpha_)}")
+    try:
+        penalty = () if alpha is None else (alpha if alpha == "gcv" else float(alpha),)
+    except ValueError:
+        raise misused(f"--alpha must be a number or gcv, not {alpha!r}") from None
+    estimator = tasks()["ridge" if penalty else "regression"].load()(*penalty)
+    chosen = columns_from(targets, "--targets")
+    model, records, warned = _fitted(estimator, sketch, output, json, targets=None if chosen is None else list(chosen))
+    lines = [f"R^2 {number(model.r2_)}, from {records}"]
+    lines += [f"alpha {number(model.alpha_)}"] if penalty else []
     coefficients = np.column_stack([np.atleast_1d(model.intercept_), np.atleast_2d(model.coef_)])
     errors = np.column_stack([np.atleast_1d(model.intercept_standard_error_), np.atleast_2d(model.standard_errors_)])
     both = np.stack([coefficients, errors], axis=1).reshape(-1, coefficients.shape[1])
-    heads = ["coefficients", "standard errors"] * len(coefficients)
-    lines += _table("", heads, both, ["intercept", *_names(model)])
-    _give(model, output, json, lines)
+    cells = [["coefficients"], ["standard errors"]] * len(coefficients)
+    lines += table([""], cells, both, ["intercept", *column_names(model)])
+    give_model(model, lines, output, json, warned)
 
 
 def classifier(
@@ -173,85 +143,95 @@ def classifier(
       sketchlearn sketch day2.csv --design moments.json -o two.sketch
       sketchlearn fit classifier one=one.sketch two=two.sketch -o model.json
     """
-    from sketchlearn.cli.descriptions import records_in_words
-    from sketchlearn.cli.error_messages import misused
-    from sketchlearn.cli.standard_streams import check_paths, read_sketch
-    from sketchlearn.tasks.classes.classifier_estimator import SketchClassifier
-
-    pairs = [text.partition("=")[::2] for text in sketches]
-    for text, (label, path) in zip(sketches, pairs, strict=True):
+    files: dict[str, str] = {}
+    for text in sketches:
+        label, _, path = text.partition("=")
         if not label or not path:
             raise misused(f"{text}: give LABEL=SKETCH, such as setosa=setosa.sketch")
-    if len({label for label, _ in pairs}) < len(pairs):
-        raise misused("a label is given twice: merge the sketches of one class first")
-    check_paths([path for _, path in pairs], [output], json=json)
-    model = SketchClassifier(random_state=seed).fit_sketch({label: read_sketch(path) for label, path in pairs})
-    lines = [f"{len(pairs)} classes by the {model.rule_} rule"]
+        if label in files:
+            raise misused(f"the label {label} is given twice: merge the sketches of one class first")
+        files[label] = path
+    check_paths(files.values(), [output], json=json)
+    loaded = {label: read_sketch(path) for label, path in files.items()}
+    with fit_warnings() as warned:
+        model = tasks()["classifier"].load()(random_state=seed).fit_sketch(loaded)
+    lines = [f"{len(files)} classes by the {model.rule_} rule"]
     for label, prior in zip(model.classes_, model.priors_, strict=True):
-        lines.append(f"{label}: {prior:.4f}, {records_in_words(model.sketches_[label].count)}")
-    _give(model, output, json, lines)
+        lines.append(f"{label}: {prior:.4f}, {records_in_words(loaded[label].count)}")
+    give_model(model, lines, output, json, warned)
 
 
-def foreign(name: str, sketch: str, output: str | None, seed: int, json: bool) -> None:
-    """Learns what a task of another package learns, and writes it."""
-    from sketchlearn.cli.descriptions import records_in_words
-    from sketchlearn.cli.standard_streams import check_paths, read_sketch
+def generator(
+    sketch: SketchFile,
+    max_iter: Annotated[int, typer.Option(min=1, help="Largest number of training steps.")] = 4000,
+    output: ModelOutput = None,
+    seed: Seed = 0,
+    progress: Progress = None,
+    strict: Strict = False,
+    json: Json = False,
+) -> None:
+    """Learn a network that generates rows; needs torch.
 
-    check_paths([sketch], [output], json=json)
-    task, loaded = tasks()[name], read_sketch(sketch)
+    The sketch is one of a design for --task generator. Rows are made by sketchlearn sample.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv --task generator -o day1.sketch
+      sketchlearn fit generator day1.sketch --max-iter 600 -o model.safetensors
+      sketchlearn sample model.safetensors -n 10
+    """
+    shown = sys.stderr.isatty() if progress is None else progress
+    estimator = tasks()["generator"].load()(max_iter=max_iter, random_state=seed, verbose=int(shown))
+    model, records, warned = _fitted(estimator, sketch, output, json)
+    figures = {
+        "type": "generator",
+        "residual": model.residual_,
+        "misfit": model.misfit_,
+        "iterations": model.n_iter_,
+        "n_records": model.sketch_.count,
+    }
+    residual, misfit = number(model.residual_), number(model.misfit_)
+    line = f"{model.n_iter_} steps, from {records}: residual {residual}, {misfit} times the noise squared"
+    give_model(model, [line], output, json, warned, strict, **figures)
+
+
+def foreign(
+    context: typer.Context, sketch: SketchFile, output: ModelOutput = None, seed: Seed = 0, json: Json = False
+) -> None:
+    """Learns the task of another package that the command is called after."""
+    task = tasks()[str(context.info_name)]
     estimator = task.load()()
     if "random_state" in estimator.get_params():
         estimator.set_params(random_state=seed)
-    model = estimator.fit_sketch(loaded)
-    _give(model, output, json, [f"{task.title}, from {records_in_words(loaded.count)}"])
+    model, records, warned = _fitted(estimator, sketch, output, json)
+    give_model(model, [f"{task.title}, from {records}"], output, json, warned)
 
 
-def _give(model: Any, output: str | None, json: bool, lines: list[str], **more: Any) -> None:
-    from sketchlearn.cli.standard_streams import Report, write
+def _fitted(estimator: Any, sketch: str, output: str | None, json: bool, **more: Any) -> tuple[Any, str, list[str]]:
+    """The estimator, fitted to a sketch file; the number of records in words; and warnings about the fit."""
+    check_paths([sketch], [output], json=json)
+    loaded = read_sketch(sketch)
+    with fit_warnings() as warned:
+        model = estimator.fit_sketch(loaded, **more)
+    return model, records_in_words(loaded.count), warned
+
+
+def give_model(
+    model: Any, lines: list[str], output: str | None, json: bool, warned: list[str], strict: bool = False, **more: Any
+) -> None:
+    """Writes a model file and reports what it holds, and more figures; a warning sets the exit code of --strict."""
     from sketchlearn.tasks.model_files import model_to_bytes
 
     data = model_to_bytes(model)
     if output is not None:
         write(output, data)
-    Report(json, [output]).give({**json_module.loads(data), "output": output, **more}, *lines)
+    held = json_module.loads(data) if data[:1] == b"{" else {}  # generators are not written as JSON
+    report(json, {**held, **more, "output": output, "warnings": warned}, *lines, output=output)
+    if strict and warned:
+        raise typer.Exit(DOUBTFUL)
 
 
-def _penalty(alpha: str) -> float | str:
-    from sketchlearn.cli.error_messages import misused
-
-    try:
-        return alpha if alpha == "gcv" else float(alpha)
-    except ValueError:
-        raise misused(f"--alpha must be a number or gcv, not {alpha!r}") from None
-
-
-def _dimensions(text: str) -> int | list[int]:
-    from sketchlearn.cli.error_messages import misused
-
-    try:
-        several = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise misused(f"--dimensions must be a number, or one for each subspace, not {text!r}") from None
-    return several if len(several) > 1 else several[0]
-
-
-def _targets(text: str | None) -> list[Any] | None:
-    from sketchlearn.cli.row_input import columns_from
-
-    chosen = columns_from(text)
-    return None if chosen is None else list(chosen)
-
-
-def _names(model: Any) -> list[str]:
+def column_names(model: Any) -> list[str]:
+    """Names of the columns that a model was fitted on."""
     named = getattr(model, "feature_names_in_", None)
     return [f"column {i}" for i in range(model.n_features_in_)] if named is None else named.tolist()
-
-
-def _table(head: str, heads: Sequence[str], values: Any, names: Sequence[str]) -> list[str]:
-    from sketchlearn.cli.descriptions import number
-
-    more = len(names) > MOST_COLUMNS
-    rows = [[head, *names[:MOST_COLUMNS], *(["..."] if more else [])]]
-    rows += [[h, *(number(x) for x in row[:MOST_COLUMNS])] for h, row in zip(heads, values, strict=True)]
-    widths = [max(len(row[j]) for row in rows if j < len(row)) for j in range(len(rows[0]))]
-    return ["  ".join(f"{cell:>{widths[j]}}" for j, cell in enumerate(row)).rstrip() for row in rows]

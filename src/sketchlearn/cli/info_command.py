@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sketchlearn.cli.descriptions import COLUMNS_SHOWN, columns_in_words, kept_in_words, number, records_in_words
+from sketchlearn.cli.input_output import naming, read, report
 from sketchlearn.cli.options import Json
 from sketchlearn.tasks.registry import Task
 
@@ -27,26 +30,32 @@ def info(
       sketchlearn info day1.sketch
       sketchlearn info design.json --json
     """
-    from sketchlearn.cli.descriptions import size_in_words
-    from sketchlearn.cli.standard_streams import Report, aligned, named, read
-    from sketchlearn.storage.container import FormatError
-    from sketchlearn.storage.json_documents import is_network
-
     data = read(file)
-    try:
-        if data.lstrip()[:1] == b"{":
-            figures, rows = _of_document(data)
-        else:
-            figures, rows = _of_model(data) if is_network(data) else _of_sketch(data)
-    except FormatError as error:
-        raise FormatError(f"{named(file)}: {error}") from None
+    with naming(file):
+        figures, rows = _reader(data)(data)
     digest = hashlib.sha256(data).hexdigest()
     figures |= {"file": file, "bytes": len(data), "sha256": digest}
-    Report(json).give(figures, *aligned([*rows, ("size", size_in_words(len(data))), ("SHA-256", digest)]))
+    rows += [("size", f"{len(data):,} bytes"), ("SHA-256", digest)]
+    width = max(len(name) for name, _ in rows)
+    report(json, figures, *(f"{name:{width}}  {value}" for name, value in rows))
+
+
+def _reader(data: bytes) -> Callable[[bytes], Facts]:
+    """The function that reads files of this kind."""
+    from sketchlearn.storage.container import FormatError
+    from sketchlearn.storage.json_documents import DESIGN, MODEL, is_network, parsed
+
+    if data.lstrip()[:1] != b"{":
+        return _of_model if is_network(data) else _of_sketch
+    kind = parsed(data).get("kind")
+    if kind == DESIGN:
+        return _of_design
+    if kind == MODEL:
+        return _of_model
+    raise FormatError("neither a sketch nor a design nor a model")
 
 
 def _of_sketch(data: bytes) -> Facts:
-    from sketchlearn.cli.descriptions import kept_in_words, records_in_words
     from sketchlearn.storage.sketch_files import from_bytes
 
     sketch = from_bytes(data)
@@ -67,18 +76,6 @@ def _of_sketch(data: bytes) -> Facts:
     return figures, [("kind", "sketch"), ("holds", records), *rows, *notes]
 
 
-def _of_document(data: bytes) -> Facts:
-    from sketchlearn.storage.container import FormatError
-    from sketchlearn.storage.json_documents import DESIGN, MODEL, parsed
-
-    kind = parsed(data).get("kind")
-    if kind == DESIGN:
-        return _of_design(data)
-    if kind == MODEL:
-        return _of_model(data)
-    raise FormatError("neither a sketch nor a design nor a model")
-
-
 def _of_design(data: bytes) -> Facts:
     from sketchlearn.storage.design_files import design_from_bytes
 
@@ -93,31 +90,25 @@ def _of_design(data: bytes) -> Facts:
 
 
 def _of_operator(operator: Operator) -> Facts:
-    from sketchlearn.cli.descriptions import columns_in_words
-
-    words = operator.in_words
-    columns = columns_in_words(operator.columns, operator.n_features)
     figures: dict[str, Any] = {
         "operator": operator.to_json(),
-        "words": words,
+        "words": operator.in_words,
         "columns": operator.columns,
         "n_features": operator.n_features,
     }
-    rows = [("operator", words), ("columns", columns), ("operator digest", operator.digest)]
+    rows = [
+        ("operator", operator.in_words),
+        ("columns", columns_in_words(operator.columns, operator.n_features)),
+        ("operator digest", operator.digest),
+    ]
     units = operator.error_units
     if units is not None:
         figures["error_units"] = units
-        rows.insert(2, ("errors", f"count in standard deviations: {_per_column(operator, units)}"))
+        pairs = zip(operator.column_names[:COLUMNS_SHOWN], units, strict=False)
+        shown = ", ".join(f"{name} {number(unit)}" for name, unit in pairs)
+        more = ", ..." if len(units) > COLUMNS_SHOWN else ""
+        rows.insert(2, ("errors", f"count in standard deviations: {shown}{more}"))
     return figures, rows
-
-
-def _per_column(operator: Operator, values: tuple[float, ...], most: int = 12) -> str:
-    """One number of each column, the first of many."""
-    from sketchlearn.cli.descriptions import number
-
-    pairs = zip(operator.column_names[:most], values[:most], strict=True)
-    shown = ", ".join(f"{name} {number(value)}" for name, value in pairs)
-    return f"{shown}, ..." if len(values) > most else shown
 
 
 def _of_model(data: bytes) -> Facts:
@@ -135,33 +126,20 @@ def _of_model(data: bytes) -> Facts:
 
 def _of_clusters(model: Any, task: Task) -> Facts:
     """Of clusters and mixtures."""
-    from sketchlearn.cli.descriptions import columns_in_words, number, records_in_words
-
     outcome, k = model.outcome_, len(model.weights_)
-    figures = {
-        "kind": "model",
-        "type": task.name,
+    figures, rows = _of_task(model, task)
+    figures |= {
         "n_components": k,
-        "n_features": model.n_features_in_,
-        "columns": model.columns_,
-        "records": model.n_records_,
         "residual": outcome.residual,
         "misfit": outcome.misfit,
         "status": outcome.status.name,
     }
-    rows = [
-        ("kind", f"model, {task.title} with k = {k}"),
-        ("learned from", records_in_words(model.n_records_)),
-        ("columns", columns_in_words(model.columns_, model.n_features_in_)),
-        ("fit", f"{outcome.status.value} (misfit {number(outcome.misfit)})"),
-    ]
-    return figures, rows
+    rows[0] = ("kind", f"model, {task.title} with k = {k}")
+    return figures, [*rows, ("fit", f"{outcome.status.value} (misfit {number(outcome.misfit)})")]
 
 
 def _of_task(model: Any, task: Task) -> Facts:
-    """Of subspaces, regressions and classes."""
-    from sketchlearn.cli.descriptions import columns_in_words, records_in_words
-
+    """Of all models."""
     figures = {
         "kind": "model",
         "type": task.name,

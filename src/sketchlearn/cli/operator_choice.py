@@ -1,4 +1,4 @@
-"""Operators for the verbs: from a design file, or chosen on a sample of the rows."""
+"""Operators for the commands: from a design file, or designed on a sample of the rows or on bounds."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from typing import Any
 import numpy as np
 
 from sketchlearn.cli.error_messages import misused
-from sketchlearn.cli.option_messages import in_options
-from sketchlearn.cli.standard_streams import named, read
+from sketchlearn.cli.input_output import naming, read
+from sketchlearn.cli.option_messages import errors_in_options
 from sketchlearn.operators import ConvolutionalFeatures, Operator
 from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.origin import Origin
 from sketchlearn.sources import Source
 from sketchlearn.sources.sampling import sample
-from sketchlearn.storage.container import FormatError
 from sketchlearn.storage.design_files import design_from_bytes
 
-MOST_ROWS, MOST_FOR_SHAPES = 5000, 20_000  # that `design` looks at; for mixtures
+SAMPLE_ROWS, MIXTURE_SAMPLE_ROWS = 5000, 20_000  # covariances of mixtures need more rows
+
+#: an operator, and where it comes from, for its file
+Designed = tuple[Operator, dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What a user says about an operator."""
+    """What a user says about an operator: arguments of the function `design`."""
 
     n_components: int | None
     task: str = "kmeans"
@@ -37,38 +39,22 @@ class Choices:
     rows: int | None = None
     standardize: bool = False
 
-    def arguments(self) -> dict[str, Any]:
-        """For the function `design`."""
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class Designed:
-    """An operator and, in a word or two, where it comes from."""
-
-    operator: Operator
-    made: dict[str, Any]
-
 
 def read_design(path: str) -> Operator:
     """The operator of a design file."""
-    data = read(path)
-    try:
-        return design_from_bytes(data)[0]
-    except FormatError as error:
-        raise FormatError(f"{named(path)}: {error}") from None
+    with naming(path):
+        return design_from_bytes(read(path))[0]
 
 
 def design_on_rows(rows: Source, choices: Choices) -> tuple[Designed, Source]:
     """An operator designed on a sample of the rows, of a stream on the first ones; and a source of all rows."""
-    most = MOST_FOR_SHAPES if choices.task.startswith("mixture") and rows.replayable else MOST_ROWS
+    most = MIXTURE_SAMPLE_ROWS if choices.task.startswith("mixture") and rows.replayable else SAMPLE_ROWS
     some, representative, everything = sample(rows, most, np.random.default_rng(choices.seed))
     if not len(some) and not rows.replayable:
-        raise ValueError("standard input has no rows to design an operator on")
-    operator = _design(some, representative=representative, **choices.arguments())
+        raise ValueError("standard input has no rows to design an operator on: give some, or --design FILE")
+    operator = _design(choices, rows.columns, sample=some, representative=representative)
     where = "a sample from all over the data" if representative else "the first rows"
-    made = {**_made(choices), "from": where, "n_rows": len(some)}
-    return Designed(_with_columns(operator, rows.columns), made), everything
+    return (operator, {**_made(choices), "from": where, "n_rows": len(some)}), everything
 
 
 def design_on_bounds(bounds: str, choices: Choices, columns: tuple[Any, ...] | None) -> Designed:
@@ -82,8 +68,8 @@ def design_on_bounds(bounds: str, choices: Choices, columns: tuple[Any, ...] | N
         lows, highs = lows * len(columns), highs * len(columns)
     if columns is not None and len(columns) != len(lows):
         raise misused(f"--bounds has {len(lows)} pairs, but --columns has {len(columns)} names")
-    operator = _design(bounds=(lows, highs), **choices.arguments())
-    return Designed(_with_columns(operator, columns), {**_made(choices), "from": "bounds", "bounds": [lows, highs]})
+    operator = _design(choices, columns, bounds=(lows, highs))
+    return operator, {**_made(choices), "from": "bounds", "bounds": [lows, highs]}
 
 
 def design_for_images(images: str, bounds: str, seed: int, columns: tuple[Any, ...] | None) -> Designed:
@@ -94,31 +80,24 @@ def design_for_images(images: str, bounds: str, seed: int, columns: tuple[Any, .
     except ValueError:
         raise misused("give --images HEIGHT,WIDTH and --bounds LOW,HIGH, such as 28,28 and 0,255") from None
     network = ConvolutionalFeatures(shape, pixels=(low, high), outside=CLIP, seed=seed)
-    operator = network.with_origin(Origin.DECLARED)
-    made = {"task": "images", "from": "bounds", "bounds": [low, high]}
-    return Designed(_with_columns(operator, columns), made)
+    operator = _with_columns(network.with_origin(Origin.DECLARED), columns)
+    return operator, {"task": "images", "from": "bounds", "bounds": [low, high]}
 
 
-def _design(sample: Any = None, **more: Any) -> Operator:
+def _design(choices: Choices, columns: tuple[Any, ...] | None, **more: Any) -> Operator:
     # scikit-learn takes a second to import, and a sketch with a design does not need it
     from sketchlearn.tasks.task_design import design
 
-    try:
-        operator: Operator = design(sample, **more)
-    except ValueError as error:
-        raise ValueError(in_options(str(error))) from error
-    return operator
+    with errors_in_options():
+        return _with_columns(design(**more, **asdict(choices)), columns)
 
 
 def _made(choices: Choices) -> dict[str, Any]:
-    made = {"task": choices.task, "n_components": choices.n_components}
-    if choices.epsilon is None:
-        return made
-    return {**made, "n_rows": choices.n_rows, "epsilon": choices.epsilon, "delta": choices.delta}
+    private = () if choices.epsilon is None else ("n_rows", "epsilon", "delta")
+    return {name: getattr(choices, name) for name in ("task", "n_components", *private)}
 
 
-def _with_columns(operator: Any, columns: tuple[Any, ...] | None) -> Operator:
-    names = columns if columns is not None and all(isinstance(name, str) for name in columns) else None
-    if names is None or operator.columns is not None:
-        return operator  # type: ignore[no-any-return]
-    return operator.with_columns(names)  # type: ignore[no-any-return]
+def _with_columns(operator: Operator, columns: tuple[Any, ...] | None) -> Operator:
+    if columns is None or operator.columns is not None or not all(isinstance(name, str) for name in columns):
+        return operator
+    return operator.with_columns(columns)

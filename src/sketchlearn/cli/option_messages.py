@@ -1,8 +1,13 @@
-"""Messages of the library in the words of the command line: options instead of Python's arguments."""
+"""Errors and warnings of the library in the words of the command line: options instead of Python's arguments."""
 
 from __future__ import annotations
 
 import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sketchlearn.cli.error_messages import warn
 
 #: what Python calls an argument, and what the command line calls it, in the order in which they are replaced
 OPTIONS = {
@@ -27,7 +32,7 @@ OPTIONS = {
     r"max_iter\b": "--max-iter",
     r"n_rows\b": "--n-rows",
 }
-NOT_IN_A_NAME = r"(?<![-\w'\"/.])"  # files and columns may be called as they like
+NOT_IN_A_NAME = r"(?<![-\w'\"/.])"  # names of files and columns stay as they are
 
 
 def in_options(message: str) -> str:
@@ -41,3 +46,31 @@ def in_options(message: str) -> str:
     for python, option in OPTIONS.items():
         message = re.sub(NOT_IN_A_NAME + python, option, message)
     return message.rstrip()
+
+
+@contextmanager
+def errors_in_options() -> Iterator[None]:
+    """Lets the message of a ValueError speak of options."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(in_options(str(error))) from error
+
+
+@contextmanager
+def fit_warnings() -> Iterator[list[str]]:
+    """Collects and prints every `ConvergenceWarning` of a fit, whatever PYTHONWARNINGS says; errors name options."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    sentences: list[str] = []
+    with warnings.catch_warnings(record=True) as log, errors_in_options():
+        warnings.simplefilter("always", ConvergenceWarning)
+        yield sentences
+    for warning in log:
+        if not issubclass(warning.category, ConvergenceWarning):
+            warn(warning.message)
+            continue
+        sentence = in_options(" ".join(str(warning.message).split()))
+        if sentence not in sentences:
+            sentences.append(sentence)
+            warn(sentence)

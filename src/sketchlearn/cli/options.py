@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from sketchlearn.tasks.registry import DESIGNS, designs
 
-
-class Nulls(str, Enum):
-    """What becomes of rows with missing values."""
-
-    error = "error"
-    drop = "drop"
-
-
-class Neighbors(str, Enum):
-    """Which datasets a private release must not tell apart."""
-
-    add_remove = "add-remove"
-    replace_one = "replace"
-
-
-class Covariance(str, Enum):
-    """Shapes of Gaussians."""
-
-    full = "full"
-    tied = "tied"
-    diag = "diag"
-    spherical = "spherical"
-
+Nulls = StrEnum("Nulls", ["error", "drop"])
+Neighbors = StrEnum("Neighbors", {"add_remove": "add-remove", "replace_one": "replace"})
+Covariance = StrEnum("Covariance", ["full", "tied", "diag", "spherical"])
 
 Data = Annotated[
     list[str],
@@ -78,11 +58,11 @@ Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; by defa
 Plot = Annotated[str | None, typer.Option(metavar="PICTURE", help="Draw a picture to this file, such as out.png.")]
 Rows = Annotated[
     int | None,
-    typer.Option(min=1, help="Keep so many rows in each sketch, in the clear: clusters learned from it are better."),
+    typer.Option(min=1, help="Keep this many rows in each sketch, in the clear, for better clusters."),
 ]
 Standardize = Annotated[
     bool,
-    typer.Option("--standardize", help="Errors count in standard deviations: columns of all units matter alike."),
+    typer.Option("--standardize", help="Measure errors in standard deviations, so that units do not matter."),
 ]
 Sample = Annotated[
     str | None,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json as json_module
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sketchlearn.cli.error_messages import misused
+from sketchlearn.cli.input_output import STANDARD, check_paths, columns_from, files_from, model_from, rows_from
 from sketchlearn.cli.options import Columns, Data, Json, Nulls, NullsOption
 
 if TYPE_CHECKING:
@@ -33,10 +35,6 @@ def predict(
       sketchlearn predict model.json day1.csv
       head -n 4 day1.csv | sketchlearn predict model.json -
     """
-    from sketchlearn.cli.error_messages import misused
-    from sketchlearn.cli.row_input import columns_from, files_from
-    from sketchlearn.cli.standard_streams import check_paths
-
     paths = files_from(data)
     check_paths([model, *paths], [])
     learned: Any = model_from(model)
@@ -46,23 +44,13 @@ def predict(
         raise misused("--proba needs a mixture (fit gmm or fit stable) or classes: others have no probabilities")
     answer = learned.predict_proba if proba else learned.predict if hasattr(learned, "predict") else learned.transform
     blocks = _blocks(paths, columns_from(columns), nulls.value, learned)
-    answers = (_answered(answer, rows) for rows in blocks if len(rows))
-    out = sys.stdout
-    if json:
-        _print_json(answers, "probabilities" if proba else _what(learned))
-        return
-    if proba:
-        out.write(",".join(_heads(learned)) + "\n")
-    for part in answers:
-        out.write("\n".join(_lines(part)) + "\n")
-        out.flush()
-
-
-def _answered(answer: Callable[[NDArray[Any]], NDArray[Any]], rows: NDArray[Any]) -> NDArray[Any]:
-    """What a model says of rows that have its columns in its order, but no names."""
-    with warnings.catch_warnings():
+    answers = (answer(rows) for rows in blocks if len(rows))
+    with warnings.catch_warnings():  # rows have the model's columns in its order, but no names
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        return answer(rows)
+        if json:
+            _print_json(answers, "probabilities" if proba else _what(learned))
+        else:
+            _print_csv(answers, _heads(learned) if proba else None)
 
 
 def _what(learned: Any) -> str:
@@ -77,24 +65,8 @@ def _heads(learned: Any) -> list[str]:
     return [f"component_{i}" for i in range(len(learned.weights_))]
 
 
-def model_from(path: str) -> Any:
-    """The estimator of a model file."""
-    from sketchlearn.cli.standard_streams import named, read
-    from sketchlearn.storage.container import FormatError
-    from sketchlearn.tasks.model_files import model_from_bytes
-
-    data = read(path)
-    try:
-        return model_from_bytes(data)
-    except FormatError as error:
-        raise FormatError(f"{named(path)}: {error}") from None
-
-
 def _blocks(paths: list[str], columns: Any, nulls: str, learned: Any) -> Iterator[NDArray[Any]]:
     """Rows with the model's own columns."""
-    from sketchlearn.cli.row_input import rows_from
-    from sketchlearn.cli.standard_streams import STANDARD
-
     rows = rows_from(paths, columns, nulls)
     if learned.columns_ is not None and (columns is None or paths != [STANDARD]):
         rows = rows.only(learned.columns_)
@@ -102,22 +74,21 @@ def _blocks(paths: list[str], columns: Any, nulls: str, learned: Any) -> Iterato
         yield block.rows
 
 
-def _lines(part: NDArray[Any]) -> Iterator[str]:
-    if part.ndim == 1:
-        yield from map(str, part.tolist())
-    else:
-        for row in part.tolist():
-            yield ",".join(map(repr, row))
+def _print_csv(answers: Iterator[NDArray[Any]], heads: list[str] | None) -> None:
+    """One line per row, written while rows are read."""
+    if heads is not None:
+        print(",".join(heads))
+    for part in answers:
+        lines = part.tolist() if part.ndim == 1 else (",".join(map(repr, row)) for row in part.tolist())
+        print(*lines, sep="\n", flush=True)
 
 
 def _print_json(answers: Iterator[NDArray[Any]], name: str) -> None:
     """One object, written while rows are read."""
-    import numpy as np
-
     out, between, n_rows = sys.stdout, "", 0
     out.write(f'{{"{name}": [')
     for part in answers:
-        out.write(between + json_module.dumps(np.asarray(part).tolist())[1:-1])
+        out.write(between + json_module.dumps(part.tolist())[1:-1])
         between, n_rows = ", ", n_rows + len(part)
     out.write(f'], "rows": {n_rows}}}\n')
     out.flush()

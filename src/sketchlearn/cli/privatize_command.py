@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from sketchlearn.cli.descriptions import number, records_in_words
+from sketchlearn.cli.input_output import check_paths, named, read_sketch, report, write
 from sketchlearn.cli.options import Json, Neighbors, Output, SketchFile
 
 
@@ -19,7 +21,7 @@ def privatize(
         Neighbors, typer.Option(help="Hide whether a record is there, or only its values.")
     ] = Neighbors.add_remove,
     already: Annotated[
-        str | None, typer.Option(metavar="FILE", help="An earlier private release of these rows: both are paid.")
+        str | None, typer.Option(metavar="FILE", help="An earlier private release of the same rows: losses add up.")
     ] = None,
     assume_public_design: Annotated[
         bool, typer.Option("--assume-public-design", help="The design was made on other rows than these.")
@@ -38,15 +40,14 @@ def privatize(
       sketchlearn privatize exact.sketch --epsilon 1 -o day1.private.sketch
       sketchlearn fit kmeans -k 3 day1.private.sketch -o model.json
     """
-    from sketchlearn.cli.descriptions import number, records_in_words
-    from sketchlearn.cli.standard_streams import Report, check_paths, named, read_sketch, write
     from sketchlearn.privacy import privatize
 
-    check_paths([sketch, *([] if already is None else [already])], [output], json=json)
-    exact = read_sketch(sketch)
-    earlier = None if already is None else read_sketch(already)
-    if earlier is not None and earlier.ledger is None:
-        raise ValueError(f"{named(already or '')} is not private: --already takes an earlier private release")
+    check_paths([sketch, already], [output], json=json)
+    exact, earlier = read_sketch(sketch), None
+    if already is not None:
+        earlier = read_sketch(already)
+        if earlier.ledger is None:
+            raise ValueError(f"{named(already)} is not private: --already takes an earlier private release")
     private = privatize(
         exact,
         epsilon=epsilon,
@@ -61,11 +62,13 @@ def privatize(
     largest = private.operator.ceiling * private.units / getattr(private.operator, "n_groups", 1)
     share = math.sqrt(ledger.sum_variance) / largest
     figures = {"output": output, "records": private.count, "ledger": ledger.to_json(), "noise_of_means": share}
-    Report(json, [output]).give(
+    report(
+        json,
         figures,
         f"{records_in_words(private.count)} (with noise), {ledger}",
         f"Noise on the mean of each feature: about {number(share)} of its largest value.",
         f"Whoever has {named(output)} learns little more about one record than from data without it. Keep "
         f"{named(sketch)} to yourself; a further release of its rows needs --already.",
         *([] if exact.kept is None else [f"The rows that {named(sketch)} keeps are not in {named(output)}."]),
+        output=output,
     )

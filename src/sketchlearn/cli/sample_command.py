@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json as json_module
 import sys
 from typing import Annotated, Any
 
 import typer
 
+from sketchlearn.cli.error_messages import misused
+from sketchlearn.cli.input_output import check_paths, model_from, report
 from sketchlearn.cli.options import Json, Seed
 
 
@@ -26,10 +27,6 @@ def sample(
       sketchlearn fit gmm -k 3 day1.sketch -o gmm.json
       sketchlearn sample gmm.json -n 10
     """
-    from sketchlearn.cli.error_messages import misused
-    from sketchlearn.cli.predict_command import model_from
-    from sketchlearn.cli.standard_streams import check_paths
-
     check_paths([model], [])
     learned: Any = model_from(model).set_params(random_state=seed)
     if not hasattr(learned, "sample"):
@@ -44,7 +41,7 @@ def sample(
     rows = (made[0] if isinstance(made, tuple) else made).tolist()
     names = learned.columns_ or [f"column_{i}" for i in range(learned.n_features_in_)]
     if json:
-        sys.stdout.write(json_module.dumps({"columns": list(names), "rows": rows}) + "\n")
+        report(json, {"columns": list(names), "rows": rows})
         return
     lines = csv.writer(sys.stdout, lineterminator="\n")
     lines.writerow(names)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sketchlearn.diagnostics.directions import View
+from sketchlearn.extras import required
 from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
 
-POINTS = 160  # of the grid, per axis
-SHAPE = 1.15  # width of a map, in heights
-REACH = 3.2  # of the axes beyond components, in deviations
-SHARES = (0.99, 0.9, 0.75, 0.5, 0.25)  # of the records, inside each contour
-SHARPEST = 0.004  # deviation of a component, of the picture's width: narrower ones would fall between pixels
-FAINT = 0.05  # of the greatest density: smaller differences are drawn pale
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#555555"  # told apart by all eyes (Okabe and Ito)
+GRID_POINTS = 160  # per axis
+MAP_ASPECT = 1.15  # width of a map over its height
+MARGIN_DEVIATIONS = 3.2  # between the components and the edge of the picture
+CONTOUR_SHARES = (0.99, 0.9, 0.75, 0.5, 0.25)  # of the records, inside each contour
+SMALLEST_DEVIATION = 0.004  # of the picture's width: narrower components would fall between pixels
+SMALLEST_COLOR_LIMIT = 0.05  # of the greatest density: smaller differences are drawn pale
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#555555"  # Okabe and Ito: colour-blind readers can tell them apart
 LEGEND: dict[str, Any] = {"frameon": True, "framealpha": 0.85, "edgecolor": "none", "fontsize": 8.5, "loc": "best"}
 
 
@@ -42,22 +42,22 @@ class Grid:
 
 
 def grid_of(view: View, centers: Double, covariances: Double) -> Grid:
-    spread = REACH * np.sqrt(np.maximum(np.diagonal(view.covariances(covariances), axis1=1, axis2=2), 0))
+    spread = MARGIN_DEVIATIONS * np.sqrt(np.maximum(np.diagonal(view.covariances(covariances), axis1=1, axis2=2), 0))
     seen = view.points(centers)
     low, high = (seen - spread).min(axis=0), (seen + spread).max(axis=0)
     empty = high - low <= 0
     low, high = low - empty, high + empty
     if view.equal and view.n_axes == 2:  # as wide as the axes are, so that drawing to scale leaves no empty strips
-        size = np.maximum(high - low, (high - low)[::-1] * [SHAPE, 1 / SHAPE])
+        size = np.maximum(high - low, (high - low)[::-1] * [MAP_ASPECT, 1 / MAP_ASPECT])
         low, high = (low + high - size) / 2, (low + high + size) / 2
-    ticks = [np.linspace(a, b, POINTS) for a, b in zip(low, high, strict=True)]
+    ticks = [np.linspace(a, b, GRID_POINTS) for a, b in zip(low, high, strict=True)]
     points = np.stack([axis.ravel() for axis in np.meshgrid(*ticks)], axis=1)
     return Grid(ticks, points, float(np.prod([axis[1] - axis[0] for axis in ticks])))
 
 
 def heights_on(view: View, mixture: Mixture, grid: Grid) -> Double:
     """The density of the mixture, as it is seen, at the points of the grid."""
-    least = (SHARPEST * np.array([axis[-1] - axis[0] for axis in grid.ticks])) ** 2
+    least = (SMALLEST_DEVIATION * np.array([axis[-1] - axis[0] for axis in grid.ticks])) ** 2
     total = np.zeros(len(grid.points))
     weights = mixture.weights / mixture.weights.sum()
     for weight, location, covariance in zip(
@@ -74,48 +74,34 @@ def contour_levels(heights: Double, cell: float) -> Double:
     """The heights above which the shares lie, ascending and all different."""
     ordered = np.sort(heights)[::-1]
     inside = np.cumsum(ordered) * cell
-    found = ordered[np.minimum(np.searchsorted(inside, SHARES), len(ordered) - 1)]
+    found = ordered[np.minimum(np.searchsorted(inside, CONTOUR_SHARES), len(ordered) - 1)]
     rank = np.arange(len(found))
     return np.asarray(np.maximum.accumulate(found * (1 + 1e-9 * rank)) + 1e-300 * rank)
 
 
 def draw_map(axes: Any, view: View, density: Mixture, parts: Parts) -> None:
-    patches: Any = importlib.import_module("matplotlib.patches")
+    patches, lines = (required(f"matplotlib.{module}", "plot") for module in ("patches", "lines"))
     grid = grid_of(view, parts.centers, parts.covariances)
     heights = heights_on(view, density, grid)
     levels = contour_levels(heights, grid.cell)
-    shape = (POINTS, POINTS)
     blues = ["#e4eef6", "#c6dbec", "#9fc4e0", "#70a8d2", "#3f89c0"]
-    bands = axes.contourf(
-        *grid.ticks, heights.reshape(shape), [*levels, max(heights.max(), levels[-1] * 1.001)], colors=blues
-    )
+    highest = max(heights.max(), levels[-1] * 1.001)
+    bands = axes.contourf(*grid.ticks, heights.reshape(GRID_POINTS, -1), [*levels, highest], colors=blues)
     bar = axes.figure.colorbar(bands, ax=axes, ticks=levels, spacing="uniform", fraction=0.04, pad=0.03)
-    bar.ax.set_yticklabels([f"{share:.0%}" for share in SHARES])
+    bar.ax.set_yticklabels([f"{share:.0%}" for share in CONTOUR_SHARES])
     bar.set_label("share of the records inside")
     for center, covariance in zip(view.points(parts.centers), view.covariances(parts.covariances), strict=True):
         values, vectors = np.linalg.eigh(covariance)
         angle = float(np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1])))
         width, height = 2 * np.sqrt(np.maximum(values[::-1], 0))
-        for sigmas, style in ((1, "-"), (2, "--")):
-            axes.add_patch(
-                patches.Ellipse(
-                    center,
-                    sigmas * width,
-                    sigmas * height,
-                    angle=angle,
-                    fill=False,
-                    edgecolor=GREY,
-                    linewidth=1.3 if sigmas == 1 else 0.8,
-                    linestyle=style,
-                )
-            )
+        for sigmas, line in ((1, {"linestyle": "-", "linewidth": 1.3}), (2, {"linestyle": "--", "linewidth": 0.8})):
+            size = sigmas * width, sigmas * height
+            axes.add_patch(patches.Ellipse(center, *size, angle=angle, fill=False, edgecolor=GREY, **line))
     draw_centers(axes, view.points(parts.centers).T, parts)
     handles, labels = axes.get_legend_handles_labels()
-    lines = importlib.import_module("matplotlib.lines")
     handles += [lines.Line2D([], [], color=GREY, linestyle=style) for style in ("-", "--")]
-    axes.figure.legend(
-        handles, [*labels, "one deviation", "two deviations"], loc="outside lower center", ncols=3, frameon=False
-    )
+    labels += ["one deviation", "two deviations"]
+    axes.figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
     dress(axes, view, grid)
 
 
@@ -141,22 +127,21 @@ def draw_difference(axes: Any, view: View, common: Mixture, densities: list[Mixt
     grid = grid_of(view, common.locations, common.covariances())
     level, first, second = (heights_on(view, mixture, grid) for mixture in (common, *densities))
     change = (second - first) / level.max()
-    limit = max(float(np.abs(change).max()), FAINT)
-    shape = (POINTS, POINTS)
+    limit = max(float(np.abs(change).max()), SMALLEST_COLOR_LIMIT)
     # orange and purple, which differ in lightness to no eye but in hue to all
-    image = axes.pcolormesh(
-        *grid.ticks, change.reshape(shape), cmap="PuOr_r", vmin=-limit, vmax=limit, shading="gouraud", rasterized=True
-    )
+    colors: dict[str, Any] = {"cmap": "PuOr_r", "vmin": -limit, "vmax": limit, "shading": "gouraud"}
+    image = axes.pcolormesh(*grid.ticks, change.reshape(GRID_POINTS, -1), rasterized=True, **colors)
     axes.set_facecolor("#f7f7f7")  # the colour of no difference
-    axes.contour(
-        *grid.ticks, level.reshape(shape), contour_levels(level, grid.cell)[[0, 1, 3]], colors=GREY, linewidths=0.7
-    )
-    bar = axes.figure.colorbar(
-        image, ax=axes, fraction=0.045, pad=0.03, format=lambda value, _: f"{value:+.0%}" if abs(value) > 1e-9 else "0%"
-    )
+    levels = contour_levels(level, grid.cell)[[0, 1, 3]]
+    axes.contour(*grid.ticks, level.reshape(GRID_POINTS, -1), levels, colors=GREY, linewidths=0.7)
+    bar = axes.figure.colorbar(image, ax=axes, fraction=0.045, pad=0.03, format=_signed_percent)
     bar.set_label("second less first, of the greatest density")
     dress(axes, view, grid)
     axes.set_title("Where records went  (lines: 50, 90, 99 % of all)", fontsize=10)
+
+
+def _signed_percent(value: float, _position: int) -> str:
+    return f"{value:+.0%}" if abs(value) > 1e-9 else "0%"
 
 
 def draw_curves(axes: Any, view: View, common: Mixture, densities: list[Mixture]) -> None:
@@ -171,8 +156,5 @@ def draw_curves(axes: Any, view: View, common: Mixture, densities: list[Mixture]
 
 
 def dress(axes: Any, view: View, grid: Grid) -> None:
-    axes.set(xlabel=view.labels[0], ylabel=view.labels[1])
-    axes.set_xlim(grid.ticks[0][[0, -1]])
-    axes.set_ylim(grid.ticks[1][[0, -1]])
-    if view.equal:
-        axes.set_aspect("equal")
+    axes.set(xlabel=view.labels[0], ylabel=view.labels[1], aspect="equal" if view.equal else "auto")
+    axes.set(xlim=grid.ticks[0][[0, -1]], ylim=grid.ticks[1][[0, -1]])

@@ -9,9 +9,10 @@ import numpy as np
 from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
 
-MAIN, MOST_NAMED = 0.3, 3  # loadings that a label names: of the largest, and how many
-TOTAL = 0.05  # part of the total covariance that decides between directions that are alike
-ALIKE = 5.0  # spreads of two columns that are drawn to the same scale
+COLUMNS_IN_LABEL = 3
+SMALLEST_LOADING = 0.3  # of the largest one: a label leaves columns of smaller loadings out
+TOTAL_WEIGHT = 0.05  # between directions that show equally much, the total covariance decides
+LARGEST_SPREAD_RATIO = 5.0  # of two columns: beyond it, drawing them to the same scale would flatten one
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,10 @@ def view_of(total: Double, center: Double, interesting: Double, names: tuple[str
     d = len(total)
     spread = np.sqrt(np.maximum(np.diag(total), 1e-300))
     if d <= 2:
-        return View(np.zeros(d), np.eye(d), names, bool(spread.max() < ALIKE * spread.min()))
+        return View(np.zeros(d), np.eye(d), names, bool(spread.max() < LARGEST_SPREAD_RATIO * spread.min()))
     units = np.outer(spread, spread)
     shown = interesting / units
-    shown = shown / max(float(np.trace(shown)), 1e-300) + TOTAL * (total / units) / d
+    shown = shown / max(float(np.trace(shown)), 1e-300) + TOTAL_WEIGHT * (total / units) / d
     vectors = np.linalg.eigh(shown)[1][:, :-3:-1]
     vectors = vectors * np.where(vectors[np.argmax(np.abs(vectors), axis=0), [0, 1]] < 0, -1, 1)
     return View(center, vectors / spread[:, None], tuple(_label(v, names) for v in vectors.T), True)
@@ -69,7 +70,8 @@ def view_of(total: Double, center: Double, interesting: Double, names: tuple[str
 def _label(loadings: Double, names: tuple[str, ...]) -> str:
     """The columns that a direction is mainly made of, such as 0.8 income - 0.6 age."""
     order = np.argsort(-np.abs(loadings))
-    main = [i for i in order[:MOST_NAMED] if abs(loadings[i]) >= MAIN * abs(loadings[order[0]])]
+    least = SMALLEST_LOADING * abs(loadings[order[0]])
+    main = [i for i in order[:COLUMNS_IN_LABEL] if abs(loadings[i]) >= least]
     if len(main) == 1 and abs(loadings[main[0]]) > 0.95:
         return str(names[main[0]])
     terms = [f"{'-' if loadings[i] < 0 else '+'} {abs(loadings[i]):.2g} {names[i]}" for i in main]

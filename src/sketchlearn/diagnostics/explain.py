@@ -20,7 +20,8 @@ from sketchlearn.decoders.refinements.joint_refinement import refine
 from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample
 from sketchlearn.decoders.searches.search_loop import EXPLAINED
 from sketchlearn.designing.sample_summary import MOST_ROWS
-from sketchlearn.diagnostics.landscape import draw_decay, draw_landscape, new_axes
+from sketchlearn.diagnostics.landscape import draw_decay, draw_landscape
+from sketchlearn.extras import required
 from sketchlearn.models import DiagonalGaussian, Mixture
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.operators import FourierFeatures
@@ -30,20 +31,16 @@ from sketchlearn.tasks.estimating.component_estimator import error_units
 from sketchlearn.tasks.task_design import design
 from sketchlearn.values import whole
 
-ROWS_PER_CLUSTER = 4  # of a held sample, at least
-REGION_FACTORS = (
-    1.0,
-    2.0,
-    3.0,
-)  # region of each further search; a misread spread made searches stall in test_small_box
-REFINEMENT = 300  # iterations from the reference
-CLEARLY_LOWER = 0.7  # cost; heavy tails alone make it vary by 0.77 between seeds
-CLEARLY_WORSE = 1.05  # mean squared distance from the nearest center
-POORLY = 3.0  # misfit
-LOUD = 0.9  # root mean square of |z|: nothing but the spread of all records is seen
-RELEASED = 0.5  # share of a private release in the noise, from which a quiet sketch tells nothing of the scale
-QUIET = 0.6  # share of the values that are not above the noise
-LARGE, SMALL = 3.0, 0.3  # of the scale that design would choose: centers are lost beyond
+ROWS_PER_CLUSTER = 4  # k-means on fewer rows is no reference
+REGION_FACTORS = (1.0, 2.0, 3.0)  # of further searches: a misread spread made searches stall in test_small_box
+REFINEMENT_ITERATIONS = 300  # from the reference
+LOWER_COST_RATIO = 0.7  # heavy tails alone make the cost vary by 0.77 between seeds
+WORSE_RISK_RATIO = 1.05  # of mean squared distances from the nearest center
+POOR_MISFIT = 3.0
+LARGEST_RMS = 0.9  # of |z|: above it, nothing but the spread of all records is seen
+LARGEST_RELEASED_SHARE = 0.5  # of the noise: above it, values at the noise tell nothing of the scale
+LARGEST_NOISE_SHARE = 0.6  # of the values that are not above the noise
+SMALLEST_SCALE_RATIO, LARGEST_SCALE_RATIO = 0.3, 3.0  # to the scale that design would choose: centers are lost beyond
 
 
 class Verdict(Enum):
@@ -93,7 +90,7 @@ class Explanation:
         scale that is too large shows one hill, one that is too small a rough sea. Otherwise: |z| against |omega|, in
         the sketch and in the fitted mixture; a good scale lies where |z| falls from 1 towards the noise.
         """
-        axes = new_axes() if ax is None else ax
+        axes = required("matplotlib.pyplot", "plot").subplots()[1] if ax is None else ax
         if self.problem.target.n_features == 2:
             return draw_landscape(axes, self.problem, self.centers)
         return draw_decay(axes, self.problem, self.mixture)
@@ -135,10 +132,11 @@ def explain(
     rng = np.random.default_rng(random_state)
     case = _case(fitted, n_components, decoder, rng)
     rows = None if X is None else _checked_rows(X, case, rng)
-    figures = {"misfit": case.outcome.misfit, **_size(case), **_scale(case, rows, rng)}
+    size = {"numbers": case.problem.plain.n_numbers, "parameters": case.k * (2 * case.d + 1)}
+    figures = {"misfit": case.outcome.misfit, **size, **_scale(case, rows, rng)}
     if rows is not None:
         figures |= _reference(case, rows, rng)
-    if figures.get("risk_ratio", np.inf) <= CLEARLY_WORSE or (case.of_rows and rows is None):
+    if figures.get("risk_ratio", np.inf) <= WORSE_RISK_RATIO or (case.of_rows and rows is None):
         verdict = Verdict.FINE
     elif case.outcome.status is Status.HIDDEN:
         verdict = Verdict.HIDDEN
@@ -221,10 +219,6 @@ def _checked_rows(X: Any, case: _Case, rng: np.random.Generator) -> Double:
     return rng.permutation(rows)[:MOST_ROWS]
 
 
-def _size(case: _Case) -> dict[str, float]:
-    return {"numbers": case.problem.plain.n_numbers, "parameters": case.k * (2 * case.d + 1)}
-
-
 def _scale(case: _Case, rows: Double | None, rng: np.random.Generator) -> dict[str, float]:
     """Where the values lie between noise and 1, and the law's scale against one for the rows, or else the mixture."""
     target, k = case.target, case.k
@@ -254,11 +248,8 @@ def _search(case: _Case, rng: np.random.Generator) -> dict[str, float]:
     """Further searches, some of them in a wider region: the least misfit, and what its centers would gain."""
     if case.outcome.misfit <= EXPLAINED:
         return {"best_misfit": case.outcome.misfit, "gain": 1.0}
-    own, wider = (
-        [(case.decoder, case.problem)],
-        [replace(case.problem, spread=case.problem.spread * w) for w in REGION_FACTORS],
-    )
-    searches = own + [(decoder_from("auto"), problem) for problem in wider]
+    wider = [replace(case.problem, spread=case.problem.spread * factor) for factor in REGION_FACTORS]
+    searches = [(case.decoder, case.problem), *((decoder_from("auto"), problem) for problem in wider)]
     best = min((decode(decoder, problem, rng) for decoder, problem in searches), key=lambda outcome: outcome.cost)
     rows = antithetic_sample(case.problem.in_data_units(best.mixture).heavy(), MOST_ROWS, rng)
     learned, found = (points / case.units for points in (case.centroids, case.best_centroids(best.mixture, rng)))
@@ -283,7 +274,7 @@ def _reference(case: _Case, rows: Double, rng: np.random.Generator) -> dict[str,
     reach = np.maximum(np.abs(start.locations).max(axis=0), case.problem.box.high)
     box = replace(case.problem.box, low=-reach, high=reach)
     with one_blas_thread():
-        _, cost, _ = refine(case.problem.target, start, box, iterations=REFINEMENT)
+        _, cost, _ = refine(case.problem.target, start, box, iterations=REFINEMENT_ITERATIONS)
     return {
         "risk_ratio": _risk(held, case.centroids / case.units) / max(risk, 1e-300),
         "reference_cost_ratio": cost / max(case.outcome.cost, 1e-300),
@@ -294,11 +285,11 @@ def _fault_of_sketch(f: dict[str, float], k: int) -> Verdict | None:
     """What is wrong with size or scale, as far as it shows without a search."""
     if f["numbers"] < f["parameters"]:
         return Verdict.SKETCH_TOO_SMALL
-    if f["released"] < RELEASED and f["at_noise"] > max(QUIET, f["usually_at_noise"] + 0.2):
+    if f["released"] < LARGEST_RELEASED_SHARE and f["at_noise"] > max(LARGEST_NOISE_SHARE, f["usually_at_noise"] + 0.2):
         return Verdict.SCALE_TOO_SMALL
     # a mixture that does not fit says little of the scale
-    trusted = "risk_ratio" in f or f["misfit"] <= POORLY
-    if k > 1 and (f["rms"] > LOUD or (trusted and f.get("scale_ratio", 1.0) > LARGE)):
+    trusted = "risk_ratio" in f or f["misfit"] <= POOR_MISFIT
+    if k > 1 and (f["rms"] > LARGEST_RMS or (trusted and f.get("scale_ratio", 1.0) > LARGEST_SCALE_RATIO)):
         return Verdict.SCALE_TOO_LARGE
     return None
 
@@ -306,15 +297,15 @@ def _fault_of_sketch(f: dict[str, float], k: int) -> Verdict | None:
 def _fault_of_search(f: dict[str, float]) -> Verdict:
     """The decoder's fault if there is a better solution; else that of the model, or of the sketch if rows say so."""
     misfit, rows = f["misfit"], "risk_ratio" in f
-    missed = f["best_misfit"] < CLEARLY_LOWER * misfit and f["gain"] > CLEARLY_WORSE
-    if misfit > EXPLAINED and (missed or f.get("reference_cost_ratio", 1.0) < CLEARLY_LOWER):
+    missed = f["best_misfit"] < LOWER_COST_RATIO * misfit and f["gain"] > WORSE_RISK_RATIO
+    if misfit > EXPLAINED and (missed or f.get("reference_cost_ratio", 1.0) < LOWER_COST_RATIO):
         return Verdict.DECODER
-    if not rows and min(misfit, f["best_misfit"]) <= POORLY:
+    if not rows and min(misfit, f["best_misfit"]) <= POOR_MISFIT:
         return Verdict.FINE
-    if rows and f.get("scale_ratio", 1.0) < SMALL:
+    if rows and f.get("scale_ratio", 1.0) < SMALLEST_SCALE_RATIO:
         return Verdict.SCALE_TOO_SMALL
     enough = f["numbers"] >= (4 if rows else 2) * f["parameters"]
-    return Verdict.MODEL if misfit > POORLY and enough else Verdict.SKETCH_TOO_SMALL
+    return Verdict.MODEL if misfit > POOR_MISFIT and enough else Verdict.SKETCH_TOO_SMALL
 
 
 def _notes(f: dict[str, float]) -> list[str]:
@@ -335,12 +326,10 @@ def _notes(f: dict[str, float]) -> list[str]:
 
 def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
     """What is at fault, and what to change."""
-    fit = f"(misfit {f['misfit']:.2g})"
-    ratio = f.get("scale_ratio")
-    count, k = 1 / case.target.noise, case.k
+    k, ratio = case.k, f.get("scale_ratio")
     match verdict:
         case Verdict.SKETCH_TOO_SMALL:
-            m = math.ceil(10 * case.k * case.d * (2 - case.target.imaginary))
+            m = math.ceil(10 * k * case.d * (2 - case.target.imaginary))
             return (
                 f"The sketch is too small to tell {k} components apart, whatever the decoder: use about {m} "
                 f"frequencies (it has {len(case.target)}), which design(sample, n_components={k}) does."
@@ -354,11 +343,11 @@ def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
         case Verdict.SCALE_TOO_SMALL:
             known = ratio if "risk_ratio" in f else None
             # exp(-u) / k, the power that clusters leave at u = |omega|^2 s^2, is below the noise
-            times = 1 / known if known else math.sqrt(max(math.log(count / (4 * k)), 1.0))
+            times = 1 / known if known else math.sqrt(max(math.log(1 / case.target.noise / (4 * k)), 1.0))
+            larger = f"{'about' if known else 'at least'} {times:.2g} times as large"
             return (
-                f"The scale of the frequencies is too small: they are so high that each cluster averages out; use a "
-                f"scale {'about' if known else 'at least'} {times:.2g} times as large, or "
-                f"design(sample, n_components={k}), which chooses it."
+                "The scale of the frequencies is too small: they are so high that each cluster averages out; "
+                f"use a scale {larger}, or design(sample, n_components={k}), which chooses it."
             )
         case Verdict.DECODER:
             better = min(f["best_misfit"], f["misfit"] * f.get("reference_cost_ratio", 1.0))
@@ -373,26 +362,28 @@ def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
             )
         case Verdict.MODEL:
             # without probes, location and spread may have been misread: risk 50 times k-means', and no search helped
-            other = (
-                "" if np.any(case.target.declared) else "; or else the operator hides where records lie: use design()"
-            )
+            hidden = "; or else the operator hides where records lie: use design()"
             return (
                 f"The clusters are unlike Gaussians along the axes: the misfit stays at {f['best_misfit']:.3g} in "
-                f"further searches; the centers can still be good, and more components or more frequencies help{other}."
+                "further searches; the centers can still be good, and more components or more frequencies help"
+                f"{'' if np.any(case.target.declared) else hidden}."
             )
         case _:
-            if f["misfit"] <= EXPLAINED:
-                return f"Nothing is wrong: the mixture explains the sketch up to sampling noise {fit}."
-            if case.of_rows and "risk_ratio" not in f:
-                return f"Nothing is wrong: {case.outcome.status.value}; a Gaussian for each cluster need not fit {fit}."
-            if "risk_ratio" in f:
-                return f"Nothing is wrong: the centers are as good as those of k-means on the rows {fit}."
-            if f["misfit"] > POORLY:
-                return (
-                    "Nothing is wrong: the centers are as good as those of a mixture that explains the sketch "
-                    f"(misfit {f['best_misfit']:.2g})."
-                )
-            return f"Nothing is wrong: the mixture explains the sketch nearly up to sampling noise {fit}."
+            return f"Nothing is wrong: {_praise(f, case)}."
+
+
+def _praise(f: dict[str, float], case: _Case) -> str:
+    """Why nothing is wrong."""
+    fit = f"(misfit {f['misfit']:.2g})"
+    if f["misfit"] <= EXPLAINED:
+        return f"the mixture explains the sketch up to sampling noise {fit}"
+    if "risk_ratio" in f:
+        return f"the centers are as good as those of k-means on the rows {fit}"
+    if case.of_rows:
+        return f"{case.outcome.status.value}; a Gaussian for each cluster need not fit {fit}"
+    if f["misfit"] > POOR_MISFIT:
+        return f"the centers are as good as those of a mixture that explains the sketch (misfit {f['best_misfit']:.2g})"
+    return f"the mixture explains the sketch nearly up to sampling noise {fit}"
 
 
 def _risk(rows: Double, centers: Double) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
@@ -12,26 +11,18 @@ from sketchlearn.decoders.searches.mean_shift import Landscape
 from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
 
-POINTS = 120  # of the grid, per axis
-LEVELS = 30
-
-
-def new_axes() -> Any:
-    """The axes of a new figure."""
-    try:
-        pyplot: Any = importlib.import_module("matplotlib.pyplot")
-    except ImportError:
-        raise ImportError("pictures need matplotlib: pip install 'sketchlearn[plot]'") from None
-    return pyplot.subplots()[1]
+GRID_POINTS = 120  # per axis
+CONTOUR_LEVELS = 30
 
 
 def draw_landscape(axes: Any, problem: Problem, centers: Double) -> Any:
     """Filled contours of c -> Re <Phi(c), z> / m over the box of two columns, and the centers on it."""
-    low, high = (_in_data_units(problem, corner) for corner in (problem.box.low, problem.box.high))
+    origin, unit = problem.target.origin, problem.target.unit
+    low, high = (origin + unit * (corner + problem.shift) for corner in (problem.box.low, problem.box.high))
     low, high = np.minimum(low, centers.min(axis=0)), np.maximum(high, centers.max(axis=0))
-    x, y = (np.linspace(a, b, POINTS) for a, b in zip(low, high, strict=True))
-    heights = np.stack([correlation(problem, np.column_stack([x, np.full(POINTS, row)])) for row in y])
-    contours = axes.contourf(x, y, heights, LEVELS)
+    x, y = (np.linspace(a, b, GRID_POINTS) for a, b in zip(low, high, strict=True))
+    heights = np.stack([correlation(problem, np.column_stack([x, np.full(GRID_POINTS, row)])) for row in y])
+    contours = axes.contourf(x, y, heights, CONTOUR_LEVELS)
     axes.figure.colorbar(contours, ax=axes, label="correlation with the sketch")
     axes.plot(*centers.T, "r+", markersize=12, markeredgewidth=2, label="learned centers")
     axes.set(xlabel="column 0", ylabel="column 1", title="what the sketch shows")
@@ -59,7 +50,3 @@ def correlation(problem: Problem, points: Double) -> Double:
     target = problem.plain
     landscape = Landscape(target, target.parts, np.ones(len(target), np.float32))
     return landscape.heights((points - target.origin) / target.unit - problem.shift) * (landscape.norm / len(target))
-
-
-def _in_data_units(problem: Problem, location: Double) -> Double:
-    return problem.target.origin + problem.target.unit * (location + problem.shift)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from pathlib import Path
 from typing import Any
@@ -26,18 +25,20 @@ from sketchlearn.diagnostics.density_drawing import (
     draw_map,
 )
 from sketchlearn.diagnostics.directions import moments, view_of
+from sketchlearn.extras import required
 from sketchlearn.models import Mixture
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.operators import FourierFeatures
-from sketchlearn.queries import Change, Drift, Histogram, two_sample_test
+from sketchlearn.queries import Change, Histogram, two_sample_test
 from sketchlearn.queries.sampling_noise import Noise, Released, density_of, fourier_sketch, n_determined
 from sketchlearn.sketch import Sketch
 
 FORMATS = ("png", "svg", "pdf")
 DPI = 150
-REFINEMENT = 200  # iterations, from the density of both sketches to that of each
-SMALLEST = 1e-30  # p-value that is drawn
-CHANCE = 0.95  # of the differences lie within the band
+REFINEMENT_ITERATIONS = 200  # from the density of both sketches to that of each
+SMALLEST_P_VALUE = 1e-30  # smaller ones are drawn as this one
+BAND_SHARE = 0.95  # of the differences that are chance alone
+BAND_FACTOR_REAL = 3.841  # the quantile of that share in the chi-squared law of one degree of freedom
 
 
 def plot_model(sketch: Sketch, estimator: Any = None, path: str | os.PathLike[str] | None = None) -> Any:
@@ -62,14 +63,15 @@ def plot_model(sketch: Sketch, estimator: Any = None, path: str | os.PathLike[st
     >>> plot_model(fitted.sketch_, fitted).axes[0].get_xlabel()
     'column 0'
     """
-    _check_path(path)
-    figure = _figure(7.0, 5.6)
-    sketch = _a_sketch(sketch)
+    figure = _figure(path, 7.0, 5.6)
+    if not isinstance(sketch, Sketch):
+        raise TypeError(f"a picture is drawn from a sketch, not {type(sketch).__name__}: sketch the rows first")
+    sketch = fourier_sketch(sketch)
     density, parts = _model(sketch, estimator)
     mean, total = moments(density)
     away = parts.centers - parts.weights @ parts.centers / parts.weights.sum()
     between = (away * parts.weights[:, None]).T @ away
-    view = view_of(total, mean, between, _names(sketch))
+    view = view_of(total, mean, between, sketch.operator.column_names)  # type: ignore[attr-defined]
     axes = figure.add_subplot()
     (draw_curve if view.n_axes == 1 else draw_map)(axes, view, density, parts)
     n = len(parts.centers)
@@ -98,8 +100,7 @@ def plot_comparison(a: Sketch, b: Sketch, path: str | os.PathLike[str] | None = 
     >>> figure.axes[0].get_xlabel()
     'column 0'
     """
-    _check_path(path)
-    figure = _figure(11.5, 5.0)
+    figure = _figure(path, 11.5, 5.0)
     drift = two_sample_test(a, b)
     a, b = fourier_sketch(a), fourier_sketch(b)
     rng = np.random.default_rng(0)
@@ -110,18 +111,20 @@ def plot_comparison(a: Sketch, b: Sketch, path: str | os.PathLike[str] | None = 
         densities = [_nearby(sketch, common) for sketch in (a, b)]
     (mean_a, total_a), (mean_b, total_b) = map(moments, densities)
     mean, total = moments(common)
-    view = view_of(total, mean, _difference(mean_b - mean_a, total_b - total_a, total), _names(a))
+    difference = _difference(mean_b - mean_a, total_b - total_a, total)
+    view = view_of(total, mean, difference, a.operator.column_names)  # type: ignore[attr-defined]
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
     (draw_curves if view.n_axes == 1 else draw_difference)(left, view, common, densities)
     _draw_distances(right, a, b, noise, np.sqrt(np.maximum(np.diag(total), 1e-300)))
-    figure.suptitle(_headline(drift))
+    chance = "p < 1e-5" if drift.p_value < 1e-5 else f"p = {drift.p_value:.2g}"
+    verdict = "The two sketches differ" if drift.differ else "No difference is seen"
+    figure.suptitle(f"{verdict} ({chance}; {drift.n_a:,} and {drift.n_b:,} records)")
     return _saved(figure, path)
 
 
 def plot_marginal(histogram: Histogram, path: str | os.PathLike[str] | None = None) -> Any:
     """Draws the histogram of a column with the deviation of each share; returns the matplotlib figure."""
-    _check_path(path)
-    figure = _figure(7.0, 4.2)
+    figure = _figure(path, 7.0, 4.2)
     axes = figure.add_subplot()
     widths = np.diff(histogram.edges)
     middles, heights = histogram.edges[:-1] + widths / 2, histogram.shares / widths
@@ -134,10 +137,9 @@ def plot_marginal(histogram: Histogram, path: str | os.PathLike[str] | None = No
 
 def plot_changes(changes: list[Change], path: str | os.PathLike[str] | None = None, *, level: float = 0.001) -> Any:
     """Draws how surprising each sketch of a stream was, and where alarms were raised; returns the matplotlib figure."""
-    _check_path(path)
-    figure = _figure(8.0, 4.0)
+    figure = _figure(path, 8.0, 4.0)
     axes = figure.add_subplot()
-    surprise = [-np.log10(max(change.p_value, SMALLEST)) for change in changes]
+    surprise = [-np.log10(max(change.p_value, SMALLEST_P_VALUE)) for change in changes]
     steps = [change.step for change in changes]
     axes.axhline(-np.log10(level), color=GREY, linewidth=1, linestyle="--", label=f"level {level:g}")
     axes.plot(steps, surprise, "o-", color=BLUE, markersize=4, linewidth=1, label="sketches")
@@ -191,7 +193,7 @@ def _nearby(sketch: Sketch, common: Mixture) -> Mixture:
     start = problem.in_own_units(common.model, common.weights, common.locations, common.covariances())
     if problem.target.harmonics:
         problem = problem.without_harmonics(start)
-    found = refine(problem.target, start, problem.box, iterations=REFINEMENT)[0]
+    found = refine(problem.target, start, problem.box, iterations=REFINEMENT_ITERATIONS)[0]
     return problem.in_data_units(found.heavy())
 
 
@@ -209,21 +211,18 @@ def _draw_distances(axes: Any, a: Sketch, b: Sketch, noise: Noise, spread: Doubl
     order = np.argsort(lengths)
     lengths, away = lengths[order], np.abs(a.mean - b.mean)[order]
     together = float(a.count) * float(b.count) / (float(a.count) + float(b.count))
-    # two parts of equal variance have squares of an exponential law; one part, those of a normal one
-    factor = -np.log(1 - CHANCE) if operator.wave.complex else 3.841
+    # the square of a complex value, of two parts of equal variance, has an exponential law
+    factor = -np.log(1 - BAND_SHARE) if operator.wave.complex else BAND_FACTOR_REAL
     released = noise.parts * (Released.of(a) + Released.of(b)).variances
     band = np.sqrt(factor * _smooth(noise.variances[order] / together + released[order]))
     beyond = away > band
-    axes.fill_between(lengths, 0, band, color=BLUE, alpha=0.15, linewidth=0, label=f"{CHANCE:.0%} by chance alone")
+    axes.fill_between(lengths, 0, band, color=BLUE, alpha=0.15, linewidth=0, label=f"{BAND_SHARE:.0%} by chance alone")
     axes.plot(lengths[~beyond], away[~beyond], "o", color=BLUE, markersize=3.5, alpha=0.7, label="frequencies within")
     axes.plot(lengths[beyond], away[beyond], "D", color=ORANGE, markersize=4, label="frequencies beyond")
-    axes.set(
-        xlabel="length of the frequency, radians per standard deviation",
-        ylabel="|z of the first - z of the second|",
-        xscale="log",
-        ylim=(0, 1.08 * max(float(away.max()), float(band.max()), 1e-12)),
-    )
-    ticker: Any = importlib.import_module("matplotlib.ticker")
+    axes.set(xlabel="length of the frequency, radians per standard deviation", xscale="log")
+    highest = max(float(away.max()), float(band.max()), 1e-12)
+    axes.set(ylabel="|z of the first - z of the second|", ylim=(0, 1.08 * highest))
+    ticker = required("matplotlib.ticker", "plot")
     axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
@@ -238,36 +237,11 @@ def _smooth(values: Double) -> Double:
     return np.convolve(padded, np.full(2 * half + 1, 1 / (2 * half + 1)), mode="valid")
 
 
-def _headline(drift: Drift) -> str:
-    chance = "p < 1e-5" if drift.p_value < 1e-5 else f"p = {drift.p_value:.2g}"
-    verdict = "The two sketches differ" if drift.differ else "No difference is seen"
-    return f"{verdict} ({chance}; {drift.n_a:,} and {drift.n_b:,} records)"
-
-
-def _names(sketch: Sketch) -> tuple[str, ...]:
-    names: tuple[str, ...] = sketch.operator.column_names  # type: ignore[attr-defined]
-    return names
-
-
-def _a_sketch(sketch: Any) -> Sketch:
-    if not isinstance(sketch, Sketch):
-        raise TypeError(f"a picture is drawn from a sketch, not {type(sketch).__name__}: sketch the rows first")
-    return fourier_sketch(sketch)
-
-
-def _check_path(path: str | os.PathLike[str] | None) -> None:
+def _figure(path: str | os.PathLike[str] | None, width: float, height: float) -> Any:
+    """A figure of its own, which no pyplot keeps in memory, to be saved at a path."""
     if path is not None and Path(path).suffix.lower().lstrip(".") not in FORMATS:
         raise ValueError(f"{os.fspath(path)!r} does not end like a picture: use one of .{', .'.join(FORMATS)}")
-
-
-def _figure(width: float, height: float) -> Any:
-    """A figure of its own, which no pyplot keeps in memory."""
-    try:
-        figures: Any = importlib.import_module("matplotlib.figure")
-        importlib.import_module("matplotlib.backends.backend_agg")
-    except ImportError:
-        raise ImportError("pictures need matplotlib: pip install 'sketchlearn[plot]'") from None
-    return figures.Figure(figsize=(width, height), layout="constrained")
+    return required("matplotlib.figure", "plot").Figure(figsize=(width, height), layout="constrained")
 
 
 def _saved(figure: Any, path: str | os.PathLike[str] | None) -> Any:

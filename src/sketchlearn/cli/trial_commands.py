@@ -1,18 +1,17 @@
-"""`sketchlearn benchmark`: how fast this machine sketches and decodes."""
+"""`sketchlearn benchmark` and `demo`: sketchlearn tried on generated rows."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import timeit
 from typing import Annotated, Any
 
 import typer
 
+from sketchlearn.cli.input_output import report
 from sketchlearn.cli.options import Json
 
-D, M, K = 10, 1000, 10
-
-REPEATS = 3
+D, M, K = 10, 1000, 10  # columns, frequencies and clusters
+REPEATS = 3  # the shortest of a few times is the least disturbed one
 
 
 def benchmark(
@@ -28,7 +27,6 @@ def benchmark(
     import numpy as np
 
     from sketchlearn import kernel
-    from sketchlearn.cli.standard_streams import Report
     from sketchlearn.frequencies import Gaussian
     from sketchlearn.operators import FourierFeatures
     from sketchlearn.tasks.clusters.cluster_estimators import SketchKMeans
@@ -43,22 +41,28 @@ def benchmark(
     for wave in ("exponential", "square"):
         operator = FourierFeatures(D, M, law=Gaussian(3.0), wave=wave, seed=0)  # type: ignore[arg-type]
         for threads in dict.fromkeys((1, cores)):
-            seconds = _seconds(lambda op=operator, n=threads: op.sketch(rows, n_jobs=n))  # type: ignore[misc]
-            figures[f"{wave}_rows_per_second_{threads}_threads"] = n_rows / seconds
+            work = {"sketch": operator.sketch, "rows": rows, "n": threads}
+            speed = n_rows / min(timeit.repeat("sketch(rows, n_jobs=n)", globals=work, number=1, repeat=REPEATS))
+            figures[f"{wave}_rows_per_second_{threads}_threads"] = speed
             name = f"sketching, {wave} wave, {threads} thread{'s' if threads > 1 else ''}"
-            lines.append(f"  {name:44}{n_rows / seconds:14,.0f} rows/s")
+            lines.append(f"  {name:44}{speed:14,.0f} rows/s")
     sketch = design(rows[:5000], n_components=K, n_frequencies=M).sketch(rows)
-    seconds = _seconds(lambda: SketchKMeans(K, random_state=0).fit_sketch(sketch), 1)
+    seconds = timeit.timeit(lambda: SketchKMeans(K, random_state=0).fit_sketch(sketch), number=1)
     figures["decoding_seconds"] = seconds
     lines.append(f"  {f'decoding, {K} clusters':44}{seconds:14.2f} s")
-    Report(json).give(figures, *lines)
+    report(json, figures, *lines)
 
 
-def _seconds(function: Callable[[], object], repeats: int = REPEATS) -> float:
-    """The shortest of a few times."""
-    best = float("inf")
-    for _ in range(repeats):
-        started = time.perf_counter()
-        function()
-        best = min(best, time.perf_counter() - started)
-    return best
+def demo(
+    rows: Annotated[int, typer.Option(min=100_000, help="How many rows to generate.")] = 10_000_000,
+    json: Json = False,
+) -> None:
+    """Sketch rows in two ways: the results are identical.
+
+    \b
+    Example:
+      sketchlearn demo --rows 200000
+    """
+    from sketchlearn.cli.demonstration import demonstrate
+
+    demonstrate(rows, json)

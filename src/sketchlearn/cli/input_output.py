@@ -1,0 +1,160 @@
+"""What the commands read and write: files, standard streams and rows of both."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sketchlearn.cli.error_messages import misused
+
+if TYPE_CHECKING:
+    from sketchlearn.sketch import Sketch
+    from sketchlearn.sources import Source
+
+STANDARD = "-"
+
+
+def read(path: str) -> bytes:
+    """The bytes of a file, or of standard input."""
+    if path == STANDARD:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise OSError(f"cannot read {path}: {error.strerror}") from None
+
+
+def named(path: str) -> str:
+    """The file in words."""
+    return "standard input" if path == STANDARD else path
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Puts the name of the file before the message of a ValueError, such as a FormatError."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{named(path)}: {error}") from None
+
+
+def read_sketch(path: str) -> Sketch:
+    """The sketch in a file, or on standard input."""
+    from sketchlearn.storage.sketch_files import from_bytes
+
+    with naming(path):
+        return from_bytes(read(path))
+
+
+def model_from(path: str) -> Any:
+    """The estimator in a model file, or on standard input."""
+    from sketchlearn.tasks.model_files import model_from_bytes
+
+    with naming(path):
+        return model_from_bytes(read(path))
+
+
+def columns_from(text: str | None, option: str = "--columns") -> tuple[Any, ...] | None:
+    """The columns of `--columns a,b`: names, or positions if all are whole numbers.
+
+    >>> columns_from("a, b"), columns_from("0,2")
+    (('a', 'b'), (0, 2))
+    """
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in next(csv.reader([text])))
+    if not all(names):
+        raise misused(f"{option} {text}: give names with commas between them, such as a,b")
+    return tuple(map(int, names)) if all(name.isdecimal() for name in names) else names
+
+
+def files_from(arguments: list[str]) -> list[str]:
+    """All files that the arguments stand for, each once; `-` alone is standard input."""
+    from sketchlearn.sources.paths import files_of
+
+    if STANDARD in arguments:
+        if len(arguments) > 1:
+            raise misused("- (standard input) cannot be mixed with files: sketch them apart, then merge")
+        return arguments
+    found = [os.fspath(path) for argument in arguments for path in files_of(Path(argument))]
+    seen: dict[str, str] = {}
+    for path in found:
+        real = os.path.realpath(path)
+        if real in seen:
+            raise misused(f"{path} is given twice (as {seen[real]}): its rows would count twice")
+        seen[real] = path
+    return found
+
+
+def rows_from(paths: list[str], columns: tuple[Any, ...] | None, nulls: str) -> Source:
+    """The rows of files, or of standard input."""
+    from sketchlearn.sources import source
+    from sketchlearn.sources.csv_stream import CsvStream
+
+    if paths == [STANDARD]:
+        return CsvStream(sys.stdin.buffer, columns, nulls)
+    return source(paths if len(paths) > 1 else paths[0], columns=columns, nulls=nulls)
+
+
+def write(path: str, data: bytes) -> None:
+    """Writes a file, all of it or nothing; or standard output."""
+    if path == STANDARD:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    from sketchlearn.storage import container
+
+    container.write(path, data)
+
+
+def check_paths(inputs: Iterable[str | None], outputs: Iterable[str | None], *, json: bool = False) -> None:
+    """Refuses, before any work, what would lose data or mix two things in one stream."""
+    sources, targets = ([path for path in paths if path is not None] for paths in (inputs, outputs))
+    if sources.count(STANDARD) > 1:
+        raise misused("standard input can be read only once: give - for one input at most")
+    if targets.count(STANDARD) + json > 1:
+        raise misused("--json and -o - both write to standard output: choose one")
+    if STANDARD in targets and sys.stdout.isatty():
+        raise misused("standard output is a terminal: give -o FILE, or send it into a pipe or file")
+    for n, target in enumerate(targets):
+        if target == STANDARD:
+            continue
+        if not os.path.basename(target) or os.path.isdir(target):
+            raise misused(f"the output {target or '(nothing)'} is a folder: give the name of a file")
+        if not os.path.isdir(os.path.dirname(os.path.abspath(target))):
+            raise misused(f"cannot write {target}: there is no folder {os.path.dirname(target)}")
+        if any(_same(target, source) for source in sources):
+            raise misused(f"{target} is an input too: give another output, so that no data are lost")
+        if any(_same(target, other) for other in targets[:n]):
+            raise misused(f"{target} would be written twice: give two different names")
+
+
+def _same(a: str, b: str) -> bool:
+    if STANDARD in (a, b):
+        return False
+    try:
+        return os.path.samefile(a, b)
+    except OSError:
+        return os.path.realpath(a) == os.path.realpath(b)
+
+
+def report(as_json: bool, figures: dict[str, Any], *lines: str, output: str | None = None) -> None:
+    """Prints the figures as one JSON object, or the lines for people.
+
+    The lines go to standard error if the result itself goes to standard output.
+    """
+    stream = sys.stderr if output == STANDARD else sys.stdout
+    if as_json:
+        lines = (json.dumps(figures, allow_nan=False, default=_plain),)
+    stream.writelines(f"{line}\n" for line in lines)
+    stream.flush()
+
+
+def _plain(item: Any) -> Any:
+    return item.tolist() if hasattr(item, "tolist") else str(item)

@@ -1,0 +1,116 @@
+"""`sketchlearn compare`, `watch`, `marginal` and `explain`: questions that sketches answer."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+
+from sketchlearn.cli.descriptions import records_in_words
+from sketchlearn.cli.input_output import check_paths, read_sketch, report
+from sketchlearn.cli.options import Components, Decoder, Json, Plot, Seed, SketchFile
+
+
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help="A sketch file; - is standard input.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another of the same operator.")],
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Say how far two sketches are apart, and whether by chance.
+
+    \b
+    Example:
+      sketchlearn compare day1.sketch day2.sketch
+    """
+    from sketchlearn.diagnostics.pictures import plot_comparison
+    from sketchlearn.queries import distance, two_sample_test
+
+    check_paths([a, b], [plot])
+    first, second = read_sketch(a), read_sketch(b)
+    drift = two_sample_test(first, second)
+    if plot is not None:
+        plot_comparison(first, second, plot)
+    apart = distance(first, second)
+    figures = {"a": a, "b": b, "plot": plot, **dataclasses.asdict(drift), "apart": dataclasses.asdict(apart)}
+    counts = f"A: {records_in_words(first.count)}; B: {records_in_words(second.count)}"
+    report(json, figures, counts, str(drift), f"Distance of the two distributions: {apart}.")
+
+
+def watch(
+    sketches: Annotated[list[str], typer.Argument(metavar="SKETCH...", help="Sketch files, the oldest first.")],
+    level: Annotated[float, typer.Option(help="Share of the steps that may raise a false alarm.")] = 0.001,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Say whether, and since when, the records of a stream changed.
+
+    \b
+    Example:
+      sketchlearn watch day1.sketch day2.sketch
+    """
+    from sketchlearn.diagnostics.pictures import plot_changes
+    from sketchlearn.queries import ChangeDetector
+
+    check_paths(sketches, [plot])
+    detector = ChangeDetector(level=level)
+    for path in sketches:
+        detector.update(read_sketch(path))
+    changes = detector.changes
+    if plot is not None:
+        plot_changes(changes, plot, level=level)
+    steps, lines = [], []
+    for path, change in zip(sketches, changes, strict=True):
+        step = {"sketch": path, "alarm": change.alarm, "p_value": change.p_value}
+        if change.since is not None:
+            step["since"] = sketches[change.since]
+            lines.append(f"{path}: changed since {step['since']}. {change.drift}")
+        elif change.drift is None:
+            lines.append(f"{path}: nothing to compare with yet")
+        else:
+            lines.append(f"{path}: no change (p = {change.p_value:.2g})")
+        steps.append(step)
+    report(json, {"alarms": sum(change.alarm for change in changes), "plot": plot, "steps": steps}, *lines)
+
+
+def marginal(
+    sketch: SketchFile,
+    column: Annotated[str, typer.Argument(metavar="COLUMN", help="Name of the column, or its position from 0.")],
+    bins: Annotated[int, typer.Option(min=1, help="Number of bins.")] = 20,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Draw the histogram of one column, from the sketch alone.
+
+    \b
+    Example:
+      sketchlearn marginal day1.sketch 0
+    """
+    from sketchlearn.diagnostics.pictures import plot_marginal
+    from sketchlearn.queries import Questions
+
+    check_paths([sketch], [plot])
+    ask = Questions(read_sketch(sketch))
+    found = ask.marginal(int(column) if column.isdecimal() and column not in ask.columns else column, bins)
+    if plot is not None:
+        plot_marginal(found, plot)
+    report(json, {"sketch": sketch, "plot": plot, **dataclasses.asdict(found)}, str(found))
+
+
+def explain(
+    sketch: SketchFile, n_components: Components, decoder: Decoder = "auto", seed: Seed = 0, json: Json = False
+) -> None:
+    """Say whether a sketch can tell clusters apart, or why not.
+
+    The sketch's size, its scale, the decoder or the model may be at fault.
+
+    \b
+    Example:
+      sketchlearn explain day1.sketch -k 3
+    """
+    from sketchlearn.diagnostics import explain
+
+    told = explain(read_sketch(sketch), n_components=n_components, decoder=decoder, random_state=seed)
+    figures = {name: float(value) for name, value in told.figures.items()}
+    report(json, {"verdict": told.verdict.name, "sentences": told.sentences, "figures": figures}, *told.sentences)

@@ -1,0 +1,84 @@
+"""`sketchlearn merge` and `subtract`: sums and differences of sketches."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sketchlearn.cli.descriptions import contents, records_in_words
+from sketchlearn.cli.error_messages import say
+from sketchlearn.cli.input_output import check_paths, named, naming, read_sketch, report, write
+from sketchlearn.cli.options import Json, Output
+
+
+def merge(
+    sketches: Annotated[list[str], typer.Argument(metavar="SKETCH...", help="Sketch files; - is standard input.")],
+    output: Output,
+    overlapping: Annotated[
+        bool,
+        typer.Option("--overlapping/--disjoint", help="For private sketches: may a record be in several of them?"),
+    ] = True,
+    json: Json = False,
+) -> None:
+    """Add sketches: the sum is the sketch of all their rows.
+
+    Epsilons of private sketches add up; with --disjoint, the largest one holds.
+
+    \b
+    Example:
+      sketchlearn merge day1.sketch day2.sketch -o all.sketch
+    """
+    check_paths(sketches, [output], json=json)
+    total, with_rows, without = None, 0, list[str]()
+    for path in sketches:
+        sketch = read_sketch(path)
+        with_rows += sketch.kept is not None
+        without += [named(path)] if sketch.kept is None and sketch.count else []
+        with naming(path):
+            total = sketch if total is None else total.merged(sketch, overlapping=overlapping)
+    assert total is not None
+    write(output, total.to_bytes())
+    if with_rows and total.kept is None:
+        say(f"the sum keeps no rows: {_why(without)}")
+    figures, rows = contents(total)
+    figures |= {"output": output, "sketches": len(sketches), "skipped": total.skipped}
+    lines = [f"{records_in_words(total.count)} of {len(sketches):,} sketches", *rows]
+    if total.ledger is not None:
+        figures["ledger"] = total.ledger.to_json()
+        lines.append(f"private: {total.ledger}")
+    report(json, figures, *lines, output=output)
+
+
+def subtract(
+    whole: Annotated[str, typer.Argument(metavar="WHOLE", help="A sketch file; - is standard input.")],
+    part: Annotated[str, typer.Argument(metavar="PART", help="The sketch of rows to take out.")],
+    output: Output,
+    json: Json = False,
+) -> None:
+    """Take rows out of a sketch, as if they had never been there.
+
+    \b
+    Example:
+      sketchlearn merge day1.sketch day2.sketch -o all.sketch
+      sketchlearn subtract all.sketch day1.sketch -o rest.sketch
+    """
+    check_paths([whole, part], [output], json=json)
+    a, b = read_sketch(whole), read_sketch(part)
+    with naming(part):
+        rest = a - b
+    write(output, rest.to_bytes())
+    if a.kept is not None and rest.kept is None:
+        why = "keeps none" if b.kept is None else "keeps rows by another rule"
+        say(f"what is left keeps no rows: {named(part)} {why}")
+    figures, rows = contents(rest)
+    report(json, {"output": output, **figures}, f"{records_in_words(rest.count)} left", *rows, output=output)
+
+
+def _why(without: list[str]) -> str:
+    """Why a sum of sketches, some of which keep rows, keeps none."""
+    if not without:
+        return "the sketches keep rows by different rules, of designs with another sample or another --rows"
+    if len(without) == 1:
+        return f"{without[0]} keeps none"
+    return f"{without[0]} and {len(without) - 1:,} more keep none"
