@@ -143,8 +143,7 @@ def _rows(paths: list[str], operator: Any, seed: int) -> NDArray[Any]:
 
 def _table(model: Any) -> list[str]:
     """The number of each cluster as `predict` gives it, its share and its center, the largest first."""
-    centers = model.cluster_centers_ if hasattr(model, "cluster_centers_") else model.means_
-    what = "cluster" if hasattr(model, "cluster_centers_") else "component"
+    centers, what = model.fitted_model().centers_of_parts, model.fitted_model().kind_of_part
     order = sorted(range(len(centers)), key=lambda i: -model.weights_[i])
     shown = order[:CLUSTERS_SHOWN]
     cells = [[str(i), f"{model.weights_[i]:.4f}"] for i in shown]

@@ -113,12 +113,14 @@ def _of_operator(operator: Operator) -> Facts:
 
 def _of_model(data: bytes) -> Facts:
     # scikit-learn takes a second to import, and sketches do not need it
+    from sketchlearn.tasks.estimating.component_estimator import FittedComponents
     from sketchlearn.tasks.model_files import model_from_bytes
     from sketchlearn.tasks.registry import task_of
 
     model: Any = model_from_bytes(data)
     task = task_of(model)
-    figures, rows = _of_clusters(model, task) if hasattr(model, "outcome_") else _of_task(model, task)
+    parts = isinstance(model.fitted_model(), FittedComponents)
+    figures, rows = _of_clusters(model, task) if parts else _of_task(model, task)
     if model.privacy_ is None:
         return figures, rows
     return {**figures, "ledger": model.privacy_.to_json()}, [*rows, ("privacy", str(model.privacy_))]

@@ -38,11 +38,11 @@ def predict(
     paths = files_from(data)
     check_paths([model, *paths], [])
     learned: Any = model_from(model)
-    if hasattr(learned, "network_"):
+    if not learned.can("predict") and not learned.can("transform"):
         raise misused("a generator says nothing of rows: sketchlearn sample makes new ones")
-    if proba and not hasattr(learned, "predict_proba"):
+    if proba and not learned.can("predict_proba"):
         raise misused("--proba needs a mixture (fit gmm or fit stable) or classes: others have no probabilities")
-    answer = learned.predict_proba if proba else learned.predict if hasattr(learned, "predict") else learned.transform
+    answer = learned.predict_proba if proba else learned.predict if learned.can("predict") else learned.transform
     blocks = _blocks(paths, columns_from(columns), nulls.value, learned)
     answers = (answer(rows) for rows in blocks if len(rows))
     with warnings.catch_warnings():  # rows have the model's columns in its order, but no names
@@ -55,12 +55,16 @@ def predict(
 
 def _what(learned: Any) -> str:
     """What a model tells of a row."""
-    return "coordinates" if not hasattr(learned, "predict") else "targets" if hasattr(learned, "coef_") else "labels"
+    from sklearn.base import is_regressor
+
+    return "coordinates" if not learned.can("predict") else "targets" if is_regressor(learned) else "labels"
 
 
 def _heads(learned: Any) -> list[str]:
     """Names of the probabilities."""
-    if hasattr(learned, "classes_"):
+    from sklearn.base import is_classifier
+
+    if is_classifier(learned):
         return [str(label) for label in learned.classes_]
     return [f"component_{i}" for i in range(len(learned.weights_))]
 

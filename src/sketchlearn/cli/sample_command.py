@@ -29,11 +29,11 @@ def sample(
     """
     check_paths([model], [])
     learned: Any = model_from(model).set_params(random_state=seed)
-    if not hasattr(learned, "sample"):
+    if not learned.can("sample"):
         raise misused("sample needs a generator or a mixture (fit generator, fit gmm or fit stable)")
     if label is None:
         made = learned.sample(n_rows)
-    elif not hasattr(learned, "network_"):
+    elif getattr(learned.fitted_model(), "labels", None) is None:
         raise misused("--label is for generators that were learned with labels")
     else:
         labels = {str(known): known for known in learned.classes_}

@@ -27,7 +27,7 @@ from sketchlearn.models.frequency_set import Double
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.clusters.clusters_of_sketch import reduced_in_units
-from sketchlearn.tasks.estimating.component_estimator import error_units
+from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator, error_units
 from sketchlearn.tasks.task_design import design
 from sketchlearn.values import whole
 
@@ -193,19 +193,20 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
         return _Case(target, problem, chosen, outcome, found, found, units)
     if not isinstance(fitted, BaseEstimator):
         raise TypeError(f"explain needs a fitted estimator or a sketch with n_components, not {name}")
-    if not hasattr(fitted, "sketch_") and hasattr(fitted, "fit_sketch"):
-        raise NotFittedError(f"this {name} is not fitted yet: call fit(X) or fit_sketch(sketch) before explain")
-    centers = getattr(fitted, "cluster_centers_", getattr(fitted, "means_", None))
-    if not hasattr(fitted, "sketch_") or not hasattr(fitted, "outcome_") or centers is None:
+    if not isinstance(fitted, DesignedEstimator):
         raise TypeError(f"explain knows sketched clusters and mixtures, not {name}: give it a SketchKMeans, say")
+    if not fitted.has_sketch:
+        raise NotFittedError(f"this {name} is not fitted yet: call fit(X) or fit_sketch(sketch) before explain")
+    model = fitted.fitted_model()
+    centers = model.centers_of_parts
     k = len(centers)
     if n_components is not None and n_components != k:
         raise ValueError(f"this {name} was fitted with {k} components, not {n_components}: leave n_components out")
     target = Target.of(fitted.sketch_)
-    chosen = decoder_from(getattr(fitted, "decoder", decoder))
+    chosen = decoder_from(fitted.decoder)
     units = error_units(fitted.sketch_.operator)
-    case = _Case(target, Problem.of(target, k), chosen, fitted.outcome_, centers, centers, units)
-    if hasattr(fitted, "cluster_centers_"):
+    case = _Case(target, Problem.of(target, k), chosen, model.outcome, centers, centers, units)
+    if model.kind_of_part == "cluster":
         return case
     return replace(case, centroids=case.best_centroids(case.outcome.mixture, rng))
 

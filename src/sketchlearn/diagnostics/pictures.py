@@ -32,6 +32,7 @@ from sketchlearn.operators import FourierFeatures
 from sketchlearn.queries import Change, Histogram, two_sample_test
 from sketchlearn.queries.sampling_noise import Noise, Released, density_of, fourier_sketch, n_determined
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
 
 FORMATS = ("png", "svg", "pdf")
 DPI = 150
@@ -164,19 +165,17 @@ def _model(sketch: Sketch, estimator: Any) -> tuple[Mixture, Parts]:
         merged = merge_components(density.weights, density.locations, density.covariances(), few)
         return density, Parts(merged[1], merged[0], merged[2], "component")
     name = type(estimator).__name__
-    if not hasattr(estimator, "fit_sketch"):
+    if not isinstance(estimator, SketchEstimator):
         raise TypeError(f"a picture needs a sketched estimator, such as a SketchKMeans, or none, not {name}")
-    if not hasattr(estimator, "sketch_"):
+    if not estimator.has_sketch:
         raise NotFittedError(f"this {name} is not fitted yet: call fit(X) or fit_sketch(sketch) before drawing it")
     if estimator.sketch_.operator.n_features != sketch.operator.n_features:  # type: ignore[attr-defined]
         raise ValueError("the estimator and the sketch have different numbers of columns: draw it with its own sketch")
-    model = estimator.fitted_model()
-    if not hasattr(estimator, "cluster_centers_"):
-        mixture: Mixture = model.mixture
-        return mixture, Parts(mixture.locations, mixture.weights, mixture.covariances(), "component")
-    centers: Double = estimator.cluster_centers_
-    density = model.density
-    return density, Parts(centers, estimator.weights_, _around(centers, density), "cluster")
+    model: Any = estimator.fitted_model()
+    density, centers = model.density, model.centers_of_parts
+    clusters = model.kind_of_part == "cluster"
+    covariances = _around(centers, density) if clusters else density.covariances()
+    return density, Parts(centers, model.weights, covariances, model.kind_of_part)
 
 
 def _around(centers: Double, density: Mixture) -> Double:

@@ -35,7 +35,13 @@ DISTANCES_PER_BLOCK = 1 << 18
 class Clusters(FittedComponents):
     """Centers, their shares, and the density they were taken from."""
 
+    kind_of_part = "cluster"
+
     centers: Double = model_array("k", "d")
+
+    @property
+    def centers_of_parts(self) -> Double:
+        return self.centers
 
     def restored_density(self) -> Mixture:
         return Mixture(Dirac(), self.weights, self.centers, np.zeros((len(self.weights), 0)))

@@ -6,7 +6,7 @@ import math
 import numbers
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -192,6 +192,8 @@ def _read_outcome(name: str, form: Any, known: Known) -> Outcome:  # noqa: ARG00
 class FittedComponents(FittedModel):
     """Weights of components, the density that they are of, and how decoding went; a file has no density."""
 
+    kind_of_part: ClassVar[str] = "component"
+
     weights: Double = model_array("k")
     outcome: Outcome = saved(_read_outcome, _outcome_content)
     density: Mixture = None  # type: ignore[assignment]
@@ -200,6 +202,11 @@ class FittedComponents(FittedModel):
         if self.density is None:
             object.__setattr__(self, "density", self.restored_density())
             object.__setattr__(self, "outcome", replace(self.outcome, mixture=self.density))
+
+    @property
+    @abstractmethod
+    def centers_of_parts(self) -> Double:
+        """Where the clusters or components lie."""
 
     @abstractmethod
     def restored_density(self) -> Mixture:

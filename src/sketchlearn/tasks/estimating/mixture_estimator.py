@@ -23,6 +23,10 @@ class FittedMixture(FittedComponents):
     means: Double = model_array("k", "d")
     fit_test: float = scalar()
 
+    @property
+    def centers_of_parts(self) -> Double:
+        return self.means
+
 
 @dataclass(eq=False, repr=False)
 class SketchMixture(DensityMixin, DesignedEstimator):

@@ -260,6 +260,11 @@ class SketchEstimator(BaseEstimator):
         return self._state.model
 
     @property
+    def has_sketch(self) -> bool:
+        """Whether there is a sketch to learn from: a model that was loaded has none."""
+        return self._state is not None and self._state.has_rows
+
+    @property
     def sketch_(self) -> Sketch:
         """The sketch of all rows so far."""
         sketch: Sketch = self._sketched_state().sketch
@@ -268,14 +273,17 @@ class SketchEstimator(BaseEstimator):
     @property
     def privacy_(self) -> Ledger | None:
         """What the sketch that was learned from has spent, if it is private: learning adds nothing to it."""
-        loaded = self._state is not None and not self._state.has_rows
-        return self._state.privacy if loaded else self.sketch_.ledger  # type: ignore[union-attr]
+        if self._state is not None and not self.has_sketch:
+            return self._state.privacy
+        return self.sketch_.ledger
 
     @property
     def n_records_(self) -> int | float:
         """How many records were learned from."""
-        loaded = self._state is not None and not self._state.has_rows
-        return self._state.n_records if loaded else self._sketched_state().sketch.count  # type: ignore[union-attr]
+        if self._state is not None and not self.has_sketch:
+            return self._state.n_records
+        count: int | float = self._sketched_state().sketch.count
+        return count
 
     @property
     def columns_(self) -> tuple[str, ...] | None:
