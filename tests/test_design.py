@@ -147,7 +147,7 @@ def test_streams_and_bounds_get_many_scales():
     [
         ({}, "either a sample of rows or bounds"),
         ({"sample": [[1.0]], "bounds": (0, 1)}, "either a sample of rows or bounds"),
-        ({"sample": [1.0, 2.0]}, "table of rows"),
+        ({"sample": [1.0, 2.0]}, "table with at least"),
         ({"sample": np.zeros((0, 3))}, "at least one row"),
         ({"sample": [[np.nan]]}, "missing or infinite"),
         ({"bounds": (1, 0)}, "lowest below the highest"),

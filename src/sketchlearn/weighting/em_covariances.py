@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sketchlearn.models.frequency_set import Double
 
@@ -16,8 +15,8 @@ LEAST_LEFT = 1e-9  # part of a component, or of its variance, that is left after
 class CovarianceType(ABC):
     """A kind of covariance. Its parameters are one array, in a form of its own; `floor` is added to variances."""
 
-    #: columns may be measured in different units without changing the family
-    per_column_units = True
+    per_column_units = True  # columns may be measured in different units without changing the family
+    per_component = True  # each component has parameters of its own
 
     @abstractmethod
     def estimate(self, rows: Double, shares: Double, sizes: Double, means: Double, floor: float) -> Double:
@@ -37,16 +36,12 @@ class CovarianceType(ABC):
         """
 
     @abstractmethod
-    def matrices(self, parameters: Double, k: int, d: int) -> Double:
+    def matrices(self, parameters: Double, k: int) -> Double:
         """The covariances (k, d, d)."""
 
     @abstractmethod
     def parameters_of(self, matrices: Double, weights: Double) -> Double:
         """Parameters near these covariances."""
-
-    def kept(self, new: Double, old: Double, alive: NDArray[np.bool_]) -> Double:
-        """New parameters, but the old ones of components that no row belongs to."""
-        return np.where(alive.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
 
 class Diagonal(CovarianceType):
@@ -72,8 +67,8 @@ class Diagonal(CovarianceType):
             determinants[:, c] = rows.shape[1] * np.log(growth) + np.sum(np.log(variances)) + np.log(part).sum(axis=1)
         return squares, determinants
 
-    def matrices(self, parameters: Double, k: int, d: int) -> Double:  # noqa: ARG002
-        return np.asarray(parameters[:, :, None] * np.eye(d))
+    def matrices(self, parameters: Double, k: int) -> Double:  # noqa: ARG002
+        return np.asarray(parameters[:, :, None] * np.eye(parameters.shape[1]))
 
     def parameters_of(self, matrices: Double, weights: Double) -> Double:  # noqa: ARG002
         return np.diagonal(matrices, axis1=1, axis2=2).copy()
@@ -85,8 +80,8 @@ class Spherical(Diagonal):
     per_column_units = False
 
     def estimate(self, rows: Double, shares: Double, sizes: Double, means: Double, floor: float) -> Double:
-        variances = super().estimate(rows, shares, sizes, means, floor)
-        return np.repeat(variances.mean(axis=1, keepdims=True), variances.shape[1], axis=1)
+        means_of_columns = super().estimate(rows, shares, sizes, means, floor).mean(axis=1, keepdims=True)
+        return np.repeat(means_of_columns, rows.shape[1], axis=1)
 
     def left_out(self, rows: Double, means: Double, parameters: Double, removed: Double, sizes: Double) -> LeftOut:
         d = rows.shape[1]
@@ -96,8 +91,8 @@ class Spherical(Diagonal):
         return growth * squares / part, d * np.log(growth * part) + determinants
 
     def parameters_of(self, matrices: Double, weights: Double) -> Double:
-        variances = super().parameters_of(matrices, weights)
-        return np.repeat(variances.mean(axis=1, keepdims=True), variances.shape[1], axis=1)
+        means_of_columns = super().parameters_of(matrices, weights).mean(axis=1, keepdims=True)
+        return np.repeat(means_of_columns, matrices.shape[1], axis=1)
 
 
 class Full(CovarianceType):
@@ -126,21 +121,21 @@ class Full(CovarianceType):
         part = np.maximum(1 - removed / left * squares, LEAST_LEFT)
         return growth * squares / part, rows.shape[1] * np.log(growth) + determinants + np.log(part)
 
-    def matrices(self, parameters: Double, k: int, d: int) -> Double:  # noqa: ARG002
-        return parameters.copy()
+    def matrices(self, parameters: Double, k: int) -> Double:  # noqa: ARG002
+        return parameters
 
     def parameters_of(self, matrices: Double, weights: Double) -> Double:  # noqa: ARG002
-        return matrices.copy()
+        return matrices
 
 
 class Tied(CovarianceType):
     """One covariance (d, d) for all components."""
 
+    per_component = False
+
     def estimate(self, rows: Double, shares: Double, sizes: Double, means: Double, floor: float) -> Double:
-        totals = shares.sum(axis=1)
-        covariance = (rows * totals[:, None]).T @ rows - (means.T * sizes) @ means
-        covariance = covariance / sizes.sum()
-        return np.asarray(covariance + floor * np.eye(len(covariance)))
+        scatter = (rows * shares.sum(axis=1)[:, None]).T @ rows - (means.T * sizes) @ means
+        return np.asarray(scatter / sizes.sum() + floor * np.eye(len(scatter)))
 
     def distances(self, rows: Double, means: Double, parameters: Double) -> tuple[Double, Double]:
         inverse = np.linalg.inv(np.linalg.cholesky(parameters))
@@ -158,14 +153,11 @@ class Tied(CovarianceType):
         part = np.maximum(1 - everywhere / kept * squares, LEAST_LEFT)
         return growth**2 / wider * squares / part, rows.shape[1] * np.log(wider) + determinants + np.log(part)
 
-    def matrices(self, parameters: Double, k: int, d: int) -> Double:
-        return np.broadcast_to(parameters, (k, d, d)).copy()
+    def matrices(self, parameters: Double, k: int) -> Double:
+        return np.broadcast_to(parameters, (k, *parameters.shape))
 
     def parameters_of(self, matrices: Double, weights: Double) -> Double:
         return np.average(matrices, axis=0, weights=weights)
-
-    def kept(self, new: Double, old: Double, alive: NDArray[np.bool_]) -> Double:  # noqa: ARG002
-        return new
 
 
 class Known(Tied):

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sketchlearn.models.frequency_set import Double
 
 EMPTY = 1e-300  # a share or variance that stands for none
-TAIL, WIDE = 0.05, 1.5  # bins with less beyond, and that much farther at one end than at the other, are of the tails
-STEPS = 8  # values inside a bin that its mean is taken of
+#: Bins with less beyond, and that many times farther at one end than at the other, are wide ones of the tails.
+TAIL_SHARE, WIDE_RATIO = 0.05, 1.5
+VALUES_PER_BIN = 8  # A bin's mean is taken of so many values inside it.
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Column:
     @cached_property
     def _inside(self) -> Double:
         """Some values inside each bin, at even steps of chance: shape (steps, bins)."""
-        steps = (np.arange(STEPS) + 0.5) / STEPS
+        steps = (np.arange(VALUES_PER_BIN) + 0.5) / VALUES_PER_BIN
         return np.stack([self._at(np.arange(len(self.chances)), step) for step in steps])
 
     @cached_property
@@ -100,8 +101,8 @@ class Column:
         """Of each bin: the side on which it is a wide one of the tail (-1, 1, or 0), least and greatest distance."""
         low, high = (limit - self._middle for limit in self.limits)
         above, below = np.cumsum(self.chances[::-1])[::-1], np.cumsum(self.chances)
-        upper = (above < TAIL) & (low > 0) & (high > WIDE * low)
-        lower = (below < TAIL) & (high < 0) & (low < WIDE * high)
+        upper = (above < TAIL_SHARE) & (low > 0) & (high > WIDE_RATIO * low)
+        lower = (below < TAIL_SHARE) & (high < 0) & (low < WIDE_RATIO * high)
         side = upper.astype(np.float64) - lower
         near, far = np.where(upper, low, -high), np.where(upper, high, -low)
         return side, np.where(side == 0, 1.0, near), np.where(side == 0, 1.0, far)

@@ -14,8 +14,8 @@ from sketchlearn.models import KnownGaussian, Mixture, Model
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.sketch import Sketch
 from sketchlearn.weighting.calibrated_rows import calibrated
-from sketchlearn.weighting.clusters_of_rows import RowSample, SquaredLoss, clouds, clusters_of_rows, halves
-from sketchlearn.weighting.mixture_likelihood import as_mixture, log_likelihoods, start_of
+from sketchlearn.weighting.clusters_of_rows import RowSample, SquaredLoss, clouds, clusters_of_rows, halves, parts_of
+from sketchlearn.weighting.mixture_likelihood import log_likelihoods
 from sketchlearn.weighting.weighted_em import EmFit, Start, weighted_em
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
@@ -37,22 +37,12 @@ class Family:
     ) -> EmFit:
         """The likeliest mixture of weighted rows."""
         known = self.model.covariance if isinstance(self.model, KnownGaussian) else None
-        return weighted_em(
-            sample.rows,
-            sample.weights,
-            self.n_components,
-            self.covariance_type,
-            rng,
-            covariance=known,
-            n_init=n_init,
-            starts=starts,
-            copies=sample.copies,
-        )
+        kind = self.covariance_type
+        return weighted_em(sample, self.n_components, kind, rng, covariance=known, n_init=n_init, starts=starts)
 
     def mixture(self, fit: EmFit) -> Mixture:
         """The fit as a mixture."""
-        like = Mixture(self.model, np.ones(1), np.zeros((1, fit.means.shape[1])), np.zeros((1, 0)))
-        return as_mixture(like, fit)
+        return Mixture(self.model, fit.weights, fit.means, self.model.shapes_of(fit.covariances))
 
 
 def fit_mixture_of_rows(
@@ -64,8 +54,8 @@ def fit_mixture_of_rows(
     taken if rows that did not choose are likelier under it.
     """
     rows = sample.rows if sample.complete else calibrated(sketch, [sample.rows], rng)[0]
-    clusters = clusters_of_rows(replace(sample, rows=rows), family.n_components, SquaredLoss(), rng).centers
-    starts = [start_of(clouds(clusters, rows))]
+    clusters = clusters_of_rows(replace(sample, rows=rows), family.n_components, SquaredLoss(), rng)[0]
+    starts = [parts_of(clouds(clusters, rows))]
     mixture = family.mixture(family.fitted(rows, rng, starts=[s for s in starts if len(s[0]) == len(clusters)]))
     own = _in_own_units(problem, mixture)
     if problem.target.harmonics:
