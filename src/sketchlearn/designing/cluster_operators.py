@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from sketchlearn.designing import frequency_laws as laws
-from sketchlearn.designing.frequency_laws import plain
 from sketchlearn.designing.histogram_bins import bins_of_rows
 from sketchlearn.designing.private_budget import Budget
 from sketchlearn.designing.sample_summary import MOST_ROWS, Sampled, Summary, deviations, summarize, thinned
@@ -40,9 +39,12 @@ class Asked:
     n_frequencies: int | None
     seed: int
 
-    def size(self, n_features: int) -> int:
-        """How many frequencies resolve the components."""
-        return self.n_frequencies or laws.size_of(self.n_components, n_features, self.task, self.wave)
+    def size(self, n_features: int, budget: Budget | None = None) -> int:
+        """How many frequencies resolve the components, if noise allows as many."""
+        if self.n_frequencies or budget is None:
+            return self.n_frequencies or laws.size_of(self.n_components, n_features, self.task, self.wave)
+        n_parameters = laws.n_parameters(self.n_components, n_features, self.task)
+        return budget.size(self.n_components, n_features, n_parameters)
 
     def broad(self, n_features: int) -> bool:
         """Whether frequencies are added that show the whole: not where their number is given."""
@@ -57,42 +59,43 @@ def in_bounds(asked: Asked, low: Double, high: Double, budget: Budget | None) ->
     """The operator for records of which only bounds are known."""
     k, d, reach = asked.n_components, len(low), (high - low) / 2
     law = laws.law_of_bounds(reach, k, private=budget is not None)
-    if budget is None:
-        m = asked.size(d)
-    else:
-        m = asked.n_frequencies or budget.size(k, d, laws.n_parameters(k, d, asked.task))
+    m = asked.size(d, budget)
     shown = budget is None or budget.shows(k, d, m)
     if shown and asked.broad(d):
         pure = budget is not None and not budget.delta  # each frequency more is more noise on all of them
         more = min(BROAD_UNDER_PURE_NOISE, m) if pure else BROAD_IN_BOUNDS
-        law, m = laws.broadened_in_bounds(law, d, (m, more)), m + more
-    center = plain((low + high) / 2)
+        law, m = laws.broadened(law, math.sqrt(d), laws.LENGTHS_IN_BOUNDS, (m, more)), m + more
+    center = laws.plain((low + high) / 2)
     waves = FourierFeatures(d, m, law=law, wave=asked.wave, center=center, seed=asked.seed)
     if not asked.counted(d) or not (shown or d > MOST_COLUMNS_OF_WAVES):
         return waves
-    counts = Histograms.even(low, high, BINS_IN_BOUNDS)
-    if not 2 <= d <= MOST_COLUMNS_WITH_MOMENTS or (budget is not None and not budget.shows_moments(d)):
-        return concatenate([waves, counts])
-    moments = SecondMoments(d, bound=plain(reach), center=center, outside=CLIP)
-    return concatenate([waves, counts, moments])
+    parts: list[Operator] = [waves, Histograms.even(low, high, BINS_IN_BOUNDS)]
+    if 2 <= d <= MOST_COLUMNS_WITH_MOMENTS and (budget is None or budget.shows_moments(d)):
+        parts.append(SecondMoments(d, bound=laws.plain(reach), center=center, outside=CLIP))
+    return concatenate(parts)
 
 
 def on_sample(asked: Asked, sampled: Sampled, *, standardize: bool, n_kept: int | None) -> Operator:
     """The operator for records like those of a sample."""
     rows, d = sampled.rows, sampled.rows.shape[1]
     some = thinned(rows, MOST_ROWS)
-    metric = _metric(some, asked.task, standardize)
+    if standardize and asked.task not in CLUSTERS:
+        raise ValueError(f"standardize is for clusters: task {asked.task!r} gives the same result in any units")
+    metric = None  # units of squared errors; mixtures measure in none
+    if asked.task in CLUSTERS:
+        metric = deviations(some) if standardize else np.ones(d)
     if asked.task == "stable":  # such laws have no variance: rows are pulled in to the range of nine tenths of them
         some = np.clip(some, *np.quantile(some, [0.05, 0.95], axis=0))
     summary = summarize(some, asked.n_components, asked.seed, metric)
     law, m = _law(asked, summary, sampled)
-    notes: dict[str, Any] = {"units": plain(metric) if standardize and metric is not None else None}
+    notes: dict[str, Any] = {"center": laws.plain(summary.mean), "columns": sampled.columns}
+    if standardize and metric is not None:
+        notes["units"] = laws.plain(metric)
     if n_kept is not None:
         lengths = deviations(rows) if metric is None else metric
         notes["keeping"] = Keeping.designed(rows, n_kept, lengths, asked.seed)
     if asked.task in CLUSTERS and sampled.from_all_over:
         notes["outline"] = Outline.of(rows, asked.n_components)
-    notes |= {"center": plain(summary.mean), "columns": sampled.columns}
     waves = FourierFeatures(d, m, law=law, wave=asked.wave, seed=asked.seed, **notes)
     if not asked.counted(d):
         return waves
@@ -114,14 +117,6 @@ def _law(asked: Asked, summary: Summary, sampled: Sampled) -> tuple[Probed, int]
     if asked.broad(d):
         more = math.ceil(laws.BROAD * laws.times_as_many(wave))
         fine = m - more if m >= FREQUENCIES_PER_BROAD * more else m  # a small sketch needs them all
-        return laws.broadened(law, summary, fine, more), fine + more
+        shown = fine - min(len(law.probes) * d, fine)  # probes take the place of the first frequencies
+        return laws.broadened(law, summary.width, laws.BROAD_LENGTHS, (max(shown, 1), more)), fine + more
     return law, m
-
-
-def _metric(rows: Double, task: str, standardize: bool) -> Double | None:
-    """Units of squared errors: the columns' own or, standardised, deviations; mixtures measure in none."""
-    if task not in CLUSTERS:
-        if standardize:
-            raise ValueError(f"standardize is for clusters: task {task!r} gives the same result in any units")
-        return None
-    return deviations(rows) if standardize else np.ones(rows.shape[1])

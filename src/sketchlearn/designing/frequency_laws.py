@@ -64,13 +64,10 @@ def law_of_clusters(summary: Summary, k: int, m: int, task: str, wave: Wave) -> 
     return Probed(law, units=plain(units), spread=plain(summary.spread), probes=probes)
 
 
-def broadened(law: Probed, summary: Summary, m: int, broad: int) -> Probed:
-    """The law with some more frequencies, of waves from ten to one deviation of all rows long."""
-    d = len(summary.mean)
-    spread = math.sqrt(float(np.sum((summary.spread / summary.units) ** 2)))
-    waves = LogUniform(spread / BROAD_LENGTHS[1], spread / BROAD_LENGTHS[0])
-    shown = m - min(len(law.probes) * d, m)  # probes take the place of the first frequencies
-    return replace(law, law=Mixture((law.law, waves), shares=(max(shown, 1), broad)))
+def broadened(law: Probed, width: float, lengths: tuple[float, float], shares: tuple[int, int]) -> Probed:
+    """The law with a share of frequencies that show the whole of data so wide; lengths are in radians per width."""
+    waves = LogUniform(width / lengths[1], width / lengths[0])
+    return replace(law, law=Mixture((law.law, waves), shares=shares))
 
 
 def shaped(law: Probed, rows: Double, k: int, wave: Wave, seed: int, *, full: bool) -> Probed:
@@ -93,17 +90,10 @@ def with_axes(law: Probed, rows: Double, m: int) -> Probed:
 
 def law_of_stream(summary: Summary) -> Probed:
     """Frequencies of all lengths, for records that may be unlike the first rows."""
-    d = len(summary.mean)
     probes = tuple(float(r) for r in np.geomspace(0.6 / STREAM_SPREAD_FACTOR, 1.2, 6))
-    widest = math.sqrt(float(np.sum((summary.spread / summary.units) ** 2))) * STREAM_SPREAD_FACTOR
-    law = LogUniform(0.8 * math.sqrt(summary.cost), max(widest, 2 * math.sqrt(summary.cost * d)))
+    widest = summary.width * STREAM_SPREAD_FACTOR
+    law = LogUniform(0.8 * math.sqrt(summary.cost), max(widest, 2 * math.sqrt(summary.cost * len(summary.mean))))
     return Probed(law, units=plain(summary.units), spread=plain(summary.spread), probes=probes)
-
-
-def broadened_in_bounds(law: Probed, n_features: int, shares: tuple[int, int]) -> Probed:
-    """The law with a share of waves that show the whole of the bounds."""
-    longest, shortest = (math.sqrt(n_features) / length for length in LENGTHS_IN_BOUNDS)
-    return replace(law, law=Mixture((law.law, LogUniform(shortest, longest)), shares=shares))
 
 
 def law_of_bounds(reach: Double, k: int, *, private: bool) -> Probed:

@@ -39,7 +39,7 @@ def bins_of_rows(
     """
     table = np.asarray(rows, np.float64)
     if table.ndim != 2 or not table.size or not np.all(np.isfinite(table)):
-        raise ValueError("bins are chosen from a table with at least one row, of finite numbers")
+        raise ValueError("bins are chosen from a table of at least one row of finite numbers")
     n_bins, decades = whole("n_bins", n_bins, 4, MOST_BINS), DECADES if representative else STREAM_DECADES
     with np.errstate(over="ignore", under="ignore"):
         found = [_of_column(np.sort(column + 0.0), n_bins, decades) for column in table.T]
@@ -89,7 +89,7 @@ def _spread(column: Double, values: Double, counts: NDArray[np.int64], n_bins: i
     inner = max(2, n_bins + 1 - 2 * n_tail - 2 * len(frequent))
     inside = [np.quantile(rest, np.linspace(0, 1, inner - inner // 2)), _even_in_asinh(rest, inner // 2)]
     edges = np.concatenate([_low_tail(rest, n_tail, decades), *inside, -_low_tail(-rest[::-1], n_tail, decades)])
-    for v in frequent:  # a narrow bin around the value, which holds nothing of its neighbours
+    for v in frequent.tolist():  # a narrow bin around the value, which holds nothing of its neighbours
         gap = np.min(np.abs(np.delete(values[max(0, v - 1) : v + 2], min(v, 1)) - values[v]))
         low = values[v] - OWN_WIDTH * gap
         high = max(values[v] + OWN_WIDTH * gap, np.nextafter(values[v], np.inf))

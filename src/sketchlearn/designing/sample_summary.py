@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -57,28 +58,31 @@ class Summary:
     cluster_costs: Double  # the same, cluster by cluster
     within: Double  # deviation of rows from their cluster's center, column by column, not in units
 
+    @property
+    def width(self) -> float:
+        """Deviation of all rows, in units."""
+        return math.sqrt(float(np.sum((self.spread / self.units) ** 2)))
+
 
 def summarize(sample: Double, n_clusters: int, seed: int, units: Double | None = None) -> Summary:
-    """Runs k-means on the sample and measures its clusters, robustly.
-
-    In the units given, or in those in which clusters show best.
-    """
+    """Measures the clusters that k-means finds in the sample, in the units given or in those where they show best."""
     mean = sample.mean(axis=0)
     rows = sample - mean
     spread = _floored(rows.std(axis=0), mean)
     k = min(n_clusters, len(np.unique(rows, axis=0)))
+    codes = [len(np.unique(column)) <= MOST_CODES for column in rows.T]
+    floor = np.where(codes, LEAST_CODE_DEVIATION, LEAST_CLUSTER_DEVIATION) * spread
     if units is None:
-        units, clusters = _clustered(rows, spread, k, seed)
+        units, clusters = _clustered(rows, spread, floor, k, seed)
     else:
-        clusters = Partition.of(rows, k, units, seed)
+        clusters = Partition.of(rows, k, units, floor, seed)
     squared, labels = np.sum((clusters.left / units) ** 2, axis=1), clusters.labels
     d, everything = rows.shape[1], float(np.sum((rows / units) ** 2) / len(rows))
     # clusters that are points: as if they were five times as far apart, at the closest, as they are wide
     least = everything / (1 + 25 * k ** (2 / d)) if everything > 0 else float(d)
     cost = max(_typical(squared, d), least)
     own = [max(_typical(squared[labels == c], d), least) for c in range(k) if np.sum(labels == c) >= 2 * d]
-    within = np.maximum(clusters.within, _least(rows) * spread)
-    return Summary(mean, spread, units, cost, np.array(own or [cost]), within)
+    return Summary(mean, spread, units, cost, np.array(own or [cost]), clusters.within)
 
 
 @dataclass(frozen=True)
@@ -87,53 +91,42 @@ class Partition:
 
     labels: NDArray[np.int32]
     left: Double
+    within: Double  # deviation of rows from their cluster's center, column by column, as far as small ones are believed
 
     @classmethod
-    def of(cls, rows: Double, k: int, units: Double, seed: int) -> Partition:
-        """By k-means, with columns measured in units."""
+    def of(cls, rows: Double, k: int, units: Double, floor: Double, seed: int) -> Partition:
+        """By k-means, with columns measured in units; deviations below the floor are not believed."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
             fit = KMeans(k, n_init=3, random_state=seed % 2**32).fit(rows / units)
-        return cls(fit.labels_, rows - units * fit.cluster_centers_[fit.labels_])
+        left = rows - units * fit.cluster_centers_[fit.labels_]
+        return cls(fit.labels_, left, np.maximum(np.sqrt(np.mean(left**2, axis=0)), floor))
 
-    @property
-    def within(self) -> Double:
-        """Deviation of rows from their cluster's center, column by column."""
-        return np.asarray(np.sqrt(np.mean(self.left**2, axis=0)))
-
-    def gain(self, spread: Double, least: Double) -> float:
+    def gain(self, spread: Double) -> float:
         """How much likelier rows are in these clusters than in one Gaussian, in nats per row; whatever the units."""
         shares = np.bincount(self.labels) / len(self.labels)
         shares = shares[shares > 0]
-        narrower = np.log(spread / np.maximum(self.within, least * spread))
-        return float(np.sum(narrower) + shares @ np.log(shares))
+        return float(np.sum(np.log(spread / self.within)) + shares @ np.log(shares))
 
 
-def _clustered(rows: Double, spread: Double, k: int, seed: int) -> tuple[Double, Partition]:
+def _clustered(rows: Double, spread: Double, floor: Double, k: int, seed: int) -> tuple[Double, Partition]:
     """Units of the columns, and clusters: one unit if columns are alike, otherwise spreads are brought within a range.
 
     That range keeps columns of noise small beside columns that matter to k-means. But where clusters are clearer in
     other units, in which they have about the same deviation in all columns, those are the units.
     """
-    plain, typical = Partition.of(rows, k, np.ones_like(spread), seed), np.exp(np.mean(np.log(spread)))
+    plain = Partition.of(rows, k, np.ones_like(spread), floor, seed)
+    typical = np.exp(np.mean(np.log(spread)))
     relative = spread / typical
     if np.all((relative >= 1 / EVEN_SPREADS_FACTOR) & (relative <= EVEN_SPREADS_FACTOR)):
         return np.ones_like(spread), plain
-    least = _least(rows)
-    clearest = Partition.of(rows, k, spread, seed)
+    clearest = Partition.of(rows, k, spread, floor, seed)
     for _ in range(ROUNDS):
-        narrow = np.maximum(clearest.within, least * spread)
-        clearest = max(clearest, Partition.of(rows, k, narrow, seed), key=lambda found: found.gain(spread, least))
-    if clearest.gain(spread, least) <= plain.gain(spread, least) + LEAST_GAIN * len(spread):
+        other = Partition.of(rows, k, clearest.within, floor, seed)
+        clearest = max(clearest, other, key=lambda found: found.gain(spread))
+    if clearest.gain(spread) <= plain.gain(spread) + LEAST_GAIN * len(spread):
         return spread / np.clip(relative, 1 / EVEN_SPREADS_FACTOR, EVEN_SPREADS_FACTOR) / typical, plain
-    narrow = np.maximum(clearest.within, least * spread)
-    return narrow / np.exp(np.mean(np.log(narrow))), clearest
-
-
-def _least(rows: Double) -> Double:
-    """The least deviation within clusters that is believed, of that of all rows, column by column."""
-    codes = [len(np.unique(column)) <= MOST_CODES for column in rows.T]
-    return np.where(codes, LEAST_CODE_DEVIATION, LEAST_CLUSTER_DEVIATION)
+    return clearest.within / np.exp(np.mean(np.log(clearest.within))), clearest
 
 
 def _typical(squared: Double, d: int) -> float:

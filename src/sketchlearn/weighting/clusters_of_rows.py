@@ -53,21 +53,17 @@ class DistanceLoss(SquaredLoss):
 
 def distances(rows: Double, centers: Double) -> Double:
     """Of each row from its nearest center."""
-    labels = nearest(rows, centers)[0]
-    return np.asarray(np.linalg.norm(rows - centers[labels], axis=1))
+    return np.asarray(np.linalg.norm(rows - centers[nearest(rows, centers)[0]], axis=1))
 
 
 @dataclass(frozen=True)
 class RowSample:
-    """Rows that stand for all records, the units in which errors count, and whether these rows are all records.
-
-    `chances_of` tells with which chance records came into the sample; None means that it is small everywhere.
-    """
+    """Rows that stand for all records, and the units in which errors count."""
 
     rows: WeightedRows
     units: Double
-    complete: bool = False
-    chances_of: Callable[[Double], Double] | None = None
+    complete: bool = False  # whether these rows are all records
+    chances_of: Callable[[Double], Double] | None = None  # of records to be in the sample; None: small everywhere
 
     @property
     def mean(self) -> Double:
@@ -133,8 +129,7 @@ def mixture_near(problem: Problem, sample: RowSample, rng: np.random.Generator) 
 
     Among many clusters, the misfit of the whole would not tell of two that were taken for one: then twice as many.
     """
-    k = problem.n_components
-    here = sample.scaled_rows()
+    k, here = problem.n_components, sample.scaled_rows()
     size = k if k <= FEW_CLUSTERS else min(2 * k, len(here) // ROWS_PER_ATOM)
     points = sample.mean + sample.units * clusters_of(here, size, SquaredLoss(), rng, STARTS_OF_HALVES)
     start = problem.in_own_units(DiagonalGaussian(), *parts_of(clouds(points, sample.rows)))

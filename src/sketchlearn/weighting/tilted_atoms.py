@@ -42,14 +42,13 @@ DOUBTFUL_SHARE = 0.03  # Centers rest on few atoms where fewer of all are effect
 class Atoms:
     """Weighted points (sum of the weights 1) that stand for all records, in the units of the data.
 
-    `unexplained` is the mean square of what atoms left of the numbers of the frequencies `judges`, which they were not
-    tilted to, less the noise's part; the weights are then tilted to all.
+    `unexplained` is the mean square of what atoms left of the numbers of some frequencies that they were not tilted to,
+    less the noise's part; the weights are then tilted to all.
     """
 
     points: WeightedRows
     unexplained: float
     chance: float  # up to which noise alone may leave more or less unexplained
-    judges: NDArray[np.int64]
     freedom: float  # how many numbers of noise the weights can follow
 
     @property
@@ -65,13 +64,6 @@ class Base:
 
     columns: Sequence[Column]
     mixing: Double | None = None  # of independent numbers into correlated ones; None leaves them as they are
-
-    @classmethod
-    def correlated(cls, columns: Sequence[Column], correlation: Double) -> Base:
-        """Columns of these correlations, or of the nearest that are possible."""
-        values, vectors = np.linalg.eigh(correlation)
-        root = vectors * np.sqrt(np.maximum(values, EMPTY))
-        return cls(columns, root / np.linalg.norm(root, axis=1, keepdims=True))
 
     def rows(self, latent: Double) -> Double:
         """Rows that are functions of independent normal numbers."""
@@ -109,11 +101,11 @@ def tilted_atoms(
     last = tilt(features, chosen.numbers, _variance(chosen), base, caution=first.caution)
     chance = DEVIATIONS_OF_CHANCE * judges.variance * np.sqrt(2 / max(len(judges.numbers), 1))
     freedom = last.freedom(features, _variance(chosen))
-    return Atoms(WeightedRows.of(rows, last.weights), unexplained, float(chance), which[judging], freedom)
+    return Atoms(WeightedRows.of(rows, last.weights), unexplained, float(chance), freedom)
 
 
 def _base(means: WaveMeans, columns: Sequence[Column], correlation: Double | None, rng: np.random.Generator) -> Base:
-    """Independent or correlated columns, whichever are nearer to the sketch."""
+    """Independent columns or those of the nearest possible correlations, whichever are nearer to the sketch."""
     if correlation is None:
         return Base(columns)
 
@@ -121,7 +113,10 @@ def _base(means: WaveMeans, columns: Sequence[Column], correlation: Double | Non
         features = means.features(base.rows(rng.standard_normal((ROWS_TO_COMPARE, len(columns)))))
         return float(np.mean((means.numbers - features.mean(axis=0)) ** 2))
 
-    return min([Base(columns), Base.correlated(columns, correlation)], key=unexplained)
+    values, vectors = np.linalg.eigh(correlation)
+    root = vectors * np.sqrt(np.maximum(values, EMPTY))
+    correlated = Base(columns, root / np.linalg.norm(root, axis=1, keepdims=True))
+    return min([Base(columns), correlated], key=unexplained)
 
 
 def _variance(means: WaveMeans) -> float:
@@ -159,23 +154,17 @@ def _moved(means: WaveMeans, base: Base, n: int, rng: np.random.Generator) -> tu
         # systematic draws: each row as often as its weight says, up to rounding
         places = (np.arange(n) + rng.random()) / n * found.weights.sum()
         again = np.minimum(np.searchsorted(np.cumsum(found.weights), places), n - 1)
-        latent, rows = _moves(means, base, latent[again], rows[again], total, rng)
+        latent, rows = latent[again], rows[again]
+        coefficients = total.astype(np.float32)
+        exponents = means.features(rows) @ coefficients
+        for _ in range(MOVES):
+            length = SHORTEST_MOVE ** rng.random((n, 1))
+            tried = np.sqrt(1 - length**2) * latent + length * rng.standard_normal(latent.shape)
+            tried_rows = base.rows(tried)
+            tried_exponents = means.features(tried_rows) @ coefficients
+            taken = -rng.standard_exponential(n) < tried_exponents - exponents
+            latent[taken], rows[taken], exponents[taken] = tried[taken], tried_rows[taken], tried_exponents[taken]
     return rows, found
-
-
-def _moves(
-    means: WaveMeans, base: Base, latent: Double, rows: Double, dual: Double, rng: np.random.Generator
-) -> tuple[Double, Double]:
-    coefficients = dual.astype(np.float32)
-    exponents = means.features(rows) @ coefficients
-    for _ in range(MOVES):
-        length = SHORTEST_MOVE ** rng.random((len(rows), 1))
-        tried = np.sqrt(1 - length**2) * latent + length * rng.standard_normal(latent.shape)
-        tried_rows = base.rows(tried)
-        tried_exponents = means.features(tried_rows) @ coefficients
-        taken = -rng.standard_exponential(len(rows)) < tried_exponents - exponents
-        latent[taken], rows[taken], exponents[taken] = tried[taken], tried_rows[taken], tried_exponents[taken]
-    return latent, rows
 
 
 def _joined(

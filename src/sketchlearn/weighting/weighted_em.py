@@ -9,7 +9,7 @@ import numpy as np
 
 from sketchlearn.decoders.refinements.reduction_to_points import lloyd, plus_plus
 from sketchlearn.models.frequency_set import Double
-from sketchlearn.weighting.em_covariances import LEARNED, CovarianceType, Known
+from sketchlearn.weighting.em_covariances import LEARNED, Full, Known
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
 #: Added to variances, in units of the columns' variances; what suits the rows is chosen. With 1e-3 alone, 15 % of 67
@@ -81,7 +81,7 @@ def weighted_em(
         assert covariance is not None
         kind, floors = Known(covariance / units.areas), floors[:1]
     given = [_given_state(kind, units, start, floors[0]) for start in starts]
-    whole = _Sample(units.applied(rows), weights, copies, kind, floors[0])
+    whole = _Sample((rows - units.origin) / units.unit, weights, copies, kind, floors[0])
     best, used = _best_run(whole, n_components, given, n_init, floors, rng)
     covariances = kind.matrices(best.parameters, n_components) * units.areas
     means, shift = units.origin + units.unit * best.means, float(np.sum(np.log(units.unit)))
@@ -116,10 +116,6 @@ class Units:
         """Products of the units, (d, d): those of covariances."""
         return np.outer(self.unit, self.unit)
 
-    def applied(self, rows: Double) -> Double:
-        """Rows in these units."""
-        return np.asarray((rows - self.origin) / self.unit)
-
 
 @dataclass(frozen=True)
 class _State:
@@ -139,7 +135,7 @@ class _Sample:
     rows: Double
     weights: Double
     copies: Double
-    kind: CovarianceType
+    kind: Full
     floor: float
 
     def shares(self, state: _State) -> tuple[Double, float]:
@@ -172,8 +168,7 @@ class _Sample:
         for _ in range(steps):
             shares, likelihood = self.shares(state)
             state = self.maximised(shares, state)
-            converged = abs(likelihood - before) < TOLERANCE
-            before = likelihood
+            converged, before = abs(likelihood - before) < TOLERANCE, likelihood
             if converged:
                 break
         return replace(state, log_likelihood=before, converged=converged)
@@ -265,7 +260,7 @@ def _best_first(runs: list[tuple[_State, _Sample]]) -> list[tuple[_State, _Sampl
     return sorted(runs, key=lambda run: run[1].left_out(run[0]), reverse=True)
 
 
-def _given_state(kind: CovarianceType, units: Units, start: Start, floor: float) -> _State:
+def _given_state(kind: Full, units: Units, start: Start, floor: float) -> _State:
     """A start in the units of EM, its covariances made positive definite where they are not."""
     weights, means, covariances = start
     covariances = covariances / units.areas
@@ -274,4 +269,4 @@ def _given_state(kind: CovarianceType, units: Units, start: Start, floor: float)
         covariances = (vectors * np.maximum(values, floor)[:, None, :]) @ vectors.transpose(0, 2, 1)
     shares = np.maximum(weights, 0.0)
     shares = shares / shares.sum()
-    return _State(shares, units.applied(means), kind.parameters_of(covariances, shares))
+    return _State(shares, (means - units.origin) / units.unit, kind.parameters_of(covariances, shares))

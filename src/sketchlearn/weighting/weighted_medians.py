@@ -46,7 +46,7 @@ def weighted_medians(rows: Double, weights: Double, k: int, rng: np.random.Gener
         drawn = np.searchsorted(np.cumsum(weights), places)
         few, shares = own[np.minimum(drawn, len(own) - 1)], np.full(ROWS_FOR_STARTS, 1 / ROWS_FOR_STARTS)
     best = _best([_settled(few, shares, _far_rows(few, shares, k, rng)) for _ in range(STARTS)], few, shares)
-    return middle + reach * (best if few is own else _settled(own, weights, best))
+    return np.asarray(middle + reach * (best if few is own else _settled(own, weights, best)))
 
 
 def _far_rows(rows: Double, weights: Double, k: int, rng: np.random.Generator) -> Double:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from sketchlearn.moments.moment_noise import MomentNoise
-from sketchlearn.moments.moments_of_sketch import Double, Moments
+from sketchlearn.moments.moments_of_sketch import Double, MomentNoise, Moments
 
 GRID = 33  # penalties that are tried before the best one is refined
 SMALLEST, LARGEST = 1e-9, 1e3  # penalty per record, of the mean variance of the features

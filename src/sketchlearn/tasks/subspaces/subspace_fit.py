@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.moments.fourth_moments import FourthMoments, flattened
-from sketchlearn.moments.symmetric_forms import forms
+from sketchlearn.moments.fourth_moments import FourthMoments, flattened, forms
 
 Double = NDArray[np.float64]
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.moments.fourth_moments import FourthMoments, paired
+from sketchlearn.moments.fourth_moments import FourthMoments, forms, paired
 from sketchlearn.moments.moments_of_sketch import part_of
-from sketchlearn.moments.symmetric_forms import forms
 from sketchlearn.operators import VeroneseMoments
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.subspaces.subspace_fit import Linearised, Projection, SubspaceFit, Union, relative
