@@ -10,7 +10,7 @@ from sklearn.cluster import KMeans
 import sketchlearn as skl
 from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.outline import LEAST_ROWS, Outline
-from sketchlearn.weighting.clusters_of_rows import RowClusters, RowSample, SquaredLoss, clusters_of_rows
+from sketchlearn.weighting.clusters_of_rows import RowSample, SquaredLoss, clusters_of_rows
 from sketchlearn.weighting.entropy_tilting import WaveMeans, tempered, tilt
 from sketchlearn.weighting.histogram_columns import Column
 from sketchlearn.weighting.tilted_atoms import Atoms, tilted_atoms
@@ -56,14 +56,14 @@ def error(rows: Double, centers: Double) -> float:
     return float(np.sum(np.min(np.sum((rows[:, None] - centers) ** 2, axis=2), axis=1)))
 
 
-def clusters(atoms: Atoms, k: int, units: Double | None = None) -> RowClusters:
+def clusters(atoms: Atoms, k: int, units: Double | None = None) -> Double:
     scale = np.ones(atoms.points.rows.shape[1]) if units is None else units
-    return clusters_of_rows(RowSample(atoms.points, scale), k, SquaredLoss(), np.random.default_rng(0))
+    return clusters_of_rows(RowSample(atoms.points, scale), k, SquaredLoss(), np.random.default_rng(0))[0]
 
 
 def relative(rows: Double, atoms: Atoms, k: int) -> float:
     reference = float(KMeans(k, n_init=10, random_state=0).fit(rows).inertia_)
-    return error(rows, clusters(atoms, k).centers) / reference
+    return error(rows, clusters(atoms, k)) / reference
 
 
 def test_tilted_features_have_the_given_means() -> None:
@@ -72,7 +72,6 @@ def test_tilted_features_have_the_given_means() -> None:
     target = 0.2 * rng.standard_normal(20)
     found = tilt(features, target, 1e-8)
     np.testing.assert_allclose(found.weights @ features, target, atol=1e-4)
-    np.testing.assert_allclose(found.left, 0, atol=1e-4)
     assert found.weights.sum() == pytest.approx(1)
     assert np.all(found.weights >= 0)
     assert found.effective < 5000
@@ -90,8 +89,9 @@ def test_no_tilt_where_base_weights_explain_everything() -> None:
 def test_left_is_what_the_dual_says() -> None:
     rng = np.random.default_rng(2)
     features = rng.standard_normal((3000, 8)).astype(np.float32)
-    found = tilt(features, rng.standard_normal(8), 0.1, caution=2.0)
-    np.testing.assert_allclose(found.left, 0.2 * found.dual, atol=1e-3)
+    target = rng.standard_normal(8)
+    found = tilt(features, target, 0.1, caution=2.0)
+    np.testing.assert_allclose(target - found.weights @ features, 0.2 * found.dual, atol=1e-3)
 
 
 def test_caution_keeps_atoms() -> None:
@@ -179,7 +179,6 @@ def test_centers_of_a_table(with_outline: bool) -> None:
     assert fit.points.weights.sum() == pytest.approx(1)
     assert fit.explain
     assert fit.unexplained < 1e-4
-    assert len(fit.judges) == 20
 
 
 def test_centers_in_other_units() -> None:
@@ -188,7 +187,7 @@ def test_centers_in_other_units() -> None:
     columns = [histogram(column) for column in rows.T]
     atoms = tilted_atoms(waves(rows, rng), columns, 4000, rng, units=units)
     reference = KMeans(3, n_init=10, random_state=0).fit(rows / units).inertia_
-    assert error(rows / units, clusters(atoms, 3, units).centers / units) < 1.03 * reference
+    assert error(rows / units, clusters(atoms, 3, units) / units) < 1.03 * reference
 
 
 def test_columns_that_are_copies_of_each_other() -> None:
@@ -224,7 +223,7 @@ def test_constant_columns_and_more_clusters_than_values() -> None:
     constant = Column(np.array([6.5, 7.5]), np.array([0.0, 1.0, 0.0]), np.array([7.0]))
     shares = np.bincount(rows[:, 1].astype(int)) / 500
     flag = Column(np.array([-0.5, 0.5, 1.5]), np.array([0.0, *shares, 0.0]), np.array([0.0, 1.0]))
-    centers = clusters(tilted_atoms(waves(rows, rng, m=20), [constant, flag], 1000, rng), 3).centers
+    centers = clusters(tilted_atoms(waves(rows, rng, m=20), [constant, flag], 1000, rng), 3)
     assert centers.shape == (3, 2)
     np.testing.assert_allclose(centers[:, 0], 7.0)
     assert error(rows, centers) < 1e-6
@@ -234,10 +233,10 @@ def test_clusters_follow_the_weights() -> None:
     rows = np.array([[0.0], [1.0], [10.0], [11.0], [500.0]])
     weights = np.array([3.0, 1.0, 1.0, 1.0, 0.0]) / 6
     sample = RowSample(WeightedRows(rows, weights), np.ones(1))
-    found = clusters_of_rows(sample, 2, SquaredLoss(), np.random.default_rng(0))
-    order = np.argsort(found.centers[:, 0])
-    np.testing.assert_allclose(found.centers[order, 0], [0.25, 10.5])
-    np.testing.assert_allclose(found.shares[order], [4 / 6, 2 / 6])
+    centers, shares = clusters_of_rows(sample, 2, SquaredLoss(), np.random.default_rng(0))
+    order = np.argsort(centers[:, 0])
+    np.testing.assert_allclose(centers[order, 0], [0.25, 10.5])
+    np.testing.assert_allclose(shares[order], [4 / 6, 2 / 6])
 
 
 def test_wide_bins_of_tails_are_filled_near_their_inner_edge() -> None:

@@ -7,7 +7,6 @@ import pytest
 from designs import fourier_design
 
 import sketchlearn as skl
-from sketchlearn.designing import byrne_scale, keriven_scale
 from sketchlearn.designing.frequency_laws import BROAD
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, LogUniform, Mixture, Probed
 from sketchlearn.operators import FourierFeatures
@@ -147,7 +146,7 @@ def test_streams_and_bounds_get_many_scales():
     [
         ({}, "either a sample of rows or bounds"),
         ({"sample": [[1.0]], "bounds": (0, 1)}, "either a sample of rows or bounds"),
-        ({"sample": [1.0, 2.0]}, "table of rows"),
+        ({"sample": [1.0, 2.0]}, "table with at least"),
         ({"sample": np.zeros((0, 3))}, "at least one row"),
         ({"sample": [[np.nan]]}, "missing or infinite"),
         ({"bounds": (1, 0)}, "lowest below the highest"),
@@ -162,11 +161,12 @@ def test_bad_input_is_named(options, message):
         skl.design(n_components=2, **options)
 
 
-def test_published_scales_are_of_the_right_size():
+def test_scale_is_of_the_size_of_a_published_one():
+    """Of clusters whose centers have variance 1.5^2 k^(2/d) times their own (Byrne et al., arXiv 1712.02849)."""
     rows = clusters(d=10, k=10)
     own = fourier_design(rows, n_components=10).law.widths(10)[0]
-    for estimate in (keriven_scale(rows), byrne_scale(rows, 10)):
-        assert 0.2 < estimate / own < 10
+    published = np.sqrt(np.sum(rows.var(axis=0)) / (1 + 2.25 * 10 ** (2 / 10)))
+    assert 0.2 < published / own < 10
 
 
 def test_probes_lie_along_the_axes():

@@ -80,7 +80,7 @@ def test_histograms_are_spared_where_clusters_barely_show():
     [
         ({"bounds": BOX, "epsilon": 1.0}, "give bounds, and n_rows"),
         ({"sample": [[0.0], [1.0]], "epsilon": 1.0, "n_rows": 10}, "looks at no rows"),
-        ({"bounds": BOX, "n_rows": 10}, "give their epsilon, too"),
+        ({"bounds": BOX, "n_rows": 10}, "give epsilon, too"),
         ({"bounds": BOX, "epsilon": 0.0, "n_rows": 10}, "epsilon must be a positive number"),
         ({"bounds": BOX, "epsilon": 1.0, "delta": 1.0, "n_rows": 10}, "delta must be at least 0 and below 1"),
     ],

@@ -7,8 +7,8 @@ from scipy.stats import binom, chi2, kstest
 
 import sketchlearn as skl
 from sketchlearn.queries import ColumnDrift
-from sketchlearn.queries.chi_squares import exceedance
 from sketchlearn.queries.sampling_noise import Noise, Released, density_of, fourier_sketch
+from sketchlearn.queries.two_sample import exceedance
 
 PAIRS = 24
 SURE = 1e-4  # chance that a sound test fails

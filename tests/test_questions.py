@@ -7,7 +7,7 @@ from scipy.stats import multivariate_normal
 
 import sketchlearn as skl
 from sketchlearn.queries import Histogram
-from sketchlearn.queries.column_frequencies import Axis
+from sketchlearn.queries.column_histograms import Axis
 
 RNG = np.random.default_rng(0)
 CENTERS = np.array([[0.0, 0.0, 0.0], [6.0, 0.0, 2.0]])

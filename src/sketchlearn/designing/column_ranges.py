@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.models.frequency_set import Double
 from sketchlearn.operators import SecondMoments, VeroneseMoments
 from sketchlearn.operators.origin import Origin
 from sketchlearn.sources import Source
 
-Double = NDArray[np.float64]
-
-#: how many times as far as the rows of a sample others may lie: of one from all over, and of a stream's first rows
-FROM_ALL_OVER, OF_STREAM = 8.0, 32.0
-ROUNDING_ROOM = 1 + 1e-12  # the kernel's own rounding
+#: Other rows may lie so many times as far as those of a sample from all over, and as a stream's first rows.
+REACH_FACTOR, STREAM_REACH_FACTOR = 8.0, 32.0
+ROUNDING_ROOM = 1 + 1e-12  # The kernel rounds, too.
 
 
 def second_moments(
@@ -50,17 +50,12 @@ def fourth_moments(
     (10.0..., 10.0...)
     """
     if bounds is not None:
-        low, high = (np.broadcast_to(bound, rows.shape[1:]) for bound in _declared(bounds, rows.shape[1]))
-        reach = np.maximum(np.abs(low), np.abs(high)) * ROUNDING_ROOM
-    elif not len(rows):
-        raise ValueError("there are no rows to tell how far values lie: give rows, or bounds")
+        reach = np.max(np.abs(_declared(bounds, rows.shape[1])), axis=0) * ROUNDING_ROOM
     else:
-        blocks = [rows] if everything is None else (block.rows for block in everything.blocks())
-        reach = np.max([np.max(np.abs(block), axis=0, initial=0.0) for block in blocks], axis=0).astype(np.float64)
+        extremes = [np.max(np.abs(block), axis=0, initial=0.0) for block in _blocks(rows, everything)]
         # products of four spread far: more room would cost precision
-        reach = _positive(
-            reach * (ROUNDING_ROOM if everything is not None else np.sqrt(room(representative))), np.zeros(1)
-        )
+        factor = ROUNDING_ROOM if everything is not None else np.sqrt(room(representative))
+        reach = _positive(np.max(extremes, axis=0).astype(np.float64) * factor, np.zeros(1))
     moments = VeroneseMoments(rows.shape[1], bound=tuple(reach.tolist()), columns=columns)
     return moments.with_origin(origin_of(bounds))
 
@@ -78,23 +73,20 @@ def box(rows: NDArray[Any], everything: Source | None, bounds: Any, *, represent
     ([2.0], [32.0])
     """
     if bounds is not None:
-        low, high = (np.broadcast_to(bound, rows.shape[1:]) for bound in _declared(bounds, rows.shape[1]))
+        low, high = _declared(bounds, rows.shape[1])
         return (low + high) / 2, (high - low) / 2 * ROUNDING_ROOM
-    if not len(rows):
-        raise ValueError("there are no rows to tell how far values lie: give rows, or bounds")
-    center = rows.mean(axis=0, dtype=np.float64)
+    blocks, center = _blocks(rows, everything), rows.mean(axis=0, dtype=np.float64)
     if everything is not None:
         low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
-        for block in everything.blocks():
-            low, high = np.minimum(low, block.rows.min(axis=0)), np.maximum(high, block.rows.max(axis=0))
+        for block in blocks:
+            low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
         return center, _positive(np.maximum(high - center, center - low) * ROUNDING_ROOM, center)
     return center, _positive(room(representative) * np.max(np.abs(rows - center), axis=0), center)
 
 
 def radius(rows: NDArray[Any], everything: Source | None, center: Double, *, representative: bool) -> float:
     """How far from the center whole rows may lie: lengths of many columns vary less than values, and need less room."""
-    blocks = [rows] if everything is None else (block.rows for block in everything.blocks())
-    squares = (np.max(np.sum((block - center) ** 2, axis=1), initial=0.0) for block in blocks)
+    squares = (np.max(np.sum((block - center) ** 2, axis=1), initial=0.0) for block in _blocks(rows, everything))
     longest = float(np.sqrt(max(squares))) or float(np.linalg.norm(center)) or 1.0
     if everything is not None:
         return longest * (1 + 1e-5)  # rows are rounded to float32
@@ -103,14 +95,21 @@ def radius(rows: NDArray[Any], everything: Source | None, center: Double, *, rep
 
 def room(representative: bool) -> float:
     """How many times as far from the center as the rows of a sample others may lie."""
-    return FROM_ALL_OVER if representative else OF_STREAM
+    return REACH_FACTOR if representative else STREAM_REACH_FACTOR
+
+
+def _blocks(rows: NDArray[Any], everything: Source | None) -> Iterator[NDArray[Any]]:
+    """All rows, or those of the sample."""
+    if not len(rows):
+        raise ValueError("there are no rows to read the range of values from: give rows, or bounds")
+    return iter([rows]) if everything is None else (block.rows for block in everything.blocks())
 
 
 def _declared(bounds: Any, n_features: int) -> tuple[Double, Double]:
     low, high = checked_bounds(bounds)
     if len(low) not in (1, n_features):
-        raise ValueError(f"bounds must be one pair, or as many as the {n_features} columns, not {len(low)}")
-    return low, high
+        raise ValueError(f"bounds must be one pair, or one for each of the {n_features} columns, not {len(low)}")
+    return np.broadcast_to(low, n_features), np.broadcast_to(high, n_features)
 
 
 def _positive(reach: Double, center: Double) -> Double:
@@ -122,8 +121,8 @@ def checked_bounds(bounds: Any) -> tuple[Double, Double]:
     """Lowest and highest values of columns, as arrays of equal length."""
     message = "bounds must be the lowest and the highest value of each column, finite, the lowest below the highest"
     try:
-        lowest, highest = bounds
-        low, high = np.broadcast_arrays(*(np.atleast_1d(np.asarray(b, np.float64)) for b in (lowest, highest)))
+        lowest, highest = (np.atleast_1d(np.asarray(bound, np.float64)) for bound in bounds)
+        low, high = np.broadcast_arrays(lowest, highest)
     except (TypeError, ValueError):
         raise ValueError(message) from None
     if low.ndim != 1 or not np.all(np.isfinite(low) & np.isfinite(high) & (low < high)):

@@ -7,20 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from sketchlearn.caller_warnings import warn_caller
-from sketchlearn.frequencies import LogUniform
 from sketchlearn.privacy.release import MOMENT_SHARE
 from sketchlearn.values import number, positive, whole
 
-LOOSE_BOUNDS_FACTOR = 2.0  # bounds may be that many times too wide, and more at a price
+LOOSE_BOUNDS_FACTOR = 2.0  # Bounds may be that many times too wide, and more at a price.
 SHORTEST = 4.0  # length of the lowest frequencies, times half the width of the bounds
 SHORTEST_PER_COLUMN = 1.26  # the same, per square root of a column: records fill more of a box of few columns
-FEWEST, MOST = 3, 10  # frequencies per coordinate of a center; with delta > 0, per parameter
-TAKEN_UP = 2.0  # the error that was seen is that many times the one of a center that is all alone
+LEAST_FREQUENCIES, MOST_FREQUENCIES = 3, 10  # per coordinate of a center; with delta > 0, per parameter
+ERROR_FACTOR = 2.0  # The error that was seen is that many times the one of a center that is all alone.
 ERROR_PRICE = 0.001  # error that more frequencies may cost: with 0.02, tables at epsilon 1 had 1.04 instead of 1.02
 SHAPES_PRICE = 0.0003  # the same, where shapes of clusters are asked for: the likelihood is sensitive to them
-ERROR_FOR_HISTOGRAMS = 0.05  # error up to which histograms are worth their share
-NOISY_MOMENTS = 0.06  # deviation of the noise, in squared bounds, beyond which few correlations show
-HIDDEN = 0.5  # error beyond which clusters are not found
+MOST_ERROR_FOR_HISTOGRAMS = 0.05  # Up to this error, histograms are worth their share.
+MOST_MOMENT_NOISE = 0.06  # deviation in squared bounds: beyond it, few correlations show
+HIDING_ERROR = 0.5  # Clusters with a larger error are not found.
 
 
 @dataclass(frozen=True)
@@ -37,13 +36,13 @@ class Budget:
         The error grows with it, too, but a search needs some frequencies per parameter, and more are a safeguard.
         """
         centers = n_components * n_features
-        fewest, most = max(FEWEST * centers, n_parameters), max(MOST * centers, n_parameters)
+        fewest, most = (max(n * centers, n_parameters) for n in (LEAST_FREQUENCIES, MOST_FREQUENCIES))
         price = ERROR_PRICE if n_parameters <= centers else SHAPES_PRICE
         affordable = math.floor(most * price / self.error(n_components, n_features, most))
-        size = MOST * n_parameters if self.delta else min(max(affordable, fewest), most)
+        size = MOST_FREQUENCIES * n_parameters if self.delta else min(max(affordable, fewest), most)
         error = self.error(n_components, n_features, size)
-        if error > HIDDEN:
-            more = math.sqrt(error / HIDDEN)
+        if error > HIDING_ERROR:
+            more = math.sqrt(error / HIDING_ERROR)
             warn_caller(
                 f"noise will hide {n_components} clusters of {self.n_rows:,} records at epsilon {self.epsilon:g}: "
                 f"about {more * self.n_rows:,.0f} records, or epsilon {more * self.epsilon:.2g}, would show them",
@@ -57,7 +56,7 @@ class Budget:
         Under pure epsilon that share costs most where clusters barely show: k = d = 10, epsilon n = 10^4 went from an
         RSSE of 1.135 to 1.7.
         """
-        return bool(self.delta) or self.error(n_components, n_features, n_frequencies) <= ERROR_FOR_HISTOGRAMS
+        return bool(self.delta) or self.error(n_components, n_features, n_frequencies) <= MOST_ERROR_FOR_HISTOGRAMS
 
     def shows_moments(self, n_features: int) -> bool:
         """Whether second moments are worth a share of the budget."""
@@ -65,7 +64,7 @@ class Budget:
             return False  # pure epsilon counts each number
         n_moments = n_features * (n_features + 3) / 2
         deviation = self._gaussian * math.sqrt(n_moments / MOMENT_SHARE) / (self.epsilon * self.n_rows)
-        return deviation <= NOISY_MOMENTS
+        return deviation <= MOST_MOMENT_NOISE
 
     @property
     def _gaussian(self) -> float:
@@ -83,7 +82,7 @@ class Budget:
         deviation = self._gaussian * math.sqrt(n_frequencies) if self.delta else 2.0 * n_frequencies
         shortest, longest = lengths(n_components, n_features)
         slope = 1 / (2 * math.log(longest / shortest) * n_components**2 * n_features)
-        return TAKEN_UP * (deviation / (self.epsilon * self.n_rows)) ** 2 / (n_frequencies * slope)
+        return ERROR_FACTOR * (deviation / (self.epsilon * self.n_rows)) ** 2 / (n_frequencies * slope)
 
 
 def lengths(n_components: int, n_features: int) -> tuple[float, float]:
@@ -92,20 +91,14 @@ def lengths(n_components: int, n_features: int) -> tuple[float, float]:
     return shortest, 16 * LOOSE_BOUNDS_FACTOR * n_components ** (1 / n_features)
 
 
-def law_of_lengths(n_components: int, n_features: int) -> LogUniform:
-    """Frequencies of all lengths between those that show the whole and those that resolve narrow clusters."""
-    shortest, longest = lengths(n_components, n_features)
-    return LogUniform(math.sqrt(n_features) / longest, math.sqrt(n_features) / shortest)
-
-
 def budget_of(bounds: Any, n_rows: int | None, epsilon: float | None, delta: float) -> Budget | None:
-    """What a release will spend, as far as it is told."""
+    """What a private release will spend; None if no epsilon is given."""
     if epsilon is None:
         if n_rows is not None or delta:
-            raise ValueError("n_rows and delta are for private releases: give their epsilon, too")
+            raise ValueError("n_rows and delta are for private releases: give epsilon, too")
         return None
     if bounds is None or n_rows is None:
-        raise ValueError("a design for private releases looks at no rows: give bounds, and n_rows, about how many")
+        raise ValueError("a design for private releases looks at no rows: give bounds, and n_rows (an estimate)")
     delta = number("delta", delta)
     if not 0 <= delta < 1:
         raise ValueError(f"delta must be at least 0 and below 1, not {delta!r}")

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
 
+from sketchlearn.models.frequency_set import Double
 from sketchlearn.sources import is_array, source
 from sketchlearn.sources import sample as sample_of
 
-Double = NDArray[np.float64]
-
 MOST_ROWS = 5000
-MOST_FOR_SHAPES = 20_000  # rows that shapes of a mixture's clusters are taken from
+MOST_ROWS_FOR_SHAPES = 20_000  # Shapes of a mixture's clusters are taken from so many rows.
 ROUNDING = 1e-12
 EVEN_SPREADS_FACTOR = 4.0  # columns whose spreads differ by less than this factor, up or down, are measured in one unit
-CLEARER = 0.1  # narrower clusters, on average over the columns, in nats
+LEAST_GAIN = 0.1  # nats per column by which clusters in other units must be clearer
 LEAST_CLUSTER_DEVIATION = 0.01  # deviation within clusters, of that of all rows
-LEAST_OF_CODES = 0.3  # the same, for columns of few values: clusters may have none at all there, which tells no unit
+LEAST_CODE_DEVIATION = 0.3  # the same for columns of few values, of which a cluster may have one: that tells no unit
 MOST_CODES = 20  # different values of a column of codes
 ROUNDS = 4  # of clustering in units of the clusters' own deviations
+MOST_SHAPES = 20  # The JSON form of an operator stays small.
+ROWS_PER_COLUMN = 4  # The covariance of a cluster of fewer rows means nothing.
+LEAST_VARIANCE = 1e-6  # of a mixture's component, in the mean variance of the columns
+SHAPE_ITERATIONS, SHAPE_STARTS, SHAPE_DIGITS = 50, 10, 4
 
 
 def rows_wanted(task: str) -> int:
     """How many rows a design for the task looks at, where there are as many."""
-    return MOST_FOR_SHAPES if task.startswith("mixture") else MOST_ROWS
+    return MOST_ROWS_FOR_SHAPES if task.startswith("mixture") else MOST_ROWS
 
 
 def thinned(rows: Double, most: int) -> Double:
@@ -53,28 +58,31 @@ class Summary:
     cluster_costs: Double  # the same, cluster by cluster
     within: Double  # deviation of rows from their cluster's center, column by column, not in units
 
+    @property
+    def width(self) -> float:
+        """Deviation of all rows, in units."""
+        return math.sqrt(float(np.sum((self.spread / self.units) ** 2)))
+
 
 def summarize(sample: Double, n_clusters: int, seed: int, units: Double | None = None) -> Summary:
-    """Runs k-means on the sample and measures its clusters, robustly.
-
-    In the units given, or in those in which clusters show best.
-    """
+    """Measures the clusters that k-means finds in the sample, in the units given or in those where they show best."""
     mean = sample.mean(axis=0)
     rows = sample - mean
     spread = _floored(rows.std(axis=0), mean)
     k = min(n_clusters, len(np.unique(rows, axis=0)))
+    codes = [len(np.unique(column)) <= MOST_CODES for column in rows.T]
+    floor = np.where(codes, LEAST_CODE_DEVIATION, LEAST_CLUSTER_DEVIATION) * spread
     if units is None:
-        units, clusters = _clustered(rows, spread, k, seed)
+        units, clusters = _clustered(rows, spread, floor, k, seed)
     else:
-        clusters = Partition.of(rows, k, units, seed)
+        clusters = Partition.of(rows, k, units, floor, seed)
     squared, labels = np.sum((clusters.left / units) ** 2, axis=1), clusters.labels
     d, everything = rows.shape[1], float(np.sum((rows / units) ** 2) / len(rows))
     # clusters that are points: as if they were five times as far apart, at the closest, as they are wide
     least = everything / (1 + 25 * k ** (2 / d)) if everything > 0 else float(d)
     cost = max(_typical(squared, d), least)
     own = [max(_typical(squared[labels == c], d), least) for c in range(k) if np.sum(labels == c) >= 2 * d]
-    within = np.maximum(clusters.within, _least(rows) * spread)
-    return Summary(mean, spread, units, cost, np.array(own or [cost]), within)
+    return Summary(mean, spread, units, cost, np.array(own or [cost]), clusters.within)
 
 
 @dataclass(frozen=True)
@@ -83,55 +91,42 @@ class Partition:
 
     labels: NDArray[np.int32]
     left: Double
+    within: Double  # deviation of rows from their cluster's center, column by column, as far as small ones are believed
 
     @classmethod
-    def of(cls, rows: Double, k: int, units: Double, seed: int) -> Partition:
-        """By k-means, with columns measured in units."""
+    def of(cls, rows: Double, k: int, units: Double, floor: Double, seed: int) -> Partition:
+        """By k-means, with columns measured in units; deviations below the floor are not believed."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
             fit = KMeans(k, n_init=3, random_state=seed % 2**32).fit(rows / units)
-        return cls(fit.labels_, rows - units * fit.cluster_centers_[fit.labels_])
+        left = rows - units * fit.cluster_centers_[fit.labels_]
+        return cls(fit.labels_, left, np.maximum(np.sqrt(np.mean(left**2, axis=0)), floor))
 
-    @property
-    def within(self) -> Double:
-        """Deviation of rows from their cluster's center, column by column."""
-        deviations: Double = np.sqrt(np.mean(self.left**2, axis=0))
-        return deviations
-
-    def gain(self, spread: Double, least: Double) -> float:
+    def gain(self, spread: Double) -> float:
         """How much likelier rows are in these clusters than in one Gaussian, in nats per row; whatever the units."""
         shares = np.bincount(self.labels) / len(self.labels)
         shares = shares[shares > 0]
-        narrower = np.log(spread / np.maximum(self.within, least * spread))
-        return float(np.sum(narrower) + shares @ np.log(shares))
+        return float(np.sum(np.log(spread / self.within)) + shares @ np.log(shares))
 
 
-def _clustered(rows: Double, spread: Double, k: int, seed: int) -> tuple[Double, Partition]:
+def _clustered(rows: Double, spread: Double, floor: Double, k: int, seed: int) -> tuple[Double, Partition]:
     """Units of the columns, and clusters: one unit if columns are alike, otherwise spreads are brought within a range.
 
     That range keeps columns of noise small beside columns that matter to k-means. But where clusters are clearer in
     other units, in which they have about the same deviation in all columns, those are the units.
     """
-    plain = Partition.of(rows, k, np.ones_like(spread), seed)
+    plain = Partition.of(rows, k, np.ones_like(spread), floor, seed)
     typical = np.exp(np.mean(np.log(spread)))
     relative = spread / typical
     if np.all((relative >= 1 / EVEN_SPREADS_FACTOR) & (relative <= EVEN_SPREADS_FACTOR)):
         return np.ones_like(spread), plain
-    least = _least(rows)
-    clearest = Partition.of(rows, k, spread, seed)
+    clearest = Partition.of(rows, k, spread, floor, seed)
     for _ in range(ROUNDS):
-        narrow = np.maximum(clearest.within, least * spread)
-        clearest = max(clearest, Partition.of(rows, k, narrow, seed), key=lambda found: found.gain(spread, least))
-    if clearest.gain(spread, least) <= plain.gain(spread, least) + CLEARER * len(spread):
+        other = Partition.of(rows, k, clearest.within, floor, seed)
+        clearest = max(clearest, other, key=lambda found: found.gain(spread))
+    if clearest.gain(spread) <= plain.gain(spread) + LEAST_GAIN * len(spread):
         return spread / np.clip(relative, 1 / EVEN_SPREADS_FACTOR, EVEN_SPREADS_FACTOR) / typical, plain
-    narrow = np.maximum(clearest.within, least * spread)
-    return narrow / np.exp(np.mean(np.log(narrow))), clearest
-
-
-def _least(rows: Double) -> Double:
-    """The least deviation within clusters that is believed, of that of all rows, column by column."""
-    codes = [len(np.unique(column)) <= MOST_CODES for column in rows.T]
-    return np.where(codes, LEAST_OF_CODES, LEAST_CLUSTER_DEVIATION)
+    return clearest.within / np.exp(np.mean(np.log(clearest.within))), clearest
 
 
 def _typical(squared: Double, d: int) -> float:
@@ -147,32 +142,49 @@ def _floored(spread: Double, mean: Double) -> Double:
     return np.where(alive, spread, np.exp(np.mean(np.log(spread[alive]))))
 
 
-def rows_of(
-    data: Any, seed: int, most: int, representative: bool | None
-) -> tuple[Double, tuple[str, ...] | None, bool]:
-    """Rows of a sample, names of their columns, and whether they come from all over the data, as told or as seen."""
+class Sampled(NamedTuple):
+    """Rows of a sample, names of their columns, and whether they come from all over the data."""
+
+    rows: Double
+    columns: tuple[str, ...] | None
+    from_all_over: bool
+
+
+def rows_of(data: Any, seed: int, most: int, representative: bool | None) -> Sampled:
+    """At most so many rows of a sample; whether they come from all over the data is as told, or else as seen."""
     if isinstance(data, np.ndarray | list | tuple) and is_array(data):
         some, columns, from_all_over = data, None, True
     else:
-        rows = source(data)
-        some, from_all_over, _ = sample_of(rows, most, np.random.default_rng(seed))
-        columns = rows.columns
-    told = from_all_over if representative is None else bool(representative)
-    return thinned(_checked_sample(some), most), columns, told
-
-
-def _checked_sample(sample: Any) -> Double:
-    rows = np.asarray(sample, np.float64)
-    if rows.ndim != 2 or not len(rows) or not rows.shape[1]:
-        raise ValueError(
-            f"the sample must be a table of rows with at least one row and column, not of shape {rows.shape}"
-        )
+        given = source(data)
+        some, from_all_over, _ = sample_of(given, most, np.random.default_rng(seed))
+        columns = given.columns
+    rows = np.asarray(some, np.float64)
+    if rows.ndim != 2 or not rows.size:
+        raise ValueError(f"the sample must be a table with at least one row and one column, not of shape {rows.shape}")
     if not np.all(np.isfinite(rows)):
         raise ValueError("the sample has missing or infinite values: fill or drop them first")
-    return rows
+    return Sampled(thinned(rows, most), columns, from_all_over if representative is None else bool(representative))
 
 
-def without_tails(rows: Double) -> Double:
-    """Rows pulled in to the range of nine tenths of them: stable laws have no variance."""
-    low, high = np.quantile(rows, [0.05, 0.95], axis=0)
-    return np.clip(rows, low, high)
+def cluster_shapes(rows: Double, n_clusters: int, seed: int, *, full: bool) -> tuple[tuple[float, ...], ...]:
+    """Factors L of the clusters' covariances L L', as `frequencies.Shaped` takes them; none if there are too few rows.
+
+    k-means would cut long clusters into short ones, so a mixture of Gaussians is fitted to the rows: several times to
+    some of them, then the likeliest one to all.
+    """
+    n, d = rows.shape
+    k = min(n_clusters, MOST_SHAPES, n // (ROWS_PER_COLUMN * d))
+    mean_variance = float(np.mean(rows.var(axis=0)))
+    if k == 0 or mean_variance == 0:
+        return ()
+    mixture = GaussianMixture(k, covariance_type="full" if full else "diag", max_iter=SHAPE_ITERATIONS)
+    mixture.set_params(n_init=SHAPE_STARTS, reg_covar=LEAST_VARIANCE * mean_variance, random_state=seed % 2**32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # also: fewer distinct rows than clusters
+        mixture.fit(thinned(rows, MOST_ROWS))
+        if n > MOST_ROWS:
+            mixture.set_params(warm_start=True).fit(rows)
+    large = mixture.weights_ * n >= ROWS_PER_COLUMN * d
+    found = mixture.covariances_[large]
+    numbers = np.linalg.cholesky(found)[:, *np.tril_indices(d)] if full else np.sqrt(found)
+    return tuple(tuple(float(f"{x:.{SHAPE_DIGITS}g}") for x in row) for row in numbers)

@@ -1,4 +1,4 @@
-"""Means and covariances that a sketch of second moments holds."""
+"""Means and covariances that a sketch of second moments holds, and the noise of a private release in them."""
 
 from __future__ import annotations
 
@@ -7,35 +7,86 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.moments.moment_noise import MomentNoise
 from sketchlearn.operators import Operator, SecondMoments
 from sketchlearn.operators.second_moments import FIXED_POINT
 from sketchlearn.sketch import Sketch
 
 Double = NDArray[np.float64]
 
-MOST_CORRELATED = 0.995  # columns that were functions of each other could not be moved apart
-MOST_AVERAGED = 1000  # roundings of this many records are taken to be independent: records repeat themselves
+MOST_CORRELATION = 0.995  # Columns that were functions of each other could not be moved apart.
+MOST_INDEPENDENT_ROUNDINGS = 1000  # Records repeat themselves, and so do their roundings.
+
+
+@dataclass(frozen=True)
+class MomentNoise:
+    """Noise of a release on the mean of [1, y] [1, y]', y = (x - origin) / bound: independent in one triangle."""
+
+    deviation: float  # of the noise on each entry but the first
+    count_deviation: float  # of the noise on the first entry, 1, which is the count's
+    origin: Double  # (columns,)
+    bound: Double  # (columns,)
+
+    @classmethod
+    def of(cls, sketch: Sketch) -> MomentNoise | None:
+        """The noise of a sketch of second moments, if it is private."""
+        if sketch.ledger is None:
+            return None
+        operator: SecondMoments = sketch.operator  # type: ignore[assignment]
+        deviation = float(np.sqrt(sketch.ledger.sum_variance)) / (FIXED_POINT * sketch.units)
+        count_deviation = float(np.sqrt(sketch.ledger.count_variance)) / sketch.units
+        return cls(deviation, count_deviation, operator.middle, np.array(operator.bound))
+
+    def only(self, columns: list[int]) -> MomentNoise:
+        """The noise on the moments of some columns."""
+        return replace(self, origin=self.origin[columns], bound=self.bound[columns])
+
+    def along(self, vector: Double) -> Double:
+        """The covariance of the noise on the mean of [1, x] ([1, x] . vector), for one vector (1 + columns,).
+
+        Two entries of E u, E symmetric with independent entries of variance s^2, have the covariance s_jk^2 u_j u_k,
+        and each has the variance sum over l of s_jl^2 u_l^2.
+        """
+        to_x = np.diag(np.append(1.0, self.bound))
+        to_x[1:, 0] = self.origin
+        u = to_x.T @ vector
+        squares = np.full((len(u), len(u)), self.deviation**2)
+        squares[0, 0] = self.count_deviation**2
+        covariance = squares * np.outer(u, u)
+        np.fill_diagonal(covariance, squares @ u**2)
+        return np.asarray(to_x @ covariance @ to_x.T)
+
+    def edges(self, directions: Double, about: Double, units: Double) -> Double:
+        """Eigenvalues of the mean products of (x - about) / units that noise alone makes near directions (n, columns).
+
+        That is twice the root mean square length of the noise matrix times a direction: 2 deviation sqrt(columns), the
+        edge of Wigner's semicircle, if `about` is the origin and units are the bounds.
+        """
+        away, bound = (about - self.origin) / units, self.bound / units
+        one, others = -directions @ away, directions * bound
+        size = one**2 + np.sum(others**2, axis=1)
+        corner = self.deviation**2 * (size - one**2) + (self.count_deviation * one) ** 2
+        across = self.deviation**2 * one * (others @ (away * bound))
+        squares = away @ away * corner - 2 * across + self.deviation**2 * size * np.sum(bound**2)
+        return np.asarray(2 * np.sqrt(squares))
+
+    def floored(self, products: Double, about: Double) -> tuple[Double, int]:
+        """Mean products about a point, no eigenvalue below what noise alone makes; and how many were."""
+        unit = np.outer(self.bound, self.bound)  # in which all entries have the same noise
+        values, vectors = np.linalg.eigh(products / unit)
+        edges = self.edges(vectors.T, about, self.bound)
+        raised = np.maximum(values, edges)
+        return (vectors * raised) @ vectors.T * unit, int(np.sum(values < edges))
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Mean and covariance of records, and how exactly they are known.
+    """Mean and covariance of records, and how exactly they are known."""
 
-    Attributes
-    ----------
-    count : number of records.
-    mean, covariance : arrays (columns,) and (columns, columns); the covariance is that of the records themselves,
-        divided by their count.
-    rounding : per column; an entry of the covariance is known to about rounding_j * rounding_k.
-    noise : of a private release; None if the sums are exact.
-    """
-
-    count: float
-    mean: Double
-    covariance: Double
-    rounding: Double
-    noise: MomentNoise | None = None
+    count: float  # number of records
+    mean: Double  # (columns,)
+    covariance: Double  # (columns, columns), of the records themselves, divided by their count
+    rounding: Double  # (columns,): an entry of the covariance is known to about rounding_j * rounding_k
+    noise: MomentNoise | None = None  # None if the sums are exact
 
     @classmethod
     def of(cls, sketch: Sketch, task: str) -> Moments:
@@ -51,7 +102,7 @@ class Moments:
         operator: SecondMoments = part.operator  # type: ignore[assignment]
         away, products = operator.split(part.mean)
         count = float(part.count)
-        rounding = np.array(operator.bound) / np.sqrt(FIXED_POINT * np.sqrt(min(count, MOST_AVERAGED)))
+        rounding = np.array(operator.bound) / np.sqrt(FIXED_POINT * np.sqrt(min(count, MOST_INDEPENDENT_ROUNDINGS)))
         noise = MomentNoise.of(part)
         if noise is not None:
             away = np.clip(away, -noise.bound, noise.bound)  # where the mean must lie
@@ -74,7 +125,7 @@ class Moments:
             shown = np.where(values > edges, values - edges**2 / (4 * np.maximum(values, edges)), 0.0)
             covariance = (vectors * shown) @ vectors.T * unit
         units = np.where(deviations > 0, deviations, np.inf)
-        correlation = np.clip(covariance / np.outer(units, units), -MOST_CORRELATED, MOST_CORRELATED)
+        correlation = np.clip(covariance / np.outer(units, units), -MOST_CORRELATION, MOST_CORRELATION)
         np.fill_diagonal(correlation, 1.0)
         return np.asarray(correlation)
 

@@ -7,27 +7,18 @@ from dataclasses import dataclass
 
 from sketchlearn.queries.two_sample import Drift, two_sample_test
 from sketchlearn.sketch import Sketch
-from sketchlearn.values import positive, shortened, whole
+from sketchlearn.values import positive, whole
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a detector says of the newest sketch.
+    """What a detector says of the newest sketch."""
 
-    Attributes
-    ----------
-    step : number of the sketch, from 0.
-    alarm : whether the records changed.
-    since : the first sketch of the changed records, if there is an alarm.
-    p_value : of the most surprising comparison, times the number of comparisons.
-    drift : that comparison; None while there is nothing to compare with.
-    """
-
-    step: int
-    alarm: bool
-    since: int | None
-    p_value: float
-    drift: Drift | None
+    step: int  # number of the sketch, from 0
+    alarm: bool  # whether the records changed
+    since: int | None  # the first sketch of the changed records, if there is an alarm
+    p_value: float  # of the most surprising comparison, times the number of comparisons
+    drift: Drift | None  # that comparison; None while there is nothing to compare with
 
     def __str__(self) -> str:
         if self.drift is None:
@@ -72,22 +63,20 @@ class ChangeDetector:
         self.seed = whole("seed", seed, 0)
         #: what was said, step by step
         self.changes: list[Change] = []
-        self._before: Sketch | None = None  # older than all windows
+        self._before: list[Sketch] = []  # the sum of those older than all windows, if there are any
         self._recent: list[Sketch] = []
 
     def update(self, sketch: Sketch) -> Change:
         """Takes the next sketch of the stream, and says whether the records changed."""
         if not isinstance(sketch, Sketch):
-            raise TypeError(
-                f"a stream of sketches is watched, not of {shortened(type(sketch).__name__)}: sketch the rows first"
-            )
+            raise TypeError(f"update takes a sketch, not {type(sketch).__name__}: sketch the rows first")
         if sketch.count == 0:
             raise ValueError("the sketch is empty: leave steps without records out")
         step = len(self.changes)
         recent = [*self._recent, sketch]
         found = []
         for window in self.windows:
-            older = [*([] if self._before is None else [self._before]), *recent[:-window]]
+            older = [*self._before, *recent[:-window]]
             if older and window <= len(recent):
                 found.append((two_sample_test(_total(older), _total(recent[-window:]), seed=self.seed), window))
         drift, window = min(found, key=lambda pair: pair[0].p_value, default=(None, 0))
@@ -95,12 +84,10 @@ class ChangeDetector:
         alarm = drift is not None and p < self.level
         change = Change(step, alarm, step - window + 1 if alarm else None, p, drift)
         if alarm:
-            self._before, self._recent = None, recent[-window:]
+            self._before, self._recent = [], recent[-window:]
         else:
-            self._recent = recent
-            while len(self._recent) > max(self.windows):
-                oldest = self._recent.pop(0)
-                self._before = oldest if self._before is None else self._before + oldest
+            older, self._recent = [*self._before, *recent[: -max(self.windows)]], recent[-max(self.windows) :]
+            self._before = [_total(older)] if older else []
         self.changes.append(change)
         return change
 

@@ -11,7 +11,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from sketchlearn.models.frequency_set import Double, Single
 
-TINY = 1e-12  # ridge, of the features' mean square, at least
+LEAST_RIDGE = 1e-12  # in the features' mean square
 
 
 @dataclass(frozen=True)
@@ -21,15 +21,6 @@ class Regression:
     Shares p_i (1 + e_i), e_i independent with variance `doubt` / p_i, change the mean features by z, known with noise:
     the likeliest change of a function's mean is a . z, a the ridge regression with ridge noise / doubt.
 
-    Parameters
-    ----------
-    features : of the points, real: (points, numbers).
-    shares : of the points, with sum one.
-    noise : mean square error of each number of z.
-    doubt : about the shares; 1 if they are a guess.
-
-    Examples
-    --------
     >>> x = np.linspace(-3, 3, 100)[:, None]
     >>> features = np.concatenate([np.cos(x), np.sin(x)], axis=1).astype(np.float32)
     >>> regression = Regression(features, np.full(100, 0.01), noise=1e-6)
@@ -38,10 +29,10 @@ class Regression:
     (array([0.25]), array([0.001]))
     """
 
-    features: Single
-    shares: Double
-    noise: float
-    doubt: float = 1.0
+    features: Single  # of the points, real: (points, numbers)
+    shares: Double  # of the points, with sum one
+    noise: float  # mean square error of each number of z
+    doubt: float = 1.0  # about the shares; 1 if they are a guess
 
     @cached_property
     def mean(self) -> Double:
@@ -51,16 +42,14 @@ class Regression:
     def change(self, values: Double, z: Double) -> tuple[Double, Double, Double]:
         """How much the means of functions change if mean features do by z, and deviations: of its noise, and in all.
 
-        The latter include what the features do not tell.
-
-        values : (points, functions).
+        The latter include what the features do not tell. Values of the functions have the shape (points, functions).
         """
-        rest = np.sqrt(self.shares)[:, None] * (values - self.shares @ values)
         if self.doubt == 0:
             none = np.zeros(values.shape[1])
             return none, none, none
-        scaled, factor = self._factor
-        a = scaled.T @ cho_solve(factor, rest) if self._dual else cho_solve(factor, scaled.T @ rest)
+        rest = np.sqrt(self.shares)[:, None] * (values - self.shares @ values)
+        scaled, dual, factor = self._factor
+        a = scaled.T @ cho_solve(factor, rest) if dual else cho_solve(factor, scaled.T @ rest)
         left = np.sum(rest * (rest - scaled @ a), axis=0)
         return z @ a, np.sqrt(self.noise * np.sum(a * a, axis=0)), np.sqrt(self.doubt * np.maximum(left, 0))
 
@@ -70,14 +59,12 @@ class Regression:
         excess = float(z @ z) - self.noise * len(z)
         return replace(self, doubt=max(excess, 0.0) / max(spread, 1e-300))
 
-    @property
-    def _dual(self) -> bool:
-        return self.features.shape[0] <= self.features.shape[1]
-
     @cached_property
-    def _factor(self) -> tuple[Double, Any]:
-        """Features about their mean, weighted, and the factor of their products."""
+    def _factor(self) -> tuple[Double, bool, Any]:
+        """Features about their mean, weighted; whether products of points are fewer; the factor of the products."""
         scaled = (self.features - self.mean) * np.sqrt(self.shares)[:, None]
-        product = scaled @ scaled.T if self._dual else scaled.T @ scaled
-        product[np.diag_indices_from(product)] += self.noise / self.doubt + TINY * np.trace(product) / len(product)
-        return scaled, cho_factor(product, overwrite_a=True)
+        dual = scaled.shape[0] <= scaled.shape[1]
+        product = scaled @ scaled.T if dual else scaled.T @ scaled
+        ridge = self.noise / self.doubt + LEAST_RIDGE * np.trace(product) / len(product)
+        product[np.diag_indices_from(product)] += ridge
+        return scaled, dual, cho_factor(product, overwrite_a=True)

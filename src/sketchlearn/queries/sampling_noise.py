@@ -8,7 +8,6 @@ density that was fitted to it, and sketched by the operator itself, tell that, w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,17 +19,15 @@ from sketchlearn.decoders.problems.decoding_target import released_variance
 from sketchlearn.decoders.problems.first_reading import FREQUENCIES_PER_PARAMETER
 from sketchlearn.ledger import GAUSSIAN
 from sketchlearn.models import Mixture
+from sketchlearn.models.frequency_set import Double, Single
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.sketch import Sketch
 
-Double = NDArray[np.float64]
-Single = NDArray[np.float32]
-
-TILTING = 60  # iterations
-BELIEF = 50.0  # in the density, in records: with 5, discrete one-bit sketches of 10 columns were never rejected
-NARROWEST = 1e-2  # variance of a value that is matched closely, of its mean square
+TILTING_ITERATIONS = 60
+DENSITY_RECORDS = 50.0  # The density counts as much: with 5, discrete one-bit sketches of 10 columns passed every test.
+LEAST_VARIANCE = 1e-2  # of a value that is matched closely, in its mean square
 MOST_COMPONENTS = 8  # of the density; more change no correlation that matters
-NUMBERS, FEWEST_ROWS, MOST_ROWS = 1 << 22, 1024, 4096  # features drawn in all, and rows
+NUMBERS, LEAST_ROWS, MOST_ROWS = 1 << 22, 1024, 4096  # features drawn in all, and rows
 
 
 def fourier_sketch(sketch: Sketch) -> Sketch:
@@ -44,9 +41,9 @@ def fourier_sketch(sketch: Sketch) -> Sketch:
     return found[0]
 
 
-def n_determined(target: Target) -> int:
+def n_determined(target: Target, most: int = MOST_COMPONENTS) -> int:
     """How many clusters the sketch determines well (for operators of `design`, those asked for), up to a few."""
-    return int(np.clip(target.n_numbers / 2 / (FREQUENCIES_PER_PARAMETER * target.n_features), 1, MOST_COMPONENTS))
+    return int(np.clip(target.n_numbers / 2 / (FREQUENCIES_PER_PARAMETER * target.n_features), 1, most))
 
 
 def density_of(sketch: Sketch, rng: np.random.Generator) -> Mixture:
@@ -67,14 +64,11 @@ def density_of(sketch: Sketch, rng: np.random.Generator) -> Mixture:
 
 @dataclass(frozen=True)
 class Released:
-    """What private noise adds to each real number of a value: its variance, and its fourth cumulant.
-
-    `count` is the squared relative error of the number of records, which all values are divided by.
-    """
+    """What private noise adds to each real number of a value: its variance, and its fourth cumulant."""
 
     variances: Double
     fourth: Double
-    count: float = 0.0
+    count: float = 0.0  # squared relative error of the number of records, which all values are divided by
 
     @classmethod
     def of(cls, sketch: Sketch) -> Released:
@@ -97,44 +91,37 @@ class Released:
 
 @dataclass(frozen=True)
 class Noise:
-    """What one record adds to the values, less its mean.
+    """What one record adds to the values, less its mean."""
 
-    Parameters
-    ----------
-    variances : of each value, E |Phi_j - E Phi_j|^2.
-    deviations : such differences of drawn records, times the square root of how much each counts, real parts before
-        imaginary ones: (records, 1 or 2 times m).
-    mean : of the drawn records, likewise: (1 or 2 times m,).
-    """
-
-    variances: Double
+    variances: Double  # of each value, E |Phi_j - E Phi_j|^2
+    #: such differences of drawn records, times the square root of how much each counts, real parts before imaginary
+    #: ones: (records, 1 or 2 times m)
     deviations: Single
-    mean: Single
+    mean: Single  # of the drawn records, likewise: (1 or 2 times m,)
 
     @classmethod
     def of(cls, sketch: Sketch, density: Mixture, rng: np.random.Generator) -> Noise:
         """The noise of a sketch of Fourier features whose records are about those of the density."""
         operator = sketch.operator
         assert isinstance(operator, FourierFeatures)
-        n = int(np.clip(NUMBERS // operator.n_frequencies, FEWEST_ROWS, MOST_ROWS))
+        n = int(np.clip(NUMBERS // operator.n_frequencies, LEAST_ROWS, MOST_ROWS))
         features = operator.features(density.sample(n, rng)[0], n_jobs=1)
         square = np.mean(np.abs(features) ** 2, axis=0)
         count = max(float(sketch.count), 2.0)
-        released = Released.of(sketch).variances
-        numbers = 2 if operator.wave.complex else 1
+        released, numbers = Released.of(sketch).variances, operator.wave.parts
         power = np.maximum(np.abs(sketch.mean) ** 2 - numbers * released, 0)
         variances = np.maximum(square - power, 0) * (count / (count - 1))
-        ridge = BELIEF / count + numbers * float(np.mean(released / square))
-        shares = _shares(real_parts((features - sketch.mean) / np.sqrt(variances + NARROWEST * square)), ridge)
+        ridge = DENSITY_RECORDS / count + numbers * float(np.mean(released / square))
+        shares = _shares(real_parts((features - sketch.mean) / np.sqrt(variances + LEAST_VARIANCE * square)), ridge)
         mean = shares @ features
         features -= mean
         features *= np.sqrt(n * shares)[:, None]
         drawn = np.mean(np.abs(features) ** 2, axis=0)
         # the density knows the correlations, the sketch the variances
         features *= np.sqrt(variances / np.maximum(drawn, 1e-12 * np.maximum(square, 1e-300)))
-        return cls(variances, real_parts(features), real_parts(mean[None])[0])
+        return cls(variances, real_parts(features), real_parts(mean))
 
-    @cached_property
+    @property
     def parts(self) -> int:
         """Real numbers per value."""
         return self.deviations.shape[1] // len(self.variances)
@@ -142,14 +129,14 @@ class Noise:
     def spectrum(self, weights: Double, released: Released) -> Double:
         """The eigenvalues of the weighted values' covariance: weights of the chi-squares that chance makes of them.
 
-        `released` is what private noise adds, in the units of the variances.
-
-        A sample's eigenvalues lie further apart than the true ones, the more so the more there are: they are drawn
-        together until the sum of their squares is that of pairs of *different* records, which is unbiased.
+        `released` is what private noise adds, in the units of the variances. A sample's eigenvalues lie further apart
+        than the true ones, the more so the more there are: they are drawn together until the sum of their squares is
+        that of pairs of *different* records, which is unbiased.
         """
         used = np.flatnonzero(weights > 0)
         columns = np.concatenate([used + part * len(weights) for part in range(self.parts)])
-        scaled = self.deviations[:, columns] * np.tile(np.sqrt(weights[used]), self.parts).astype(np.float32)
+        roots = np.tile(np.sqrt(weights[used]), self.parts)
+        scaled = self.deviations[:, columns] * roots.astype(np.float32)
         n, p = scaled.shape
         private = bool(np.any(released.variances))
         product = (scaled.T @ scaled if p <= n or private else scaled @ scaled.T).astype(np.float64) / n
@@ -158,34 +145,28 @@ class Noise:
         values[: len(found)] = np.maximum(found, 0)
         total, squares = float(values.sum()), float(np.sum(values**2))
         same = total**2 / n  # were shares equal: where a few records have large ones, they stand for many that repeat
-        equal = total**2 / p
-        nearer = 1.0
+        equal, nearer = total**2 / p, 1.0
         if squares > equal:
             nearer = float(np.sqrt(np.clip(squares - same - equal, 0, None) / (squares - equal)))
         if private:
             added = np.tile(released.variances[used] * weights[used], self.parts)
             product = nearer * product + np.diag(added + (1 - nearer) * total / p)
-            along = self.mean[columns] * np.tile(np.sqrt(weights[used]), self.parts)
+            along = self.mean[columns] * roots
             values = np.linalg.eigvalsh(product + released.count * np.outer(along, along))
-            return _fewer(values, self.parts * float(released.fourth @ weights**2))
+            # fewer and larger ones with the same sum, whose variance is larger by the fourth cumulant
+            fourth = self.parts * float(released.fourth @ weights**2)
+            factor = 1 + fourth / (2 * float(np.sum(values**2)))
+            places = np.floor(np.arange(max(1, round(p / factor))) * factor).astype(int)
+            kept = values[places.clip(max=p - 1)]
+            return np.asarray(kept * (values.sum() / kept.sum()))
         # sums of weights stay what the variances say
         return np.asarray(total / p + nearer * (values - total / p))
-
-
-def _fewer(values: Double, fourth: float) -> Double:
-    """Weights of chi-squares with the same sum, whose variance is larger by a fourth cumulant: fewer, and larger."""
-    squares = float(np.sum(values**2))
-    factor = 1 + fourth / (2 * squares)
-    kept = values[
-        np.floor(np.arange(max(1, round(len(values) / factor))) * factor).astype(int).clip(max=len(values) - 1)
-    ]
-    return np.asarray(kept * (values.sum() / kept.sum()))
 
 
 def real_parts(features: NDArray[Any]) -> Single:
     """Real parts before imaginary ones."""
     parts = [features.real, features.imag] if np.iscomplexobj(features) else [features]
-    return np.concatenate(parts, axis=1).astype(np.float32)
+    return np.concatenate(parts, axis=-1).astype(np.float32)
 
 
 def noise_in(sketch: Sketch, features: Single) -> float:
@@ -209,7 +190,7 @@ def _shares(residuals: Single, ridge: float) -> Double:
         return top + float(np.log(total / len(residuals))) + 0.5 * ridge * float(theta @ theta), slope
 
     start = np.zeros(residuals.shape[1])
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": TILTING})
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": TILTING_ITERATIONS})
     shares = _exponentials(residuals, found.x)[0]
     return shares / shares.sum()
 

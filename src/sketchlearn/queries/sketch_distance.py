@@ -57,38 +57,32 @@ def distance(a: Sketch, b: Sketch, *, confidence: float = 0.95, seed: int = 0) -
     >>> print(skl.distance(operator.sketch(X[:5000]), operator.sketch(X[5000:] + [0.5, 0])))
     0.161 (95 % interval 0.147 to 0.175)
     """
-    if not 0 < positive("confidence", confidence) < 1:
+    if not positive("confidence", confidence) < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence!r}")
     rng = np.random.default_rng(whole("seed", seed, 0))
     a, b = checked_pair(a, b)
     with one_blas_thread():
-        noise = _noise_of_difference(a, b, rng)
+        noises = [(Noise.of(sketch, density_of(sketch, rng), rng), float(sketch.count)) for sketch in (a, b)]
+        variances = sum(noise.variances / n for noise, n in noises)
+        rows = sum(len(noise.deviations) for noise, _ in noises)
+        deviations = [noise.deviations * np.sqrt(rows / len(noise.deviations) / n) for noise, n in noises]
+        mean = np.mean([noise.mean for noise, _ in noises], axis=0)
+        noise = Noise(np.asarray(variances), np.concatenate(deviations).astype(np.float32), mean)  # of z_a - z_b
         m = len(noise.variances)
         released = Released.of(a) + Released.of(b)
         spectrum = noise.spectrum(np.full(m, 1 / m), released)
-        gap = real_parts((a.mean - b.mean)[None])[0].astype(np.float64)
+        gap = real_parts(a.mean - b.mean).astype(np.float64)
         # gap' Sigma gap: T's noise along its own direction
-        along = (
-            float(np.mean((noise.deviations @ gap) ** 2)) + gap**2 @ np.tile(released.variances, noise.parts)
-        ) / m**2
+        private = float(gap**2 @ np.tile(released.variances, noise.parts))
+        along = (float(np.mean((noise.deviations @ gap) ** 2)) + private) / m**2
     seen = float(gap @ gap) / m
     law = _Law(spectrum, seen, along)
     tail = (1 - confidence) / 2
     # sketches that agree far better than chance lets them are no nearer than those that agree a little better
     unsurprising = _Law(spectrum, max(seen, law.usual(2 * tail)), along)
     squares = [law.solve(tail), max(seen - law.powers[0], 0.0), unsurprising.solve(1 - tail)]
-    low, value, high = (float(np.sqrt(square)) for square in squares)
+    low, value, high = np.sqrt(squares).tolist()
     return Distance(value, low, high, float(confidence))
-
-
-def _noise_of_difference(a: Sketch, b: Sketch, rng: np.random.Generator) -> Noise:
-    """The noise of z_a - z_b."""
-    both = [(Noise.of(sketch, density_of(sketch, rng), rng), float(sketch.count)) for sketch in (a, b)]
-    variances = sum(noise.variances / n for noise, n in both)
-    rows = sum(len(noise.deviations) for noise, _ in both)
-    deviations = [noise.deviations * np.sqrt(rows / len(noise.deviations) / n) for noise, n in both]
-    mean = np.mean([noise.mean for noise, _ in both], axis=0)
-    return Noise(np.asarray(variances), np.concatenate(deviations).astype(np.float32), mean)
 
 
 class _Law:
@@ -106,8 +100,7 @@ class _Law:
 
     def above(self, square: float, seen: float | None = None) -> float:
         """P(T > what was seen), if D^2 is `square`."""
-        seen = self.seen if seen is None else seen
-        s = self.direction
+        seen, s = self.seen if seen is None else seen, self.direction
         c1, c2, c3, c4 = (power + (k + 1) * s**k * square for k, power in enumerate(self.powers))
         if c2 <= 0:
             return float(square > seen)
@@ -117,11 +110,10 @@ class _Law:
             shift = skewness * root**3 - root**2
             freedom = root**2 - 2 * shift
         else:
-            root = 1 / skewness
             shift, freedom = 0.0, c2**3 / c3**2
         away = (seen - c1) / np.sqrt(2 * c2)
         value = away * np.sqrt(2 * (freedom + 2 * shift)) + freedom + shift
-        found = float(ncx2.sf(value, freedom, shift)) if shift > 0 else float(ncx2.sf(value, freedom, 1e-12))
+        found = float(ncx2.sf(value, freedom, shift if shift > 0 else 1e-12))
         return found if np.isfinite(found) else float(norm.sf(away))
 
     def usual(self, probability: float) -> float:

@@ -9,9 +9,9 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.designing.cluster_operators import Asked, Sampled, in_bounds, on_sample
+from sketchlearn.designing.cluster_operators import Asked, in_bounds, on_sample
 from sketchlearn.designing.column_ranges import checked_bounds, fourth_moments, second_moments
-from sketchlearn.designing.frequency_laws import BEYOND, plain, times_as_many
+from sketchlearn.designing.frequency_laws import STREAM_SPREAD_FACTOR, plain, times_as_many
 from sketchlearn.designing.private_budget import budget_of
 from sketchlearn.designing.sample_summary import MOST_ROWS, deviations, rows_of, rows_wanted
 from sketchlearn.frequencies import LogUniform, Probed
@@ -190,7 +190,7 @@ def design(
     n_kept = None if rows is None else whole("rows", rows, most=MOST_KEPT)
     standardize = truth("standardize", standardize)
     if bounds is None:
-        sampled = Sampled(*rows_of(sample, seed, rows_wanted(task), representative))
+        sampled = rows_of(sample, seed, rows_wanted(task), representative)
         return on_sample(asked, sampled, standardize=standardize, n_kept=n_kept).with_origin(origin)
     if n_kept is not None or standardize:
         raise ValueError("rows and standardize need a sample: bounds do not tell how the records lie")
@@ -221,7 +221,7 @@ def _for_generators(
         center, unit = rows.mean(axis=0), deviations(rows)
         least, (coarse, fine) = unit, DETAIL
         if not from_all_over:
-            coarse /= BEYOND
+            coarse /= STREAM_SPREAD_FACTOR
     d = len(center)
     m = FOR_GENERATORS[0] + FOR_GENERATORS[1] * d
     m = math.ceil(m * times_as_many(wave)) if n_frequencies is None else whole("n_frequencies", n_frequencies)

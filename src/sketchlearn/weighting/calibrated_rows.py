@@ -19,13 +19,14 @@ import numpy as np
 from sketchlearn.decoders.problems.decoding_target import fourier_part, released_variance
 from sketchlearn.models.frequency_set import Double, Single
 from sketchlearn.sketch import Sketch
+from sketchlearn.waves import Wave
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0)  # in units of a feature's variance
-MOST_NUMBERS = 400  # features that are calibrated on: a solution costs their square, times the rows
-HELD_OUT = 0.2  # share of the features by which the ridge is chosen
-ROUNDS = 2  # weights that were cut off at 0 leave a little to be calibrated again
-FLAT = 1e-6  # deviation of a feature, below which it tells nothing
+MOST_FEATURES = 400  # A solution costs the square of the features' number, times the rows.
+HELD_OUT_SHARE = 0.2  # The ridge is chosen by this share of the features.
+ROUNDS = 2  # Weights that were cut off at 0 leave a little to be calibrated again.
+LEAST_DEVIATION = 1e-6  # A feature that varies less tells nothing.
 
 
 @dataclass(frozen=True)
@@ -33,32 +34,29 @@ class Means:
     """Means of features over all rows, how noisy they are, and the features of rows."""
 
     values: Double  # (features,)
-    variances: Double  # of the values
+    variance: float  # of the noise in each value
     omega: Double  # (columns, frequencies), in turns per unit
     origin: Double
     dither: Double  # in turns
-    sketch: Sketch
+    wave: Wave
 
     @classmethod
     def of(cls, sketch: Sketch) -> Means:
         """Some of the sketch's Fourier features: the first ones, the probes along the axes among them."""
         sketch, operator = fourier_part(sketch)
-        parts = operator.wave.parts
-        some = slice(0, MOST_NUMBERS // parts)
+        wave, some = operator.wave, slice(0, MOST_FEATURES // operator.wave.parts)
         mean = (sketch.mean / operator.feature_weights)[some]
-        values = np.concatenate([mean.real, mean.imag]) if operator.wave.complex else mean
+        values = np.concatenate([mean.real, mean.imag]) if wave.complex else mean
         # a record that contributes to one group of frequencies alone leaves more noise
         variance = released_variance(sketch, operator) + (operator.n_groups - 1) / float(sketch.count)
-        turns = operator.frequencies[:, some] / (2 * np.pi)
-        dither = operator.dither[some] / (2 * np.pi)
-        return cls(values, np.full(len(values), variance), turns, operator.middle, dither, sketch)
+        turns, dither = operator.frequencies[:, some] / (2 * np.pi), operator.dither[some] / (2 * np.pi)
+        return cls(values, variance, turns, operator.middle, dither, wave)
 
     def features(self, rows: Double) -> Single:
         """The same features of rows: (rows, features)."""
-        wave = fourier_part(self.sketch)[1].wave
         phases = (rows - self.origin) @ self.omega + self.dither
-        real = wave.real_part(phases)
-        parts = [real, wave.quarter_later(phases)] if wave.complex else [real]
+        real = self.wave.real_part(phases)
+        parts = [real, self.wave.quarter_later(phases)] if self.wave.complex else [real]
         return np.concatenate(parts, axis=1).astype(np.float32)
 
     def spread(self, features: Single, weights: Double) -> Double:
@@ -71,7 +69,7 @@ class Means:
         squares = (weights @ (features - center) ** 2).reshape(-1, self.omega.shape[1])
         if len(squares) == 2:
             whole = 1 - np.sum(self.values.reshape(2, -1) ** 2, axis=0)
-            squares = squares * np.maximum(whole / np.maximum(squares.sum(axis=0), FLAT**2), 1.0)
+            squares = squares * np.maximum(whole / np.maximum(squares.sum(axis=0), LEAST_DEVIATION**2), 1.0)
         return np.sqrt(squares).ravel()
 
 
@@ -84,57 +82,47 @@ def calibrated(sketch: Sketch, samples: Sequence[WeightedRows], rng: np.random.G
         raise ValueError("the sample has missing or infinite values: fill or drop them first")
     means = Means.of(sketch)
     features = means.features(samples[0].rows)
-    held = np.asarray(rng.random(features.shape[1]) < HELD_OUT)
+    held = np.asarray(rng.random(features.shape[1]) < HELD_OUT_SHARE)
     ridge = RIDGES[-1]
     if 2 <= np.sum(held) < len(held):
-        known = means.spread(features, samples[0].weights)
-        fitted = _Part(features[:, ~held], means.values[~held], means.variances[~held], known[~held])
-        weights = fitted.weights(samples[0])
+        spread = means.spread(features, samples[0].weights)[~held]
+        weights = _weights(samples[0], features[:, ~held], means.values[~held], means.variance, spread, RIDGES)
         errors = [np.sum((means.values[held] - w @ features[:, held]) ** 2) for w in weights]
         ridge = RIDGES[int(np.argmin(errors))]
     result = []
     for sample in samples:
         own = features if sample is samples[0] else means.features(sample.rows)
-        part = _Part(own, means.values, means.variances, means.spread(own, sample.weights))
-        closer = sample
+        spread = means.spread(own, sample.weights)
         for _ in range(ROUNDS):
-            closer = replace(closer, weights=part.weights(closer, (ridge,))[0])
-        result.append(closer)
+            adjusted = _weights(sample, own, means.values, means.variance, spread, (ridge,))[0]
+            sample = replace(sample, weights=adjusted)
+        result.append(sample)
     return result
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Features of rows, and their means over all rows."""
+def _weights(
+    sample: WeightedRows, features: Single, means: Double, variance: float, spread: Double, ridges: tuple[float, ...]
+) -> list[Double]:
+    """Weights near those of the sample, under which features of this spread have their means: for each of the ridges.
 
-    features: Single
-    means: Double
-    variances: Double
-    spread: Double  # deviations of the features
-
-    def weights(self, sample: WeightedRows, ridges: tuple[float, ...] = RIDGES) -> list[Double]:
-        """Weights near those of the sample, under which the features have their means: for each of the ridges.
-
-        Weights change as far as they are open to chance; those of rows that were kept for certain stay.
-        """
-        start = sample.weights
-        loose = start if sample.open is None else start * sample.open
-        left = float(loose.sum())
-        if left <= 0:
-            return [start] * len(ridges)
-        center = start @ self.features
-        spread = self.spread
-        clear = spread > FLAT
-        middle = (loose @ self.features) / left
-        q = (self.features - middle.astype(np.float32))[:, clear] / spread[clear].astype(np.float32)
-        r = (self.means - center)[clear] / spread[clear]
-        # what noise in the means would change is left alone: a sample of n rows knows them to 1 / n
-        noise = self.variances[clear] / spread[clear] ** 2 * left / float(np.sum(loose**2))
-        normal = ((q * loose[:, None].astype(np.float32)).T @ q).astype(np.float64)
-        found = []
-        for ridge in ridges:
-            damped = normal.copy()
-            damped[np.diag_indices_from(damped)] += left * (ridge + noise)
-            weights = np.maximum(start + loose * (q @ np.linalg.solve(damped, r)), 0)
-            found.append(weights / weights.sum())
-        return found
+    Weights change as far as they are open to chance; those of rows that were kept for certain stay.
+    """
+    start = sample.weights
+    loose = start if sample.open is None else start * sample.open
+    left = float(loose.sum())
+    if left <= 0:
+        return [start] * len(ridges)
+    clear = spread > LEAST_DEVIATION
+    middle = (loose @ features) / left
+    q = (features - middle.astype(np.float32))[:, clear] / spread[clear].astype(np.float32)
+    r = (means - start @ features)[clear] / spread[clear]
+    # what noise in the means would change is left alone: a sample of n rows knows them to 1 / n
+    noise = variance / spread[clear] ** 2 * left / float(np.sum(loose**2))
+    normal = ((q * loose[:, None].astype(np.float32)).T @ q).astype(np.float64)
+    found = []
+    for ridge in ridges:
+        damped = normal.copy()
+        damped[np.diag_indices_from(damped)] += left * (ridge + noise)
+        weights = np.maximum(start + loose * (q @ np.linalg.solve(damped, r)), 0)
+        found.append(weights / weights.sum())
+    return found

@@ -21,12 +21,12 @@ from sketchlearn.weighting.weighted_rows import WeightedRows
 
 STARTS, MOST_STARTS, STARTS_OF_HALVES = 10, 50, 3
 ROWS_TO_START = 100_000  # rows times clusters of all starts, where rows are few
-MANY_MORE = 3  # records for each row of a sample, from which on a sketch may know more
+LEAST_RECORDS_PER_ROW = 3  # With fewer records for each row of a sample, a sketch knows little that the rows do not.
 ROWS_PER_ATOM = 10
-REFINEMENT = 200  # iterations
-SMALL = 5e-3  # squared residual that refinement may well take away, however precise the sketch is
-HOPELESS = 1000.0  # misfit of clusters of rows, from which no refinement explains the sketch
-NARROWEST = 1e-3  # variance of a cluster in a column, of that within all clusters
+REFINEMENT_ITERATIONS = 200
+SMALL_COST = 5e-3  # Refinement may well take away a squared residual as small as this, however precise the sketch is.
+HOPELESS_MISFIT = 1000.0  # No refinement explains the sketch from clusters of rows with a larger misfit.
+LEAST_VARIANCE = 1e-3  # of a cluster in a column, as a share of that within all clusters
 
 
 class SquaredLoss:
@@ -36,9 +36,9 @@ class SquaredLoss:
         """What each row costs."""
         return distances(rows, centers) ** 2
 
-    def improved(self, sample: WeightedRows, centers: Double) -> Double:
+    def improved(self, rows: Double, centers: Double, weights: Double) -> Double:
         """Centers of less cost nearby."""
-        return lloyd(sample.rows, centers, sample.weights)[0]
+        return lloyd(rows, centers, weights)[0]
 
 
 class DistanceLoss(SquaredLoss):
@@ -47,66 +47,66 @@ class DistanceLoss(SquaredLoss):
     def losses(self, rows: Double, centers: Double) -> Double:
         return distances(rows, centers)
 
-    def improved(self, sample: WeightedRows, centers: Double) -> Double:
-        return weiszfeld(sample.rows, centers, sample.weights)
+    def improved(self, rows: Double, centers: Double, weights: Double) -> Double:
+        return weiszfeld(rows, centers, weights)
 
 
 def distances(rows: Double, centers: Double) -> Double:
     """Of each row from its nearest center."""
-    labels = nearest(rows, centers)[0]
-    return np.asarray(np.linalg.norm(rows - centers[labels], axis=1))
+    return np.asarray(np.linalg.norm(rows - centers[nearest(rows, centers)[0]], axis=1))
 
 
 @dataclass(frozen=True)
-class RowClusters:
-    """Centers, and the share of each, as the rows tell them."""
+class RowSample:
+    """Rows that stand for all records, and the units in which errors count."""
 
-    centers: Double
-    shares: Double
+    rows: WeightedRows
+    units: Double
+    complete: bool = False  # whether these rows are all records
+    chances_of: Callable[[Double], Double] | None = None  # of records to be in the sample; None: small everywhere
+
+    @property
+    def mean(self) -> Double:
+        """The mean of the rows, near which scaled numbers are precise."""
+        return self.rows.weights @ self.rows.rows
+
+    def scaled(self, points: Double) -> Double:
+        """Points as seen from the mean of the rows, in units."""
+        return (points - self.mean) / self.units
+
+    def scaled_rows(self, rows: WeightedRows | None = None) -> WeightedRows:
+        """The rows, or some of them, as seen from their mean, in units."""
+        rows = self.rows if rows is None else rows
+        return replace(rows, rows=self.scaled(rows.rows))
 
 
 def clusters_of(
-    sample: WeightedRows,
-    k: int,
-    loss: SquaredLoss,
-    rng: np.random.Generator,
-    n_starts: int | None = None,
+    sample: WeightedRows, k: int, loss: SquaredLoss, rng: np.random.Generator, n_starts: int | None = None
 ) -> Double:
     """The best centers of weighted rows: by k-means from several starts, exchanged until nothing is gained."""
     present = sample.weights > 0
     rows, weights = sample.rows[present], sample.weights[present]
-    distinct = len(np.unique(rows, axis=0))
-    if distinct < k:
-        return _repeated(np.unique(rows, axis=0), k)
+    distinct = np.unique(rows, axis=0)
+    if len(distinct) < k:
+        return distinct[np.arange(k) % len(distinct)]
     if n_starts is None:  # starts on few rows cost little
         n_starts = int(np.clip(ROWS_TO_START / (len(rows) * k), STARTS, MOST_STARTS))
     means = KMeans(k, n_init=n_starts, random_state=int(rng.integers(2**31)), tol=1e-6)
     centers = means.fit(rows, sample_weight=weights * len(rows)).cluster_centers_.astype(np.float64)
     centers, cost = lloyd(rows, centers, weights)
-    return loss.improved(WeightedRows(rows, weights), breathe(rows, centers, cost, weights=weights))
+    return loss.improved(rows, breathe(rows, centers, cost, weights=weights), weights)
 
 
-def _repeated(points: Double, k: int) -> Double:
-    """As many centers as asked for, where there are fewer different rows."""
-    return points[np.arange(k) % len(points)]
-
-
-def clusters_of_rows(sample: RowSample, k: int, loss: SquaredLoss, rng: np.random.Generator) -> RowClusters:
-    """Clusters of a sample."""
-    here = sample.place.inside(sample.rows)
+def clusters_of_rows(sample: RowSample, k: int, loss: SquaredLoss, rng: np.random.Generator) -> tuple[Double, Double]:
+    """Centers of the clusters of a sample, and the share of the rows that each has."""
+    here = sample.scaled_rows()
     centers = clusters_of(here, k, loss, rng)
     shares = np.bincount(nearest(here.rows, centers)[0], here.weights, minlength=len(centers))
-    return sample.place.outside(RowClusters(centers, shares.astype(np.float64)))
+    return sample.mean + sample.units * centers, shares.astype(np.float64)
 
 
 def has_less_risk(
-    sketch: Sketch,
-    sample: RowSample,
-    centers: Double,
-    loss: SquaredLoss,
-    rng: np.random.Generator,
-    *,
-    joined: bool = False,
+    sketch: Sketch, sample: RowSample, centers: Double, loss: SquaredLoss, rng: np.random.Generator, *, joined: bool
 ) -> bool:
     """Whether centers have less risk than clusters of rows, on rows that did not choose.
 
@@ -114,14 +114,14 @@ def has_less_risk(
     lies midway between the risks on own and other rows; twice as many rows have half the excess over it, and rows that
     are `joined` by atoms a quarter.
     """
-    if float(sketch.count) < MANY_MORE * len(sample.rows):
-        return False  # the sketch knows little that the rows do not
-    parts = [sample.place.inside(half) for half in calibrated(sketch, halves(sample.rows, rng), rng)]
+    if float(sketch.count) < LEAST_RECORDS_PER_ROW * len(sample.rows):
+        return False
+    parts = [sample.scaled_rows(half) for half in calibrated(sketch, halves(sample.rows, rng), rng)]
     found = [clusters_of(part, len(centers), loss, rng, STARTS_OF_HALVES) for part in parts]
     seen = sum(_risk(part, own, loss) for part, own in zip(parts, found, strict=True))
     unseen = sum(_risk(part, own, loss) for part, own in zip(parts, found[::-1], strict=True))
     excess = (unseen - seen) / (8 if joined else 4)
-    return sum(_risk(part, sample.place.scaled(centers), loss) for part in parts) <= (seen + unseen) / 2 + excess
+    return sum(_risk(part, sample.scaled(centers), loss) for part in parts) <= (seen + unseen) / 2 + excess
 
 
 def mixture_near(problem: Problem, sample: RowSample, rng: np.random.Generator) -> Outcome:
@@ -129,60 +129,21 @@ def mixture_near(problem: Problem, sample: RowSample, rng: np.random.Generator) 
 
     Among many clusters, the misfit of the whole would not tell of two that were taken for one: then twice as many.
     """
-    k = problem.n_components
-    here = sample.place.inside(sample.rows)
+    k, here = problem.n_components, sample.scaled_rows()
     size = k if k <= FEW_CLUSTERS else min(2 * k, len(here) // ROWS_PER_ATOM)
-    points = sample.place.origin + sample.units * clusters_of(here, size, SquaredLoss(), rng, STARTS_OF_HALVES)
+    points = sample.mean + sample.units * clusters_of(here, size, SquaredLoss(), rng, STARTS_OF_HALVES)
     start = problem.in_own_units(DiagonalGaussian(), *parts_of(clouds(points, sample.rows)))
     if problem.target.harmonics:
         problem = problem.without_harmonics(start)
     mixture, cost, iterations = start, problem.target.cost(start), 0
-    if problem.misfit(cost) <= HOPELESS or cost <= SMALL:
-        mixture, cost, iterations = refine(problem.target, start, problem.box, iterations=REFINEMENT)
+    if problem.misfit(cost) <= HOPELESS_MISFIT or cost <= SMALL_COST:
+        mixture, cost, iterations = refine(problem.target, start, problem.box, iterations=REFINEMENT_ITERATIONS)
     status = Status.EXPLAINED if problem.misfit(cost) <= EXPLAINED else Status.REFINED
     return Outcome(mixture, cost, problem.misfit(cost), iterations, status)
 
 
 def _risk(sample: WeightedRows, centers: Double, loss: SquaredLoss) -> float:
     return float(sample.weights @ loss.losses(sample.rows, centers))
-
-
-@dataclass(frozen=True)
-class RowSample:
-    """Rows that stand for all records, the units in which errors count, and whether these rows are all records.
-
-    `chances_of` tells with which chance records came into the sample; None means that it is small everywhere.
-    """
-
-    rows: WeightedRows
-    units: Double
-    complete: bool = False
-    chances_of: Callable[[Double], Double] | None = None
-
-    @property
-    def place(self) -> Place:
-        """Where they lie: around their mean, in units."""
-        return Place(self.rows.weights @ self.rows.rows, self.units)
-
-
-@dataclass(frozen=True)
-class Place:
-    """An origin and units, near which numbers are precise."""
-
-    origin: Double
-    units: Double
-
-    def scaled(self, points: Double) -> Double:
-        """Points as seen from here."""
-        return (points - self.origin) / self.units
-
-    def inside(self, sample: WeightedRows) -> WeightedRows:
-        """The sample as seen from here."""
-        return replace(sample, rows=self.scaled(sample.rows))
-
-    def outside(self, found: RowClusters) -> RowClusters:
-        """Clusters in the units of the table."""
-        return replace(found, centers=self.origin + self.units * found.centers)
 
 
 def halves(sample: WeightedRows, rng: np.random.Generator) -> list[WeightedRows]:
@@ -205,5 +166,5 @@ def clouds(centers: Double, sample: WeightedRows) -> Mixture:
     left = (sample.rows - centers[labels]) ** 2
     sums = np.stack([np.bincount(labels, sample.weights * column, minlength=k) for column in left.T], axis=1)
     overall = sample.weights @ left
-    narrow = np.maximum(sums / np.maximum(shares, 1e-300)[:, None], NARROWEST * overall + 1e-300)
+    narrow = np.maximum(sums / np.maximum(shares, 1e-300)[:, None], LEAST_VARIANCE * overall + 1e-300)
     return Mixture(DiagonalGaussian(), shares, centers, narrow).heavy()

@@ -2,67 +2,77 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-
 import numpy as np
-from numpy.typing import NDArray
 
 from sketchlearn.models.frequency_set import Double
 
-LeftOut = tuple[Double, Double]
+Pair = tuple[Double, Double]
 LEAST_LEFT = 1e-9  # part of a component, or of its variance, that is left after a row was removed
 
 
-class CovarianceType(ABC):
-    """A kind of covariance. Its parameters are one array, in a form of its own; `floor` is added to variances."""
+class Full:
+    """Covariances (k, d, d); other kinds restrict them.
 
-    #: columns may be measured in different units without changing the family
-    per_column_units = True
+    The parameters of a kind are one array, in a form of its own; `floor` is added to variances.
+    """
 
-    @abstractmethod
+    per_column_units = True  # columns may be measured in different units without changing the family
+    per_component = True  # each component has parameters of its own
+
     def estimate(self, rows: Double, shares: Double, sizes: Double, means: Double, floor: float) -> Double:
         """Parameters of greatest likelihood. `shares` (S, k) are weights times responsibilities, `sizes` their sums."""
+        d = rows.shape[1]
+        covariances = np.empty((len(sizes), d, d))
+        for c, size in enumerate(sizes):
+            covariances[c] = (rows * shares[:, c, None]).T @ rows / size - np.outer(means[c], means[c])
+        covariances[:, np.arange(d), np.arange(d)] += floor
+        return covariances
 
-    @abstractmethod
-    def distances(self, rows: Double, means: Double, parameters: Double) -> tuple[Double, Double]:
+    def distances(self, rows: Double, means: Double, parameters: Double) -> Pair:
         """Squared Mahalanobis distances (S, k), and the logarithms of the determinants (k,)."""
+        inverses = np.linalg.inv(np.linalg.cholesky(parameters))
+        squares = np.empty((len(rows), len(means)))
+        for c, inverse in enumerate(inverses):
+            away = rows @ inverse.T
+            away -= inverse @ means[c]
+            np.einsum("ij,ij->i", away, away, out=squares[:, c])
+        return squares, -2 * np.sum(np.log(np.diagonal(inverses, axis1=1, axis2=2)), axis=1)
 
-    @abstractmethod
-    def left_out(self, rows: Double, means: Double, parameters: Double, removed: Double, sizes: Double) -> LeftOut:
+    def left_out(self, rows: Double, means: Double, parameters: Double, removed: Double, sizes: Double) -> Pair:
         """Squared distances and log-determinants, both (S, k), after each row's own part was removed from components.
 
         `removed` (S, k) is what a row contributes to the `sizes` of components. Without it a component has the size
         n' = n - a, the mean c - a e / n', e = x - c, and the scatter n C - (a n / n') e e'; what the floor adds to the
         covariance C grows by n / n'. Sherman and Morrison's formula gives the rest.
         """
+        squares, determinants = self.distances(rows, means, parameters)
+        left, growth = _left(removed, sizes)
+        part = np.maximum(1 - removed / left * squares, LEAST_LEFT)
+        return growth * squares / part, rows.shape[1] * np.log(growth) + determinants + np.log(part)
 
-    @abstractmethod
-    def matrices(self, parameters: Double, k: int, d: int) -> Double:
+    def matrices(self, parameters: Double, k: int) -> Double:  # noqa: ARG002
         """The covariances (k, d, d)."""
+        return parameters
 
-    @abstractmethod
-    def parameters_of(self, matrices: Double, weights: Double) -> Double:
+    def parameters_of(self, matrices: Double, weights: Double) -> Double:  # noqa: ARG002
         """Parameters near these covariances."""
-
-    def kept(self, new: Double, old: Double, alive: NDArray[np.bool_]) -> Double:
-        """New parameters, but the old ones of components that no row belongs to."""
-        return np.where(alive.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+        return matrices
 
 
-class Diagonal(CovarianceType):
+class Diagonal(Full):
     """Variances (k, d)."""
 
     def estimate(self, rows: Double, shares: Double, sizes: Double, means: Double, floor: float) -> Double:
         variances = (shares.T @ (rows * rows)) / sizes[:, None] - means * means
         return np.asarray(np.maximum(variances, 0.0) + floor)
 
-    def distances(self, rows: Double, means: Double, parameters: Double) -> tuple[Double, Double]:
+    def distances(self, rows: Double, means: Double, parameters: Double) -> Pair:
         precisions = 1 / parameters
         squares = (rows * rows) @ precisions.T - 2 * (rows @ (means * precisions).T)
         squares += np.sum(means * means * precisions, axis=1)
         return np.maximum(squares, 0.0), np.sum(np.log(parameters), axis=1)
 
-    def left_out(self, rows: Double, means: Double, parameters: Double, removed: Double, sizes: Double) -> LeftOut:
+    def left_out(self, rows: Double, means: Double, parameters: Double, removed: Double, sizes: Double) -> Pair:
         squares, determinants = np.empty_like(removed), np.empty_like(removed)
         for c, variances in enumerate(parameters):
             left, growth = _left(removed[:, c], sizes[c])
@@ -72,8 +82,8 @@ class Diagonal(CovarianceType):
             determinants[:, c] = rows.shape[1] * np.log(growth) + np.sum(np.log(variances)) + np.log(part).sum(axis=1)
         return squares, determinants
 
-    def matrices(self, parameters: Double, k: int, d: int) -> Double:  # noqa: ARG002
-        return np.asarray(parameters[:, :, None] * np.eye(d))
+    def matrices(self, parameters: Double, k: int) -> Double:  # noqa: ARG002
+        return np.asarray(parameters[:, :, None] * np.eye(parameters.shape[1]))
 
     def parameters_of(self, matrices: Double, weights: Double) -> Double:  # noqa: ARG002
         return np.diagonal(matrices, axis1=1, axis2=2).copy()
@@ -85,10 +95,10 @@ class Spherical(Diagonal):
     per_column_units = False
 
     def estimate(self, rows: Double, shares: Double, sizes: Double, means: Double, floor: float) -> Double:
-        variances = super().estimate(rows, shares, sizes, means, floor)
-        return np.repeat(variances.mean(axis=1, keepdims=True), variances.shape[1], axis=1)
+        means_of_columns = super().estimate(rows, shares, sizes, means, floor).mean(axis=1, keepdims=True)
+        return np.repeat(means_of_columns, rows.shape[1], axis=1)
 
-    def left_out(self, rows: Double, means: Double, parameters: Double, removed: Double, sizes: Double) -> LeftOut:
+    def left_out(self, rows: Double, means: Double, parameters: Double, removed: Double, sizes: Double) -> Pair:
         d = rows.shape[1]
         squares, determinants = self.distances(rows, means, parameters)
         left, growth = _left(removed, sizes)
@@ -96,53 +106,20 @@ class Spherical(Diagonal):
         return growth * squares / part, d * np.log(growth * part) + determinants
 
     def parameters_of(self, matrices: Double, weights: Double) -> Double:
-        variances = super().parameters_of(matrices, weights)
-        return np.repeat(variances.mean(axis=1, keepdims=True), variances.shape[1], axis=1)
+        means_of_columns = super().parameters_of(matrices, weights).mean(axis=1, keepdims=True)
+        return np.repeat(means_of_columns, matrices.shape[1], axis=1)
 
 
-class Full(CovarianceType):
-    """Covariances (k, d, d)."""
-
-    def estimate(self, rows: Double, shares: Double, sizes: Double, means: Double, floor: float) -> Double:
-        d = rows.shape[1]
-        covariances = np.empty((len(sizes), d, d))
-        for c, size in enumerate(sizes):
-            covariances[c] = (rows * shares[:, c, None]).T @ rows / size - np.outer(means[c], means[c])
-        covariances[:, np.arange(d), np.arange(d)] += floor
-        return covariances
-
-    def distances(self, rows: Double, means: Double, parameters: Double) -> tuple[Double, Double]:
-        inverses = np.linalg.inv(np.linalg.cholesky(parameters))
-        squares = np.empty((len(rows), len(means)))
-        for c, inverse in enumerate(inverses):
-            away = rows @ inverse.T
-            away -= inverse @ means[c]
-            np.einsum("ij,ij->i", away, away, out=squares[:, c])
-        return squares, -2 * np.sum(np.log(np.diagonal(inverses, axis1=1, axis2=2)), axis=1)
-
-    def left_out(self, rows: Double, means: Double, parameters: Double, removed: Double, sizes: Double) -> LeftOut:
-        squares, determinants = self.distances(rows, means, parameters)
-        left, growth = _left(removed, sizes)
-        part = np.maximum(1 - removed / left * squares, LEAST_LEFT)
-        return growth * squares / part, rows.shape[1] * np.log(growth) + determinants + np.log(part)
-
-    def matrices(self, parameters: Double, k: int, d: int) -> Double:  # noqa: ARG002
-        return parameters.copy()
-
-    def parameters_of(self, matrices: Double, weights: Double) -> Double:  # noqa: ARG002
-        return matrices.copy()
-
-
-class Tied(CovarianceType):
+class Tied(Full):
     """One covariance (d, d) for all components."""
 
-    def estimate(self, rows: Double, shares: Double, sizes: Double, means: Double, floor: float) -> Double:
-        totals = shares.sum(axis=1)
-        covariance = (rows * totals[:, None]).T @ rows - (means.T * sizes) @ means
-        covariance = covariance / sizes.sum()
-        return np.asarray(covariance + floor * np.eye(len(covariance)))
+    per_component = False
 
-    def distances(self, rows: Double, means: Double, parameters: Double) -> tuple[Double, Double]:
+    def estimate(self, rows: Double, shares: Double, sizes: Double, means: Double, floor: float) -> Double:
+        scatter = (rows * shares.sum(axis=1)[:, None]).T @ rows - (means.T * sizes) @ means
+        return np.asarray(scatter / sizes.sum() + floor * np.eye(len(scatter)))
+
+    def distances(self, rows: Double, means: Double, parameters: Double) -> Pair:
         inverse = np.linalg.inv(np.linalg.cholesky(parameters))
         seen, centers = rows @ inverse.T, means @ inverse.T
         squares = seen @ (-2 * centers.T)
@@ -150,7 +127,7 @@ class Tied(CovarianceType):
         squares += np.einsum("ij,ij->i", seen, seen)[:, None]
         return np.maximum(squares, 0.0), np.full(len(means), -2 * np.sum(np.log(np.diag(inverse))))
 
-    def left_out(self, rows: Double, means: Double, parameters: Double, removed: Double, sizes: Double) -> LeftOut:
+    def left_out(self, rows: Double, means: Double, parameters: Double, removed: Double, sizes: Double) -> Pair:
         squares, determinants = self.distances(rows, means, parameters)
         growth = _left(removed, sizes)[1]
         everywhere = np.sum(removed, axis=1, keepdims=True)
@@ -158,14 +135,11 @@ class Tied(CovarianceType):
         part = np.maximum(1 - everywhere / kept * squares, LEAST_LEFT)
         return growth**2 / wider * squares / part, rows.shape[1] * np.log(wider) + determinants + np.log(part)
 
-    def matrices(self, parameters: Double, k: int, d: int) -> Double:
-        return np.broadcast_to(parameters, (k, d, d)).copy()
+    def matrices(self, parameters: Double, k: int) -> Double:
+        return np.broadcast_to(parameters, (k, *parameters.shape))
 
     def parameters_of(self, matrices: Double, weights: Double) -> Double:
         return np.average(matrices, axis=0, weights=weights)
-
-    def kept(self, new: Double, old: Double, alive: NDArray[np.bool_]) -> Double:  # noqa: ARG002
-        return new
 
 
 class Known(Tied):
@@ -177,7 +151,7 @@ class Known(Tied):
     def estimate(self, rows: Double, shares: Double, sizes: Double, means: Double, floor: float) -> Double:  # noqa: ARG002
         return self.covariance
 
-    def left_out(self, rows: Double, means: Double, parameters: Double, removed: Double, sizes: Double) -> LeftOut:
+    def left_out(self, rows: Double, means: Double, parameters: Double, removed: Double, sizes: Double) -> Pair:
         squares, determinants = self.distances(rows, means, parameters)
         return _left(removed, sizes)[1] ** 2 * squares, np.broadcast_to(determinants, squares.shape)
 
@@ -185,11 +159,11 @@ class Known(Tied):
         return self.covariance
 
 
-def _left(removed: Double, sizes: Double) -> tuple[Double, Double]:
+def _left(removed: Double, sizes: Double) -> Pair:
     """What is left of the sizes of components, and how many times larger they were."""
     left = np.maximum(sizes - removed, LEAST_LEFT * sizes)
     return left, sizes / left
 
 
 #: those that are learned
-LEARNED: dict[str, CovarianceType] = {"spherical": Spherical(), "diag": Diagonal(), "full": Full(), "tied": Tied()}
+LEARNED: dict[str, Full] = {"spherical": Spherical(), "diag": Diagonal(), "full": Full(), "tied": Tied()}

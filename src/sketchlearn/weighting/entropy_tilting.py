@@ -20,11 +20,11 @@ from scipy.optimize import minimize
 from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.models.frequency_set import Double, Single
 
-ITERATIONS, ROUGH_ITERATIONS = 60, 25  # the latter where atoms will be moved and tilted again
+ITERATIONS, ROUGH_ITERATIONS = 60, 25  # Rough tilts are for atoms that will be moved and tilted again.
 CORRECTIONS = 20  # that L-BFGS remembers: in whitened coordinates 40 to 80 evaluations suffice for 300 features
 ROWS_TO_WHITEN = 4000  # rows that the covariance of the features is taken from: it only sets the coordinates
 JITTER = 1e-7  # added to the curvature: features that are copies of each other leave it singular
-MOST_CAUTION, BOLDER = 100.0, 10.0  # the first factor of the noise's variance, and by how much it falls at a time
+MOST_CAUTION, CAUTION_STEP = 100.0, 10.0  # the first factor of the noise's variance, and by how much it falls at a time
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,11 @@ class WaveMeans:
     @property
     def numbers(self) -> Double:
         """The numbers z: real parts, and imaginary ones if they are known."""
-        parts = [self.values.real, self.values.imag] if self.imaginary else [self.values.real]
-        return np.concatenate(parts)
+        return np.concatenate([self.values.real, self.values.imag]) if self.imaginary else self.values.real
 
     def some(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> WaveMeans:
         """The numbers of some of the frequencies."""
-        cut = {name: getattr(self, name)[which] for name in ("omega", "values", "shift", "dither")}
-        return replace(self, **cut)
+        return replace(self, **{name: getattr(self, name)[which] for name in ("omega", "values", "shift", "dither")})
 
     def features(self, rows: Double) -> Single:
         """Features of rows, whose means over all records are the numbers: shape (N, q)."""
@@ -96,11 +94,10 @@ class WaveMeans:
 
 @dataclass(frozen=True)
 class Tilt:
-    """Weights (sum 1) of rows, the dual vector that gives them, and what they leave of the features' means."""
+    """Weights (sum 1) of rows, and the dual vector that gives them."""
 
     weights: Double
     dual: Double
-    left: Double  # target less the weighted features' means
     caution: float  # the noise's variance was taken to be that many times as large
 
     @property
@@ -110,15 +107,11 @@ class Tilt:
 
     def freedom(self, features: Single, variance: float) -> float:
         """How many of the target's numbers the weights follow freely: the trace of C (C + v)^-1, C their covariance."""
-        values = _eigenvalues(features, self.weights)
+        own = self.weights.astype(np.float32)
+        centered = features - own @ features
+        covariance = ((centered * own[:, None]).T @ centered).astype(np.float64)
+        values = np.maximum(np.linalg.eigvalsh(covariance), 0)
         return float(np.sum(values / (values + self.caution * variance)))
-
-
-def _eigenvalues(features: Single, weights: Double) -> Double:
-    """Of the covariance of features under weights."""
-    own = weights.astype(np.float32)
-    centered = features - own @ features
-    return np.maximum(np.linalg.eigvalsh(((centered * own[:, None]).T @ centered).astype(np.float64)), 0)
 
 
 def tilt(
@@ -135,24 +128,21 @@ def tilt(
     u = np.full(n, 1 / n, np.float32) if base is None else (base / base.sum()).astype(np.float32)
     v = caution * variance
     mean = (u @ features).astype(np.float64)
-    aim = target - mean
     lower = _whitening(features, mean.astype(np.float32), u, v)
 
     def dual(b: Double) -> tuple[float, Double]:
         a = solve_triangular(lower, b, lower=True, trans=1)
         weights, log_total = _weights(features, a, mean, u)
         slope = (weights @ features).astype(np.float64) - target + v * a
-        value = log_total - float(aim @ a) + v * float(a @ a) / 2
+        value = log_total - float((target - mean) @ a) + v * float(a @ a) / 2
         return value, solve_triangular(lower, slope, lower=True)
 
     b = np.zeros(q) if start is None else lower.T @ start
     options = {"maxiter": iterations, "maxcor": CORRECTIONS, "ftol": 1e-9, "gtol": 1e-5}
     found = minimize(dual, b, jac=True, method="L-BFGS-B", options=options)
     a = solve_triangular(lower, found.x, lower=True, trans=1)
-    weights = _weights(features, a, mean, u)[0]
-    left = target - (weights @ features).astype(np.float64)
-    exact = weights.astype(np.float64)
-    return Tilt(exact / exact.sum(), a, left, caution)
+    weights = _weights(features, a, mean, u)[0].astype(np.float64)
+    return Tilt(weights / weights.sum(), a, caution)
 
 
 def tempered(
@@ -161,7 +151,7 @@ def tempered(
     """The least cautious tilt of equal weights that leaves so many effective rows; else the most cautious one."""
     found = tilt(features, target, variance, caution=caution, iterations=ROUGH_ITERATIONS)
     while found.caution > 1 and found.effective >= least_effective:
-        less = max(found.caution / BOLDER, 1.0)
+        less = max(found.caution / CAUTION_STEP, 1.0)
         bolder = tilt(features, target, variance, start=found.dual, caution=less, iterations=ROUGH_ITERATIONS)
         if bolder.effective < least_effective:
             break
@@ -176,8 +166,7 @@ def _whitening(features: Single, mean: Single, base: Single, variance: float) ->
     weights = base[some] / base[some].sum()
     curvature = ((centered * weights[:, None]).T @ centered).astype(np.float64)
     curvature[np.diag_indices_from(curvature)] += variance + JITTER
-    lower: Double = np.linalg.cholesky(curvature)
-    return lower
+    return np.asarray(np.linalg.cholesky(curvature))
 
 
 def _weights(features: Single, dual: Double, mean: Double, base: Single) -> tuple[Single, float]:

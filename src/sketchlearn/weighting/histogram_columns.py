@@ -11,20 +11,18 @@ from numpy.typing import NDArray
 from sketchlearn.models.frequency_set import Double
 
 EMPTY = 1e-300  # a share or variance that stands for none
-TAIL, WIDE = 0.05, 1.5  # bins with less beyond, and that much farther at one end than at the other, are of the tails
-STEPS = 8  # values inside a bin that its mean is taken of
+#: Bins with less beyond, and that many times farther at one end than at the other, are wide ones of the tails.
+TAIL_SHARE, WIDE_RATIO = 0.05, 1.5
+VALUES_PER_BIN = 8  # A bin's mean is taken of so many values inside it.
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column's histogram: shares of the records below the edges, in each bin, and above, with noise or without.
-
-    `values`, if known, are those that records have in each bin.
-    """
+    """A column's histogram: shares of the records below the edges, in each bin, and above, with noise or without."""
 
     edges: Double
     shares: Double  # one more than edges
-    values: Double | None = None
+    values: Double | None = None  # those that records have in each bin, if known
 
     @cached_property
     def limits(self) -> tuple[Double, Double]:
@@ -44,7 +42,7 @@ class Column:
     @cached_property
     def _inside(self) -> Double:
         """Some values inside each bin, at even steps of chance: shape (steps, bins)."""
-        steps = (np.arange(STEPS) + 0.5) / STEPS
+        steps = (np.arange(VALUES_PER_BIN) + 0.5) / VALUES_PER_BIN
         return np.stack([self._at(np.arange(len(self.chances)), step) for step in steps])
 
     @cached_property
@@ -83,25 +81,21 @@ class Column:
         Evenly filled, those would make the variance of a column up to four times as large as it is.
         """
         low, high = (limit[bins] for limit in self.limits)
-        side, near, far = (part[bins] for part in self._tails)
+        middle, *tails = self._tails
+        side, near, far = (part[bins] for part in tails)
         on = np.where(side > 0, inside, 1 - inside)
         distance = near / np.sqrt(1 - on * (1 - (near / far) ** 2))
-        return np.where(side == 0, low + (high - low) * inside, self._middle + side * distance)
+        return np.where(side == 0, low + (high - low) * inside, middle + side * distance)
 
     @cached_property
-    def _middle(self) -> float:
-        """The middle of the bin that holds the median."""
-        low, high = self.limits
+    def _tails(self) -> tuple[Double, Double, Double, Double]:
+        """Middle of the median's bin; per bin, the tail of which it is a wide one (-1, 1, or 0), and its distances."""
         half = int(np.searchsorted(np.cumsum(self.chances), 0.5))
-        return float(low[half] / 2 + high[half] / 2)
-
-    @cached_property
-    def _tails(self) -> tuple[Double, Double, Double]:
-        """Of each bin: the side on which it is a wide one of the tail (-1, 1, or 0), least and greatest distance."""
-        low, high = (limit - self._middle for limit in self.limits)
+        middle = self.limits[0][half] / 2 + self.limits[1][half] / 2
+        low, high = (limit - middle for limit in self.limits)
         above, below = np.cumsum(self.chances[::-1])[::-1], np.cumsum(self.chances)
-        upper = (above < TAIL) & (low > 0) & (high > WIDE * low)
-        lower = (below < TAIL) & (high < 0) & (low < WIDE * high)
+        upper = (above < TAIL_SHARE) & (low > 0) & (high > WIDE_RATIO * low)
+        lower = (below < TAIL_SHARE) & (high < 0) & (low < WIDE_RATIO * high)
         side = upper.astype(np.float64) - lower
         near, far = np.where(upper, low, -high), np.where(upper, high, -low)
-        return side, np.where(side == 0, 1.0, near), np.where(side == 0, 1.0, far)
+        return middle, side, np.where(side == 0, 1.0, near), np.where(side == 0, 1.0, far)

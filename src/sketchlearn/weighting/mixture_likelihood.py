@@ -8,11 +8,10 @@ from scipy.special import logsumexp
 from sketchlearn.models import IndependentStable, Mixture, SymmetricStable
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.models.stable_density import log_density
-from sketchlearn.weighting.weighted_em import EmFit, Start
 
-FARTHEST = 1e100  # deviations: the square of a larger number overflows
-NARROWEST = 1e-150  # deviation; its logarithm is finite
-LEAST_CORRELATION_VALUE = 1e-12  # eigenvalue of a correlation matrix, where rounding leaves none or a negative one
+MOST_DEVIATIONS = 1e100  # The square of a larger number overflows.
+LEAST_DEVIATION = 1e-150  # Its logarithm is finite.
+LEAST_EIGENVALUE = 1e-12  # of a correlation matrix, where rounding leaves zero or a negative one
 
 
 def log_likelihoods(rows: Double, mixture: Mixture) -> Double:
@@ -35,9 +34,9 @@ def _gaussian_density(rows: Double, mixture: Mixture, component: int) -> Double:
     correlations = covariance / scales / scales[:, None]
     correlations[np.arange(d), np.arange(d)] = 1.0
     values, vectors = np.linalg.eigh(correlations)
-    values = np.maximum(values, LEAST_CORRELATION_VALUE)
+    values = np.maximum(values, LEAST_EIGENVALUE)
     along = away @ (vectors / np.sqrt(values))
-    squares = np.minimum(np.sum(along * along, axis=1), FARTHEST**2)
+    squares = np.minimum(np.sum(along * along, axis=1), MOST_DEVIATIONS**2)
     determinant = 2 * np.sum(np.log(scales)) + np.sum(np.log(values))
     return np.asarray(-0.5 * (squares + determinant + d * np.log(2 * np.pi)))
 
@@ -54,17 +53,7 @@ def _stable_density(rows: Double, mixture: Mixture, component: int) -> Double:
 
 def _standardised(rows: Double, location: Double, variances: Double) -> tuple[Double, Double]:
     """Rows around a location in units of deviations, and the deviations."""
-    scales = np.maximum(np.sqrt(np.maximum(variances, 0.0)), NARROWEST)
+    scales = np.maximum(np.sqrt(np.maximum(variances, 0.0)), LEAST_DEVIATION)
     with np.errstate(over="ignore"):  # what overflows is clipped
-        away = np.clip((rows - location) / scales, -FARTHEST, FARTHEST)
+        away = np.clip((rows - location) / scales, -MOST_DEVIATIONS, MOST_DEVIATIONS)
     return away, scales
-
-
-def start_of(mixture: Mixture) -> Start:
-    """The mixture as a start of EM."""
-    return mixture.weights, mixture.locations, mixture.covariances()
-
-
-def as_mixture(like: Mixture, fit: EmFit) -> Mixture:
-    """A fit of EM as a mixture of the same model as another one."""
-    return Mixture(like.model, fit.weights, fit.means, like.model.shapes_of(fit.covariances))

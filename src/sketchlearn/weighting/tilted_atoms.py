@@ -22,41 +22,40 @@ from sketchlearn.weighting.histogram_columns import EMPTY, Column
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
 MOST_FREQUENCIES = 300  # that atoms are tilted to: no better than 150, but a sketch may hold many of little use
-DEVIATIONS = (0.1, 4.0)  # of the phases of frequencies that are preferred, in radians
+PREFERRED_DEVIATIONS = (0.1, 4.0)  # of the phases along a frequency, in radians
 RIDGE = 5e-4  # variance added to that of the noise: 1e-5 gave 1.05 at 90 % where 1e-3 gave 1.01
-#: factor of the noise's variance: with 10 the median error was .02 (pure 1) and .05 (epsilon 0.1) larger
-NOISE_CAUTION = 30.0
-HELD_OUT = 5  # every fifth frequency judges the atoms, and then joins the others for the final weights
-UNEVEN, EVEN = 0.2, 0.6  # effective atoms, as a share of all, below which a tilt waits, and above which atoms may stay
+NOISE_FACTOR = 30.0  # of the noise's variance: with 10 the median error was .02 (pure 1) and .05 (epsilon 0.1) larger
+JUDGING_STEP = 5  # Every fifth frequency judges the atoms, and then joins the others for the final weights.
+#: Effective atoms, as a share of all: with fewer, a tilt waits; with more than the second, atoms may stay.
+LEAST_EFFECTIVE_SHARE, EVEN_EFFECTIVE_SHARE = 0.2, 0.6
 STAGES, MOVES = 3, 8
 SHORTEST_MOVE = 0.1  # moves are between that and 1 deviation long
 ROWS_TO_COMPARE = 3000  # on which independent and correlated columns are compared
-FROM_OUTLINE = 0.7  # share of the atoms that an outline gives
+OUTLINE_SHARE = 0.7  # of the atoms, where there is an outline
 FAR_ATOMS_SHARE = 0.5  # share of the other atoms that are drawn in proportion to the squared distance in one column
-UNEXPLAINED = 1e-3  # per number: of 67 tables in bounds, those with RSSE above 1.1 had 1.06e-3 or more
+MOST_UNEXPLAINED = 1e-3  # per number: of 67 tables in bounds, those with RSSE above 1.1 had 1.06e-3 or more
 DEVIATIONS_OF_CHANCE = 3.0
-DOUBTFUL = 0.03  # effective atoms, as a share of all, below which centers rest on few atoms
+DOUBTFUL_SHARE = 0.03  # Centers rest on few atoms where fewer of all are effective.
 
 
 @dataclass(frozen=True)
 class Atoms:
     """Weighted points (sum of the weights 1) that stand for all records, in the units of the data.
 
-    `unexplained` is the mean square of what atoms left of the numbers of the frequencies `judges`, which they were not
-    tilted to, less the noise's part; the weights are then tilted to all.
+    `unexplained` is the mean square of what atoms left of the numbers of some frequencies that they were not tilted to,
+    less the noise's part; the weights are then tilted to all.
     """
 
     points: WeightedRows
     unexplained: float
     chance: float  # up to which noise alone may leave more or less unexplained
-    judges: NDArray[np.int64]
     freedom: float  # how many numbers of noise the weights can follow
 
     @property
     def explain(self) -> bool:
         """Whether they leave little of the sketch, and are many: otherwise what is learned from them may be wrong."""
-        many = self.points.effective_size >= DOUBTFUL * len(self.points)
-        return many and not self.unexplained > UNEXPLAINED + self.chance
+        many = self.points.effective_size >= DOUBTFUL_SHARE * len(self.points)
+        return many and not self.unexplained > MOST_UNEXPLAINED + self.chance
 
 
 @dataclass(frozen=True)
@@ -66,22 +65,10 @@ class Base:
     columns: Sequence[Column]
     mixing: Double | None = None  # of independent numbers into correlated ones; None leaves them as they are
 
-    @classmethod
-    def correlated(cls, columns: Sequence[Column], correlation: Double) -> Base:
-        """Columns of these correlations, or of the nearest that are possible."""
-        values, vectors = np.linalg.eigh(correlation)
-        root = vectors * np.sqrt(np.maximum(values, EMPTY))
-        return cls(columns, root / np.linalg.norm(root, axis=1, keepdims=True))
-
     def rows(self, latent: Double) -> Double:
         """Rows that are functions of independent normal numbers."""
         levels = ndtr(latent if self.mixing is None else latent @ self.mixing.T)
         return np.stack([column.quantiles(levels[:, j]) for j, column in enumerate(self.columns)], axis=1)
-
-    def left(self, means: WaveMeans, n: int, rng: np.random.Generator) -> float:
-        """Mean square of what rows drawn from it leave of the numbers."""
-        features = means.features(self.rows(rng.standard_normal((n, len(self.columns)))))
-        return float(np.mean((means.numbers - features.mean(axis=0)) ** 2))
 
 
 def tilted_atoms(
@@ -94,19 +81,14 @@ def tilted_atoms(
     outline: Double | None = None,
     correlation: Double | None = None,
 ) -> Atoms:
-    """About n atoms from the means of waves and histograms of the columns.
+    """About n atoms from the means of waves, `WaveMeans.of(Target.of(sketch))`, and a histogram per column.
 
-    Parameters
-    ----------
-    means : the sketch's Fourier features: `WaveMeans.of(Target.of(sketch))`.
-    columns : a histogram per column.
-    units : lengths that the columns are divided by before distances are taken; ones, if not given.
-    outline : rows that were drawn from what is known beforehand, such as an `Outline` of a sample.
-    correlation : of the columns, as far as it is known.
+    Columns are divided by `units`, if given, before distances are taken. `outline` are rows that were drawn from what
+    is known beforehand, such as an `Outline` of a sample; `correlation` is that of the columns, as far as it is known.
     """
     scale = np.ones(len(columns)) if units is None else units
     which = _chosen(means, columns, rng)
-    judging = np.arange(len(which)) % HELD_OUT == HELD_OUT - 1
+    judging = np.arange(len(which)) % JUDGING_STEP == JUDGING_STEP - 1
     chosen, fitted, judges = (means.some(part) for part in (which, which[~judging], which[judging]))
     if outline is None:
         rows, first = _moved(fitted, _base(fitted, columns, correlation, rng), n, rng)
@@ -119,19 +101,26 @@ def tilted_atoms(
     last = tilt(features, chosen.numbers, _variance(chosen), base, caution=first.caution)
     chance = DEVIATIONS_OF_CHANCE * judges.variance * np.sqrt(2 / max(len(judges.numbers), 1))
     freedom = last.freedom(features, _variance(chosen))
-    return Atoms(WeightedRows.of(rows, last.weights), unexplained, float(chance), which[judging], freedom)
+    return Atoms(WeightedRows.of(rows, last.weights), unexplained, float(chance), freedom)
 
 
 def _base(means: WaveMeans, columns: Sequence[Column], correlation: Double | None, rng: np.random.Generator) -> Base:
-    """Independent or correlated columns, whichever are nearer to the sketch."""
+    """Independent columns or those of the nearest possible correlations, whichever are nearer to the sketch."""
     if correlation is None:
         return Base(columns)
-    bases = [Base(columns), Base.correlated(columns, correlation)]
-    return min(bases, key=lambda base: base.left(means, ROWS_TO_COMPARE, rng))
+
+    def unexplained(base: Base) -> float:
+        features = means.features(base.rows(rng.standard_normal((ROWS_TO_COMPARE, len(columns)))))
+        return float(np.mean((means.numbers - features.mean(axis=0)) ** 2))
+
+    values, vectors = np.linalg.eigh(correlation)
+    root = vectors * np.sqrt(np.maximum(values, EMPTY))
+    correlated = Base(columns, root / np.linalg.norm(root, axis=1, keepdims=True))
+    return min([Base(columns), correlated], key=unexplained)
 
 
 def _variance(means: WaveMeans) -> float:
-    return NOISE_CAUTION * means.variance + RIDGE
+    return NOISE_FACTOR * means.variance + RIDGE
 
 
 def _chosen(means: WaveMeans, columns: Sequence[Column], rng: np.random.Generator) -> NDArray[np.int64]:
@@ -142,7 +131,7 @@ def _chosen(means: WaveMeans, columns: Sequence[Column], rng: np.random.Generato
     """
     spreads = np.array([column.spread for column in columns]) / means.unit**2
     deviations = np.sqrt(np.maximum(means.omega**2 @ spreads, EMPTY))
-    off = np.abs(np.log(deviations / np.clip(deviations, *DEVIATIONS)))
+    off = np.abs(np.log(deviations / np.clip(deviations, *PREFERRED_DEVIATIONS)))
     off[np.count_nonzero(means.omega, axis=1) == 1] = np.inf
     order = rng.permutation(len(means))
     return rng.permutation(order[np.argsort(off[order], kind="stable")][:MOST_FREQUENCIES])
@@ -158,40 +147,24 @@ def _moved(means: WaveMeans, base: Base, n: int, rng: np.random.Generator) -> tu
     rows = base.rows(latent)
     total, caution = np.zeros(len(means.numbers)), MOST_CAUTION
     for stage in range(STAGES + 1):
-        found = tempered(means.features(rows), means.numbers, _variance(means), UNEVEN * n, caution)
+        found = tempered(means.features(rows), means.numbers, _variance(means), LEAST_EFFECTIVE_SHARE * n, caution)
         total, caution = total + found.dual, found.caution
-        if stage == STAGES or (found.caution <= 1 and found.effective > EVEN * n):
+        if stage == STAGES or (found.caution <= 1 and found.effective > EVEN_EFFECTIVE_SHARE * n):
             break
-        again = _drawn_by(found.weights, n, rng)
-        latent, rows = _moves(means, base, latent[again], rows[again], total, rng)
+        # systematic draws: each row as often as its weight says, up to rounding
+        places = (np.arange(n) + rng.random()) / n * found.weights.sum()
+        again = np.minimum(np.searchsorted(np.cumsum(found.weights), places), n - 1)
+        latent, rows = latent[again], rows[again]
+        coefficients = total.astype(np.float32)
+        exponents = means.features(rows) @ coefficients
+        for _ in range(MOVES):
+            length = SHORTEST_MOVE ** rng.random((n, 1))
+            tried = np.sqrt(1 - length**2) * latent + length * rng.standard_normal(latent.shape)
+            tried_rows = base.rows(tried)
+            tried_exponents = means.features(tried_rows) @ coefficients
+            taken = -rng.standard_exponential(n) < tried_exponents - exponents
+            latent[taken], rows[taken], exponents[taken] = tried[taken], tried_rows[taken], tried_exponents[taken]
     return rows, found
-
-
-def _moves(
-    means: WaveMeans,
-    base: Base,
-    latent: Double,
-    rows: Double,
-    dual: Double,
-    rng: np.random.Generator,
-) -> tuple[Double, Double]:
-    coefficients = dual.astype(np.float32)
-    exponents = means.features(rows) @ coefficients
-    for _ in range(MOVES):
-        length = SHORTEST_MOVE ** rng.random((len(rows), 1))
-        tried = np.sqrt(1 - length**2) * latent + length * rng.standard_normal(latent.shape)
-        tried_rows = base.rows(tried)
-        tried_exponents = means.features(tried_rows) @ coefficients
-        taken = -rng.standard_exponential(len(rows)) < tried_exponents - exponents
-        latent[taken], rows[taken], exponents[taken] = tried[taken], tried_rows[taken], tried_exponents[taken]
-    return latent, rows
-
-
-def _drawn_by(weights: Double, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Systematic draws: each row as often as its weight says, up to rounding."""
-    places = (np.arange(n) + rng.random()) / n * weights.sum()
-    drawn: NDArray[np.int64] = np.minimum(np.searchsorted(np.cumsum(weights), places), len(weights) - 1)
-    return drawn
 
 
 def _joined(
@@ -202,7 +175,7 @@ def _joined(
     Few atoms would lie in tails that hold most of the squared error: those far away are drawn more often, and weigh
     less, by 1 - s + s |x - mean|^2 / E |x - mean|^2 (Bachem, Lucic, Krause 2018, 10.1145/3219819.3219973).
     """
-    known = outline[rng.choice(len(outline), int(FROM_OUTLINE * n), replace=len(outline) < FROM_OUTLINE * n)]
+    known = outline[rng.choice(len(outline), int(OUTLINE_SHARE * n), replace=len(outline) < OUTLINE_SHARE * n)]
     others = Base(columns).rows(rng.standard_normal((n - len(known), len(columns))))
     mean = np.array([column.mean for column in columns])
     spreads = np.array([column.spread for column in columns]) / scale**2

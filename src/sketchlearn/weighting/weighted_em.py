@@ -9,7 +9,8 @@ import numpy as np
 
 from sketchlearn.decoders.refinements.reduction_to_points import lloyd, plus_plus
 from sketchlearn.models.frequency_set import Double
-from sketchlearn.weighting.em_covariances import LEARNED, CovarianceType, Known
+from sketchlearn.weighting.em_covariances import LEARNED, Full, Known
+from sketchlearn.weighting.weighted_rows import WeightedRows
 
 #: Added to variances, in units of the columns' variances; what suits the rows is chosen. With 1e-3 alone, 15 % of 67
 #: public tables were more than 0.05 nats a row behind scikit-learn (n_init=3, reg_covar=1e-3) with full covariances;
@@ -20,45 +21,32 @@ FLOORS = (1e-3, 3e-4, 3e-3, 1e-2, 3e-2, 1e-1)
 FINER_FLOORS = (1e-4, 1e-5, 1e-6)
 TOLERANCE, MOST_STEPS = 1e-3, 100  # those of scikit-learn; nats a row
 STARTS_PER_INIT = 4  # cheap starts, on few rows, for each one that scikit-learn would run on all of them
-FEW_ROWS, FEW_PRODUCTS = 3000, 1_000_000  # starts see so many rows, or more while rows times columns^2 are so few
+#: Starts see so many rows, or more while rows times columns^2 are so few.
+ROWS_FOR_STARTS, PRODUCTS_FOR_STARTS = 3000, 1_000_000
 FIRST_STEPS = 10  # of every start, before the best are taken further
 TRIAL_STEPS = 10  # on all rows, of those that were best on few
 FLOOR_STEPS = 30  # with each floor
 FINALISTS = 4  # starts that are taken further, and half as many with every floor
-MANY_COMPONENTS = 40  # components from which on there is one start where there are four for ten: k = 100 took 13 s
-LIGHTEST = 1e-10  # weight of a component that still has rows
+COMPONENTS_OF_ONE_START = 40  # From here on there is one start where there are four for ten: k = 100 took 13 s.
+LEAST_WEIGHT = 1e-10  # of a component that still has rows
 
 Start = tuple[Double, Double, Double]  # weights (k,), means (k, d), covariances (k, d, d)
 
 
 @dataclass(frozen=True)
 class EmFit:
-    """A mixture of Gaussians in the units of the rows.
+    """A mixture of Gaussians in the units of the rows."""
 
-    Attributes
-    ----------
-    weights, means, covariances : arrays (k,), (k, d) and (k, d, d).
-    log_likelihood : weighted mean over the rows, in nats.
-    left_out : the same, each row under the mixture without that row's own part in it: what new rows can expect.
-    converged : whether the last step gained less than the tolerance.
-    """
-
-    weights: Double
-    means: Double
-    covariances: Double
-    log_likelihood: float
-    left_out: float
-    converged: bool
-
-    @property
-    def start(self) -> Start:
-        """The mixture as a start of another run."""
-        return self.weights, self.means, self.covariances
+    weights: Double  # (k,)
+    means: Double  # (k, d)
+    covariances: Double  # (k, d, d)
+    log_likelihood: float  # weighted mean over the rows, in nats
+    left_out: float  # the same, each row under the mixture without its own part in it: what new rows can expect
+    converged: bool  # whether the last step gained less than the tolerance
 
 
 def weighted_em(
-    rows: Double,
-    weights: Double,
+    sample: WeightedRows,
     n_components: int,
     covariance_type: str,
     rng: np.random.Generator,
@@ -66,48 +54,38 @@ def weighted_em(
     covariance: Double | None = None,
     starts: Sequence[Start] = (),
     n_init: int = 3,
-    copies: Double | None = None,
     floors: Sequence[float] = FLOORS,
 ) -> EmFit:
     """The best of several runs of EM on weighted rows.
 
     Runs differ in where they start (k-means of the rows, and `starts`) and in how much is added to variances
-    (`floors`). Not the likelihood chooses among them, which prefers components of two or three rows, but the
-    likelihood of rows that were left out.
+    (`floors`, in units of the columns' variances). The likelihood of rows that were left out chooses among them: the
+    likelihood itself prefers components of two or three rows.
 
-    Parameters
-    ----------
-    rows, weights : arrays (S, d) and (S,); weights have the sum 1, and rows without weight do not count.
-    n_components : the number k of Gaussians.
-    covariance_type : "spherical", "tied", "diag", "full", or "known".
-    covariance : the covariance (d, d), for "known".
-    starts : weights, means and covariances of mixtures to start from.
-    n_init : how thoroughly to search; 0 means from `starts` alone.
-    copies : how many equal records each row stands for, one if not said. Leaving one out leaves the others.
-    floors : what may be added to variances, as part of the columns' variances.
+    Rows without weight do not count; of a row that stands for several equal records, one is left out. The type of the
+    covariances is "spherical", "tied", "diag", "full", or "known", with the `covariance` (d, d). `n_init` is how
+    thoroughly to search; 0 means from `starts` alone.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> rows = rng.standard_normal((1000, 1)) + 10 * rng.integers(0, 2, (1000, 1))
-    >>> fit = weighted_em(rows, np.full(1000, 1e-3), 2, "full", rng)
+    >>> fit = weighted_em(WeightedRows.of(rows), 2, "full", rng)
     >>> sorted(fit.means[:, 0].round().astype(int).tolist()), fit.converged
     ([0, 10], True)
     """
-    present = weights > 0
-    rows, copies = rows[present], np.ones(int(present.sum())) if copies is None else copies[present]
-    weights = weights[present] / weights[present].sum()
+    present = sample.weights > 0
+    rows, weights = sample.rows[present], sample.weights[present] / sample.weights[present].sum()
+    copies = np.ones(len(rows)) if sample.copies is None else sample.copies[present]
     kind = LEARNED.get(covariance_type)
     units = Units.of(rows, weights, kind is None or kind.per_column_units)
     if kind is None:
         assert covariance is not None
         kind, floors = Known(covariance / units.areas), floors[:1]
-    sample = _Sample(units.applied(rows), weights, copies, kind, floors[0])
     given = [_given_state(kind, units, start, floors[0]) for start in starts]
-    best, sample = _best_run(sample, n_components, given, n_init, floors, rng)
-    covariances = kind.matrices(best.parameters, n_components, rows.shape[1]) * units.areas
+    whole = _Sample((rows - units.origin) / units.unit, weights, copies, kind, floors[0])
+    best, used = _best_run(whole, n_components, given, n_init, floors, rng)
+    covariances = kind.matrices(best.parameters, n_components) * units.areas
     means, shift = units.origin + units.unit * best.means, float(np.sum(np.log(units.unit)))
-    likelihood, left_out = best.log_likelihood - shift, sample.left_out(best) - shift
+    likelihood, left_out = best.log_likelihood - shift, used.left_out(best) - shift
     return EmFit(best.weights, means, covariances, likelihood, left_out, best.converged)
 
 
@@ -138,10 +116,6 @@ class Units:
         """Products of the units, (d, d): those of covariances."""
         return np.outer(self.unit, self.unit)
 
-    def applied(self, rows: Double) -> Double:
-        """Rows in these units."""
-        return np.asarray((rows - self.origin) / self.unit)
-
 
 @dataclass(frozen=True)
 class _State:
@@ -161,7 +135,7 @@ class _Sample:
     rows: Double
     weights: Double
     copies: Double
-    kind: CovarianceType
+    kind: Full
     floor: float
 
     def shares(self, state: _State) -> tuple[Double, float]:
@@ -177,13 +151,15 @@ class _Sample:
     def maximised(self, shares: Double, before: _State | None = None) -> _State:
         """The likeliest mixture for these shares. Components without rows stay as they were."""
         sizes = shares.sum(axis=0)
-        alive = sizes > LIGHTEST
-        some = np.maximum(sizes, LIGHTEST)
+        alive = sizes > LEAST_WEIGHT
+        some = np.maximum(sizes, LEAST_WEIGHT)
         means = (shares.T @ self.rows) / some[:, None]
         parameters = self.kind.estimate(self.rows, shares, some, means, self.floor)
         if before is not None and not alive.all():
             means = np.where(alive[:, None], means, before.means)
-            parameters = self.kind.kept(parameters, before.parameters, alive)
+            if self.kind.per_component:
+                own = alive.reshape(-1, *[1] * (parameters.ndim - 1))
+                parameters = np.where(own, parameters, before.parameters)
         return _State(sizes / sizes.sum(), means, parameters)
 
     def run(self, state: _State, steps: int = MOST_STEPS) -> _State:
@@ -192,8 +168,7 @@ class _Sample:
         for _ in range(steps):
             shares, likelihood = self.shares(state)
             state = self.maximised(shares, state)
-            converged = abs(likelihood - before) < TOLERANCE
-            before = likelihood
+            converged, before = abs(likelihood - before) < TOLERANCE, likelihood
             if converged:
                 break
         return replace(state, log_likelihood=before, converged=converged)
@@ -201,10 +176,10 @@ class _Sample:
     def left_out(self, state: _State) -> float:
         """Mean log-likelihood of rows under the mixture without their own part in it; other rows keep their shares."""
         shares = self.shares(state)[0]
-        removed, sizes = shares / self.copies[:, None], np.maximum(shares.sum(axis=0), LIGHTEST)
+        removed, sizes = shares / self.copies[:, None], np.maximum(shares.sum(axis=0), LEAST_WEIGHT)
         pair = self.kind.left_out(self.rows, state.means, state.parameters, removed, sizes)
         left = np.maximum(sizes - removed, 0.0)
-        logs = _weighed(left / np.maximum(left.sum(axis=1, keepdims=True), LIGHTEST), *pair, self.rows)
+        logs = _weighed(left / np.maximum(left.sum(axis=1, keepdims=True), LEAST_WEIGHT), *pair, self.rows)
         top = logs.max(axis=1)
         return float(self.weights @ (top + np.log(np.sum(np.exp(logs - top[:, None]), axis=1))))
 
@@ -242,8 +217,8 @@ def _best_run(
     Many starts take a few steps on few rows; the best of them go on there, the best of those with every floor. What is
     best then is compared on all rows, and one is finished.
     """
-    effort = min(max(MANY_COMPONENTS // k, 1), STARTS_PER_INIT)
-    few = sample.thinned(max(FEW_ROWS, int(FEW_PRODUCTS / sample.rows.shape[1] ** 2)), rng)
+    effort = min(max(COMPONENTS_OF_ONE_START // k, 1), STARTS_PER_INIT)
+    few = sample.thinned(max(ROWS_FOR_STARTS, int(PRODUCTS_FOR_STARTS / sample.rows.shape[1] ** 2)), rng)
     cheap = [few.clustered(k, i % 2 == 0, rng) for i in range(effort * n_init)]
     going_on = _best_first([(few.run(state, FIRST_STEPS), few) for state in cheap])[: min(FINALISTS, effort)]
     runs = _best_first([(few.run(state), few) for state in [*(state for state, _ in going_on), *given]])
@@ -269,11 +244,11 @@ def _with_finer_floor(run: tuple[_State, _Sample], least: float) -> tuple[_State
     Not where there are fewer rows than numbers in the covariances: a collapse looks like a flat cluster there (spam,
     full covariances: 171 nats behind).
     """
-    state, sample = run
-    if sample.floor > least or len(sample.rows) < state.parameters.size:
+    sample = run[1]
+    if sample.floor > least or len(sample.rows) < run[0].parameters.size:
         return run
     for floor in FINER_FLOORS:
-        own = replace(run[1], floor=floor)
+        own = replace(sample, floor=floor)
         finer = (own.run(run[0], FLOOR_STEPS), own)
         if _best_first([run, finer])[0] is run:
             break
@@ -285,14 +260,13 @@ def _best_first(runs: list[tuple[_State, _Sample]]) -> list[tuple[_State, _Sampl
     return sorted(runs, key=lambda run: run[1].left_out(run[0]), reverse=True)
 
 
-def _given_state(kind: CovarianceType, units: Units, start: Start, floor: float) -> _State:
+def _given_state(kind: Full, units: Units, start: Start, floor: float) -> _State:
     """A start in the units of EM, its covariances made positive definite where they are not."""
     weights, means, covariances = start
-    values, vectors = np.linalg.eigh(covariances / units.areas)
+    covariances = covariances / units.areas
+    values, vectors = np.linalg.eigh(covariances)
     if values.min() < floor:
         covariances = (vectors * np.maximum(values, floor)[:, None, :]) @ vectors.transpose(0, 2, 1)
-    else:
-        covariances = covariances / units.areas
     shares = np.maximum(weights, 0.0)
     shares = shares / shares.sum()
-    return _State(shares, units.applied(means), kind.parameters_of(covariances, shares))
+    return _State(shares, (means - units.origin) / units.unit, kind.parameters_of(covariances, shares))

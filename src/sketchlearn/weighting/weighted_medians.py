@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
@@ -12,11 +9,11 @@ from scipy.spatial.distance import cdist
 from sketchlearn.models import Mixture, SymmetricStable
 from sketchlearn.models.frequency_set import Double
 
-STARTS = 5  # of our own
-FEW_ROWS = 3000  # on which starts are compared
+STARTS = 5
+ROWS_FOR_STARTS = 3000  # Starts are compared on at most so many rows.
 STEPS = 60
 WIDEST_SMOOTHING, NARROWEST_SMOOTHING = 0.3, 1e-6  # of distances, in units of their mean: first and last steps
-TRIMMED = 0.025  # part of a column's rows at each end that is brought nearer, or outliers become clusters (alpha = 1.3)
+TRIMMED_SHARE = 0.025  # of a column's rows at each end: without trimming, outliers became clusters (alpha = 1.3)
 # McCulloch's quantiles of symmetric stable laws (1986): (q95 - q05) / (q75 - q25), and (q75 - q25) / c for the
 # characteristic function exp(-|c t|^alpha)
 ALPHAS = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2.0])
@@ -28,25 +25,14 @@ QUARTILE_RANGES = np.array(
 )
 
 
-@dataclass(frozen=True)
-class Medians:
-    """Centers (k, d), the share of the rows that each has, and the weighted mean distance of rows to their centers."""
-
-    centers: Double
-    weights: Double
-    cost: float
-
-
-def weighted_medians(
-    rows: Double, weights: Double, k: int, rng: np.random.Generator, starts: Sequence[Double] = ()
-) -> Medians:
-    """The best k medians of weighted rows, from `starts` (arrays (k, d)) and from starts of our own.
+def weighted_medians(rows: Double, weights: Double, k: int, rng: np.random.Generator) -> Double:
+    """The best k medians (k, d) of weighted rows.
 
     Rows far from the points chosen before are starts, with chances by their distance, not its square: outliers are
     chosen less often than by k-means++. Weiszfeld's steps follow.
 
     >>> rows = np.array([[0.0], [1.0], [2.0], [100.0]])
-    >>> weighted_medians(rows, np.array([0.3, 0.3, 0.3, 0.1]), 1, np.random.default_rng(0)).centers.round(4).tolist()
+    >>> weighted_medians(rows, np.array([0.3, 0.3, 0.3, 0.1]), 1, np.random.default_rng(0)).round(4).tolist()
     [[1.0]]
     """
     present = weights > 0
@@ -55,16 +41,12 @@ def weighted_medians(
     reach = max(float(np.max(np.abs(rows - middle))), 1e-300)
     own = (rows - middle) / reach
     few, shares = own, weights
-    if len(own) > FEW_ROWS:
-        drawn = np.searchsorted(np.cumsum(weights), (np.arange(FEW_ROWS) + rng.random(FEW_ROWS)) / FEW_ROWS)
-        few, shares = own[np.minimum(drawn, len(own) - 1)], np.full(FEW_ROWS, 1 / FEW_ROWS)
-    runs = [_settled(few, shares, _far_rows(few, shares, k, rng)) for _ in range(STARTS)]
-    runs += [_settled(few, shares, (np.asarray(start, np.float64) - middle) / reach) for start in starts]
-    best = min(runs, key=lambda run: run.cost)
-    if few is not own:
-        finals = [best.centers] + [(np.asarray(start, np.float64) - middle) / reach for start in starts]
-        best = min((_settled(own, weights, centers) for centers in finals), key=lambda run: run.cost)
-    return Medians(middle + reach * best.centers, best.weights, reach * best.cost)
+    if len(own) > ROWS_FOR_STARTS:
+        places = (np.arange(ROWS_FOR_STARTS) + rng.random(ROWS_FOR_STARTS)) / ROWS_FOR_STARTS
+        drawn = np.searchsorted(np.cumsum(weights), places)
+        few, shares = own[np.minimum(drawn, len(own) - 1)], np.full(ROWS_FOR_STARTS, 1 / ROWS_FOR_STARTS)
+    best = _best([_settled(few, shares, _far_rows(few, shares, k, rng)) for _ in range(STARTS)], few, shares)
+    return np.asarray(middle + reach * (best if few is own else _settled(own, weights, best)))
 
 
 def _far_rows(rows: Double, weights: Double, k: int, rng: np.random.Generator) -> Double:
@@ -80,40 +62,37 @@ def _far_rows(rows: Double, weights: Double, k: int, rng: np.random.Generator) -
     return chosen
 
 
-def _settled(rows: Double, weights: Double, centers: Double) -> Medians:
+def _settled(rows: Double, weights: Double, centers: Double) -> Double:
     """Centers after Weiszfeld's steps.
 
     Distances are smoothed, less and less: a plain step never leaves a row that it starts on. Centers that do better on
     the nearest row are put there, since steps only come near it.
     """
-    k = len(centers)
-    mean = max(float(weights @ cdist(rows, centers).min(axis=1)), 1e-300)
+    numbers = np.arange(len(centers))
+    mean = max(_cost(rows, weights, centers), 1e-300)
     for smoothing in mean * np.geomspace(WIDEST_SMOOTHING, NARROWEST_SMOOTHING, STEPS):
         distances = cdist(rows, centers)
         labels = np.argmin(distances, axis=1)
         pull = weights / np.hypot(distances[np.arange(len(rows)), labels], smoothing)
-        members = pull[:, None] * (labels[:, None] == np.arange(k))
+        members = pull[:, None] * (labels[:, None] == numbers)
         sizes = members.sum(axis=0)
         centers = np.where(sizes[:, None] > 0, members.T @ rows / np.where(sizes > 0, sizes, 1.0)[:, None], centers)
-    on_rows = rows[np.argmin(cdist(rows, centers), axis=0)]
-    return min(
-        (_judged(rows, weights, centers), _judged(rows, weights, on_rows), _mixed(rows, weights, centers, on_rows)),
-        key=lambda run: run.cost,
-    )
-
-
-def _mixed(rows: Double, weights: Double, centers: Double, others: Double) -> Medians:
-    """Each center or the other in its place, whichever is better for the center's own rows."""
-    labels = np.argmin(cdist(rows, centers), axis=1)
-    members = weights[:, None] * (labels[:, None] == np.arange(len(centers)))
-    costs = [np.sum(members * cdist(rows, points), axis=0) for points in (centers, others)]
-    return _judged(rows, weights, np.where((costs[1] < costs[0])[:, None], others, centers))
-
-
-def _judged(rows: Double, weights: Double, centers: Double) -> Medians:
     distances = cdist(rows, centers)
-    shares: Double = np.bincount(np.argmin(distances, axis=1), weights, minlength=len(centers)).astype(np.float64)
-    return Medians(centers, shares, float(weights @ distances.min(axis=1)))
+    on_rows = rows[np.argmin(distances, axis=0)]
+    # each center or the row near it, whichever is better for the center's own rows
+    members = weights[:, None] * (np.argmin(distances, axis=1)[:, None] == numbers)
+    costs = [np.sum(members * cdist(rows, points), axis=0) for points in (centers, on_rows)]
+    mixed = np.where((costs[1] < costs[0])[:, None], on_rows, centers)
+    return _best([centers, on_rows, mixed], rows, weights)
+
+
+def _best(candidates: list[Double], rows: Double, weights: Double) -> Double:
+    return min(candidates, key=lambda centers: _cost(rows, weights, centers))
+
+
+def _cost(rows: Double, weights: Double, centers: Double) -> float:
+    """The weighted mean distance of rows to their nearest centers."""
+    return float(weights @ cdist(rows, centers).min(axis=1))
 
 
 def start_from_rows(rows: Double, weights: Double, k: int, rng: np.random.Generator) -> Mixture:
@@ -124,10 +103,10 @@ def start_from_rows(rows: Double, weights: Double, k: int, rng: np.random.Genera
     """
     present = weights > 0
     rows, weights = rows[present], weights[present] / weights[present].sum()
-    low, first, middle, third, high = _quantiles(rows, weights, (TRIMMED, 0.25, 0.5, 0.75, 1 - TRIMMED))
+    low, first, middle, third, high = _quantiles(rows, weights, (TRIMMED_SHARE, 0.25, 0.5, 0.75, 1 - TRIMMED_SHARE))
     units = _ranges(third - first, rows)
     seen, near = (rows - middle) / units, (np.clip(rows, low, high) - middle) / units
-    centers = weighted_medians(near, weights, k, rng).centers
+    centers = weighted_medians(near, weights, k, rng)
     labels = np.argmin(cdist(near, centers), axis=1)
     parts = [_stable_law(seen[labels == c], weights[labels == c]) for c in range(k) if np.any(labels == c)]
     shares, locations, shapes = (np.array(part) for part in zip(*parts, strict=True))

@@ -13,25 +13,17 @@ from sketchlearn.models.frequency_set import Double
 class WeightedRows:
     """A mean over all rows is estimated by sum over i of weights_i f(rows_i).
 
-    Attributes
-    ----------
-    rows : array (S, d) of float64.
-    weights : array (S,) of float64, none of them negative, with sum 1.
-    copies : array (S,): how many equal records each row is, where equal records are kept as one row; None means one.
-        (A row that was drawn by chance and stands for others unlike it is one copy, whatever its weight.)
-    open : array (S,): how much of each weight is left to chance, from 0 (it is known exactly) to 1; None means 1.
-
-    Examples
-    --------
     >>> sample = WeightedRows.of([[0.0], [4.0]], [3, 1])
     >>> float(sample.weights @ sample.rows[:, 0]), round(sample.effective_size, 2)
     (1.0, 1.6)
     """
 
-    rows: Double
-    weights: Double
+    rows: Double  # (S, d)
+    weights: Double  # (S,), none of them negative, with sum 1
+    #: (S,): how many equal records each row is, where those are kept as one row; None means one. A row that was drawn
+    #: by chance and stands for others unlike it is one copy, whatever its weight.
     copies: Double | None = None
-    open: Double | None = None
+    open: Double | None = None  # (S,): how much of each weight is left to chance, 0 (known exactly) to 1; None means 1
 
     @classmethod
     def of(cls, rows: object, weights: object = None) -> WeightedRows:

@@ -101,7 +101,7 @@ class Task:
 
     def risk(self, sample: RowSample, centers: Double) -> float:
         """The mean loss of a sample's rows."""
-        losses = self.loss.losses(sample.place.inside(sample.rows).rows, sample.place.scaled(centers))
+        losses = self.loss.losses(sample.scaled_rows().rows, sample.scaled(centers))
         return float(sample.rows.weights @ losses)
 
     def reduced(self, density: Mixture) -> tuple[Double, Double]:
@@ -183,8 +183,8 @@ def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
 def _doubts_of_given(task: Task, sample: RowSample, found: Decoded) -> tuple[str, ...]:
     """What to say of clusters of given rows, which may miss what is rare and far away."""
     remedy = "give more rows, or keep some with design(..., rows=500)"
-    rows, doubts = sample.place.inside(sample.rows), []
-    sizes = np.bincount(nearest(rows.rows, sample.place.scaled(found.centers))[0], minlength=task.k)
+    rows, doubts = sample.scaled_rows(), []
+    sizes = np.bincount(nearest(rows.rows, sample.scaled(found.centers))[0], minlength=task.k)
     if sizes.min() < LEAST_SAMPLE_ROWS:
         doubts.append(f"a cluster rests on {sizes.min()} of the {len(rows):,} rows of the sample: {remedy}")
     if task.columns and _beyond(task, task.columns, task.risk(sample, found.centers)) > MOST_RISK_BEYOND:
@@ -258,11 +258,11 @@ def _of_mixture(task: Task, outcome: Outcome) -> Decoded:
 
 
 def _of_points(task: Task, sample: RowSample, status: Status) -> Decoded:
-    found = clusters_of_rows(sample, task.k, task.loss, task.rng)
-    density = clouds(found.centers, sample.rows)
+    centers, shares = clusters_of_rows(sample, task.k, task.loss, task.rng)
+    density = clouds(centers, sample.rows)
     own = task.problem.in_own_units(DiagonalGaussian(), *parts_of(density))
     cost = task.problem.target.cost(own)
-    return Decoded(found.centers, found.shares, density, Outcome(own, cost, task.problem.misfit(cost), 0, status))
+    return Decoded(centers, shares, density, Outcome(own, cost, task.problem.misfit(cost), 0, status))
 
 
 def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float) -> tuple[str, ...]:

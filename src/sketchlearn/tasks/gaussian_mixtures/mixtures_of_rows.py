@@ -12,8 +12,8 @@ from sketchlearn.decoders.densities.gaussian_mixture_fit import PASSING_FIT_TEST
 from sketchlearn.models import KnownGaussian, Mixture, Model
 from sketchlearn.sketch import Sketch
 from sketchlearn.weighting.calibrated_rows import calibrated
-from sketchlearn.weighting.clusters_of_rows import RowSample, SquaredLoss, clouds, clusters_of_rows, halves
-from sketchlearn.weighting.mixture_likelihood import log_likelihoods, start_of
+from sketchlearn.weighting.clusters_of_rows import RowSample, SquaredLoss, clouds, clusters_of_rows, halves, parts_of
+from sketchlearn.weighting.mixture_likelihood import log_likelihoods
 from sketchlearn.weighting.weighted_em import Start, weighted_em
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
@@ -33,10 +33,9 @@ class Family:
         self, sample: WeightedRows, rng: np.random.Generator, *, n_init: int = 3, starts: Sequence[Start] = ()
     ) -> Mixture:
         """The likeliest mixture of weighted rows."""
-        rows, weights, k, kind = sample.rows, sample.weights, self.n_components, self.covariance_type
         known = self.model.covariance if isinstance(self.model, KnownGaussian) else None
         fit = weighted_em(
-            rows, weights, k, kind, rng, covariance=known, n_init=n_init, starts=starts, copies=sample.copies
+            sample, self.n_components, self.covariance_type, rng, covariance=known, n_init=n_init, starts=starts
         )
         return Mixture(self.model, fit.weights, fit.means, self.model.shapes_of(fit.covariances))
 
@@ -50,9 +49,9 @@ def fit_mixture_of_rows(
     taken if rows that did not choose are likelier under it.
     """
     rows = sample.rows if sample.complete else calibrated(sketch, [sample.rows], rng)[0]
-    clusters = clusters_of_rows(replace(sample, rows=rows), family.n_components, SquaredLoss(), rng).centers
+    clusters = clusters_of_rows(replace(sample, rows=rows), family.n_components, SquaredLoss(), rng)[0]
     start = clouds(clusters, rows)
-    found = family.fitted(rows, rng, starts=[start_of(start)] if len(start) == len(clusters) else [])
+    found = family.fitted(rows, rng, starts=[parts_of(start)] if len(start) == len(clusters) else [])
     model, unit = family.model, problem.target.unit
     if isinstance(model, KnownGaussian):
         model = KnownGaussian(model.covariance / np.outer(unit, unit))

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from sketchlearn.moments.moment_noise import MomentNoise
-from sketchlearn.moments.moments_of_sketch import Double, Moments
+from sketchlearn.moments.moments_of_sketch import Double, MomentNoise, Moments
 from sketchlearn.tasks.estimating.fitted_model import FittedModel, flag, integer, model_array, scalar
 
 GRID_SIZE = 33  # penalties that are tried before the best one is refined

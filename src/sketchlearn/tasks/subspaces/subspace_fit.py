@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.moments.fourth_moments import FourthMoments, flattened
-from sketchlearn.moments.symmetric_forms import Double, forms
+from sketchlearn.models.frequency_set import Double
+from sketchlearn.moments.fourth_moments import FourthMoments, flattened, forms
 
 LONGEST_STEP = 0.7  # radians that one basis may turn in a step
 RELATIVE_RIDGE = 1e-10  # Two subspaces may share forms, which makes the normal equations singular.

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.moments.fourth_moments import FourthMoments, flattened
-from sketchlearn.moments.symmetric_forms import Double, Index, forms
+from sketchlearn.models.frequency_set import Double
+from sketchlearn.moments.fourth_moments import FourthMoments, Index, flattened, forms
 
 DRAWN, KEPT = 240, 120  # subspaces of each dimension
 BEAM_SIZE = 400  # sets that are grown further

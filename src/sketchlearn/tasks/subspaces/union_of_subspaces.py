@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.moments.fourth_moments import FourthMoments, paired
+from sketchlearn.models.frequency_set import Double
+from sketchlearn.moments.fourth_moments import FourthMoments, forms, paired
 from sketchlearn.moments.moments_of_sketch import part_of
-from sketchlearn.moments.symmetric_forms import Double, forms
 from sketchlearn.operators import VeroneseMoments
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.fitted_model import FittedModel, arrays, model_array, scalar
