@@ -1,32 +1,61 @@
-"""Arrays, memory maps and tensors as rows that the kernel can read in place."""
+"""Arrays, memory maps, tensors and sparse matrices as rows that the kernel can read in place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.sources.blocks import Floats
-from sketchlearn.sources.table_base import Columns, Table
+from sketchlearn.sources.source_base import inside
+from sketchlearn.sources.tables import Columns, IndexedTable
 
 
-class Array(Table):
+class Array(IndexedTable):
     """A two-dimensional array of numbers, or anything that is sliced like one."""
 
-    def __init__(self, data: Any, place: str = "", names: tuple[str, ...] | None = None) -> None:
-        self.array, self.place, self.names = _two_dimensional(data, place), place, names
-        self.n_rows, self.n_columns = self.array.shape
+    def __init__(self, data: Any, place: str = "") -> None:
+        if isinstance(data, np.ma.MaskedArray):
+            raise TypeError("masked arrays are not supported: fill or drop the masked values first")
+        sliced = all(hasattr(data, name) for name in ("shape", "dtype", "__getitem__", "__len__"))
+        try:
+            # an array on disk, such as h5py's, is left there and sliced
+            self.array = data if sliced and not isinstance(data, np.matrix) else np.asarray(data)
+        except ValueError:
+            raise ValueError("the data are not rows of equal length, nor arrays of rows") from None
+        self.n_rows, self.n_columns = _shape(self.array, place)
+        self.place = place
 
-    def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
-        for first in range(0, len(self.array), n_rows):
-            yield as_rows(_columns(np.asarray(self.array[first : first + n_rows]), chosen))
-
-    def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats:
-        total = len(self.array)
-        which = np.sort(rng.choice(total, min(n_rows, total), replace=False))
+    def rows_at(self, which: Any, chosen: Columns) -> Floats:
         return as_rows(_columns(np.asarray(self.array[which]), chosen))
+
+
+class Sparse(IndexedTable):
+    """A sparse matrix of SciPy, made dense block by block; formats that cannot be cut into rows are converted once."""
+
+    def __init__(self, data: Any) -> None:
+        self.n_rows, self.n_columns = _shape(data)
+        self.matrix = data.tocsr()
+
+    def rows_at(self, which: Any, chosen: Columns) -> Floats:
+        return as_rows(np.asarray(_columns(self.matrix[which], chosen).toarray()))
+
+
+class Beside(IndexedTable):
+    """The columns of two arrays of equally many rows, put together block by block.
+
+    >>> Beside(np.zeros((3, 2)), np.ones((3, 1))).rows_at([0, 1], (0, 1, 2))
+    array([[0., 0., 1.],
+           [0., 0., 1.]])
+    """
+
+    def __init__(self, left: NDArray[Any], right: NDArray[Any]) -> None:
+        self.left, self.right = left, right
+        self.n_rows, self.n_columns = len(left), left.shape[1] + right.shape[1]
+
+    def rows_at(self, which: Any, chosen: Columns) -> Floats:
+        return as_rows(_columns(np.column_stack([self.left[which], self.right[which]]), chosen))
 
 
 def as_rows(table: NDArray[Any]) -> Floats:
@@ -44,40 +73,38 @@ def float_type(kind: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32 if narrow else np.float64)
 
 
+def is_sparse(data: Any) -> bool:
+    """Whether it is a sparse matrix or array of SciPy."""
+    return hasattr(data, "tocsr") and hasattr(data, "toarray") and hasattr(data, "shape")
+
+
 def is_tensor(data: Any) -> bool:
     """Whether it is a tensor of PyTorch."""
     return type(data).__module__.partition(".")[0] == "torch" and hasattr(data, "detach")
 
 
-def from_tensor(data: Any) -> NDArray[Any]:
+def from_tensor(data: Any) -> Any:
     """A tensor's values in main memory, without its gradient."""
     if str(data.layout) != "torch.strided":
         raise TypeError("sparse tensors are not supported: pass blocks of rows through to_dense()")
     values = data.detach().cpu()
     # NumPy has no bfloat16; float32 holds every one of them
-    values = values.float() if str(values.dtype) == "torch.bfloat16" else values
-    array: NDArray[Any] = values.numpy()
-    return array
+    return (values.float() if str(values.dtype) == "torch.bfloat16" else values).numpy()
 
 
-def _two_dimensional(data: Any, place: str) -> Any:
-    inside = f"{place}: " if place else ""
-    if isinstance(data, np.ma.MaskedArray):
-        raise TypeError("masked arrays are not supported: fill or drop the masked values first")
-    sliced = all(hasattr(data, name) for name in ("shape", "dtype", "__getitem__", "__len__"))
-    try:
-        # an array on disk, such as h5py's, is left there and sliced
-        table = data if sliced and not isinstance(data, np.matrix) else np.asarray(data)
-    except ValueError:
-        raise ValueError("the data are not rows of equal length, nor arrays of rows") from None
+def _shape(table: Any, place: str = "") -> tuple[int, int]:
+    """Numbers of rows and columns of what must be a table of numbers."""
     dimensions = len(table.shape)
     if dimensions != 2:
         hint = ": reshape one row to (1, -1) and one column to (-1, 1)" if dimensions == 1 else ""
-        raise ValueError(f"{inside}expected a two-dimensional array of rows, got {dimensions} dimension(s){hint}")
+        raise ValueError(
+            f"{inside(place)}expected a two-dimensional array of rows, got {dimensions} dimension(s){hint}"
+        )
     if np.dtype(table.dtype).kind not in "fiub":
-        raise TypeError(f"{inside}rows must be numbers, not {table.dtype}: convert or drop those columns")
-    return table
+        raise TypeError(f"{inside(place)}rows must be numbers, not {table.dtype}: convert or drop those columns")
+    n_rows, n_columns = table.shape
+    return n_rows, n_columns
 
 
-def _columns(rows: NDArray[Any], chosen: Columns) -> NDArray[Any]:
+def _columns(rows: Any, chosen: Columns) -> Any:
     return rows if chosen == tuple(range(rows.shape[1])) else rows[:, list(chosen)]

@@ -1,18 +1,20 @@
-"""What the files that pyarrow reads share: they are streamed, and their errors name them."""
+"""Files that pyarrow reads: what they share, and those of Arrow's own format."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sketchlearn.sources.arrow import Arrow
+from sketchlearn.sources.arrow import Arrow, pyarrow
+from sketchlearn.sources.source_base import reading
+
+INDEXED_MAGIC = b"ARROW1"  # The first bytes of an Arrow file with an index; a stream begins otherwise.
 
 
 class ArrowFile(Arrow):
-    """A file that gives record batches."""
+    """A file that gives record batches: it is streamed, and its errors name it."""
 
     def __init__(self, path: Path, schema: Any, n_rows: int | None = None) -> None:
         super().__init__(schema, self._named, n_rows=n_rows)
@@ -27,21 +29,24 @@ class ArrowFile(Arrow):
         """The file's batches, of at least these columns."""
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Errors of a library that reads a file, as one sentence that names the file."""
-    try:
-        yield
-    except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
-        raise type(error)(f"{path} cannot be opened: {error.strerror or 'no such file'}") from None
-    except (OSError, EOFError) as error:
-        raise OSError(_sentence(path, error)) from None
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] != "pyarrow":
-            raise
-        raise ValueError(_sentence(path, error)) from None
+class Ipc(ArrowFile):
+    """A file of Arrow's own format: with an index (also called Feather), or a stream."""
 
+    def __init__(self, path: Path) -> None:
+        ipc = pyarrow(str(path), "pyarrow.ipc")
+        with reading(path), path.open("rb") as file:
+            self.indexed = file.read(len(INDEXED_MAGIC)) == INDEXED_MAGIC
+            file.seek(0)
+            reader = ipc.open_file(file) if self.indexed else ipc.open_stream(file)
+            super().__init__(path, reader.schema)
 
-def _sentence(path: Path, error: Exception, most: int = 200) -> str:
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-    return f"{path} cannot be read, it may be damaged or cut short: {reason[:most]}"
+    def _batches(self, names: list[str], n_rows: int) -> Iterator[Any]:  # noqa: ARG002
+        from pyarrow import OSFile, ipc
+
+        # not memory-mapped: a file that is cut short while it is mapped ends the process
+        with OSFile(str(self.path)) as file:
+            if self.indexed:
+                reader = ipc.open_file(file)
+                yield from (reader.get_batch(i) for i in range(reader.num_record_batches))
+            else:
+                yield from ipc.open_stream(file)

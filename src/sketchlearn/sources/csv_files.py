@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from sketchlearn.sources.arrow import floats_of, pyarrow
-from sketchlearn.sources.arrow_files import ArrowFile, reading
+from sketchlearn.sources.arrow_files import ArrowFile
 from sketchlearn.sources.blocks import Floats
-from sketchlearn.sources.table_base import Columns
+from sketchlearn.sources.source_base import reading
+from sketchlearn.sources.tables import Columns
 
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
-REFUSED = re.compile(r"In CSV column #(\d+): (?:.*?: )?invalid value '(.*)'", re.DOTALL)
-READ_BYTES = 1 << 20  # parsed at a time, at least
-MOST_READ_BYTES = 1 << 24  # for many columns, each of which costs time per piece
-LINES, MOST_LINES = 16, 1024  # of long lines, so many at a time
-PIECES = 32  # of a large file, of which a sample is drawn
+REFUSED_VALUE = re.compile(r"In CSV column #(\d+): (?:.*?: )?invalid value '(.*)'", re.DOTALL)
+READ_BYTES = 1 << 20  # Bytes that are parsed at a time, at least.
+WIDE_READ_BYTES = 1 << 24  # The most for tables of many columns, each of which costs time whenever bytes are parsed.
+WIDE_LINES = 1024  # Lines of such a table that are parsed at a time, if they fit into WIDE_READ_BYTES.
+LEAST_LINES = 16  # Lines that are parsed at a time, however long they are.
+SAMPLED_PIECES = 32  # Places of a large file that a sample is taken from.
 
 
 class Csv(ArrowFile):
@@ -32,23 +35,27 @@ class Csv(ArrowFile):
 
     def __init__(self, path: Path) -> None:
         pa = pyarrow(str(path))
-        with reading(path):
-            first, more = _first_line(path)
+        with reading(path), gzip.open(path) if _is_compressed(path) else path.open("rb") as file:
+            line = bytes(file.readline())
+            first = line.decode("utf-8-sig", "replace").rstrip("\r\n")
             cells = next(csv.reader([first]), [])
         if not cells:
             raise ValueError(f"{path} is empty: not even its first line, of names, is there")
-        plain = all(NUMBER.fullmatch(cell) for cell in cells)
+        plain = are_numbers(cells)
         self.header = [str(i) for i in range(len(cells))] if plain else None
-        self.read_bytes = max(READ_BYTES, min(MOST_READ_BYTES, MOST_LINES * len(first)), LINES * len(first))
+        self.read_bytes = max(READ_BYTES, min(WIDE_READ_BYTES, WIDE_LINES * len(first)), LEAST_LINES * len(first))
         self.single = len(cells) == 1
-        self.bare = not more and not plain
+        self.bare = not line.endswith(b"\n") and not plain
+        self.column_types: dict[str, Any] = {}
         if self.bare:  # names alone, not even an end of line
             told = pa.schema([(name, pa.null()) for name in cells])
         else:
             with reading(path), path.open("rb") as file:
-                told = self._open(file, None).schema
-        fields = [pa.field(f.name, pa.float64() if _is_number(f.type) else f.type) for f in told]
+                told = self._open(file).schema
+        numbers = ("int64", "double", "null")
+        fields = [pa.field(f.name, pa.float64() if str(f.type) in numbers else f.type) for f in told]
         super().__init__(path, pa.schema(fields))
+        self.column_types = dict(zip(self.fields, self.types, strict=True))
         if plain:
             self.names = None
 
@@ -58,12 +65,12 @@ class Csv(ArrowFile):
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
         if _is_compressed(self.path):
             return None
-        if (self.n_bytes or 0) <= PIECES * self.read_bytes // 4:
+        if (self.n_bytes or 0) <= SAMPLED_PIECES * self.read_bytes // 4:
             rows = np.concatenate([np.empty((0, len(chosen))), *self.chunks(chosen, n_rows)])
             return rows[np.sort(rng.choice(len(rows), min(len(rows), n_rows), replace=False))]
-        pieces = [self._piece(chosen, i, -(-n_rows // PIECES), rng) for i in range(PIECES)]
+        pieces = [self._piece(chosen, i, -(-n_rows // SAMPLED_PIECES), rng) for i in range(SAMPLED_PIECES)]
         found = [piece for piece in pieces if piece is not None]
-        return np.concatenate(found) if len(found) == PIECES else None
+        return np.concatenate(found) if len(found) == SAMPLED_PIECES else None
 
     def _piece(self, chosen: Columns, i: int, n_rows: int, rng: np.random.Generator) -> Floats | None:
         """Random rows near a random place in the i-th part of the file, if lines can be told there."""
@@ -72,7 +79,7 @@ class Csv(ArrowFile):
 
         size, length = self.n_bytes or 0, self.read_bytes // 16
         with self.path.open("rb") as file:
-            file.seek(int((i + rng.random()) * (size - length) / PIECES))
+            file.seek(int((i + rng.random()) * (size - length) / SAMPLED_PIECES))
             lines = file.read(length)
         names = [self.fields[position] for position in chosen]
         if b'"' in lines:  # a line might end within quotes
@@ -81,32 +88,28 @@ class Csv(ArrowFile):
             table = reader.read_csv(
                 pa.BufferReader(lines[lines.find(b"\n") + 1 : lines.rfind(b"\n") + 1]),
                 read_options=reader.ReadOptions(column_names=self.fields),
-                convert_options=reader.ConvertOptions(include_columns=names, column_types=self._types(names)),
+                convert_options=reader.ConvertOptions(include_columns=names, column_types=self.column_types),
             )
         except pa.ArrowInvalid:  # the pass over the whole file will say what is wrong
             return None
         rows = floats_of(table, names, np.dtype(np.float64))
         return rows[rng.choice(len(rows), min(len(rows), n_rows), replace=False)]
 
-    def _types(self, names: list[str] | None) -> dict[str, Any]:
-        types = dict(zip(self.fields, self.types, strict=True)) if names else {}
-        return {name: types[name] for name in names or []}
-
     def _batches(self, names: list[str], n_rows: int) -> Iterator[Any]:  # noqa: ARG002
         self.bytes_read = 0
         if self.bare:
             return
-        with self.path.open("rb") as file:
+        with _CountedFile(self) as file:
             try:
-                yield from self._open(_Counted(file, self), names)
+                yield from self._open(file, names)
             except ValueError as error:
-                found = REFUSED.match(str(error))
+                found = REFUSED_VALUE.match(str(error))
                 if found is None:
                     raise
                 column = self.column(int(found[1]))
                 raise ValueError(f"{self.place}: {column} holds {found[2][:60]!r}, which is not a number") from None
 
-    def _open(self, file: Any, names: list[str] | None) -> Any:
+    def _open(self, file: Any, names: Sequence[str] = ()) -> Any:
         from pyarrow import CompressedInputStream, PythonFile
         from pyarrow import csv as reader
 
@@ -116,39 +119,27 @@ class Csv(ArrowFile):
             read_options=reader.ReadOptions(column_names=self.header, block_size=self.read_bytes),
             # an empty line of a single column is a missing value
             parse_options=reader.ParseOptions(newlines_in_values=True, ignore_empty_lines=not self.single),
-            convert_options=reader.ConvertOptions(include_columns=names or [], column_types=self._types(names)),
+            convert_options=reader.ConvertOptions(include_columns=names, column_types=self.column_types),
         )
 
 
-class _Counted:
-    """A file that tells how far it was read."""
+class _CountedFile(io.BufferedReader):
+    """A file that tells its table how far it was read."""
 
-    def __init__(self, file: BinaryIO, table: Csv) -> None:
-        self.file, self.table, self.name = file, table, file.name
+    def __init__(self, table: Csv) -> None:
+        super().__init__(io.FileIO(table.path))
+        self.table = table
 
-    @property
-    def closed(self) -> bool:
-        return self.file.closed
-
-    def read(self, size: int = -1) -> bytes:
-        found = self.file.read(size)
+    def read(self, size: int | None = -1, /) -> bytes:
+        found = super().read(size)
         self.table.bytes_read += len(found)
         return found
 
-    def close(self) -> None:
-        self.file.close()
 
-
-def _first_line(path: Path) -> tuple[str, bool]:
-    """The first line, and whether it is ended and others may follow."""
-    with gzip.open(path) if _is_compressed(path) else path.open("rb") as file:
-        line = bytes(file.readline())
-    return line.decode("utf-8-sig", "replace").rstrip("\r\n"), line.endswith(b"\n")
+def are_numbers(cells: Sequence[str]) -> bool:
+    """Whether the cells of a first line are numbers alone, so that it is a row and not the names of columns."""
+    return all(NUMBER.fullmatch(cell) for cell in cells)
 
 
 def _is_compressed(path: Path) -> bool:
     return path.suffix == ".gz"
-
-
-def _is_number(kind: Any) -> bool:
-    return str(kind) in ("int64", "double", "null")

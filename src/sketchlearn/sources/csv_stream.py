@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -11,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.sources.blocks import Block
+from sketchlearn.sources.csv_files import are_numbers
 from sketchlearn.sources.source_base import Source, check_width
+from sketchlearn.sources.tables import chosen_columns
 
 Double = NDArray[np.float64]
-BYTES_AT_ONCE = 1 << 22  # bytes that are taken at once, if there are as many
-NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+MOST_BYTES_AT_ONCE = 1 << 22
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
 
 
@@ -28,18 +28,17 @@ class CsvStream(Source):
     replayable = False
 
     def __init__(self, stream: BinaryIO, columns: tuple[Any, ...] | None, nulls: str) -> None:
-        self.stream, self.nulls, self.dropped = stream, nulls, 0
-        self.held, self.line = b"", 0
-        first = self._first_line()
-        cells = [cell.strip() for cell in next(csv.reader([first]), [])]
+        self.stream, self.nulls, self.held = stream, nulls, b""
+        while b"\n" not in self.held and (more := self._arrived()):
+            self.held += more
+        self.held = self.held.removeprefix(b"\xef\xbb\xbf")
+        first, _, rest = self.held.partition(b"\n")
+        cells = [cell.strip() for cell in next(csv.reader([_text(first).rstrip("\r")]), [])]
         if not cells:
             raise ValueError("standard input is empty: it should be CSV")
-        plain = all(NUMBER.fullmatch(cell) for cell in cells)
-        if plain:
-            self.held = first.encode() + b"\n" + self.held
-            self.line -= 1
-        self.names = None if plain else tuple(cells)
-        self.n_cells = len(cells)
+        self.names, self.n_cells, self.line = None, len(cells), 0
+        if not are_numbers(cells):
+            self.names, self.held, self.line = tuple(cells), rest, 1
         self._choose(columns)
 
     def only(self, columns: tuple[str, ...]) -> CsvStream:
@@ -48,83 +47,49 @@ class CsvStream(Source):
         return self
 
     def _choose(self, columns: tuple[Any, ...] | None) -> None:
-        self.chosen = self._positions(columns)
+        self.chosen = chosen_columns(columns, self.names, self.n_cells, "standard input")
         self.width = len(self.chosen)
         self.columns = None if self.names is None else tuple(self.names[i] for i in self.chosen)
 
     def blocks(self, n_features: int | None = None) -> Iterator[Block]:
         check_width(len(self.chosen), n_features)
-        start = 0
-        for rows in self._arrays():
-            yield Block(rows, start)
-            start += len(rows)
+        yield from self._accepted(self._arrays(), 0, "standard input")
 
-    def _positions(self, columns: tuple[Any, ...] | None) -> list[int]:
-        if columns is None:
-            return list(range(self.n_cells))
-        if all(isinstance(name, int) for name in columns):
-            if max(columns) >= self.n_cells:
-                raise ValueError(f"there is no column {max(columns)}: standard input has {self.n_cells} columns")
-            return list(columns)
-        if self.names is None:
-            raise ValueError("standard input has no names of columns: choose them by position, as --columns 0,2")
-        for name in columns:
-            if name not in self.names:
-                shown = ", ".join(self.names[:8])
-                raise ValueError(f"standard input has no column {name!r}: its columns are {shown}")
-        return [self.names.index(name) for name in columns]
-
-    def _first_line(self) -> str:
-        while b"\n" not in self.held and (more := _arrived(self.stream)):
-            self.held += more
-        line, _, self.held = self.held.partition(b"\n")
-        self.line += 1
-        return _text(line.removeprefix(b"\xef\xbb\xbf")).rstrip("\r")
+    def _arrived(self) -> bytes:
+        read1 = getattr(self.stream, "read1", self.stream.read)
+        return bytes(read1(MOST_BYTES_AT_ONCE))
 
     def _arrays(self) -> Iterator[Double]:
-        """The rows, as they arrive."""
+        """The rows, as they arrive, missing values as NaN."""
         ended = False
         while not ended:
             cut = self.held.rfind(b"\n") + 1
             whole, self.held = self.held[:cut], self.held[cut:]
-            if whole.strip():
-                yield from self._rows(_text(whole))
-            elif whole:
-                self.line += whole.count(b"\n")
-            more = _arrived(self.stream)
+            yield from self._rows(whole)
+            more = self._arrived()
             ended, self.held = not more, self.held + more
-        if self.held.strip():
-            yield from self._rows(_text(self.held))
+        yield from self._rows(self.held)
 
-    def _rows(self, text: str) -> Iterator[Double]:
-        first, self.line = self.line, self.line + text.count("\n")
-        lines = text.splitlines()
+    def _rows(self, data: bytes) -> Iterator[Double]:
+        first, self.line = self.line, self.line + data.count(b"\n")
+        if not data.strip():
+            return
+        lines = _text(data).splitlines()
         try:
             rows = np.loadtxt(lines, delimiter=",", ndmin=2, comments=None, dtype=np.float64)
-            if rows.shape[1] != self.n_cells or not np.all(np.isfinite(rows)):
-                raise ValueError("looked at more closely below")
-            yield rows[:, self.chosen]
         except ValueError:
-            rows = self._carefully(lines, first)
-            if len(rows):
-                yield rows
+            rows = np.empty((0, 0))
+        yield rows[:, self.chosen] if rows.shape[1] == self.n_cells else self._carefully(lines, first)
 
     def _carefully(self, lines: list[str], first: int) -> Double:
         """Line by line: quoted cells, missing values, and errors that name the line."""
-        kept = []
+        rows = []
         for n, cells in enumerate(csv.reader(lines), first + 1):
-            if not cells:
-                continue
-            if len(cells) != self.n_cells:
+            if cells and len(cells) != self.n_cells:
                 raise ValueError(f"line {n} of standard input has {len(cells)} cells, but the first has {self.n_cells}")
-            row = [self._number(cells[i], n, i) for i in self.chosen]
-            if any(value != value for value in row):
-                if self.nulls == "error":
-                    raise ValueError(f"line {n} of standard input has a missing value: fill it, or use --nulls drop")
-                self.dropped += 1
-                continue
-            kept.append(row)
-        return np.array(kept, np.float64).reshape(len(kept), len(self.chosen))
+            if cells:
+                rows.append([self._number(cells[i], n, i) for i in self.chosen])
+        return np.array(rows, np.float64).reshape(len(rows), len(self.chosen))
 
     def _number(self, cell: str, line: int, position: int) -> float:
         if cell.strip().lower() in MISSING:
@@ -136,11 +101,6 @@ class CsvStream(Source):
             raise ValueError(
                 f"line {line} of standard input, column {column}: {cell[:40]!r} is not a number; choose other --columns"
             ) from None
-
-
-def _arrived(stream: BinaryIO) -> bytes:
-    read1 = getattr(stream, "read1", stream.read)
-    return bytes(read1(BYTES_AT_ONCE))
 
 
 def _text(data: bytes) -> str:

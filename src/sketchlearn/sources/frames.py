@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,12 +9,12 @@ from numpy.typing import NDArray
 
 from sketchlearn.sources.arrays import float_type
 from sketchlearn.sources.blocks import Floats
-from sketchlearn.sources.table_base import Columns, Table
+from sketchlearn.sources.tables import Columns, IndexedTable
 
 KINDS = {"M": "dates", "m": "durations", "c": "complex numbers", "O": "objects", "U": "text", "S": "bytes"}
 
 
-class Frame(Table):
+class Frame(IndexedTable):
     """A data frame. Columns have names if all of those are strings, as scikit-learn has it."""
 
     def __init__(self, frame: Any) -> None:
@@ -27,29 +26,20 @@ class Frame(Table):
 
     def check(self, chosen: Columns) -> None:
         for position in chosen:
-            if _float_type(self.types[position]) is None:
-                kind = self.types[position]
+            kind = self.types[position]
+            if _float_type(kind) is None:
                 word = "categories" if str(kind) == "category" else KINDS.get(kind.kind, "values")
                 word = "text" if "str" in str(kind) else word
                 raise self.refuse(position, f"{word} ({kind})", "convert it to float")
 
-    def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
-        for first in range(0, len(self.frame), n_rows):
-            yield self._floats(self.frame.iloc[first : first + n_rows], chosen)
-
-    def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats:
-        total = len(self.frame)
-        which = np.sort(rng.choice(total, min(n_rows, total), replace=False))
-        return self._floats(self.frame.iloc[which], chosen)
-
-    def _floats(self, part: Any, chosen: Columns) -> Floats:
-        own = [_float_type(self.types[position]) for position in chosen]
-        kind = np.dtype(np.float32) if all(t == np.float32 for t in own) else np.dtype(np.float64)
-        rows: NDArray[Any] = np.empty((len(part), len(chosen)), kind)
+    def rows_at(self, which: Any, chosen: Columns) -> Floats:
+        part = self.frame.iloc[which]
+        narrow = all(_float_type(self.types[position]) == np.float32 for position in chosen)
+        rows: NDArray[Any] = np.empty((len(part), len(chosen)), np.float32 if narrow else np.float64)
         for i, position in enumerate(chosen):
             column = part.iloc[:, position]
             plain = isinstance(self.types[position], np.dtype)
-            rows[:, i] = column.to_numpy() if plain else column.to_numpy(dtype=kind, na_value=np.nan)
+            rows[:, i] = column.to_numpy() if plain else column.to_numpy(dtype=rows.dtype, na_value=np.nan)
         return rows
 
 
@@ -66,6 +56,4 @@ def _float_type(kind: Any) -> np.dtype[Any] | None:
         # a nullable, sparse or Arrow type: the NumPy type of its values
         inner = getattr(kind, "numpy_dtype", None) or getattr(kind, "subtype", None)
         return float_type(np.dtype(inner)) if inner is not None else np.dtype(np.float64)
-    if "decimal" in str(getattr(kind, "pyarrow_dtype", "")):
-        return np.dtype(np.float64)
-    return None
+    return np.dtype(np.float64) if "decimal" in str(getattr(kind, "pyarrow_dtype", "")) else None

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.sources.arrow import floats_of, pyarrow
-from sketchlearn.sources.arrow_files import ArrowFile, reading
+from sketchlearn.sources.arrow_files import ArrowFile
 from sketchlearn.sources.blocks import Floats
-from sketchlearn.sources.table_base import Columns, picked
+from sketchlearn.sources.source_base import reading
+from sketchlearn.sources.tables import Columns, picked
 
-GROUPS = 16  # row groups of which a sample is drawn, if there are more
-SAMPLED_ROWS = 1 << 14  # decoded at a time then
+MOST_SAMPLED_GROUPS = 16  # A sample reads no more row groups than this.
+SAMPLE_BATCH_ROWS = 1 << 14  # Rows that are decoded at a time for a sample.
 
 
 class Parquet(ArrowFile):
@@ -44,7 +45,7 @@ class Parquet(ArrowFile):
             for group, drawn in enumerate(_drawn(self.group_rows, n_rows, rng)):
                 if drawn:
                     which = rng.choice(self.group_rows[group], drawn, replace=False)
-                    batches = file.iter_batches(batch_size=SAMPLED_ROWS, row_groups=[group], columns=names)
+                    batches = file.iter_batches(batch_size=SAMPLE_BATCH_ROWS, row_groups=[group], columns=names)
                     parts.append(picked((floats_of(batch, names, kind) for batch in batches), which))
         return np.concatenate(parts)
 
@@ -54,8 +55,8 @@ def _drawn(sizes: NDArray[np.int64], n_rows: int, rng: np.random.Generator) -> N
     if sizes.sum() <= n_rows:
         return sizes
     groups = np.arange(len(sizes))
-    if len(sizes) > GROUPS:
-        groups = rng.choice(len(sizes), GROUPS, replace=False)
+    if len(sizes) > MOST_SAMPLED_GROUPS:
+        groups = rng.choice(len(sizes), MOST_SAMPLED_GROUPS, replace=False)
     shares = -(-sizes[groups] * n_rows // sizes[groups].sum())
     drawn = np.zeros_like(sizes)
     drawn[groups] = np.minimum(shares, sizes[groups])

@@ -47,7 +47,7 @@ class SupervisedEstimator(SketchEstimator):
         left, right = self._arrays(X, y, reset=True)
         with self._aiming(tuple(range(left.shape[1], left.shape[1] + right.shape[1]))):
             self._table = self._joint_names(y, right.shape[1])
-            self._fit_rows(Beside(left, right))
+            self._fit_rows(source(Beside(left, right)))
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
