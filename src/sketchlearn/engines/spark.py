@@ -20,8 +20,8 @@ from sketchlearn.sketch import Sketch
 from sketchlearn.sources import source
 from sketchlearn.sources.source_base import by_name, check_width, in_order
 
-#: Connect does not tell how many partitions there are: so many levels leave one sketch of up to 8^3 partitions, and
-#: twenty of ten thousand
+# Connect does not tell how many partitions there are. This many levels of merging leave one sketch of up to 8^3
+# partitions, and twenty of ten thousand.
 LEVELS = 3
 SCHEMA = "part int, sketch binary"
 
@@ -48,10 +48,12 @@ def sketch(df: Any, operator: Operator, *, columns: Sequence[str] | None = None,
     """
     text = partial.text_of(operator)
     table = _as_sql(df)
-    names = _numeric(table, needed(table.columns, operator, columns))
-    parts = _only(table, names).mapInArrow(_sketching(names, text, nulls), SCHEMA)
+    names = needed(table.columns, operator, columns)
+    parts = _selected(table, names).mapInArrow(_sketching(names, text, nulls), SCHEMA)
+    functions = required("pyspark.sql.functions", "spark")
+    group = functions.floor(functions.col("part") / partial.ARITY).cast("int")
     for _ in range(LEVELS):
-        parts = parts.withColumn("part", _group()).groupBy("part").applyInArrow(_merging(text), SCHEMA)
+        parts = parts.withColumn("part", group).groupBy("part").applyInArrow(_merging(text), SCHEMA)
     return partial.total((row.sketch for row in _run(parts.collect)), operator)
 
 
@@ -77,9 +79,9 @@ def sample(df: Any, n: int, seed: int) -> tuple[NDArray[Any], tuple[str, ...]]:
     """n random rows of a Spark data frame, and the names of its columns, in one pass without a shuffle of all rows."""
     functions = required("pyspark.sql.functions", "spark")
     table = _as_sql(df)
-    names = _numeric(table, table.columns)
+    names = tuple(table.columns)
     # Spark keeps the n rows of lowest number in each partition, then the lowest of those: rows from everywhere
-    drawn = _only(table, names).orderBy(functions.rand(seed)).limit(n)
+    drawn = _selected(table, names).orderBy(functions.rand(seed)).limit(n)
     rows = _run(drawn.toArrow).rename_columns(list(names))
     found = [block.rows for block in source(rows).blocks(len(names))]
     if not found:
@@ -96,8 +98,9 @@ def _as_sql(df: Any) -> Any:
     return df
 
 
-def _numeric(df: Any, names: Sequence[str]) -> tuple[str, ...]:
-    types = required("pyspark.sql.types", "spark")
+def _selected(df: Any, names: Sequence[str]) -> Any:
+    """These columns of the data frame, all numbers, as c0, c1...: mapInArrow of Spark 4.0 refuses names with dots."""
+    functions, types = required("pyspark.sql.functions", "spark"), required("pyspark.sql.types", "spark")
     kinds = {field.name: field.dataType for field in df.schema.fields}
     for name in names:
         if not isinstance(kinds[name], types.NumericType | types.BooleanType):
@@ -105,20 +108,8 @@ def _numeric(df: Any, names: Sequence[str]) -> tuple[str, ...]:
                 f"column {name!r} of the data frame holds {kinds[name].simpleString()}, not numbers: "
                 "choose columns with columns=[...], or convert it"
             )
-    return tuple(names)
-
-
-def _only(df: Any, names: Sequence[str]) -> Any:
-    """These columns of the data frame, numbered: mapInArrow of Spark 4.0 stumbles over names with dots."""
-    functions = required("pyspark.sql.functions", "spark")
     quoted = ["`" + name.replace("`", "``") + "`" for name in names]
     return df.select(*(functions.col(name).alias(f"c{i}") for i, name in enumerate(quoted)))
-
-
-def _group() -> Any:
-    """Eight parts go into one, by number."""
-    functions = required("pyspark.sql.functions", "spark")
-    return functions.floor(functions.col("part") / partial.ARITY).cast("int")
 
 
 def _sketching(names: Sequence[str], text: str, nulls: str) -> Any:

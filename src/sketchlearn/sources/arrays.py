@@ -1,15 +1,18 @@
-"""Arrays, memory maps, tensors and sparse matrices as rows that the kernel can read in place."""
+"""Arrays as rows: those in memory and in NumPy's files, tensors and sparse matrices."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.sources.blocks import Floats
-from sketchlearn.sources.source_base import inside
+from sketchlearn.sources.source_base import inside, listed, reading
 from sketchlearn.sources.tables import Columns, IndexedTable
+
+PREFERRED_NAME = "X"  # Of several arrays in a .npz file, the one of this name holds the rows.
 
 
 class Array(IndexedTable):
@@ -56,6 +59,28 @@ class Beside(IndexedTable):
 
     def rows_at(self, which: Any, chosen: Columns) -> Floats:
         return as_rows(_columns(np.column_stack([self.left[which], self.right[which]]), chosen))
+
+
+def npy(path: Path) -> Array:
+    """The array in a .npy file, of which only the rows that are needed are read."""
+    with reading(path):
+        return _of_file(path, np.load(path, mmap_mode="r", allow_pickle=False))
+
+
+def npz(path: Path) -> Array:
+    """The array of a .npz file: its only one, or the one called X."""
+    # opened here, because np.load does not close a file that it refuses
+    with reading(path), path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        names = list(arrays)
+        if PREFERRED_NAME not in names and len(names) != 1:
+            raise ValueError(f"{path} has the arrays {listed(names)}: name the one with the rows {PREFERRED_NAME}")
+        return _of_file(path, arrays[PREFERRED_NAME if PREFERRED_NAME in names else names[0]])
+
+
+def _of_file(path: Path, array: NDArray[Any]) -> Array:
+    table = Array(array, str(path))
+    table.n_bytes, table.immutable = path.stat().st_size, True
+    return table
 
 
 def as_rows(table: NDArray[Any]) -> Floats:

@@ -18,24 +18,14 @@ GATHERED_BYTES = 1 << 22  # Small batches are put together up to this size: the 
 
 @dataclass(frozen=True)
 class Block:
-    """Rows of the data, in C order, float32 or float64.
-
-    Attributes
-    ----------
-    rows : the rows.
-    start : number of the first row, in all of the data, before rows with missing values were dropped.
-    numbers : number of each row, where some between them were dropped; None means that they are consecutive.
-    place : the file that they come from, if it is one.
-    before : number of rows in the files before that one.
-    dropped : number of rows that were dropped here.
-    """
+    """Rows of the data, in C order, float32 or float64."""
 
     rows: Floats
-    start: int
-    numbers: NDArray[np.int64] | None = None
-    place: str = ""
-    before: int = 0
-    dropped: int = 0
+    start: int  # number of the first row, in all of the data, before rows with missing values were dropped
+    numbers: NDArray[np.int64] | None = None  # number of each row, where some between them were dropped
+    place: str = ""  # the file that they come from, if it is one
+    before: int = 0  # number of rows in the files before that one
+    dropped: int = 0  # number of rows that were dropped here
 
     @property
     def end(self) -> int:

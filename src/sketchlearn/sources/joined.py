@@ -22,9 +22,7 @@ class Joined(Source):
     it. If `parts` is an iterator, they can be read once. Where columns were `chosen` by name, other columns may differ.
     """
 
-    def __init__(
-        self, parts: Sequence[Source] | Iterator[Source], nulls: str = "error", *, chosen: bool = False
-    ) -> None:
+    def __init__(self, parts: Sequence[Source] | Iterator[Source], nulls: str, *, chosen: bool) -> None:
         self.nulls, self.chosen = nulls, chosen
         self.parts: Iterable[Source] = parts
         self.first = next(iter(parts), None)

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sketchlearn.sources.arrow_files import Ipc
+from sketchlearn.sources.arrays import npy, npz
+from sketchlearn.sources.arrow_files import Ipc, Parquet
 from sketchlearn.sources.csv_files import Csv
-from sketchlearn.sources.numpy_files import npy, npz
-from sketchlearn.sources.parquet import Parquet
 from sketchlearn.sources.tables import Table
 
 READERS: dict[str, Callable[[Path], Table]] = {

@@ -73,17 +73,13 @@ class Source(ABC):
                 continue
             gaps = np.isnan(rows)
             if self.nulls == "error":
-                row = int(np.argmax(gaps.any(axis=1)))
-                raise ValueError(missing(block.name(row), self.columns, int(np.argmax(gaps[row]))))
+                row, position = (int(i) for i in np.argwhere(gaps)[0])
+                column = repr(self.columns[position]) if self.columns else position
+                where = f"{block.name(row)}, column {column}"
+                raise ValueError(f'{where} is missing (nan): fill it, or read with nulls="drop"')
             kept = np.flatnonzero(~gaps.any(axis=1))
             self.dropped += len(rows) - len(kept)
             yield Block(rows[kept], block.start, block.start + kept, place, before, len(rows) - len(kept))
-
-
-def missing(row: str, columns: Sequence[str] | None, position: int) -> str:
-    """The message about a missing value."""
-    column = repr(columns[position]) if columns else position
-    return f'{row}, column {column} is missing (nan): fill it, or read with nulls="drop"'
 
 
 def inside(place: str) -> str:

@@ -14,26 +14,20 @@ from sketchlearn.sources.blocks import Block, Floats, gathered, one_ahead, rows_
 from sketchlearn.sources.source_base import Source, by_name, check_width, in_order, inside, listed
 
 Columns = tuple[int, ...]
+Names = tuple[str, ...] | None
 
 
 class Table(ABC):
-    """Rows and columns of one kind: an array, a data frame, a file.
+    """Rows and columns of one kind: an array, a data frame, a file. Most fields are those of `Source`."""
 
-    Attributes
-    ----------
-    names : names of all columns, if they have any.
-    n_rows, n_bytes, bytes_read, replayable, place : see `Source`.
-    immutable : whether rows may be read ahead in a thread: those of files may, those of a user's generator may not.
-    """
-
-    names: tuple[str, ...] | None = None
+    names: Names = None  # of all columns, if they have any
     n_columns: int
     n_rows: int | None = None
     n_bytes: int | None = None
     bytes_read: int = 0
     replayable: bool = True
     place: str = ""
-    immutable: bool = False
+    immutable: bool = False  # whether a thread may read ahead: in files it may, in a user's generator it may not
 
     def check(self, chosen: Columns) -> None:  # noqa: B027
         """Refuses chosen columns that are not numbers."""

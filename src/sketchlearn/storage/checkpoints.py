@@ -45,7 +45,7 @@ class Work:
     n_rows: int | None = None
 
     def __init__(self, paths: list[str]) -> None:
-        self.n_bytes: int | None = sum(_size(path) for path in paths)
+        self.n_bytes: int | None = sum(os.path.getsize(path) for path in paths if os.path.exists(path))
         self.bytes_read = 0
         self.show: Callable[[int], None] = lambda _rows: None
 
@@ -144,7 +144,10 @@ class _BlocksOfFile:
         self.read, self.seen, self.ended = 0, 0, False
         rows = source(path, columns=reading.columns, nulls=reading.nulls)
         self.source = rows if operator.columns is None else rows.only(operator.columns)
-        self.pieces = _pieces(self.source.blocks(operator.n_features), operator)
+        # blocks so small that the kernel returns soon: Ctrl-C took 80 s in test_interruption_leaves_nothing
+        step = max(LEAST_KERNEL_ROWS, MOST_KERNEL_SUMS // operator.n_sums)
+        blocks = self.source.blocks(operator.n_features)
+        self.pieces = (_cut(block, i, i + step) for block in blocks for i in range(0, len(block.rows), step))
 
     def next_blocks(self) -> Iterator[Block]:
         """The blocks that come next: until it is time to keep a part, or the file has ended."""
@@ -158,17 +161,9 @@ class _BlocksOfFile:
             if self.read >= self.skip and until is not None and time.monotonic() >= until:
                 return
         self.ended = True
-        self.work.advance(0, _size(self.path) - self.seen)
+        self.work.advance(0, os.path.getsize(self.path) - self.seen)
         if self.read < self.skip:
             raise ValueError(f"{self.path} has fewer rows than were read before: remove the checkpoint")
-
-
-def _pieces(blocks: Iterator[Block], operator: Operator) -> Iterator[Block]:
-    """Blocks so small that the kernel returns soon: Ctrl-C took 80 s in test_interruption_leaves_nothing."""
-    step = max(LEAST_KERNEL_ROWS, MOST_KERNEL_SUMS // operator.n_sums)
-    for block in blocks:
-        for first in range(0, len(block.rows), step):
-            yield _cut(block, first, first + step)
 
 
 def _cut(block: Block, first: int, last: int) -> Block:
@@ -178,13 +173,6 @@ def _cut(block: Block, first: int, last: int) -> Block:
     if block.numbers is not None:
         return replace(block, rows=block.rows[first:last], numbers=block.numbers[first:last])
     return replace(block, rows=block.rows[first:last], start=block.start + first)
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:  # it is told when its turn comes
-        return 0
 
 
 def _identity(path: str) -> tuple[int, int]:
@@ -214,6 +202,6 @@ def _kept(operator: Operator, name: str, folder: Path | None) -> Part | None:
         rows, dropped, done = progress["rows"], progress["dropped"], progress["done"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    sound = type(rows) is int and type(dropped) is int and type(done) is bool
+    sound = [type(fact) for fact in (rows, dropped, done)] == [int, int, bool]
     own = progress["name"] == name and sketch.operator == operator
     return Part(sketch, rows, dropped, done) if sound and own else None
