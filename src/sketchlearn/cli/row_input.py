@@ -11,7 +11,7 @@ from typing import Any
 from sketchlearn.cli.error_messages import misused
 from sketchlearn.cli.standard_streams import STANDARD
 from sketchlearn.sources import Source, source
-from sketchlearn.sources.csv_stream import CsvStream
+from sketchlearn.sources.csv_tables import CsvStream
 from sketchlearn.sources.paths import files_of
 
 

@@ -63,6 +63,7 @@ def partitions(collection: Any, operator: Operator | None = None) -> list[tuple[
     """The parts of a collection, delayed, and what errors call them."""
     dask = required("dask", "dask")
     items = list(collection) if isinstance(collection, list | tuple) else [collection]
+    parts: Any
     if items and all(map(is_path, items)):
         return [(str(file), str(file)) for item in items for file in _files(item)]
     if items and all(isinstance(item, required("dask.delayed", "dask").Delayed) for item in items):

@@ -49,21 +49,17 @@ def sketch(df: Any, operator: Operator, *, columns: Sequence[str] | None = None,
     text = partial.text_of(operator)
     table = _as_sql(df)
     names = needed(table.columns, operator, columns)
-    parts = _selected(table, names).mapInArrow(_sketching(names, text, nulls), SCHEMA)
+    parts = _selected(table, names).mapInArrow(lambda rows: _sketch_batches(rows, names, text, nulls), SCHEMA)
     functions = required("pyspark.sql.functions", "spark")
     group = functions.floor(functions.col("part") / partial.ARITY).cast("int")
     for _ in range(LEVELS):
-        parts = parts.withColumn("part", group).groupBy("part").applyInArrow(_merging(text), SCHEMA)
+        groups = parts.withColumn("part", group).groupBy("part")
+        parts = groups.applyInArrow(lambda few: _merge_group(few, text), SCHEMA)
     return partial.total((row.sketch for row in _run(parts.collect)), operator)
 
 
 def needed(names: Sequence[str], operator: Operator, columns: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The columns to read: those asked for, of them those of the operator.
-
-    >>> import sketchlearn as skl
-    >>> needed(["id", "x", "y"], skl.SecondMoments(2, bound=1.0, columns=("x", "y")))
-    ('x', 'y')
-    """
+    """The columns to read: those asked for, of them those of the operator."""
     if isinstance(columns, str):
         raise ValueError(f"columns must be a list of names, such as columns=[{columns!r}]")
     chosen = tuple(names) if columns is None else tuple(columns)
@@ -104,38 +100,30 @@ def _selected(df: Any, names: Sequence[str]) -> Any:
     kinds = {field.name: field.dataType for field in df.schema.fields}
     for name in names:
         if not isinstance(kinds[name], types.NumericType | types.BooleanType):
+            kind = kinds[name].simpleString()
             raise ValueError(
-                f"column {name!r} of the data frame holds {kinds[name].simpleString()}, not numbers: "
-                "choose columns with columns=[...], or convert it"
+                f"column {name!r} holds {kind}, not numbers: convert it, or choose others with columns=[...]"
             )
     quoted = ["`" + name.replace("`", "``") + "`" for name in names]
     return df.select(*(functions.col(name).alias(f"c{i}") for i, name in enumerate(quoted)))
 
 
-def _sketching(names: Sequence[str], text: str, nulls: str) -> Any:
+def _sketch_batches(batches: Iterator[Any], names: Sequence[str], text: str, nulls: str) -> Iterator[Any]:
     """What each executor does with the record batches of a partition."""
+    import pyarrow as pa
 
-    def sketch_batches(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        number = required("pyspark", "spark").TaskContext.get().partitionId()
-        named = (pa.RecordBatch.from_arrays(batch.columns, names=list(names)) for batch in batches)
-        data = partial.sketched(f"partition {number}", named, text, nulls)
-        yield pa.record_batch({"part": pa.array([number], pa.int32()), "sketch": pa.array([data], pa.binary())})
-
-    return sketch_batches
+    number = required("pyspark", "spark").TaskContext.get().partitionId()
+    named = (pa.RecordBatch.from_arrays(batch.columns, names=list(names)) for batch in batches)
+    data = partial.sketched(f"partition {number}", named, text, nulls)
+    yield pa.record_batch({"part": pa.array([number], pa.int32()), "sketch": pa.array([data], pa.binary())})
 
 
-def _merging(text: str) -> Any:
+def _merge_group(table: Any, text: str) -> Any:
     """What each executor does with up to eight partial sketches."""
+    import pyarrow as pa
 
-    def merge_group(table: Any) -> Any:
-        import pyarrow as pa
-
-        data = partial.merged(table.column("sketch").to_pylist(), text)
-        return pa.table({"part": table.column("part").slice(0, 1), "sketch": pa.array([data], pa.binary())})
-
-    return merge_group
+    data = partial.merged(table.column("sketch").to_pylist(), text)
+    return pa.table({"part": table.column("part").slice(0, 1), "sketch": pa.array([data], pa.binary())})
 
 
 def _run(action: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -113,11 +114,6 @@ def shares_of(parts: Sequence[Operator]) -> list[float]:
     """Each part's share of the budget for sums: equal ones, but histograms beside others have 15 % together.
 
     So have second moments that `design` puts beside histograms and Fourier features.
-
-    >>> import sketchlearn as skl
-    >>> counts, moments = skl.Histograms.even([0], [1]), skl.SecondMoments(1, bound=1.0)
-    >>> shares_of([counts, moments]), shares_of([counts])
-    ([0.15, 0.85], [1.0])
     """
     fixed: dict[type[Operator], float] = {Histograms: HISTOGRAM_SHARE}
     if all(any(isinstance(part, kind) for part in parts) for kind in (Histograms, FourierFeatures)):
@@ -151,20 +147,16 @@ def _releasable(sketch: Sketch) -> Operator:
     if sketch.ledger is not None:
         raise ValueError("the sketch is private already: release the exact one")
     if sketch.bits:
-        raise ValueError(
-            "the sketch has fractional weights, and the bounds are for rows of weight 1: sketch without weights"
-        )
+        raise ValueError("the sketch has fractional weights, and the bounds are for rows of weight 1: drop the weights")
     if sketch.heaviest > 1:
         weights = f"rows of weight up to {sketch.heaviest:,}"
         raise ValueError(f"the sketch has {weights}, and the bounds are for rows of weight 1: sketch without weights")
     if sketch.skipped:
-        raise ValueError(
-            "files that could not be read were left out, and one record may have been the reason: repair or remove "
-            "them, and sketch the others without skipping any"
-        )
+        raise ValueError("files were skipped, and one record may have been the reason: sketch without skipping any")
     operator = sketch.operator
     assert isinstance(operator, Operator)
-    for part in (leaf.operator for leaf in operator.leaves(sketch)):
+    for leaf in operator.leaves(sketch):
+        part: Any = leaf.operator
         if part.tells_by_refusing:
             raise ValueError(
                 f"a {type(part).__name__} that refuses rows outside its bound tells that there are none: make it with "

@@ -1,7 +1,7 @@
 """Anything tabular as blocks of floating-point rows."""
 
-from sketchlearn.sources.arrays import Beside
 from sketchlearn.sources.blocks import Block
+from sketchlearn.sources.memory_tables import Beside
 from sketchlearn.sources.row_weights import WEIGHT_BITS, weight_units
 from sketchlearn.sources.sampling import sample
 from sketchlearn.sources.source import is_array, register_reader, source

@@ -112,19 +112,16 @@ def _check_alike(first: Source, part: Source) -> None:
     if part.columns == first.columns and part.width == first.width:
         return
     here, there = part.place or "a later part", first.place or "the first"
-    if part.columns is None and first.columns is None:
-        raise ValueError(f"{here} has {part.width} columns, but {there} has {first.width}")
-    if part.columns is None or first.columns is None:
-        named, plain = (here, there) if part.columns else (there, here)
-        raise ValueError(f"{named} has column names, but {plain} has none: give all of them names, or none")
-    for name in (*first.columns, *part.columns):
-        if name not in part.columns:
-            raise ValueError(f"{here} has no column {name!r}, which {there} has: choose columns that all have")
-        if name not in first.columns:
-            raise ValueError(f"{here} has a column {name!r}, which {there} does not have: choose columns that all have")
+    if part.columns and first.columns:
+        for name in first.columns:
+            if name not in part.columns:
+                raise ValueError(f"{here} has no column {name!r}, which {there} has: choose columns that all have")
+        for name in part.columns:
+            if name not in first.columns:
+                raise ValueError(f"{here} has a column {name!r}, which {there} lacks: choose columns that all have")
+    own, others = (listed(s.columns) if s.columns else f"{s.width} without names" for s in (part, first))
     raise ValueError(
-        f"{here} has the columns {listed(part.columns)}, but {there} has them as {listed(first.columns)}: "
-        "choose columns by name"
+        f"{here} has the columns {own}, but {there} has {others}: give all parts the same columns in order"
     )
 
 

@@ -8,21 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sketchlearn.sources.arrays import npy, npz
 from sketchlearn.sources.arrow_files import Ipc, Parquet
-from sketchlearn.sources.csv_files import Csv
+from sketchlearn.sources.csv_tables import Csv
+from sketchlearn.sources.memory_tables import npy, npz
 from sketchlearn.sources.tables import Table
 
-READERS: dict[str, Callable[[Path], Table]] = {
-    ".npy": npy,
-    ".npz": npz,
-    ".csv": Csv,
-    ".csv.gz": Csv,
-    ".parquet": Parquet,
-    ".arrow": Ipc,
-    ".feather": Ipc,
-    ".ipc": Ipc,
-}
+READERS: dict[str, Callable[[Path], Table]] = {".npy": npy, ".npz": npz, ".csv": Csv, ".csv.gz": Csv}
+READERS |= {".parquet": Parquet, ".arrow": Ipc, ".feather": Ipc, ".ipc": Ipc}
 
 
 def is_path(data: Any) -> bool:
@@ -37,7 +29,8 @@ def files_of(path: Any) -> list[Path]:
     """
     whole = Path(os.fspath(path))
     if whole.is_dir():
-        found = [file for file in sorted(whole.rglob("*")) if _belongs(file, whole)]
+        files = [file for file in sorted(whole.rglob("*")) if _ending(file) in READERS and file.is_file()]
+        found = [file for file in files if not _is_hidden(file.relative_to(whole))]
         problem = f"there are no files of rows in {whole}: they end in {_kinds()}"
     elif whole.exists() or not glob.has_magic(str(whole)):
         found = [whole] if whole.exists() else []
@@ -62,9 +55,8 @@ def _ending(path: Path) -> str:
     return "".join(ends[-2:]) if ends[-1:] == [".gz"] else "".join(ends[-1:])
 
 
-def _belongs(file: Path, folder: Path) -> bool:
-    hidden = any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
-    return not hidden and _ending(file) in READERS and file.is_file()
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in path.parts)
 
 
 def _kinds() -> str:

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sketchlearn.sources.arrays import Array, Sparse, from_tensor, is_sparse, is_tensor
 from sketchlearn.sources.arrow import arrow_table, is_arrow
-from sketchlearn.sources.frames import Frame, is_frame
 from sketchlearn.sources.joined import Joined
+from sketchlearn.sources.memory_tables import Array, Frame, Sparse, is_frame, is_sparse
 from sketchlearn.sources.paths import READERS, files_of, is_path, read_file
 from sketchlearn.sources.source_base import NULLS, Source
 from sketchlearn.sources.tables import Table, tabular
@@ -89,8 +88,6 @@ def _table(data: Any) -> Table | None:
     """The table that the data are; None if they are several."""
     if isinstance(data, Table):
         return data
-    if is_tensor(data):
-        return Array(from_tensor(data))
     if is_sparse(data):
         return Sparse(data)
     if is_frame(data):

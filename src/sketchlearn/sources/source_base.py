@@ -94,11 +94,7 @@ def check_width(width: int, n_features: int | None) -> None:
 
 
 def in_order(names: tuple[str, ...], wanted: tuple[str, ...], place: str = "") -> tuple[int, ...]:
-    """Positions of the wanted columns among names, if they are all there and in this order.
-
-    >>> in_order(("id", "a", "b"), ("a", "b"))
-    (1, 2)
-    """
+    """Positions of the wanted columns among names, if they are all there and in this order."""
     positions = by_name(names, wanted, place)
     if list(positions) != sorted(positions):
         found = listed([names[i] for i in sorted(positions)])
@@ -119,11 +115,7 @@ def by_name(names: tuple[str, ...], wanted: Sequence[str], place: str = "") -> t
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
-    """Names in parentheses, the first few of many.
-
-    >>> listed(("a", "b"))
-    '(a, b)'
-    """
+    """Names in parentheses, the first few of many."""
     shown = ", ".join(map(str, names[:most]))
     return f"({shown}, ... {len(names)} in all)" if len(names) > most else f"({shown})"
 

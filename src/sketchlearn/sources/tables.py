@@ -79,13 +79,13 @@ class Tabular(Source):
 
     def blocks(self, n_features: int | None = None) -> Iterator[Block]:
         self.dropped = self.bytes_read = 0
+        n_bytes, n_rows = self.n_bytes, self.n_rows
         arrays = gathered(self.chunks(n_features), len(self.chosen))
         if self.table.immutable:
             arrays = one_ahead(arrays)
         with closing(arrays):  # type: ignore[type-var]
             for block in self._accepted(arrays, 0, self.place):
-                known = self.n_bytes is not None and self.n_rows
-                self.bytes_read = self.n_bytes * block.end // self.n_rows if known else self.table.bytes_read
+                self.bytes_read = n_bytes * block.end // n_rows if n_bytes and n_rows else self.table.bytes_read
                 yield block
         self.bytes_read = self.n_bytes or 0
 
@@ -127,14 +127,12 @@ def chosen_columns(columns: Sequence[Any] | None, names: tuple[str, ...] | None,
         raise ValueError(f"columns must be different ones, not {listed(columns)}")
     if names is not None and all(isinstance(name, str) for name in columns):
         return by_name(names, columns, place)
+    if names is None and any(isinstance(name, str) for name in columns):
+        raise ValueError(f"{place} has no column names: choose columns by position, such as 0 and 2")
     try:
-        positions = tuple(operator.index(position) for position in columns)
+        positions = tuple(map(operator.index, columns))
     except TypeError:
-        raise ValueError(
-            f"{place} has no column names: choose columns by position, such as 0 and 2"
-            if names is None
-            else f"columns must be names or positions, not {listed(columns)}"
-        ) from None
+        raise ValueError(f"columns must be names or positions, not {listed(columns)}") from None
     for position in positions:
         if not 0 <= position < n_columns:
             raise ValueError(f"there is no column {position}: the columns of {place} are 0 to {n_columns - 1}")

@@ -168,11 +168,8 @@ class _BlocksOfFile:
 
 def _cut(block: Block, first: int, last: int) -> Block:
     """Some consecutive rows of a block."""
-    if first == 0 and last >= len(block.rows):
-        return block
-    if block.numbers is not None:
-        return replace(block, rows=block.rows[first:last], numbers=block.numbers[first:last])
-    return replace(block, rows=block.rows[first:last], start=block.start + first)
+    numbers = None if block.numbers is None else block.numbers[first:last]
+    return replace(block, rows=block.rows[first:last], start=block.start + first, numbers=numbers)
 
 
 def _identity(path: str) -> tuple[int, int]:

@@ -27,6 +27,7 @@ from safetensors.numpy import save as save_tensors
 FORMAT, PRIVATE, WITH_ROWS = 1, 2, 3
 ENTRY = "sketchlearn"
 T = TypeVar("T")
+RowsAndWeights = tuple[NDArray[np.float64], NDArray[np.int64]]
 _BLANK = "0" * 64
 _SUMS = {"sums": (np.dtype(np.int64), 1)}
 _WITH_ROWS = {**_SUMS, "rows": (np.dtype(np.float64), 2), "row_units": (np.dtype(np.int64), 1)}
@@ -36,11 +37,7 @@ class FormatError(ValueError):
     """A file is not what it should be."""
 
 
-def pack(
-    sums: NDArray[np.int64],
-    description: dict[str, Any],
-    rows: tuple[NDArray[np.float64], NDArray[np.int64]] | None = None,
-) -> bytes:
+def pack(sums: NDArray[np.int64], description: dict[str, Any], rows: RowsAndWeights | None = None) -> bytes:
     """The bytes of a file: integers, a JSON object about them and, if rows are kept, those and their weights."""
     tensors = {"sums": np.ascontiguousarray(sums, dtype="<i8")}
     if rows is not None:

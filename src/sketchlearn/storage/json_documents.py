@@ -33,9 +33,8 @@ def from_document(data: bytes, kind: str, version: int) -> dict[str, Any]:
     if type(number) is not int or number < 1:
         raise FormatError(f"a {kind} of a version that does not exist: {shortened(number)}")
     if number > version:
-        raise FormatError(
-            f"a {kind} of version {shortened(number)}, newer than this sketchlearn reads ({version}): upgrade it"
-        )
+        newer = f"a {kind} of version {shortened(number)}, newer than this sketchlearn reads"
+        raise FormatError(f"{newer} ({version}): upgrade sketchlearn")
     return document
 
 

@@ -1,4 +1,4 @@
-"""Arrays as rows: those in memory and in NumPy's files, tensors and sparse matrices."""
+"""Tables in memory: arrays, tensors, sparse matrices and data frames of pandas; and arrays in NumPy's files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sketchlearn.sources.blocks import Floats
 from sketchlearn.sources.source_base import inside, listed, reading
 from sketchlearn.sources.tables import Columns, IndexedTable
 
+KIND_WORDS = {"M": "dates", "m": "durations", "c": "complex numbers", "O": "objects", "U": "text", "S": "bytes"}
 PREFERRED_NAME = "X"  # Of several arrays in a .npz file, the one of this name holds the rows.
 
 
@@ -21,6 +22,7 @@ class Array(IndexedTable):
     def __init__(self, data: Any, place: str = "") -> None:
         if isinstance(data, np.ma.MaskedArray):
             raise TypeError("masked arrays are not supported: fill or drop the masked values first")
+        data = _from_tensor(data)
         sliced = all(hasattr(data, name) for name in ("shape", "dtype", "__getitem__", "__len__"))
         try:
             # an array on disk, such as h5py's, is left there and sliced
@@ -46,12 +48,7 @@ class Sparse(IndexedTable):
 
 
 class Beside(IndexedTable):
-    """The columns of two arrays of equally many rows, put together block by block.
-
-    >>> Beside(np.zeros((3, 2)), np.ones((3, 1))).rows_at([0, 1], (0, 1, 2))
-    array([[0., 0., 1.],
-           [0., 0., 1.]])
-    """
+    """The columns of two arrays of equally many rows, put together block by block."""
 
     def __init__(self, left: NDArray[Any], right: NDArray[Any]) -> None:
         self.left, self.right = left, right
@@ -59,6 +56,35 @@ class Beside(IndexedTable):
 
     def rows_at(self, which: Any, chosen: Columns) -> Floats:
         return as_rows(_columns(np.column_stack([self.left[which], self.right[which]]), chosen))
+
+
+class Frame(IndexedTable):
+    """A data frame. Columns have names if all of those are strings, as scikit-learn has it."""
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+        names = tuple(frame.columns)
+        self.names = names if names and all(isinstance(name, str) for name in names) else None
+        self.n_rows, self.n_columns = frame.shape
+        self.types = list(frame.dtypes)
+
+    def check(self, chosen: Columns) -> None:
+        for position in chosen:
+            kind = self.types[position]
+            if _column_type(kind) is None:
+                word = "categories" if str(kind) == "category" else KIND_WORDS.get(kind.kind, "values")
+                word = "text" if "str" in str(kind) else word
+                raise self.refuse(position, f"{word} ({kind})", "convert it to float")
+
+    def rows_at(self, which: Any, chosen: Columns) -> Floats:
+        part = self.frame.iloc[which]
+        narrow = all(_column_type(self.types[position]) == np.float32 for position in chosen)
+        rows: NDArray[Any] = np.empty((len(part), len(chosen)), np.float32 if narrow else np.float64)
+        for i, position in enumerate(chosen):
+            column = part.iloc[:, position]
+            plain = isinstance(self.types[position], np.dtype)
+            rows[:, i] = column.to_numpy() if plain else column.to_numpy(dtype=rows.dtype, na_value=np.nan)
+        return rows
 
 
 def npy(path: Path) -> Array:
@@ -103,13 +129,15 @@ def is_sparse(data: Any) -> bool:
     return hasattr(data, "tocsr") and hasattr(data, "toarray") and hasattr(data, "shape")
 
 
-def is_tensor(data: Any) -> bool:
-    """Whether it is a tensor of PyTorch."""
-    return type(data).__module__.partition(".")[0] == "torch" and hasattr(data, "detach")
+def is_frame(data: Any) -> bool:
+    """Whether it is a data frame of pandas."""
+    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "iloc") and hasattr(data, "columns")
 
 
-def from_tensor(data: Any) -> Any:
-    """A tensor's values in main memory, without its gradient."""
+def _from_tensor(data: Any) -> Any:
+    """The values of a PyTorch tensor in main memory, without its gradient; other data as they are."""
+    if type(data).__module__.partition(".")[0] != "torch" or not hasattr(data, "detach"):
+        return data
     if str(data.layout) != "torch.strided":
         raise TypeError("sparse tensors are not supported: pass blocks of rows through to_dense()")
     values = data.detach().cpu()
@@ -122,14 +150,22 @@ def _shape(table: Any, place: str = "") -> tuple[int, int]:
     dimensions = len(table.shape)
     if dimensions != 2:
         hint = ": reshape one row to (1, -1) and one column to (-1, 1)" if dimensions == 1 else ""
-        raise ValueError(
-            f"{inside(place)}expected a two-dimensional array of rows, got {dimensions} dimension(s){hint}"
-        )
+        raise ValueError(f"{inside(place)}expected a two-dimensional array, got {dimensions} dimension(s){hint}")
     if np.dtype(table.dtype).kind not in "fiub":
         raise TypeError(f"{inside(place)}rows must be numbers, not {table.dtype}: convert or drop those columns")
-    n_rows, n_columns = table.shape
-    return n_rows, n_columns
+    return table.shape[0], table.shape[1]
 
 
 def _columns(rows: Any, chosen: Columns) -> Any:
     return rows if chosen == tuple(range(rows.shape[1])) else rows[:, list(chosen)]
+
+
+def _column_type(kind: Any) -> np.dtype[Any] | None:
+    """The type of rows for a column of this type; None if it is not numbers."""
+    if kind.kind in "fiub":
+        if isinstance(kind, np.dtype):
+            return float_type(kind)
+        # a nullable, sparse or Arrow type: the NumPy type of its values
+        inner = getattr(kind, "numpy_dtype", None) or getattr(kind, "subtype", None)
+        return float_type(np.dtype(inner)) if inner is not None else np.dtype(np.float64)
+    return np.dtype(np.float64) if "decimal" in str(getattr(kind, "pyarrow_dtype", "")) else None
