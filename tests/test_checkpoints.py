@@ -45,8 +45,8 @@ def test_a_run_goes_on_where_it_stopped(files, tmp_path, monkeypatch, nulls):
         rows = np.load(files[0])
         rows[::7, 1] = np.nan
         np.save(files[0], rows)
-    monkeypatch.setattr("sketchlearn.storage.checkpoints.LEAST_ROWS", 40)
-    monkeypatch.setattr("sketchlearn.storage.checkpoints.MOST_SUMS", 0)
+    monkeypatch.setattr("sketchlearn.storage.checkpoints.LEAST_KERNEL_ROWS", 40)
+    monkeypatch.setattr("sketchlearn.storage.checkpoints.MOST_KERNEL_SUMS", 0)
     expected = run(files, nulls=nulls)
     from sketchlearn.storage import checkpoints
 

@@ -263,7 +263,7 @@ def test_csv_on_standard_input(worked):
         ("", "standard input is empty"),
         ("a,b\n1,x\n", "line 2 of standard input, column b: 'x' is not a number"),
         ("a,b\n1,2\n1,2,3\n", "line 3 of standard input has 3 cells, but the first has 2"),
-        ("a,b\n1,2\n1,\n", "line 3 of standard input has a missing value: fill it, or use --nulls drop"),
+        ("a,b\n1,2\n1,\n", "row 1 of standard input, column 'b' is missing (nan): fill it, or use --nulls drop"),
         ("a,c\n1,2\n", "standard input has no column 'b'"),
         ("1,2,3\n", "the rows have 3 columns, but the operator needs 2"),
         ("1,2\n1,inf\n", "is inf"),

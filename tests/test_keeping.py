@@ -281,8 +281,8 @@ def test_checkpoints_and_runs_that_go_on(tmp_path, monkeypatch):
     for i, part in enumerate(np.array_split(X, 3)):
         np.save(tmp_path / f"{i}.npy", part)
         files.append(str(tmp_path / f"{i}.npy"))
-    monkeypatch.setattr(checkpoints, "LEAST_ROWS", 200)
-    monkeypatch.setattr(checkpoints, "MOST_SUMS", 0)
+    monkeypatch.setattr(checkpoints, "LEAST_KERNEL_ROWS", 200)
+    monkeypatch.setattr(checkpoints, "MOST_KERNEL_SUMS", 0)
     keep = checkpoints._keep
     for stop in (1, 5, 12, 20):
         reading, left = Reading(folder=tmp_path / f"parts{stop}", every=0.0), [stop]

@@ -540,7 +540,7 @@ def test_equal_numbers_are_not_equal_sketches(exact):
 def test_a_missing_opendp_is_one_sentence(exact, monkeypatch):
     mechanisms.opendp.cache_clear()
     monkeypatch.setitem(sys.modules, "opendp.measurements", None)
-    with pytest.raises(ImportError, match=r"private releases need opendp: pip install 'sketchlearn\[privacy\]'"):
+    with pytest.raises(ImportError, match=r"this needs opendp.measurements: pip install 'sketchlearn\[privacy\]'"):
         privatize(exact, epsilon=1.0)
     monkeypatch.undo()
     mechanisms.opendp.cache_clear()

@@ -10,7 +10,7 @@ import pytest
 
 import sketchlearn as skl
 from sketchlearn.engines.partial import ARITY, text_of
-from sketchlearn.engines.spark import LEVELS, _merging, sample, sketch
+from sketchlearn.engines.spark import LEVELS, _merge_group, sample, sketch
 
 if shutil.which("java") is None and not os.environ.get("SKETCHLEARN_REQUIRE_SPARK"):
     pytest.skip("Spark needs Java, which is not installed", allow_module_level=True)
@@ -111,7 +111,8 @@ def test_no_merge_takes_more_than_eight():
         }
         sizes.append([len(group) for group in groups.values()])
         level = pa.concat_tables(
-            _merging(text)(group.set_column(0, "part", pa.array([part] * len(group)))) for part, group in groups.items()
+            _merge_group(group.set_column(0, "part", pa.array([part] * len(group))), text)
+            for part, group in groups.items()
         )
     assert [len(groups) for groups in sizes] == [13, 2, 1]
     assert max(map(max, sizes)) == ARITY
@@ -119,7 +120,7 @@ def test_no_merge_takes_more_than_eight():
 
 
 REFUSED = {
-    "text": (FRAME.assign(weight="heavy"), "^column 'weight' of the data frame holds string, not numbers"),
+    "text": (FRAME.assign(weight="heavy"), "^column 'weight' holds string, not numbers"),
     "another order": (FRAME[["weight", "height", "body.age"]], "order"),
     "a missing column": (FRAME[["weight", "height"]], "no column 'body.age'"),
 }

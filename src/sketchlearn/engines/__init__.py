@@ -10,7 +10,7 @@ from sketchlearn.engines import dask, spark
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 
-_ENGINES = {"dask": dask, "dask_expr": dask, "pyspark": spark}
+_ENGINES = {"dask": "dask", "dask_expr": "dask", "pyspark": "spark"}
 
 __all__ = ["dask", "engine_of", "sample", "sketch", "spark"]
 
@@ -20,30 +20,22 @@ def engine_of(data: Any) -> str | None:
 
     >>> engine_of([[1.0, 2.0]])
     """
-    engine = _engine(data)
-    return None if engine is None else engine.__name__.rpartition(".")[2]
-
-
-def sketch(data: Any, operator: Operator, *, nulls: str = "error") -> Sketch:
-    """The sketch of a Dask collection or a Spark data frame."""
-    result: Sketch = _required_engine(data).sketch(data, operator, nulls=nulls)
-    return result
-
-
-def sample(data: Any, n: int, seed: int) -> tuple[NDArray[Any], tuple[str, ...] | None]:
-    """Up to n rows from all over a Dask collection or a Spark data frame, and the names of the columns."""
-    rows, columns = _required_engine(data).sample(data, n, seed)
-    return rows, columns
-
-
-def _engine(data: Any) -> Any:
     item = data[0] if isinstance(data, list | tuple) and data else data  # a list of delayed blocks
     packages = (kind.__module__.partition(".")[0] for kind in type(item).__mro__)
     return next((_ENGINES[package] for package in packages if package in _ENGINES), None)
 
 
-def _required_engine(data: Any) -> Any:
-    engine = _engine(data)
-    if engine is None:
+def sketch(data: Any, operator: Operator, *, nulls: str = "error") -> Sketch:
+    """The sketch of a Dask collection or a Spark data frame."""
+    return (dask.sketch if _is_dask(data) else spark.sketch)(data, operator, nulls=nulls)
+
+
+def sample(data: Any, n: int, seed: int) -> tuple[NDArray[Any], tuple[str, ...] | None]:
+    """Up to n rows from all over a Dask collection or a Spark data frame, and the names of the columns."""
+    return (dask.sample if _is_dask(data) else spark.sample)(data, n, seed)
+
+
+def _is_dask(data: Any) -> bool:
+    if engine_of(data) is None:
         raise TypeError(f"expected a Dask collection or a Spark data frame, not {type(data).__name__}")
-    return engine
+    return engine_of(data) == "dask"

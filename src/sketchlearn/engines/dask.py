@@ -15,10 +15,10 @@ from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import source
 from sketchlearn.sources.paths import files_of, is_path
+from sketchlearn.sources.source_base import check_width
 from sketchlearn.values import shortened
 
-#: partitions that a sample is first taken from; more only if they hold too few rows
-SAMPLED = 16
+SAMPLED_PARTITIONS = 16  # A sample is taken from these; from more only if they hold too few rows.
 
 
 def sketch(collection: Any, operator: Operator, *, nulls: str = "error") -> Sketch:
@@ -42,8 +42,7 @@ def sketch(collection: Any, operator: Operator, *, nulls: str = "error") -> Sket
     >>> skl.engines.dask.sketch(X, operator)                                        # doctest: +SKIP
     <Sketch of 1,000,000 records: ...>
     """
-    data = tree(collection, operator, nulls=nulls).compute()
-    return partial.total([data], operator)
+    return partial.total([tree(collection, operator, nulls=nulls).compute()], operator)
 
 
 def tree(collection: Any, operator: Operator, *, nulls: str = "error") -> Any:
@@ -62,11 +61,25 @@ def tree(collection: Any, operator: Operator, *, nulls: str = "error") -> Any:
 
 def partitions(collection: Any, operator: Operator | None = None) -> list[tuple[str, Any]]:
     """The parts of a collection, delayed, and what errors call them."""
-    delayed = required("dask.delayed", "dask").Delayed
+    dask = required("dask", "dask")
     items = list(collection) if isinstance(collection, list | tuple) else [collection]
+    parts: Any
     if items and all(map(is_path, items)):
         return [(str(file), str(file)) for item in items for file in _files(item)]
-    parts = items if items and all(isinstance(item, delayed) for item in items) else _parts(collection, operator)
+    if items and all(isinstance(item, required("dask.delayed", "dask").Delayed) for item in items):
+        parts = items
+    elif hasattr(collection, "rechunk"):
+        parts = _row_blocks(collection, operator)
+    elif _is_frame(collection):
+        parts = _with_columns_of(operator, collection).to_delayed()
+    elif hasattr(collection, "to_delayed"):
+        # a bag's partition may be an iterator of rows, which would pass for a stream of blocks
+        parts = map(dask.delayed(list), collection.to_delayed())
+    else:
+        raise TypeError(
+            "expected a Dask array, data frame or bag, or a list of delayed blocks or of paths, not "
+            f"{shortened(collection)}: rows in memory go through operator.sketch(rows)"
+        )
     return [(f"partition {number}", part) for number, part in enumerate(parts)]
 
 
@@ -78,19 +91,13 @@ def _files(path: Any) -> list[Any]:
         return [os.fspath(path)]
 
 
-def _parts(collection: Any, operator: Operator | None) -> list[Any]:
-    if hasattr(collection, "rechunk"):
-        return _row_blocks(collection, operator)
-    if _is_frame(collection):
-        return list(_with_columns_of(operator, collection).to_delayed())
-    if hasattr(collection, "to_delayed"):
-        # a bag's partition may be an iterator of rows, which would pass for a stream of blocks
-        as_list = required("dask", "dask").delayed(list)
-        return [as_list(part) for part in collection.to_delayed()]
-    raise TypeError(
-        "expected a Dask array, data frame or bag, or a list of delayed blocks or of paths, not "
-        f"{shortened(collection)}: rows in memory go through operator.sketch(rows)"
-    )
+def _row_blocks(array: Any, operator: Operator | None) -> Any:
+    if array.ndim != 2:
+        raise ValueError(f"expected a two-dimensional Dask array of rows, got {array.ndim} dimension(s)")
+    if operator is not None:
+        check_width(array.shape[1], operator.n_features)
+    whole_rows = array if array.numblocks[1] == 1 else array.rechunk({1: -1})
+    return whole_rows.to_delayed().ravel()
 
 
 def _is_frame(collection: Any) -> bool:
@@ -107,37 +114,21 @@ def _with_columns_of(operator: Operator | None, frame: Any) -> Any:
     return frame if rows.columns is None else frame[list(rows.columns)]
 
 
-def _row_blocks(array: Any, operator: Operator | None) -> list[Any]:
-    if array.ndim != 2:
-        raise ValueError(f"expected a two-dimensional Dask array of rows, got {array.ndim} dimension(s)")
-    if operator is not None and array.shape[1] != operator.n_features:
-        raise ValueError(f"the rows have {array.shape[1]} columns, but the operator needs {operator.n_features}")
-    whole_rows = array if array.numblocks[1] == 1 else array.rechunk({1: -1})
-    return list(whole_rows.to_delayed().ravel())
-
-
 def sample(collection: Any, n: int, seed: int) -> tuple[NDArray[Any], tuple[str, ...] | None]:
-    """About n random rows from partitions all over the collection, and the names of the columns.
-
-    A few partitions are read, not all; each gives as many rows as its size among them deserves.
-    """
+    """About n random rows from a few partitions all over the collection, and the names of the columns."""
     dask = required("dask", "dask")
     rng = np.random.default_rng(seed)
     parts = partitions(collection)
-    order = _all_over(len(parts), rng)
+    # the first few lie far apart, whatever order the data are in
+    stride = max(1, len(parts) // SAMPLED_PARTITIONS)
+    order = np.concatenate([np.arange(first, len(parts), stride) for first in rng.permutation(stride)])
     some_rows = dask.delayed(_some_rows, pure=False)
     found: list[tuple[int, NDArray[Any]]] = []
     while len(found) < len(parts) and sum(size for size, _ in found) < n:
-        chosen = order[len(found) : max(SAMPLED, 2 * len(found))]
+        chosen = order[len(found) : max(SAMPLED_PARTITIONS, 2 * len(found))]
         found += dask.compute(*(some_rows(*parts[i], n, seed + int(i)) for i in chosen))
     names = source(collection._meta).columns if _is_frame(collection) else None
     return _in_proportion(found, n, rng), names
-
-
-def _all_over(n_parts: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The partitions so that the first few of them lie far apart, whatever order the data are in."""
-    stride = max(1, n_parts // SAMPLED)
-    return np.concatenate([np.arange(first, n_parts, stride) for first in rng.permutation(stride)])
 
 
 def _some_rows(name: str, rows: Any, n: int, seed: int) -> tuple[int, NDArray[Any]]:

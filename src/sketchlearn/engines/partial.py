@@ -18,13 +18,10 @@ from sketchlearn.sketch import Sketch
 from sketchlearn.storage.container import FormatError, unpack
 from sketchlearn.storage.sketch_files import kept_rows
 
-#: no merge on a worker takes more partial sketches than this
-ARITY = 8
-
-#: what rows, files and operators are refused with; anything else is a bug and keeps its traceback
+ARITY = 8  # No merge on a worker takes more partial sketches than this.
+# Rows, files and operators are refused with these errors; any other is a bug and keeps its traceback.
 REFUSALS = (ValueError, TypeError, OverflowError, OSError, ImportError)
-
-_drawing = Lock()  # tasks that start together in one process would all draw the same numbers
+_drawing = Lock()  # Tasks that start together in one process would all draw the same numbers.
 
 
 class PartitionError(ValueError):
@@ -68,8 +65,9 @@ def total(parts: Iterable[bytes], operator: Operator) -> Sketch:
         tensors, description = unpack(bytes(data))
         if description["operator"] != form:
             raise FormatError("a partial sketch was made by another operator than this run's")
-        kept, notes = kept_rows(operator, tensors, description), {"clipped": description.get("clipped", 0)}
-        sketch += Sketch(operator, tensors["sums"], int(description["count"]), description["bits"], kept=kept, **notes)
+        sums, count, bits = tensors["sums"], int(description["count"]), description["bits"]
+        kept, clipped = kept_rows(operator, tensors, description), description.get("clipped", 0)
+        sketch += Sketch(operator, sums, count, bits, kept=kept, clipped=clipped)
     return sketch
 
 

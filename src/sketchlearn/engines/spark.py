@@ -20,8 +20,8 @@ from sketchlearn.sketch import Sketch
 from sketchlearn.sources import source
 from sketchlearn.sources.source_base import by_name, check_width, in_order
 
-#: Connect does not tell how many partitions there are: so many levels leave one sketch of up to 8^3 partitions, and
-#: twenty of ten thousand
+# Connect does not tell how many partitions there are. This many levels of merging leave one sketch of up to 8^3
+# partitions, and twenty of ten thousand.
 LEVELS = 3
 SCHEMA = "part int, sketch binary"
 
@@ -48,20 +48,18 @@ def sketch(df: Any, operator: Operator, *, columns: Sequence[str] | None = None,
     """
     text = partial.text_of(operator)
     table = _as_sql(df)
-    names = _numeric(table, needed(table.columns, operator, columns))
-    parts = _only(table, names).mapInArrow(_sketching(names, text, nulls), SCHEMA)
+    names = needed(table.columns, operator, columns)
+    parts = _selected(table, names).mapInArrow(lambda rows: _sketch_batches(rows, names, text, nulls), SCHEMA)
+    functions = required("pyspark.sql.functions", "spark")
+    group = functions.floor(functions.col("part") / partial.ARITY).cast("int")
     for _ in range(LEVELS):
-        parts = parts.withColumn("part", _group()).groupBy("part").applyInArrow(_merging(text), SCHEMA)
+        groups = parts.withColumn("part", group).groupBy("part")
+        parts = groups.applyInArrow(lambda few: _merge_group(few, text), SCHEMA)
     return partial.total((row.sketch for row in _run(parts.collect)), operator)
 
 
 def needed(names: Sequence[str], operator: Operator, columns: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The columns to read: those asked for, of them those of the operator.
-
-    >>> import sketchlearn as skl
-    >>> needed(["id", "x", "y"], skl.SecondMoments(2, bound=1.0, columns=("x", "y")))
-    ('x', 'y')
-    """
+    """The columns to read: those asked for, of them those of the operator."""
     if isinstance(columns, str):
         raise ValueError(f"columns must be a list of names, such as columns=[{columns!r}]")
     chosen = tuple(names) if columns is None else tuple(columns)
@@ -77,9 +75,9 @@ def sample(df: Any, n: int, seed: int) -> tuple[NDArray[Any], tuple[str, ...]]:
     """n random rows of a Spark data frame, and the names of its columns, in one pass without a shuffle of all rows."""
     functions = required("pyspark.sql.functions", "spark")
     table = _as_sql(df)
-    names = _numeric(table, table.columns)
+    names = tuple(table.columns)
     # Spark keeps the n rows of lowest number in each partition, then the lowest of those: rows from everywhere
-    drawn = _only(table, names).orderBy(functions.rand(seed)).limit(n)
+    drawn = _selected(table, names).orderBy(functions.rand(seed)).limit(n)
     rows = _run(drawn.toArrow).rename_columns(list(names))
     found = [block.rows for block in source(rows).blocks(len(names))]
     if not found:
@@ -96,55 +94,36 @@ def _as_sql(df: Any) -> Any:
     return df
 
 
-def _numeric(df: Any, names: Sequence[str]) -> tuple[str, ...]:
-    types = required("pyspark.sql.types", "spark")
+def _selected(df: Any, names: Sequence[str]) -> Any:
+    """These columns of the data frame, all numbers, as c0, c1...: mapInArrow of Spark 4.0 refuses names with dots."""
+    functions, types = required("pyspark.sql.functions", "spark"), required("pyspark.sql.types", "spark")
     kinds = {field.name: field.dataType for field in df.schema.fields}
     for name in names:
         if not isinstance(kinds[name], types.NumericType | types.BooleanType):
+            kind = kinds[name].simpleString()
             raise ValueError(
-                f"column {name!r} of the data frame holds {kinds[name].simpleString()}, not numbers: "
-                "choose columns with columns=[...], or convert it"
+                f"column {name!r} holds {kind}, not numbers: convert it, or choose others with columns=[...]"
             )
-    return tuple(names)
-
-
-def _only(df: Any, names: Sequence[str]) -> Any:
-    """These columns of the data frame, numbered: mapInArrow of Spark 4.0 stumbles over names with dots."""
-    functions = required("pyspark.sql.functions", "spark")
     quoted = ["`" + name.replace("`", "``") + "`" for name in names]
     return df.select(*(functions.col(name).alias(f"c{i}") for i, name in enumerate(quoted)))
 
 
-def _group() -> Any:
-    """Eight parts go into one, by number."""
-    functions = required("pyspark.sql.functions", "spark")
-    return functions.floor(functions.col("part") / partial.ARITY).cast("int")
-
-
-def _sketching(names: Sequence[str], text: str, nulls: str) -> Any:
+def _sketch_batches(batches: Iterator[Any], names: Sequence[str], text: str, nulls: str) -> Iterator[Any]:
     """What each executor does with the record batches of a partition."""
+    import pyarrow as pa
 
-    def sketch_batches(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        number = required("pyspark", "spark").TaskContext.get().partitionId()
-        named = (pa.RecordBatch.from_arrays(batch.columns, names=list(names)) for batch in batches)
-        data = partial.sketched(f"partition {number}", named, text, nulls)
-        yield pa.record_batch({"part": pa.array([number], pa.int32()), "sketch": pa.array([data], pa.binary())})
-
-    return sketch_batches
+    number = required("pyspark", "spark").TaskContext.get().partitionId()
+    named = (pa.RecordBatch.from_arrays(batch.columns, names=list(names)) for batch in batches)
+    data = partial.sketched(f"partition {number}", named, text, nulls)
+    yield pa.record_batch({"part": pa.array([number], pa.int32()), "sketch": pa.array([data], pa.binary())})
 
 
-def _merging(text: str) -> Any:
+def _merge_group(table: Any, text: str) -> Any:
     """What each executor does with up to eight partial sketches."""
+    import pyarrow as pa
 
-    def merge_group(table: Any) -> Any:
-        import pyarrow as pa
-
-        data = partial.merged(table.column("sketch").to_pylist(), text)
-        return pa.table({"part": table.column("part").slice(0, 1), "sketch": pa.array([data], pa.binary())})
-
-    return merge_group
+    data = partial.merged(table.column("sketch").to_pylist(), text)
+    return pa.table({"part": table.column("part").slice(0, 1), "sketch": pa.array([data], pa.binary())})
 
 
 def _run(action: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -15,22 +14,20 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.extras import required
 from sketchlearn.ledger import GAUSSIAN, LAPLACE
 from sketchlearn.sensitivity import Sensitivity
 
 Integers = NDArray[np.int64]
-LARGEST = 1e300  # scale that is computed
-BITS = 16  # of a scale: OpenDP's exact samplers are four times slower with fractions of 53 bits
+LARGEST_COMPUTED = 1e300  # Scales beyond this, and budgets below its inverse, are refused: float64 ends there.
+SCALE_BITS = 16  # OpenDP's exact samplers are four times slower with scales of 53 bits.
 
 
 @cache
 def opendp() -> Any:
-    """What is needed of OpenDP, or one sentence that says how to install it."""
+    """What is needed of OpenDP."""
     names = ("combinators", "domains", "measurements", "metrics", "mod")  # its prelude imports scikit-learn: seconds
-    try:
-        library = SimpleNamespace(**{name: importlib.import_module(f"opendp.{name}") for name in names})
-    except ImportError as error:
-        raise ImportError("private releases need opendp: pip install 'sketchlearn[privacy]'") from error
+    library = SimpleNamespace(**{name: required(f"opendp.{name}", "privacy") for name in names})
     library.mod.enable_features("contrib")
     return library
 
@@ -74,18 +71,16 @@ class Mechanism(ABC):
 
     def scales(self, sensitivities: Sequence[int], shares: Sequence[float]) -> list[float]:
         """Scales of the parts, such that OpenDP's own privacy maps add up to no more than the budget."""
-        pairs = zip(sensitivities, shares, strict=True)
-        starts = [self.start(sensitivity, share) for sensitivity, share in pairs]
+        starts = list(map(self.start, sensitivities, shares))
         if not all(map(math.isfinite, starts)):
             raise ValueError(f"epsilon {self.epsilon!r} is so small that its noise has no finite scale: ask for more")
-        found = [_short(start) for start in starts]
-        while self._spent(sensitivities, found) > self.budget:
+        found = list(map(_short, starts))
+        while sum(map(self._spent, sensitivities, found)) > self.budget:
             found = [_short(math.nextafter(scale, math.inf)) for scale in found]
         return found
 
-    def _spent(self, sensitivities: Sequence[int], scales: Sequence[float]) -> Fraction:
-        pairs = zip(sensitivities, scales, strict=True)
-        return sum((Fraction(self.measurement(1, scale).map(d_in=size)) for size, scale in pairs), Fraction(0))
+    def _spent(self, sensitivity: int, scale: float) -> Fraction:
+        return Fraction(self.measurement(1, scale).map(d_in=sensitivity))
 
     def release(self, values: Integers, scale: float, rng: np.random.Generator | None) -> Integers:
         """The values with noise: OpenDP's, from its own secure source, unless a seeded generator is given."""
@@ -105,7 +100,7 @@ class DiscreteLaplace(Mechanism):
 
     def start(self, sensitivity: int, share: float) -> float:
         spent = self.epsilon * share
-        return sensitivity / spent if spent > sensitivity / LARGEST else math.inf
+        return sensitivity / spent if spent > sensitivity / LARGEST_COMPUTED else math.inf
 
     @property
     def budget(self) -> Fraction:
@@ -119,7 +114,9 @@ class DiscreteLaplace(Mechanism):
         return 0.5 / math.sinh(0.5 / scale) ** 2 if scale > 2.0**-8 else 0.0
 
     def seeded(self, size: int, scale: float, rng: np.random.Generator) -> Integers:
-        return _laplace(size, scale, rng)
+        """The difference of two geometric numbers."""
+        p = -math.expm1(-1 / scale)
+        return rng.geometric(p, size) - rng.geometric(p, size)
 
 
 @dataclass(frozen=True)
@@ -133,11 +130,9 @@ class DiscreteGaussian(Mechanism):
         return bound.l2
 
     def start(self, sensitivity: int, share: float) -> float:
-        if not (1 / LARGEST < self.epsilon < LARGEST and self.delta > 1 / LARGEST):
-            raise ValueError(
-                f"epsilon {self.epsilon!r} and delta {self.delta!r} are beyond what Gaussian noise is computed for: "
-                "ask for others"
-            )
+        if not 1 / LARGEST_COMPUTED < self.epsilon < LARGEST_COMPUTED or self.delta <= 1 / LARGEST_COMPUTED:
+            limits = f"epsilon {self.epsilon!r} and delta {self.delta!r}"
+            raise ValueError(f"{limits} are beyond what Gaussian noise is computed for: ask for others")
         return sensitivity * unit_scale(self.epsilon, self.delta) / math.sqrt(share)
 
     @property
@@ -158,25 +153,18 @@ class DiscreteGaussian(Mechanism):
     def seeded(self, size: int, scale: float, rng: np.random.Generator) -> Integers:
         """Discrete Laplace numbers, accepted in proportion to the ratio of the laws (Canonne, Kamath, Steinke 2020)."""
         width = math.floor(scale) + 1.0
-        found, n = [], 0
-        while n < size:
-            drawn = _laplace(2 * size + 16, width, rng)
+        found = np.empty(0, np.int64)
+        while len(found) < size:
+            drawn = DiscreteLaplace(self.epsilon).seeded(2 * size + 16, width, rng)
             ratio = np.exp(-0.5 * ((np.abs(drawn) - scale**2 / width) / scale) ** 2)
-            found.append(drawn[rng.random(len(drawn)) < ratio])
-            n += len(found[-1])
-        return np.concatenate(found)[:size]
+            found = np.concatenate([found, drawn[rng.random(len(drawn)) < ratio]])
+        return found[:size]
 
 
 def _short(scale: float) -> float:
     """The next number from a scale on that has few bits."""
     mantissa, exponent = math.frexp(scale)
-    return math.ldexp(math.ceil(mantissa * 2**BITS), exponent - BITS)
-
-
-def _laplace(size: int, scale: float, rng: np.random.Generator) -> Integers:
-    """The difference of two geometric numbers."""
-    p = -math.expm1(-1 / scale)
-    return rng.geometric(p, size) - rng.geometric(p, size)
+    return math.ldexp(math.ceil(mantissa * 2**SCALE_BITS), exponent - SCALE_BITS)
 
 
 @cache

@@ -1,29 +1,25 @@
-"""`privatize`: the private release of an exact sketch."""
+"""`privatize`: the private release of an exact sketch; `sensitivity`: how far one record can move it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from sketchlearn.ledger import ADD_REMOVE, ASSUMED, DECLARED, Ledger, PartNoise
-from sketchlearn.operators import (
-    Concatenated,
-    FourierFeatures,
-    Histograms,
-    Operator,
-    SecondMoments,
-)
+from sketchlearn.ledger import ADD_REMOVE, ASSUMED, DECLARED, REPLACE, Ledger, PartNoise
+from sketchlearn.operators import Concatenated, FourierFeatures, Histograms, Operator, SecondMoments
 from sketchlearn.operators.origin import Origin
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism
-from sketchlearn.privacy.neighboring_records import sensitivity
+from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
-from sketchlearn.values import number, positive, truth, whole
+from sketchlearn.values import number, positive, shortened, truth, whole
 
-COUNT_SHARE = 0.02  # the count is one number of sensitivity 1 beside sums of hundreds: docs/privacy.md
-HISTOGRAM_SHARE = 0.15  # of the budget for sums, where there are other parts: docs/privacy.md
-MOMENT_SHARE = 0.15  # the same, of moments beside histograms and Fourier features, which they help to decode
-LARGEST_SCALE = 2.0**56  # scales beyond this leave no room for noise in 64 bits
+# Shares of the budget; docs/privacy.md has the measurements behind them.
+COUNT_SHARE = 0.02  # The count is one number of sensitivity 1, beside sums of hundreds.
+HISTOGRAM_SHARE = 0.15  # Of the budget for sums, where histograms stand beside other parts.
+MOMENT_SHARE = 0.15  # Of the same, for moments beside histograms and Fourier features, which they help to decode.
+LARGEST_SCALE = 2.0**56  # Scales beyond this leave no room for noise in 64 bits.
 
 
 def privatize(
@@ -87,10 +83,8 @@ def privatize(
     if max(*scales, count_scale) > LARGEST_SCALE:
         raise ValueError(f"epsilon {epsilon!r} is so small that its noise does not fit into 64 bits: ask for more")
 
-    sums, first = [], 0
-    for part, scale in zip(parts, scales, strict=True):
-        sums.append(mechanism.release(sketch.sums[first : first + part.n_sums], scale, rng))
-        first += part.n_sums
+    pieces = np.split(sketch.sums, np.cumsum([part.n_sums for part in parts])[:-1])
+    sums = [mechanism.release(piece, scale, rng) for piece, scale in zip(pieces, scales, strict=True)]
     count = mechanism.release(np.array([sketch.units], np.int64), count_scale, rng)
     noise = [PartNoise(*of) for of in zip(of_sums, scales, map(mechanism.variance, scales), strict=True)]
     noisiest = max(noise, key=lambda part: part.variance)
@@ -120,14 +114,9 @@ def shares_of(parts: Sequence[Operator]) -> list[float]:
     """Each part's share of the budget for sums: equal ones, but histograms beside others have 15 % together.
 
     So have second moments that `design` puts beside histograms and Fourier features.
-
-    >>> import sketchlearn as skl
-    >>> counts, moments = skl.Histograms.even([0], [1]), skl.SecondMoments(1, bound=1.0)
-    >>> shares_of([counts, moments]), shares_of([counts])
-    ([0.15, 0.85], [1.0])
     """
     fixed: dict[type[Operator], float] = {Histograms: HISTOGRAM_SHARE}
-    if any(isinstance(part, Histograms) for part in parts) and any(isinstance(part, FourierFeatures) for part in parts):
+    if all(any(isinstance(part, kind) for part in parts) for kind in (Histograms, FourierFeatures)):
         fixed[SecondMoments] = MOMENT_SHARE
     kinds = [next((kind for kind in fixed if isinstance(part, kind)), None) for part in parts]
     if not kinds.count(None):
@@ -136,38 +125,44 @@ def shares_of(parts: Sequence[Operator]) -> list[float]:
     return [(rest if kind is None else fixed[kind]) / kinds.count(kind) for kind in kinds]
 
 
+def sensitivity(operator: Operator, neighbors: str = ADD_REMOVE) -> Sensitivity:
+    """The most that adding or removing one record, or replacing one by another, changes the sums.
+
+    A record is one row of weight 1. The bound includes the rounding to integers, and holds for every row.
+
+    >>> import sketchlearn as skl
+    >>> sensitivity(skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(1.0), wave="square"))
+    Sensitivity(l1=200, l2_squared=200)
+    """
+    if neighbors == ADD_REMOVE:
+        return operator.change_by_record()
+    if neighbors == REPLACE:
+        return operator.change_by_replacement()
+    raise ValueError(f"neighbors must be {ADD_REMOVE!r} or {REPLACE!r}, not {shortened(neighbors)}")
+
+
 def _releasable(sketch: Sketch) -> Operator:
     if not isinstance(sketch, Sketch):
         raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: sketch the rows first")
     if sketch.ledger is not None:
         raise ValueError("the sketch is private already: release the exact one")
     if sketch.bits:
-        raise ValueError("the sketch has fractional weights, and the bounds are for rows of weight 1: sketch without")
+        raise ValueError("the sketch has fractional weights, and the bounds are for rows of weight 1: drop the weights")
     if sketch.heaviest > 1:
-        raise ValueError(
-            f"the sketch has rows of weight up to {sketch.heaviest:,}, and the bounds are for rows of weight 1: sketch "
-            "without weights"
-        )
+        weights = f"rows of weight up to {sketch.heaviest:,}"
+        raise ValueError(f"the sketch has {weights}, and the bounds are for rows of weight 1: sketch without weights")
     if sketch.skipped:
-        raise ValueError(
-            "files that could not be read were left out, and one record may have been the reason: mend or remove them, "
-            "and sketch the others without skipping any"
-        )
+        raise ValueError("files were skipped, and one record may have been the reason: sketch without skipping any")
     operator = sketch.operator
     assert isinstance(operator, Operator)
-    for part in _leaves(operator):
+    for leaf in operator.leaves(sketch):
+        part: Any = leaf.operator
         if part.tells_by_refusing:
             raise ValueError(
                 f"a {type(part).__name__} that refuses rows outside its bound tells that there are none: make it with "
                 "outside='clip', and a bound and center that were not taken from the rows"
             )
     return operator.without_keeping()  # rows are never released
-
-
-def _leaves(operator: Operator) -> list[Operator]:
-    """The operator, or its parts and theirs."""
-    parts = operator.side_by_side
-    return [operator] if parts == (operator,) else [leaf for part in parts for leaf in _leaves(part)]
 
 
 def _design(operator: Operator, assumed: bool) -> str:
@@ -194,7 +189,6 @@ def _earlier(sketch: Sketch, already: Ledger | Sketch | None, *, for_tests: bool
         raise TypeError("already must be the ledger of an earlier release, or that private sketch")
     spent = sketch.released
     if spent is not None and not for_tests and (earlier is None or not earlier.covers(spent)):
-        raise ValueError(
-            f"records of this sketch were released before ({spent}): pass already= that release, and both are paid"
-        )
+        said = f"records of this sketch were released before ({spent})"
+        raise ValueError(f"{said}: pass already= that release, and both are paid")
     return earlier

@@ -1,11 +1,11 @@
 """Anything tabular as blocks of floating-point rows."""
 
 from sketchlearn.sources.blocks import Block
-from sketchlearn.sources.columns_beside import Beside
+from sketchlearn.sources.memory_tables import Beside
 from sketchlearn.sources.row_weights import WEIGHT_BITS, weight_units
 from sketchlearn.sources.sampling import sample
 from sketchlearn.sources.source import is_array, register_reader, source
-from sketchlearn.sources.source_base import Source, missing
+from sketchlearn.sources.source_base import Source
 
 __all__ = [
     "WEIGHT_BITS",
@@ -13,7 +13,6 @@ __all__ = [
     "Block",
     "Source",
     "is_array",
-    "missing",
     "register_reader",
     "sample",
     "source",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.sources.blocks import Floats
-from sketchlearn.sources.table_base import Columns, Table, picked
+from sketchlearn.sources.tables import Columns, Table, picked
 
 Open = Callable[[list[str], int], Iterator[Any]]
 
@@ -47,7 +47,9 @@ class Arrow(Table):
         for position in chosen:
             kind = self.types[position]
             if _float_type(kind) is None:
-                raise self.refuse(position, f"{_word(kind)} ({kind})", _remedy(kind))
+                word = _word(kind)
+                remedy = "encode it as numbers" if word in ("text", "categories") else "convert it to float"
+                raise self.refuse(position, f"{word} ({kind})", remedy)
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
         names = [self.fields[position] for position in chosen]
@@ -66,16 +68,14 @@ class ArrowTable(Arrow):
     """A table of Arrow, all in memory: any row can be had at once."""
 
     def __init__(self, table: Any) -> None:
-        super().__init__(table.schema, self._batches, n_rows=table.num_rows)
-        self.table = table
+        def open_batches(names: list[str], n_rows: int) -> Iterator[Any]:
+            return iter(table.select(names).to_batches(max_chunksize=n_rows))
 
-    def _batches(self, names: list[str], n_rows: int) -> Iterator[Any]:
-        yield from self.table.select(names).to_batches(max_chunksize=n_rows)
+        super().__init__(table.schema, open_batches, n_rows=table.num_rows)
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats:
-        total = self.table.num_rows
-        which = np.sort(rng.choice(total, min(n_rows, total), replace=False))
-        return picked(self.chunks(chosen, 1 << 16), which)
+        total = self.n_rows or 0
+        return picked(self.chunks(chosen, 1 << 16), rng.choice(total, min(n_rows, total), replace=False))
 
 
 def floats_of(batch: Any, names: list[str], kind: np.dtype[Any]) -> Floats:
@@ -92,13 +92,12 @@ def floats_of(batch: Any, names: list[str], kind: np.dtype[Any]) -> Floats:
 
 
 def is_arrow(data: Any) -> bool:
-    """Whether it speaks Arrow. Data frames of pandas do too, but are read without."""
+    """Whether it can be read by way of Arrow. Data frames of pandas can, but are read without."""
     home = type(data).__module__.partition(".")[0]
-    if home in ("polars", "pyarrow"):
-        return True
     if home in ("duckdb", "_duckdb"):
         return hasattr(data, "project")
-    return home != "pandas" and (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"))
+    speaks = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+    return home in ("polars", "pyarrow") or (home != "pandas" and speaks)
 
 
 def arrow_table(data: Any) -> Arrow:
@@ -129,24 +128,17 @@ def _pyarrow(data: Any) -> Arrow:
     if hasattr(data, "projected_schema"):
         return Arrow(data.projected_schema, lambda _names, _rows: data.to_batches(), replayable=False)
     if hasattr(data, "scanner"):
-        return Arrow(data.schema, lambda names, rows: _scan(data, names, rows))
+        # a dataset reads 16 batches of 4 files ahead unless told otherwise
+        ahead = {"batch_readahead": 1, "fragment_readahead": 1}
+        return Arrow(data.schema, lambda names, rows: data.to_batches(columns=names, batch_size=rows, **ahead))
     raise TypeError(f"a pyarrow {type(data).__name__} is not a table: put it into pyarrow.table({{'name': column}})")
 
 
-def _scan(dataset: Any, names: list[str], n_rows: int) -> Iterator[Any]:
-    # a dataset reads 16 batches of 4 files ahead unless told otherwise
-    batches: Iterator[Any] = dataset.to_batches(
-        columns=names, batch_size=n_rows, batch_readahead=1, fragment_readahead=1
-    )
-    return batches
-
-
 def _polars(data: Any, name: str) -> Arrow:
+    pa = pyarrow(f"a polars {name}")
     if name == "DataFrame":
-        pa = pyarrow("a polars DataFrame")
         return ArrowTable(pa.RecordBatchReader.from_stream(data).read_all())
     if name == "LazyFrame":
-        pa = pyarrow("a polars LazyFrame")
         schema = pa.RecordBatchReader.from_stream(data.head(0).collect()).schema
 
         def collected(names: list[str], n_rows: int) -> Iterator[Any]:
@@ -161,8 +153,7 @@ def _duckdb(relation: Any) -> Arrow:
     pa = pyarrow("a DuckDB relation")
 
     def run(names: list[str], n_rows: int) -> Iterator[Any]:
-        quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
-        chosen = relation.project(quoted)
+        chosen = relation.project(", ".join('"' + name.replace('"', '""') + '"' for name in names))
         # fetch_arrow_reader is what it was called before DuckDB 1.4
         reader = chosen.to_arrow_reader if hasattr(chosen, "to_arrow_reader") else chosen.fetch_arrow_reader
         yield from reader(n_rows)
@@ -181,23 +172,17 @@ def _stream(data: Any, what: str) -> Arrow:
 
 def _float_type(kind: Any) -> np.dtype[Any] | None:
     """The type of rows for a column of this type; None if it is not numbers."""
-    name = str(kind)
-    if name in NARROW:
+    if (name := str(kind)) in NARROW:
         return np.dtype(np.float32)
     return np.dtype(np.float64) if name in WIDE or name.startswith("decimal") else None
 
 
 def _word(kind: Any) -> str:
     """An Arrow type in words."""
-    name = str(kind)
     starts = {
         "string": "text", "large_string": "text", "utf8": "text", "binary": "bytes", "large_binary": "bytes",
         "fixed_size_binary": "bytes", "date": "dates", "timestamp": "times", "time": "times of day",
         "duration": "durations", "dictionary": "categories", "list": "lists", "large_list": "lists",
         "fixed_size_list": "lists", "struct": "records", "map": "maps",
     }  # fmt: skip
-    return next((word for start, word in starts.items() if name.startswith(start)), "values")
-
-
-def _remedy(kind: Any) -> str:
-    return "encode it as numbers" if _word(kind) in ("text", "categories") else "convert it to float"
+    return next((word for start, word in starts.items() if str(kind).startswith(start)), "values")

@@ -1,18 +1,27 @@
-"""What the files that pyarrow reads share: they are streamed, and their errors name them."""
+"""Files that pyarrow reads, a block at a time: those of Parquet and of Arrow's own format."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sketchlearn.sources.arrow import Arrow
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.sources.arrow import Arrow, floats_of, pyarrow
+from sketchlearn.sources.blocks import Floats
+from sketchlearn.sources.source_base import reading
+from sketchlearn.sources.tables import Columns, picked
+
+INDEXED_MAGIC = b"ARROW1"  # The first bytes of an Arrow file with an index; a stream begins otherwise.
+MOST_SAMPLED_GROUPS = 16  # A sample reads no more row groups than this.
+SAMPLE_BATCH_ROWS = 1 << 14  # Rows that are decoded at a time for a sample.
 
 
 class ArrowFile(Arrow):
-    """A file that gives record batches."""
+    """A file that gives record batches: it is streamed, and its errors name it."""
 
     def __init__(self, path: Path, schema: Any, n_rows: int | None = None) -> None:
         super().__init__(schema, self._named, n_rows=n_rows)
@@ -27,21 +36,68 @@ class ArrowFile(Arrow):
         """The file's batches, of at least these columns."""
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Errors of a library that reads a file, as one sentence that names the file."""
-    try:
-        yield
-    except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
-        raise type(error)(f"{path} cannot be opened: {error.strerror or 'no such file'}") from None
-    except (OSError, EOFError) as error:
-        raise OSError(_sentence(path, error)) from None
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] != "pyarrow":
-            raise
-        raise ValueError(_sentence(path, error)) from None
+class Ipc(ArrowFile):
+    """A file of Arrow's own format: with an index (also called Feather), or a stream."""
+
+    def __init__(self, path: Path) -> None:
+        ipc = pyarrow(str(path), "pyarrow.ipc")
+        with reading(path), path.open("rb") as file:
+            self.indexed = file.read(len(INDEXED_MAGIC)) == INDEXED_MAGIC
+            file.seek(0)
+            reader = ipc.open_file(file) if self.indexed else ipc.open_stream(file)
+            super().__init__(path, reader.schema)
+
+    def _batches(self, names: list[str], n_rows: int) -> Iterator[Any]:  # noqa: ARG002
+        from pyarrow import OSFile, ipc
+
+        # not memory-mapped: a file that is cut short while it is mapped ends the process
+        with OSFile(str(self.path)) as file:
+            if self.indexed:
+                reader = ipc.open_file(file)
+                yield from (reader.get_batch(i) for i in range(reader.num_record_batches))
+            else:
+                yield from ipc.open_stream(file)
 
 
-def _sentence(path: Path, error: Exception, most: int = 200) -> str:
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-    return f"{path} cannot be read, it may be damaged or cut short: {reason[:most]}"
+class Parquet(ArrowFile):
+    """A Parquet file, of which only the needed columns are decoded."""
+
+    def __init__(self, path: Path) -> None:
+        with reading(path), self._open(path) as file:
+            super().__init__(path, file.schema_arrow, file.metadata.num_rows)
+            groups = range(file.metadata.num_row_groups)
+            self.group_rows = np.array([file.metadata.row_group(i).num_rows for i in groups], np.int64)
+
+    @staticmethod
+    def _open(path: Path) -> Any:
+        parquet = pyarrow(str(path), "pyarrow.parquet")
+        # one row group may hold the whole file: with a buffer, its pages are read as they are needed
+        return parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
+
+    def _batches(self, names: list[str], n_rows: int) -> Iterator[Any]:
+        with self._open(self.path) as file:
+            yield from file.iter_batches(batch_size=n_rows, columns=names)
+
+    def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats:
+        names, kind = [self.fields[i] for i in chosen], self.row_type(chosen)
+        parts: list[Floats] = [np.empty((0, len(names)), kind)]
+        with reading(self.path), self._open(self.path) as file:
+            for group, drawn in enumerate(_drawn(self.group_rows, n_rows, rng)):
+                if drawn:
+                    which = rng.choice(self.group_rows[group], drawn, replace=False)
+                    batches = file.iter_batches(batch_size=SAMPLE_BATCH_ROWS, row_groups=[group], columns=names)
+                    parts.append(picked((floats_of(batch, names, kind) for batch in batches), which))
+        return np.concatenate(parts)
+
+
+def _drawn(sizes: NDArray[np.int64], n_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """How many rows to draw of each row group: in proportion to its size, from a few groups of many."""
+    if sizes.sum() <= n_rows:
+        return sizes
+    groups = np.arange(len(sizes))
+    if len(sizes) > MOST_SAMPLED_GROUPS:
+        groups = rng.choice(len(sizes), MOST_SAMPLED_GROUPS, replace=False)
+    shares = -(-sizes[groups] * n_rows // sizes[groups].sum())
+    drawn = np.zeros_like(sizes)
+    drawn[groups] = np.minimum(shares, sizes[groups])
+    return drawn

@@ -13,30 +13,19 @@ from numpy.typing import NDArray
 Floats = NDArray[np.floating[Any]]
 
 BLOCK_BYTES = 1 << 25
-#: smaller batches are put together up to this size, so that the kernel is not called for ten rows at a time
-GATHERED_BYTES = 1 << 22
+GATHERED_BYTES = 1 << 22  # Small batches are put together up to this size: the kernel is slow for ten rows at a time.
 
 
 @dataclass(frozen=True)
 class Block:
-    """Rows of the data, in C order, float32 or float64.
-
-    Attributes
-    ----------
-    rows : the rows.
-    start : number of the first row, in all of the data, before rows with missing values were dropped.
-    numbers : number of each row, where some between them were dropped; None means that they are consecutive.
-    place : the file that they come from, if it is one.
-    before : number of rows in the files before that one.
-    dropped : number of rows that were dropped here.
-    """
+    """Rows of the data, in C order, float32 or float64."""
 
     rows: Floats
-    start: int
-    numbers: NDArray[np.int64] | None = None
-    place: str = ""
-    before: int = 0
-    dropped: int = 0
+    start: int  # number of the first row, in all of the data, before rows with missing values were dropped
+    numbers: NDArray[np.int64] | None = None  # number of each row, where some between them were dropped
+    place: str = ""  # the file that they come from, if it is one
+    before: int = 0  # number of rows in the files before that one
+    dropped: int = 0  # number of rows that were dropped here
 
     @property
     def end(self) -> int:
@@ -48,14 +37,10 @@ class Block:
         """The rows' numbers in the data, as an index."""
         return slice(self.start, self.end) if self.numbers is None else self.numbers
 
-    def number(self, i: int) -> int:
-        """Where row i of the block stands in the data."""
-        return self.start + i if self.numbers is None else int(self.numbers[i])
-
     def name(self, i: int) -> str:
         """Row i of the block in words: "row 17", or "row 17 of day.csv", counted in its file from 0."""
-        row = f"row {self.number(i) - self.before}"
-        return f"{row} of {self.place}" if self.place else row
+        number = self.start + i if self.numbers is None else int(self.numbers[i])
+        return f"row {number - self.before}" + (f" of {self.place}" if self.place else "")
 
 
 def rows_per_block(width: int) -> int:
@@ -96,9 +81,9 @@ def gathered(chunks: Iterable[Floats], width: int) -> Iterator[Floats]:
 def one_ahead(arrays: Iterator[Floats]) -> Iterator[Floats]:
     """The same arrays, the next one read by a thread while this one is in use: the kernel does not hold Python's lock.
 
-    Errors come out where the array would have; the thread ends with the iterator. One that was left half-way may be
-    closed by the garbage collector in the midst of anything, such as the start of another thread: so the array that is
-    being read is waited for, but no thread is joined, which would wait for locks that may be held there.
+    Errors are raised where the array would have come; the thread ends with the iterator. The garbage collector may
+    close an abandoned iterator at any moment, such as the start of another thread: so the array that is being read is
+    waited for, but no thread is joined, which would wait for locks that may be held there.
     """
     reader = ThreadPoolExecutor(1, thread_name_prefix="sketchlearn-reader")
     coming = reader.submit(next, arrays, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, groupby
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from sketchlearn.sources.blocks import Block, Floats, gathered
 from sketchlearn.sources.source_base import Source, check_width, listed
-from sketchlearn.sources.table_source import Tabular
+from sketchlearn.sources.tables import Tabular
 
-MOST_SAMPLED = 64  # parts of which a sample is drawn, if there are more
+MOST_SAMPLED_PARTS = 64  # A sample opens no more files than this, however many there are.
 
 
 class Joined(Source):
@@ -22,26 +22,23 @@ class Joined(Source):
     it. If `parts` is an iterator, they can be read once. Where columns were `chosen` by name, other columns may differ.
     """
 
-    def __init__(
-        self, parts: Sequence[Source] | Iterator[Source], nulls: str = "error", *, chosen: bool = False
-    ) -> None:
+    def __init__(self, parts: Sequence[Source] | Iterator[Source], nulls: str, *, chosen: bool) -> None:
         self.nulls, self.chosen = nulls, chosen
         self.parts: Iterable[Source] = parts
+        self.first = next(iter(parts), None)
         if isinstance(parts, Iterator):
-            first = next(parts, None)
-            self.parts, self.replayable = chain([] if first is None else [first], parts), False
+            self.parts, self.replayable = chain([] if self.first is None else [self.first], parts), False
         else:
-            first = parts[0] if parts else None
             self.replayable = all(part.replayable for part in parts)
             self.n_rows = _total([part.n_rows for part in parts])
             self.n_bytes = _total([part.n_bytes for part in parts]) if parts else None
-        self.first = first
-        self.columns, self.width = (None, None) if first is None else (first.columns, first.width)
+        if self.first is not None:
+            self.columns, self.width = self.first.columns, self.first.width
 
     def blocks(self, n_features: int | None = None) -> Iterator[Block]:
         self.dropped = self.bytes_read = 0
         start = 0
-        for in_memory, run in groupby(self._checked(n_features), self._is_small):
+        for in_memory, run in groupby(self._checked(n_features), self._is_in_memory):
             if in_memory:
                 chunks = chain.from_iterable(part.chunks(n_features) for part in run if isinstance(part, Tabular))
                 for block in self._accepted(gathered(chunks, self.width or 0), start):
@@ -62,34 +59,23 @@ class Joined(Source):
                 self._check_part(part, n_features)
 
     def only(self, columns: tuple[str, ...]) -> Source:
-        if isinstance(self.parts, Sequence):
-            return Joined([part.only(columns) for part in self.parts], self.nulls, chosen=True)
-        return Joined((part.only(columns) for part in self.parts), self.nulls, chosen=True)
+        return Joined(self._each(lambda part: part.only(columns)), self.nulls, chosen=True)
 
     def dropping(self) -> Source:
-        if isinstance(self.parts, Sequence):
-            return Joined([part.dropping() for part in self.parts], "drop", chosen=self.chosen)
-        return Joined((part.dropping() for part in self.parts), "drop", chosen=self.chosen)
+        return Joined(self._each(lambda part: part.dropping()), "drop", chosen=self.chosen)
+
+    def _each(self, change: Callable[[Source], Source]) -> Sequence[Source] | Iterator[Source]:
+        changed = map(change, self.parts)
+        return list(changed) if isinstance(self.parts, Sequence) else changed
 
     def some(self, n_rows: int, rng: np.random.Generator) -> Floats | None:
         if not isinstance(self.parts, Sequence) or not self.parts:
             return None
         self.check()
-        shares = self._shares(list(self.parts), n_rows, rng)
+        shares = _shares(self.parts, n_rows, rng)
         samples = [part.some(share, rng) for part, share in zip(self.parts, shares, strict=True) if share]
         found = [sample for sample in samples if sample is not None]
         return np.concatenate(found) if found and len(found) == len(samples) else None
-
-    @staticmethod
-    def _shares(parts: list[Source], n_rows: int, rng: np.random.Generator) -> list[int]:
-        """How many rows of a sample each part gives: in proportion to its rows or, where those are unknown, bytes."""
-        sizes = [part.n_rows for part in parts]
-        if None in sizes:
-            sizes = [part.n_bytes for part in parts]
-        weights = np.array([1 if size is None else size for size in sizes], np.float64)
-        if len(parts) > MOST_SAMPLED:
-            weights[rng.permutation(len(parts))[MOST_SAMPLED:]] = 0
-        return [int(share) for share in np.ceil(n_rows * weights / max(1.0, weights.sum()))]
 
     def _checked(self, n_features: int | None) -> Iterator[Source]:
         """The parts, all checked before the first is read, if there is more than one pass; otherwise one by one."""
@@ -99,8 +85,8 @@ class Joined(Source):
                 self._check_part(part, n_features)
             yield part
 
-    def _is_small(self, part: Source) -> bool:
-        return isinstance(part, Tabular) and not part.table.place and part.nulls == self.nulls
+    def _is_in_memory(self, part: Source) -> bool:
+        return isinstance(part, Tabular) and not part.place and part.nulls == self.nulls
 
     def _check_part(self, part: Source, n_features: int | None) -> None:
         if not self.chosen and self.first is not None:
@@ -110,25 +96,32 @@ class Joined(Source):
         part.check(n_features)
 
 
+def _shares(parts: Sequence[Source], n_rows: int, rng: np.random.Generator) -> list[int]:
+    """How many rows of a sample each part gives: in proportion to its rows or, where those are unknown, bytes."""
+    sizes = [part.n_rows for part in parts]
+    if None in sizes:
+        sizes = [part.n_bytes for part in parts]
+    weights = np.array([1 if size is None else size for size in sizes], np.float64)
+    if len(parts) > MOST_SAMPLED_PARTS:
+        weights[rng.permutation(len(parts))[MOST_SAMPLED_PARTS:]] = 0
+    return [int(share) for share in np.ceil(n_rows * weights / max(1.0, weights.sum()))]
+
+
 def _check_alike(first: Source, part: Source) -> None:
     """Refuses a part with other columns than the first."""
-    here, there = part.place or "a later part", first.place or "the first"
     if part.columns == first.columns and part.width == first.width:
         return
-    if part.columns is None or first.columns is None:
-        if part.columns is None and first.columns is None:
-            raise ValueError(f"{here} has {part.width} columns, but {there} has {first.width}")
-        named, plain = (here, there) if part.columns else (there, here)
-        raise ValueError(f"{named} has names of columns, but {plain} has none: give all of them names, or none")
-    for name in first.columns:
-        if name not in part.columns:
-            raise ValueError(f"{here} has no column {name!r}, which {there} has: choose columns that all have")
-    for name in part.columns:
-        if name not in first.columns:
-            raise ValueError(f"{here} has a column {name!r}, which {there} has not: choose columns that all have")
+    here, there = part.place or "a later part", first.place or "the first"
+    if part.columns and first.columns:
+        for name in first.columns:
+            if name not in part.columns:
+                raise ValueError(f"{here} has no column {name!r}, which {there} has: choose columns that all have")
+        for name in part.columns:
+            if name not in first.columns:
+                raise ValueError(f"{here} has a column {name!r}, which {there} lacks: choose columns that all have")
+    own, others = (listed(s.columns) if s.columns else f"{s.width} without names" for s in (part, first))
     raise ValueError(
-        f"{here} has the columns {listed(part.columns)}, but {there} has them as {listed(first.columns)}: "
-        "choose columns by name"
+        f"{here} has the columns {own}, but {there} has {others}: give all parts the same columns in order"
     )
 
 

@@ -8,22 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sketchlearn.sources.csv_files import Csv
-from sketchlearn.sources.ipc import Ipc
-from sketchlearn.sources.numpy_files import npy, npz
-from sketchlearn.sources.parquet import Parquet
-from sketchlearn.sources.table_base import Table
+from sketchlearn.sources.arrow_files import Ipc, Parquet
+from sketchlearn.sources.csv_tables import Csv
+from sketchlearn.sources.memory_tables import npy, npz
+from sketchlearn.sources.tables import Table
 
-READERS: dict[str, Callable[[Path], Table]] = {
-    ".npy": npy,
-    ".npz": npz,
-    ".csv": Csv,
-    ".csv.gz": Csv,
-    ".parquet": Parquet,
-    ".arrow": Ipc,
-    ".feather": Ipc,
-    ".ipc": Ipc,
-}
+READERS: dict[str, Callable[[Path], Table]] = {".npy": npy, ".npz": npz, ".csv": Csv, ".csv.gz": Csv}
+READERS |= {".parquet": Parquet, ".arrow": Ipc, ".feather": Ipc, ".ipc": Ipc}
 
 
 def is_path(data: Any) -> bool:
@@ -38,26 +29,25 @@ def files_of(path: Any) -> list[Path]:
     """
     whole = Path(os.fspath(path))
     if whole.is_dir():
-        found = [file for file in sorted(whole.rglob("*")) if _belongs(file, whole)]
-        if not found:
-            raise FileNotFoundError(f"there are no files of rows in {whole}: they end in {_kinds()}")
-        return found
-    if whole.exists():
-        return [whole]
-    if glob.has_magic(str(whole)):
+        files = [file for file in sorted(whole.rglob("*")) if _ending(file) in READERS and file.is_file()]
+        found = [file for file in files if not _is_hidden(file.relative_to(whole))]
+        problem = f"there are no files of rows in {whole}: they end in {_kinds()}"
+    elif whole.exists() or not glob.has_magic(str(whole)):
+        found = [whole] if whole.exists() else []
+        problem = f"there is no file {whole}"
+    else:
         found = [Path(name) for name in sorted(glob.glob(str(whole), recursive=True)) if Path(name).is_file()]
-        if not found:
-            raise FileNotFoundError(f"no file matches {whole}")
-        return found
-    raise FileNotFoundError(f"there is no file {whole}")
+        problem = f"no file matches {whole}"
+    if not found:
+        raise FileNotFoundError(problem)
+    return found
 
 
 def read_file(path: Path) -> Table:
     """The table in a file, by the end of its name."""
-    reader = READERS.get(_ending(path))
-    if reader is None:
+    if _ending(path) not in READERS:
         raise ValueError(f"{path} is of an unknown kind: files of rows end in {_kinds()}")
-    return reader(path)
+    return READERS[_ending(path)](path)
 
 
 def _ending(path: Path) -> str:
@@ -65,9 +55,8 @@ def _ending(path: Path) -> str:
     return "".join(ends[-2:]) if ends[-1:] == [".gz"] else "".join(ends[-1:])
 
 
-def _belongs(file: Path, folder: Path) -> bool:
-    hidden = any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
-    return not hidden and _ending(file) in READERS and file.is_file()
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in path.parts)
 
 
 def _kinds() -> str:

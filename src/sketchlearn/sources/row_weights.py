@@ -1,7 +1,4 @@
-"""Sample weights as integers.
-
-Integer weights are exact repetitions. If any weight is fractional, all are rounded to multiples of 2^-16.
-"""
+"""Sample weights as integers: exact if all are whole; if any is not, all are rounded to multiples of 2^-16."""
 
 from __future__ import annotations
 
@@ -39,8 +36,6 @@ def weight_units(weights: Any, n_rows: int) -> tuple[NDArray[np.int64], int]:
     units = np.rint(real * 2.0**bits).astype(np.int64) if array.dtype.kind == "f" else array.astype(np.int64)
     lost = np.flatnonzero((units == 0) & (real > 0))
     if len(lost):
-        raise ValueError(
-            f"sample_weight of row {lost[0]} is {array[lost[0]]}, which rounds to zero in steps of 2^-{WEIGHT_BITS}: "
-            "multiply all weights by a common factor"
-        )
+        tiny = f"sample_weight of row {lost[0]} is {array[lost[0]]}, which rounds to zero in steps of 2^-{WEIGHT_BITS}"
+        raise ValueError(f"{tiny}: multiply all weights by a common factor")
     return units, bits

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 
 from sketchlearn.sources.blocks import Block, Floats
-from sketchlearn.sources.joined import Joined
-from sketchlearn.sources.source_base import Source, check_width
-
-MOST_HEADS = 64  # files whose first rows are taken, if there is nothing better
+from sketchlearn.sources.joined import MOST_SAMPLED_PARTS, Joined
+from sketchlearn.sources.source_base import Source, check_width, listed
 
 
 def sample(source: Source, n_rows: int, rng: np.random.Generator) -> tuple[Floats, bool, Source]:
@@ -35,24 +35,29 @@ def sample(source: Source, n_rows: int, rng: np.random.Generator) -> tuple[Float
     if found is not None:
         rows = _finite(found)
         return (rows if len(rows) <= n_rows else rng.permutation(rows)[:n_rows]), True, source
-    parts = _spread(source, rng)
-    firsts = [_first_rows(part, -(-n_rows // len(parts))) for part in parts]
-    everything = all(ended for _, ended in firsts) and parts == _parts(source)
+    parts: Sequence[Source] = [source]
+    if isinstance(source, Joined) and isinstance(source.parts, Sequence) and source.parts:
+        parts = source.parts
+    chosen = parts
+    if len(parts) > MOST_SAMPLED_PARTS:
+        chosen = [parts[i] for i in np.sort(rng.choice(len(parts), MOST_SAMPLED_PARTS, replace=False))]
+    firsts = [_first_rows(part, -(-n_rows // len(chosen))) for part in chosen]
+    everything = chosen is parts and all(ended for _, ended in firsts)
     return _finite(np.concatenate([rows for rows, _ in firsts])), everything, source
 
 
 class Begun(Source):
-    """A stream of which some blocks were read already."""
+    """A pass over a source that goes on: blocks that were read already, then the rest of them."""
 
     replayable = False
 
-    def __init__(self, source: Source, read: Sequence[Block], rest: Iterator[Block]) -> None:
-        self.source, self.read, self.rest = source, read, rest
+    def __init__(self, source: Source, blocks: Iterator[Block]) -> None:
+        self.source, self.begun = source, blocks
         self.columns, self.nulls, self.width = source.columns, source.nulls, source.width
         self.n_rows, self.n_bytes = source.n_rows, source.n_bytes
 
     def blocks(self, n_features: int | None = None) -> Iterator[Block]:
-        for block in chain(self.read, self.rest):
+        for block in self.begun:
             check_width(block.rows.shape[1], n_features)
             self.dropped, self.bytes_read = self.source.dropped, self.source.bytes_read
             yield block
@@ -60,50 +65,29 @@ class Begun(Source):
 
     def only(self, columns: tuple[str, ...]) -> Source:
         if self.columns is not None and columns != self.columns:
-            raise ValueError(f"the stream was begun with the columns {self.columns}, not {columns}")
+            raise ValueError(f"the stream was begun with the columns {listed(self.columns)}, not {listed(columns)}")
         return self
 
 
 def _buffered(source: Source, n_rows: int) -> tuple[Floats, bool, Source]:
-    rest = source.blocks()
-    read: list[Block] = []
-    ended = False
-    while not ended and sum(len(block.rows) for block in read) <= n_rows:
-        block = next(rest, None)
-        ended = block is None
-        if block is not None:
-            read.append(_kept(block))
+    rest, read, found = source.blocks(), [], 0
+    for block in rest:
+        read.append(replace(block, rows=block.rows.copy()))  # a generator may use one buffer again and again
+        found += len(block.rows)
+        if found > n_rows:
+            break
     rows = np.concatenate([block.rows for block in read]) if read else np.empty((0, source.width or 0))
-    return _finite(rows[:n_rows]), ended and len(rows) <= n_rows, Begun(source, read, rest)
-
-
-def _kept(block: Block) -> Block:
-    """A block of its own memory: a generator may use one buffer again and again."""
-    return Block(block.rows.copy(), block.start, block.numbers, block.place, block.before, block.dropped)
-
-
-def _parts(source: Source) -> list[Source]:
-    many = isinstance(source, Joined) and isinstance(source.parts, Sequence)
-    return list(source.parts) if many and source.parts else [source]  # type: ignore[attr-defined]
-
-
-def _spread(source: Source, rng: np.random.Generator) -> list[Source]:
-    """The source's files, some of them if there are many."""
-    parts = _parts(source)
-    if len(parts) <= MOST_HEADS:
-        return parts
-    return [parts[i] for i in np.sort(rng.choice(len(parts), MOST_HEADS, replace=False))]
+    return _finite(rows[:n_rows]), found <= n_rows, Begun(source, chain(read, rest))
 
 
 def _first_rows(source: Source, n_rows: int) -> tuple[Floats, bool]:
     """The first rows, and whether these are all."""
     rows: Floats = np.empty((0, source.width or 0))
-    blocks = source.blocks()
-    for block in blocks:
-        rows = np.concatenate([rows, block.rows[: n_rows + 1]])
-        if len(rows) > n_rows:
-            blocks.close()  # type: ignore[attr-defined]
-            return rows[:n_rows], False
+    with closing(source.blocks()) as blocks:  # type: ignore[type-var]
+        for block in blocks:
+            rows = np.concatenate([rows, block.rows[: n_rows + 1]])
+            if len(rows) > n_rows:
+                return rows[:n_rows], False
     return rows, True
 
 

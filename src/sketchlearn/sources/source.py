@@ -1,4 +1,4 @@
-"""`source`: whatever holds rows, behind one face."""
+"""`source`: one interface to whatever holds rows."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sketchlearn.sources.arrays import Array, from_tensor, is_tensor
 from sketchlearn.sources.arrow import arrow_table, is_arrow
-from sketchlearn.sources.frames import Frame, is_frame
 from sketchlearn.sources.joined import Joined
+from sketchlearn.sources.memory_tables import Array, Frame, Sparse, is_frame, is_sparse
 from sketchlearn.sources.paths import READERS, files_of, is_path, read_file
 from sketchlearn.sources.source_base import NULLS, Source
-from sketchlearn.sources.sparse import Sparse, is_sparse
-from sketchlearn.sources.table_base import Table
-from sketchlearn.sources.table_source import tabular
+from sketchlearn.sources.tables import Table, tabular
 
 __all__ = ["Source", "is_array", "register_reader", "source"]
 
@@ -48,21 +45,17 @@ def source(data: Any, *, columns: Sequence[Any] | None = None, nulls: str = "err
             raise ValueError("the source has its columns already: choose them where it is made")
         return data.dropping() if nulls == "drop" else data
     if is_path(data):
-        parts: list[Source] = [tabular(read_file(file), columns, nulls) for file in files_of(data)]
+        parts = [tabular(read_file(file), columns, nulls) for file in files_of(data)]
         return parts[0] if len(parts) == 1 else Joined(parts, nulls, chosen=columns is not None)
-    table = _table(data)
-    if table is not None:
+    if (table := _table(data)) is not None:
         return tabular(table, columns, nulls)
-    chosen = columns is not None
-    if isinstance(data, list | tuple):
-        return Joined([source(item, columns=columns, nulls=nulls) for item in data], nulls, chosen=chosen)
-    return Joined((source(item, columns=columns, nulls=nulls) for item in data), nulls, chosen=chosen)
+    items = (source(item, columns=columns, nulls=nulls) for item in data)
+    in_memory = isinstance(data, list | tuple)
+    return Joined(list(items) if in_memory else items, nulls, chosen=columns is not None)
 
 
 def register_reader(ending: str, reader: Callable[[Path], Any]) -> None:
-    """Makes files of another kind sources: those whose names end so.
-
-    `reader` turns a path into what holds its rows: an array, a data frame or an Arrow table.
+    """Makes files whose names end so readable; `reader` turns a path into an array, a data frame or an Arrow table.
 
     >>> import numpy as np, pathlib, tempfile
     >>> register_reader(".numbers", lambda path: np.loadtxt(path, ndmin=2))
@@ -88,14 +81,13 @@ def is_array(data: Any) -> bool:
     """Whether it is an array or data frame in memory, such as scikit-learn takes: its rows have an order and labels."""
     if isinstance(data, Source) or is_path(data) or _is_stream(data):
         return False
-    name = type(data).__name__
-    return not is_arrow(data) or (type(data).__module__.startswith("polars") and name == "DataFrame")
+    return not is_arrow(data) or (type(data).__module__.startswith("polars") and type(data).__name__ == "DataFrame")
 
 
 def _table(data: Any) -> Table | None:
     """The table that the data are; None if they are several."""
-    if is_tensor(data):
-        return Array(from_tensor(data))
+    if isinstance(data, Table):
+        return data
     if is_sparse(data):
         return Sparse(data)
     if is_frame(data):
@@ -109,9 +101,8 @@ def _is_stream(data: Any) -> bool:
     if hasattr(data, "__array__") or is_arrow(data) or is_sparse(data):
         return False
     if isinstance(data, list | tuple):
-        return all(_is_part(item) for item in data)
+        return all(
+            isinstance(item, Source) or is_path(item) or is_arrow(item) or len(getattr(item, "shape", ())) == 2
+            for item in data
+        )
     return isinstance(data, Iterable) and not isinstance(data, str | bytes | dict)
-
-
-def _is_part(item: Any) -> bool:
-    return isinstance(item, Source) or is_path(item) or is_arrow(item) or len(getattr(item, "shape", ())) == 2

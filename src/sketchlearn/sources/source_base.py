@@ -1,10 +1,12 @@
-"""One face for everything that holds rows: arrays, tables, streams and files."""
+"""The interface that every source of rows implements, and what sources say about rows, columns and files."""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 
@@ -19,13 +21,13 @@ class Source(ABC):
     Attributes
     ----------
     columns : names of the columns that are read, if they have names.
-    n_rows : how many rows there are, if that is known without reading them; None otherwise.
-    n_bytes : how many bytes will be read from files, if that is known; None otherwise.
-    bytes_read : how many of them were read, in the pass made last.
+    n_rows : number of rows, if it is known without reading them; None otherwise.
+    n_bytes : number of bytes that will be read from files, if it is known; None otherwise.
+    bytes_read : how many of them the last pass has read.
     replayable : whether `blocks` can be called more than once.
-    dropped : rows left out because of missing values, in the pass made last.
+    dropped : rows that the last pass left out because of missing values.
     nulls : what happens to rows with missing values: "error" or "drop".
-    width : number of columns that are read, if that is known.
+    width : number of columns that are read, if it is known.
     place : name of the file, if it is one.
     """
 
@@ -71,17 +73,18 @@ class Source(ABC):
                 continue
             gaps = np.isnan(rows)
             if self.nulls == "error":
-                row = int(np.argmax(gaps.any(axis=1)))
-                raise ValueError(missing(block.name(row), self.columns, int(np.argmax(gaps[row]))))
+                row, position = (int(i) for i in np.argwhere(gaps)[0])
+                column = repr(self.columns[position]) if self.columns else position
+                where = f"{block.name(row)}, column {column}"
+                raise ValueError(f'{where} is missing (nan): fill it, or read with nulls="drop"')
             kept = np.flatnonzero(~gaps.any(axis=1))
             self.dropped += len(rows) - len(kept)
             yield Block(rows[kept], block.start, block.start + kept, place, before, len(rows) - len(kept))
 
 
-def missing(row: str, columns: Sequence[str] | None, position: int) -> str:
-    """What is said about a missing value."""
-    column = repr(columns[position]) if columns else position
-    return f'{row}, column {column} is missing (nan): fill it, or read with nulls="drop"'
+def inside(place: str) -> str:
+    """The beginning of a message about the rows of a file; empty where there is no file."""
+    return f"{place}: " if place else ""
 
 
 def check_width(width: int, n_features: int | None) -> None:
@@ -91,17 +94,12 @@ def check_width(width: int, n_features: int | None) -> None:
 
 
 def in_order(names: tuple[str, ...], wanted: tuple[str, ...], place: str = "") -> tuple[int, ...]:
-    """Positions of the wanted columns among names, if they are all there and in this order.
-
-    >>> in_order(("id", "a", "b"), ("a", "b"))
-    (1, 2)
-    """
+    """Positions of the wanted columns among names, if they are all there and in this order."""
     positions = by_name(names, wanted, place)
     if list(positions) != sorted(positions):
-        found = tuple(names[i] for i in sorted(positions))
-        inside = f"{place}: " if place else ""
+        found = listed([names[i] for i in sorted(positions)])
         raise ValueError(
-            f"{inside}a sketch of columns {listed(wanted)} refuses rows of {listed(found)}: "
+            f"{inside(place)}a sketch of columns {listed(wanted)} refuses rows of {found}: "
             "put the columns into that order, or choose them with source(data, columns=[...])"
         )
     return positions
@@ -117,10 +115,24 @@ def by_name(names: tuple[str, ...], wanted: Sequence[str], place: str = "") -> t
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
-    """Names in parentheses, the first few of many.
-
-    >>> listed(("a", "b"))
-    '(a, b)'
-    """
+    """Names in parentheses, the first few of many."""
     shown = ", ".join(map(str, names[:most]))
     return f"({shown}, ... {len(names)} in all)" if len(names) > most else f"({shown})"
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Errors of the library that reads a file, as one sentence that names the file."""
+    try:
+        yield
+    except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
+        raise type(error)(f"{path} cannot be opened: {error.strerror or 'no such file'}") from None
+    except Exception as error:
+        library = type(error).__module__.partition(".")[0]
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")[:200]
+        unreadable = isinstance(error, ValueError | OSError | EOFError) or library in ("pyarrow", "zipfile", "zlib")
+        if not unreadable or reason.startswith(str(path)):
+            raise
+        of_objects = "Object arrays" in reason or "Python objects" in reason
+        advice = "it holds Python objects" if of_objects else f"it may be damaged or cut short: {reason}"
+        raise (OSError if isinstance(error, OSError) else ValueError)(f"{path} cannot be read, {advice}") from None

@@ -11,30 +11,32 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
-from sketchlearn.sources import Block, Source, source
+from sketchlearn.sources import Block, source
+from sketchlearn.sources.sampling import Begun
 from sketchlearn.storage import container
 from sketchlearn.storage.sketch_files import from_bytes
 
-EVERY = 20.0  # seconds between two parts of one file
-LEAST_ROWS, MOST_SUMS = 1024, 100_000_000  # of one call of the kernel: a fraction of a second
+LEAST_KERNEL_ROWS = 1024  # Rows of one call of the kernel, however many sums each of them has.
+MOST_KERNEL_SUMS = 100_000_000  # Additions of one call, a fraction of a second: Ctrl-C waits for the kernel to return.
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are read: columns and missing values, threads, what becomes of bad files, and where parts are kept."""
+    """How files are read: columns, missing values, threads, bad files, and where and how often (s) parts are kept."""
 
     columns: tuple[Any, ...] | None = None
     nulls: str = "error"
     n_jobs: int | None = None
     skip_bad: bool = False
     folder: Path | None = None
-    every: float = EVERY
+    every: float = 20.0
 
 
 class Work:
@@ -43,7 +45,7 @@ class Work:
     n_rows: int | None = None
 
     def __init__(self, paths: list[str]) -> None:
-        self.n_bytes: int | None = sum(_size(path) for path in paths)
+        self.n_bytes: int | None = sum(os.path.getsize(path) for path in paths if os.path.exists(path))
         self.bytes_read = 0
         self.show: Callable[[int], None] = lambda _rows: None
 
@@ -70,12 +72,12 @@ class Run:
     sketch: Sketch
     dropped: int = 0
     kept: int = 0  # files that the checkpoint already had
-    skipped: dict[str, str] | None = None  # the reason for each bad file
+    skipped: dict[str, str] = field(default_factory=dict)  # the reason for each bad file
 
 
 def sketch_files(operator: Operator, paths: list[str], reading: Reading, work: Work) -> Run:
     """The sketch of all rows of all files."""
-    run, reasons = Run(Sketch(operator)), {}
+    run = Run(Sketch(operator))
     if reading.folder is not None:
         reading.folder.mkdir(parents=True, exist_ok=True)
     for path in paths:
@@ -84,16 +86,15 @@ def sketch_files(operator: Operator, paths: list[str], reading: Reading, work: W
         except _BadFileError as bad:
             if not reading.skip_bad:
                 raise bad.__cause__ or bad from None
-            reasons[path] = str(bad)
+            run.skipped[path] = str(bad)
             continue
         run.sketch += part.sketch
         run.dropped += part.dropped
         run.kept += kept
-    if reasons and len(reasons) == len(paths):
-        first = next(iter(reasons.values()))
+    if run.skipped and len(run.skipped) == len(paths):
+        first = next(iter(run.skipped.values()))
         raise ValueError(f"none of the {len(paths)} files could be read, the first because: {first}")
-    run.skipped = reasons
-    run.sketch += Sketch(operator, skipped=reasons)
+    run.sketch += Sketch(operator, skipped=run.skipped)
     return run
 
 
@@ -101,19 +102,33 @@ class _BadFileError(Exception):
     """A file cannot be read, or its rows cannot be sketched."""
 
 
+@contextmanager
+def _bad_file(path: str) -> Iterator[None]:
+    """Errors of a file as `_BadFileError`s, whose cause is a sentence with the file's name."""
+    try:
+        yield
+    except (ValueError, TypeError, OSError) as error:
+        said = (isinstance(error, OSError) and error.strerror) or str(error)
+        sentence = said if path in said else f"{path}: {said}"
+        raise _BadFileError(sentence) from (OSError if isinstance(error, OSError) else ValueError)(sentence)
+
+
 def _sketch_file(operator: Operator, path: str, reading: Reading, work: Work) -> tuple[Part, bool]:
-    before = _identity(path)
+    """What is known of a file in the end, and whether it was known before."""
+    with _bad_file(path):
+        before = _identity(path)
     name = _name(operator, path, before, reading)
     part = _kept(operator, name, reading.folder) or Part(Sketch(operator))
     if part.done:
         work.advance(part.rows, before[0])
         return part, True
-    rows = _BlocksOfFile(path, operator, reading, part.rows, work)
+    with _bad_file(path):
+        rows = _BlocksOfFile(path, operator, reading, part.rows, work)
     while not part.done:
-        until = time.monotonic() + reading.every if reading.folder is not None else None
-        new = rows.sketch(until)
-        if _identity(path) != before:
-            raise _bad(path, ValueError(f"{path} changed while it was read: start again when it is complete"))
+        with _bad_file(path):
+            new = operator.sketch(Begun(rows.source, rows.next_blocks()), n_jobs=reading.n_jobs)
+            if _identity(path) != before:
+                raise ValueError(f"{path} changed while it was read: start again when it is complete")
         part = Part(part.sketch + new, rows.read, rows.source.dropped, rows.ended)
         if reading.folder is not None:
             _keep(part, name, reading.folder)
@@ -121,26 +136,22 @@ def _sketch_file(operator: Operator, path: str, reading: Reading, work: Work) ->
 
 
 class _BlocksOfFile:
-    """The blocks of one file, after the rows that were sketched before; sketched for a while at a time."""
+    """The blocks of one file, after the rows that were sketched before."""
 
     def __init__(self, path: str, operator: Operator, reading: Reading, skip: int, work: Work) -> None:
-        self.path, self.operator, self.reading, self.work = path, operator, reading, work
-        self.skip, self.read, self.seen, self.ended = skip, 0, 0, False
-        try:
-            rows = source(path, columns=reading.columns, nulls=reading.nulls)
-            self.source = rows if operator.columns is None else rows.only(operator.columns)
-            self.pieces = _pieces(self.source.blocks(operator.n_features), operator)
-        except (ValueError, TypeError, OSError) as error:
-            raise _bad(path, error) from error
+        self.path, self.skip, self.work = path, skip, work
+        self.seconds = None if reading.folder is None else reading.every
+        self.read, self.seen, self.ended = 0, 0, False
+        rows = source(path, columns=reading.columns, nulls=reading.nulls)
+        self.source = rows if operator.columns is None else rows.only(operator.columns)
+        # blocks so small that the kernel returns soon: Ctrl-C took 80 s in test_interruption_leaves_nothing
+        step = max(LEAST_KERNEL_ROWS, MOST_KERNEL_SUMS // operator.n_sums)
+        blocks = self.source.blocks(operator.n_features)
+        self.pieces = (_cut(block, i, i + step) for block in blocks for i in range(0, len(block.rows), step))
 
-    def sketch(self, until: float | None) -> Sketch:
-        """The sketch of the next blocks: until that time has come, or the file has ended."""
-        try:
-            return self.operator.sketch(_Portion(self._next(until)), n_jobs=self.reading.n_jobs)
-        except (ValueError, TypeError, OSError) as error:
-            raise _bad(self.path, error) from error
-
-    def _next(self, until: float | None) -> Iterator[Block]:
+    def next_blocks(self) -> Iterator[Block]:
+        """The blocks that come next: until it is time to keep a part, or the file has ended."""
+        until = None if self.seconds is None else time.monotonic() + self.seconds
         for block in self.pieces:
             first, self.read = self.read, self.read + len(block.rows)
             if self.read > self.skip:
@@ -150,64 +161,19 @@ class _BlocksOfFile:
             if self.read >= self.skip and until is not None and time.monotonic() >= until:
                 return
         self.ended = True
-        self.work.advance(0, _size(self.path) - self.seen)
+        self.work.advance(0, os.path.getsize(self.path) - self.seen)
         if self.read < self.skip:
             raise ValueError(f"{self.path} has fewer rows than were read before: remove the checkpoint")
 
 
-def _pieces(blocks: Iterator[Block], operator: Operator) -> Iterator[Block]:
-    """Blocks so small that the kernel returns soon: Ctrl-C took 80 s in test_interruption_leaves_nothing."""
-    step = max(LEAST_ROWS, MOST_SUMS // operator.n_sums)
-    for block in blocks:
-        for first in range(0, len(block.rows), step):
-            yield _cut(block, first, first + step)
-
-
-class _Portion(Source):
-    """Blocks that come from elsewhere, once."""
-
-    replayable = False
-
-    def __init__(self, blocks: Iterator[Block]) -> None:
-        self._blocks = blocks
-
-    def blocks(self, n_features: int | None = None) -> Iterator[Block]:  # noqa: ARG002
-        return self._blocks
-
-    def only(self, columns: tuple[str, ...]) -> Source:  # noqa: ARG002
-        return self
-
-
 def _cut(block: Block, first: int, last: int) -> Block:
     """Some consecutive rows of a block."""
-    if first == 0 and last >= len(block.rows):
-        return block
-    if block.numbers is not None:
-        return replace(block, rows=block.rows[first:last], numbers=block.numbers[first:last])
-    return replace(block, rows=block.rows[first:last], start=block.start + first)
-
-
-def _bad(path: str, error: Exception) -> _BadFileError:
-    """The error with the file's name in its sentence."""
-    said = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-    sentence = said if path in said else f"{path}: {said}"
-    bad = _BadFileError(sentence)
-    bad.__cause__ = OSError(sentence) if isinstance(error, OSError) else ValueError(sentence)
-    return bad
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:  # it is told when its turn comes
-        return 0
+    numbers = None if block.numbers is None else block.numbers[first:last]
+    return replace(block, rows=block.rows[first:last], start=block.start + first, numbers=numbers)
 
 
 def _identity(path: str) -> tuple[int, int]:
-    try:
-        found = os.stat(path)
-    except OSError as error:
-        raise _bad(path, error) from error
+    found = os.stat(path)
     return found.st_size, found.st_mtime_ns
 
 
@@ -230,8 +196,9 @@ def _kept(operator: Operator, name: str, folder: Path | None) -> Part | None:
     try:
         data = (folder / f"{name}.part").read_bytes()
         sketch, progress = from_bytes(data), container.unpack(data)[1]["progress"]
-        part = Part(sketch, progress["rows"], progress["dropped"], progress["done"])
+        rows, dropped, done = progress["rows"], progress["dropped"], progress["done"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    sound = type(part.rows) is int and type(part.dropped) is int and type(part.done) is bool
-    return part if sound and progress["name"] == name and sketch.operator == operator else None
+    sound = [type(fact) for fact in (rows, dropped, done)] == [int, int, bool]
+    own = progress["name"] == name and sketch.operator == operator
+    return Part(sketch, rows, dropped, done) if sound and own else None

@@ -12,8 +12,9 @@ import os
 import re
 import secrets
 import stat
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,12 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-#: private sketches have a number of their own, so that older readers do not take them for exact ones; and so have those
-#: with rows, so that nobody passes rows on without knowing
+# Private sketches have a format number of their own, so that older readers do not take them for exact ones; and so
+# have those with rows, so that nobody passes rows on without knowing.
 FORMAT, PRIVATE, WITH_ROWS = 1, 2, 3
 ENTRY = "sketchlearn"
+T = TypeVar("T")
+RowsAndWeights = tuple[NDArray[np.float64], NDArray[np.int64]]
 _BLANK = "0" * 64
 _SUMS = {"sums": (np.dtype(np.int64), 1)}
 _WITH_ROWS = {**_SUMS, "rows": (np.dtype(np.float64), 2), "row_units": (np.dtype(np.int64), 1)}
@@ -34,11 +37,7 @@ class FormatError(ValueError):
     """A file is not what it should be."""
 
 
-def pack(
-    sums: NDArray[np.int64],
-    description: dict[str, Any],
-    rows: tuple[NDArray[np.float64], NDArray[np.int64]] | None = None,
-) -> bytes:
+def pack(sums: NDArray[np.int64], description: dict[str, Any], rows: RowsAndWeights | None = None) -> bytes:
     """The bytes of a file: integers, a JSON object about them and, if rows are kept, those and their weights."""
     tensors = {"sums": np.ascontiguousarray(sums, dtype="<i8")}
     if rows is not None:
@@ -61,9 +60,7 @@ def unpack(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     if type(number) is not int or number < 1:
         raise FormatError("not a sketchlearn file of a format that exists")
     if number > WITH_ROWS:
-        raise FormatError(
-            f"its format is newer than this version of sketchlearn reads ({WITH_ROWS}): upgrade sketchlearn"
-        )
+        raise FormatError(f"its format is newer than this sketchlearn reads ({WITH_ROWS}): upgrade sketchlearn")
     if (number == WITH_ROWS) != ("kept_below" in description):
         raise FormatError(f"a format of {number} says that it has {'' if number == WITH_ROWS else 'no '}rows")
     if (number == PRIVATE) != ("ledger" in description):
@@ -74,9 +71,8 @@ def unpack(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         raise FormatError("damaged: the digest does not match")
     wanted = _WITH_ROWS if number == WITH_ROWS else _SUMS
     if {name: (array.dtype, array.ndim) for name, array in tensors.items()} != wanted:
-        raise FormatError(
-            "it does not hold one vector of 64-bit integers" + (", and rows" if wanted is _WITH_ROWS else "")
-        )
+        more = ", and rows" if number == WITH_ROWS else ""
+        raise FormatError(f"it does not hold one vector of 64-bit integers{more}")
     return tensors, description
 
 
@@ -86,6 +82,14 @@ def without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a key is repeated")
     return found
+
+
+def read(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T:
+    """What `parse` makes of a file's bytes; a `FormatError` names the file."""
+    try:
+        return parse(Path(path).read_bytes())
+    except FormatError as error:
+        raise FormatError(f"{os.fspath(path)}: {error}") from None
 
 
 def write(path: str | os.PathLike[str], data: bytes) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 from sketchlearn.operators import Operator
-from sketchlearn.storage.container import FormatError, write
+from sketchlearn.storage.container import FormatError, read, write
 from sketchlearn.storage.json_documents import DESIGN, from_document, to_document
 from sketchlearn.storage.sketch_files import operator_from
 
@@ -42,7 +41,4 @@ def save_design(operator: Operator, path: str | os.PathLike[str], made: dict[str
 
 def load_design(path: str | os.PathLike[str]) -> Operator:
     """Reads an operator from a design file; a `FormatError` says in a sentence why a file is refused."""
-    try:
-        return design_from_bytes(Path(path).read_bytes())[0]
-    except FormatError as error:
-        raise FormatError(f"{os.fspath(path)}: {error}") from None
+    return read(path, design_from_bytes)[0]

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from sketchlearn.storage.container import FormatError, without_repetition
 from sketchlearn.values import shortened
 
-LARGEST = 1 << 30  # bytes
+DESIGN, MODEL = KINDS = ("sketchlearn design", "sketchlearn model")
+LARGEST_BYTES = 1 << 30
 OPTIONAL_IN_MODELS = frozenset({"privacy", "parameters"})
 
 
@@ -26,26 +27,24 @@ def to_document(kind: str, version: int, content: dict[str, Any]) -> bytes:
 def from_document(data: bytes, kind: str, version: int) -> dict[str, Any]:
     """The JSON object of a file; a `FormatError` says in a sentence why another is refused."""
     document = parsed(data)
-    if document.get("kind") != kind:
-        raise FormatError(f"not a {kind}, but {described(document)}")
-    number = document.get("version")
+    found, number = document.get("kind"), document.get("version")
+    if found != kind:
+        raise FormatError(f"not a {kind}, but {f'a {found}' if found in KINDS else 'a JSON file of something else'}")
     if type(number) is not int or number < 1:
         raise FormatError(f"a {kind} of a version that does not exist: {shortened(number)}")
     if number > version:
-        raise FormatError(
-            f"a {kind} of version {shortened(number)}, newer than this sketchlearn reads ({version}): upgrade it"
-        )
+        newer = f"a {kind} of version {shortened(number)}, newer than this sketchlearn reads"
+        raise FormatError(f"{newer} ({version}): upgrade sketchlearn")
     return document
 
 
 def parsed(data: bytes) -> dict[str, Any]:
     """Any JSON object, read strictly: no repeated keys, no NaN, nothing after its end."""
-    if len(data) > LARGEST:
+    if len(data) > LARGEST_BYTES:
         raise FormatError("not a JSON file of sketchlearn: it is too large")
     try:
-        document = json.loads(
-            data.decode("utf-8"), object_pairs_hook=without_repetition, parse_constant=_refused, parse_float=_finite
-        )
+        text = data.decode("utf-8")
+        document = json.loads(text, object_pairs_hook=without_repetition, parse_constant=_finite, parse_float=_finite)
     except UnicodeDecodeError:
         raise FormatError("not a JSON file: it is not text") from None
     except RecursionError:
@@ -57,24 +56,10 @@ def parsed(data: bytes) -> dict[str, Any]:
     return document
 
 
-def described(document: dict[str, Any]) -> str:
-    """What a JSON object says that it is."""
-    kind = document.get("kind")
-    return f"a {kind}" if kind in KINDS else "a JSON file of something else"
-
-
-def _refused(name: str) -> Any:
-    raise ValueError(f"{name} is not a number of JSON")
-
-
 def _finite(digits: str) -> float:
-    number = float(digits)
-    if not math.isfinite(number):
-        raise ValueError("a number is too large")
+    if not math.isfinite(number := float(digits)):
+        raise ValueError(f"{digits[:40]} is not a finite number")
     return number
-
-
-DESIGN, MODEL = KINDS = ("sketchlearn design", "sketchlearn model")
 
 
 def numbers_of(document: dict[str, Any], name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
@@ -84,8 +69,7 @@ def numbers_of(document: dict[str, Any], name: str, shape: tuple[int, ...]) -> N
     except (ValueError, TypeError):
         array = np.array(None)
     if array.dtype.kind not in "iuf" or array.shape != shape or not np.all(np.isfinite(array)):
-        size = " x ".join(map(str, shape)) or "one"
-        raise ValueError(f"{name} must be {size} finite numbers")
+        raise ValueError(f"{name} must be {' x '.join(map(str, shape)) or 'one'} finite numbers")
     return array.astype(np.float64)
 
 

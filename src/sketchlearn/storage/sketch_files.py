@@ -1,28 +1,27 @@
-"""Sketches from files, and many files as one sketch."""
+"""Sketches from files, and several files merged into one sketch."""
 
 from __future__ import annotations
 
 import math
 import os
 import re
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sketchlearn.keeping import KeptRows
 from sketchlearn.ledger import Ledger
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
-from sketchlearn.storage.container import FormatError, unpack
+from sketchlearn.storage.container import FormatError, read, unpack
 
-#: files whose operator would draw more random numbers than this are refused: a small file could ask for any number
-LARGEST_OPERATOR = 2**28
+LARGEST_OPERATOR = 2**28  # Random numbers that a file's operator may draw: a small file could ask for any number.
 
 
 def from_bytes(data: bytes) -> Sketch:
     """The sketch whose `to_bytes` these are; a `FormatError` says in a sentence why others are refused."""
     tensors, description = unpack(bytes(data))
-    try:
+    with _refusing("a sketch"):
         form, count = description["operator"], description["count"]
         if not isinstance(count, str) or not re.fullmatch("0|[1-9][0-9]{0,29}", count):
             raise ValueError("its count is not a decimal number")
@@ -34,15 +33,39 @@ def from_bytes(data: bytes) -> Sketch:
         notes["kept"] = kept_rows(operator, tensors, description)
         sums, bits = tensors["sums"], description["bits"]
         sketch = Sketch(operator, sums, int(count), bits, _skipped(description), ledger, **notes)
-        _check_size(operator)
-        operator.verify(form)
-    except KeyError as error:
-        raise FormatError(f"not a sketch: its description has no {error}") from None
-    except RecursionError:
-        raise FormatError("not a sketch: its description is nested too deeply") from None
-    except (TypeError, ValueError, OverflowError, MemoryError) as error:
-        raise FormatError(f"not a sketch that this version can use: {error}") from error
+        _verify(operator, form)
     return sketch
+
+
+def operator_from(form: Any, what: str) -> Operator:
+    """The operator of a JSON form that may come from anywhere; a `FormatError` says why another is refused."""
+    with _refusing(what):
+        operator = Operator.unverified(form)
+        _verify(operator, form)
+    return operator
+
+
+@contextmanager
+def _refusing(what: str) -> Iterator[None]:
+    """Errors about the content of a file as a `FormatError`."""
+    try:
+        yield
+    except KeyError as error:
+        raise FormatError(f"not {what}: its description has no {error}") from None
+    except RecursionError:
+        raise FormatError(f"not {what}: its description is nested too deeply") from None
+    except (TypeError, ValueError, OverflowError, MemoryError) as error:
+        raise FormatError(f"not {what} that this version can use: {error}") from error
+
+
+def _verify(operator: Operator, form: Any) -> None:
+    """Draws the operator's random numbers, if they are not too many, and compares them with the form's digest."""
+    if operator.n_drawn > LARGEST_OPERATOR:
+        raise ValueError(
+            f"its operator draws {operator.n_drawn:,} random numbers; if you trust the file, raise "
+            "sketchlearn.storage.sketch_files.LARGEST_OPERATOR"
+        )
+    operator.verify(form)
 
 
 def kept_rows(operator: Operator, tensors: dict[str, Any], description: dict[str, Any]) -> KeptRows | None:
@@ -59,36 +82,14 @@ def kept_rows(operator: Operator, tensors: dict[str, Any], description: dict[str
     return kept
 
 
-def operator_from(form: Any, what: str) -> Operator:
-    """The operator of a JSON form that may come from anywhere; a `FormatError` says why another is refused."""
-    try:
-        operator = Operator.unverified(form)
-        _check_size(operator)
-        operator.verify(form)
-    except RecursionError:
-        raise FormatError(f"not {what}: its operator is nested too deeply") from None
-    except (TypeError, ValueError, OverflowError, MemoryError, KeyError) as error:
-        raise FormatError(f"not {what} that this version can use: {error}") from error
-    return operator
-
-
-def _check_size(operator: Operator) -> None:
-    if operator.n_drawn > LARGEST_OPERATOR:
-        raise ValueError(
-            f"its operator draws {operator.n_drawn:,} random numbers; if you trust the file, raise "
-            "sketchlearn.storage.sketch_files.LARGEST_OPERATOR"
-        )
-
-
 def _skipped(description: dict[str, Any]) -> tuple[str, ...]:
     """The files that were skipped: sorted, so that equal sketches are equal files, and left out if there are none."""
     if "skipped" not in description:
         return ()
     names = description["skipped"]
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise ValueError("its list of skipped files is not one of names")
-    if names != sorted(set(names)):
-        raise ValueError("its list of skipped files is not sorted")
+    sound = isinstance(names, list) and names and all(isinstance(name, str) for name in names)
+    if not sound or names != sorted(set(names)):
+        raise ValueError("its list of skipped files is not a sorted list of names")
     return tuple(names)
 
 
@@ -103,17 +104,13 @@ def load(path: str | os.PathLike[str]) -> Sketch:
     ...     skl.load(path) == operator.sketch([[1.0, 2.0]])
     True
     """
-    data = Path(path).read_bytes()
-    try:
-        return from_bytes(data)
-    except FormatError as error:
-        raise FormatError(f"{os.fspath(path)}: {error}") from None
+    return read(path, from_bytes)
 
 
 def merge(items: Iterable[Sketch | str | os.PathLike[str]], *, overlapping: bool = True) -> Sketch:
-    """The sum of a list of sketches, given as such or as paths; files are read one at a time.
+    """The sum of a list of sketches or of paths of saved ones; files are read one at a time.
 
-    Where they are private, `overlapping=False` says that no record is in more than one of them: then the largest
+    For private sketches, `overlapping=False` states that no record is in more than one of them: then the largest
     epsilon holds for all (parallel composition). Otherwise epsilons add up (sequential composition).
     """
     if isinstance(items, str | os.PathLike | Sketch):

@@ -55,7 +55,7 @@ class SupervisedEstimator(SketchEstimator):
         d, n_targets = left.shape[1], right.shape[1]
         columns = _joint_names(features.columns, y, n_targets) if before is None else before.columns
         table = replace(features, columns=columns, width=d + n_targets, targets=tuple(range(d, d + n_targets)))
-        return IncomingRows(Beside(left, right), replace(table, flat=is_flat(y, n_targets)), in_memory=True)
+        return IncomingRows(source(Beside(left, right)), replace(table, flat=is_flat(y, n_targets)), in_memory=True)
 
     def _with_targets(self, table: SketchedTable, y: Any) -> SketchedTable:
         targets = positions(y, table.columns, table.width or 0)

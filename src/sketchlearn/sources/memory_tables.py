@@ -1,0 +1,171 @@
+"""Tables in memory: arrays, tensors, sparse matrices and data frames of pandas; and arrays in NumPy's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.sources.blocks import Floats
+from sketchlearn.sources.source_base import inside, listed, reading
+from sketchlearn.sources.tables import Columns, IndexedTable
+
+KIND_WORDS = {"M": "dates", "m": "durations", "c": "complex numbers", "O": "objects", "U": "text", "S": "bytes"}
+PREFERRED_NAME = "X"  # Of several arrays in a .npz file, the one of this name holds the rows.
+
+
+class Array(IndexedTable):
+    """A two-dimensional array of numbers, or anything that is sliced like one."""
+
+    def __init__(self, data: Any, place: str = "") -> None:
+        if isinstance(data, np.ma.MaskedArray):
+            raise TypeError("masked arrays are not supported: fill or drop the masked values first")
+        data = _from_tensor(data)
+        sliced = all(hasattr(data, name) for name in ("shape", "dtype", "__getitem__", "__len__"))
+        try:
+            # an array on disk, such as h5py's, is left there and sliced
+            self.array = data if sliced and not isinstance(data, np.matrix) else np.asarray(data)
+        except ValueError:
+            raise ValueError("the data are not rows of equal length, nor arrays of rows") from None
+        self.n_rows, self.n_columns = _shape(self.array, place)
+        self.place = place
+
+    def rows_at(self, which: Any, chosen: Columns) -> Floats:
+        return as_rows(_columns(np.asarray(self.array[which]), chosen))
+
+
+class Sparse(IndexedTable):
+    """A sparse matrix of SciPy, made dense block by block; formats that cannot be cut into rows are converted once."""
+
+    def __init__(self, data: Any) -> None:
+        self.n_rows, self.n_columns = _shape(data)
+        self.matrix = data.tocsr()
+
+    def rows_at(self, which: Any, chosen: Columns) -> Floats:
+        return as_rows(np.asarray(_columns(self.matrix[which], chosen).toarray()))
+
+
+class Beside(IndexedTable):
+    """The columns of two arrays of equally many rows, put together block by block."""
+
+    def __init__(self, left: NDArray[Any], right: NDArray[Any]) -> None:
+        self.left, self.right = left, right
+        self.n_rows, self.n_columns = len(left), left.shape[1] + right.shape[1]
+
+    def rows_at(self, which: Any, chosen: Columns) -> Floats:
+        return as_rows(_columns(np.column_stack([self.left[which], self.right[which]]), chosen))
+
+
+class Frame(IndexedTable):
+    """A data frame. Columns have names if all of those are strings, as scikit-learn has it."""
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+        names = tuple(frame.columns)
+        self.names = names if names and all(isinstance(name, str) for name in names) else None
+        self.n_rows, self.n_columns = frame.shape
+        self.types = list(frame.dtypes)
+
+    def check(self, chosen: Columns) -> None:
+        for position in chosen:
+            kind = self.types[position]
+            if _column_type(kind) is None:
+                word = "categories" if str(kind) == "category" else KIND_WORDS.get(kind.kind, "values")
+                word = "text" if "str" in str(kind) else word
+                raise self.refuse(position, f"{word} ({kind})", "convert it to float")
+
+    def rows_at(self, which: Any, chosen: Columns) -> Floats:
+        part = self.frame.iloc[which]
+        narrow = all(_column_type(self.types[position]) == np.float32 for position in chosen)
+        rows: NDArray[Any] = np.empty((len(part), len(chosen)), np.float32 if narrow else np.float64)
+        for i, position in enumerate(chosen):
+            column = part.iloc[:, position]
+            plain = isinstance(self.types[position], np.dtype)
+            rows[:, i] = column.to_numpy() if plain else column.to_numpy(dtype=rows.dtype, na_value=np.nan)
+        return rows
+
+
+def npy(path: Path) -> Array:
+    """The array in a .npy file, of which only the rows that are needed are read."""
+    with reading(path):
+        return _of_file(path, np.load(path, mmap_mode="r", allow_pickle=False))
+
+
+def npz(path: Path) -> Array:
+    """The array of a .npz file: its only one, or the one called X."""
+    # opened here, because np.load does not close a file that it refuses
+    with reading(path), path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        names = list(arrays)
+        if PREFERRED_NAME not in names and len(names) != 1:
+            raise ValueError(f"{path} has the arrays {listed(names)}: name the one with the rows {PREFERRED_NAME}")
+        return _of_file(path, arrays[PREFERRED_NAME if PREFERRED_NAME in names else names[0]])
+
+
+def _of_file(path: Path, array: NDArray[Any]) -> Array:
+    table = Array(array, str(path))
+    table.n_bytes, table.immutable = path.stat().st_size, True
+    return table
+
+
+def as_rows(table: NDArray[Any]) -> Floats:
+    """Rows as the kernel reads them: float32 or float64, native, aligned, in C order; a copy only where they are not.
+
+    >>> as_rows(np.array([[1, 2]], np.int16)).dtype, as_rows(np.array([[1, 2]], np.int32)).dtype
+    (dtype('float32'), dtype('float64'))
+    """
+    return np.require(table, dtype=float_type(table.dtype), requirements=["C", "A"])
+
+
+def float_type(kind: np.dtype[Any]) -> np.dtype[Any]:
+    """The type of rows of such numbers: float32 for those of at most 16 bits, which it holds exactly."""
+    narrow = kind.itemsize <= 2 or (kind.kind == "f" and kind.itemsize == 4)
+    return np.dtype(np.float32 if narrow else np.float64)
+
+
+def is_sparse(data: Any) -> bool:
+    """Whether it is a sparse matrix or array of SciPy."""
+    return hasattr(data, "tocsr") and hasattr(data, "toarray") and hasattr(data, "shape")
+
+
+def is_frame(data: Any) -> bool:
+    """Whether it is a data frame of pandas."""
+    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "iloc") and hasattr(data, "columns")
+
+
+def _from_tensor(data: Any) -> Any:
+    """The values of a PyTorch tensor in main memory, without its gradient; other data as they are."""
+    if type(data).__module__.partition(".")[0] != "torch" or not hasattr(data, "detach"):
+        return data
+    if str(data.layout) != "torch.strided":
+        raise TypeError("sparse tensors are not supported: pass blocks of rows through to_dense()")
+    values = data.detach().cpu()
+    # NumPy has no bfloat16; float32 holds every one of them
+    return (values.float() if str(values.dtype) == "torch.bfloat16" else values).numpy()
+
+
+def _shape(table: Any, place: str = "") -> tuple[int, int]:
+    """Numbers of rows and columns of what must be a table of numbers."""
+    dimensions = len(table.shape)
+    if dimensions != 2:
+        hint = ": reshape one row to (1, -1) and one column to (-1, 1)" if dimensions == 1 else ""
+        raise ValueError(f"{inside(place)}expected a two-dimensional array, got {dimensions} dimension(s){hint}")
+    if np.dtype(table.dtype).kind not in "fiub":
+        raise TypeError(f"{inside(place)}rows must be numbers, not {table.dtype}: convert or drop those columns")
+    return table.shape[0], table.shape[1]
+
+
+def _columns(rows: Any, chosen: Columns) -> Any:
+    return rows if chosen == tuple(range(rows.shape[1])) else rows[:, list(chosen)]
+
+
+def _column_type(kind: Any) -> np.dtype[Any] | None:
+    """The type of rows for a column of this type; None if it is not numbers."""
+    if kind.kind in "fiub":
+        if isinstance(kind, np.dtype):
+            return float_type(kind)
+        # a nullable, sparse or Arrow type: the NumPy type of its values
+        inner = getattr(kind, "numpy_dtype", None) or getattr(kind, "subtype", None)
+        return float_type(np.dtype(inner)) if inner is not None else np.dtype(np.float64)
+    return np.dtype(np.float64) if "decimal" in str(getattr(kind, "pyarrow_dtype", "")) else None
