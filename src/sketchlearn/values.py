@@ -12,6 +12,7 @@ import inspect
 import math
 import numbers
 import operator
+from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -116,6 +117,12 @@ def shortened(item: Any, length: int = 60) -> str:
     except ValueError:  # an integer of thousands of digits
         text = f"a very large {type(item).__name__}"
     return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
+def listed(x: Any) -> tuple[Any, ...]:
+    """The items of `x`; none if it is a string or cannot be iterated."""
+    items = x.tolist() if isinstance(x, np.ndarray) else x
+    return tuple(items) if isinstance(items, Iterable) and not isinstance(items, str) else ()
 
 
 def truth(name: str, x: Any) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from sketchlearn.randomness import Floats, Stream, lengths
-from sketchlearn.values import Value, positive
+from sketchlearn.values import Value
 
 
 class Law(Value, ABC):
@@ -17,7 +16,6 @@ class Law(Value, ABC):
 
     #: whether all directions are equally likely
     isotropic: ClassVar[bool] = True
-
     #: whether features have factors that depend on their frequency
     weighted: ClassVar[bool] = False
 
@@ -33,11 +31,8 @@ class Law(Value, ABC):
     @property
     def in_words(self) -> str:
         """The law in plain words: its name, and its scale if it has one."""
-        return f"{self._name} law"
-
-    @property
-    def _name(self) -> str:
-        return "".join(f" {c.lower()}" if c.isupper() else c for c in type(self).__name__).strip()
+        name = "".join(f" {c.lower()}" if c.isupper() else c for c in type(self).__name__).strip()
+        return f"{name} law"
 
     def kernel(self, distances: Floats, n_features: int) -> Floats:  # noqa: ARG002
         """E cos(omega . x) for rows x of these lengths: the kernel that the law's features give."""
@@ -58,20 +53,3 @@ class Law(Value, ABC):
     def weights(self, n_features: int, radii: Floats) -> Floats:
         """The factor of each feature, given the lengths of the frequencies, for laws that are `weighted`."""
         raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class ScaledLaw(Law):
-    """A law with one scale, in the units of the data."""
-
-    scale: float
-
-    def __post_init__(self) -> None:
-        self._set(scale=positive("scale", self.scale))
-
-    @property
-    def in_words(self) -> str:
-        return f"{self._name} law of scale {self.scale:.4g}"
-
-    def widths(self, n_features: int) -> Floats | None:
-        return np.full(n_features, self.scale)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.moments.moment_noise import MomentNoise
 from sketchlearn.operators import Operator, SecondMoments
-from sketchlearn.operators.second_moments import FIXED_POINT
+from sketchlearn.operators.bounded_operators import FIXED_POINT
 from sketchlearn.sketch import Sketch
 
 Double = NDArray[np.float64]

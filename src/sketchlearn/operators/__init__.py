@@ -1,6 +1,5 @@
 """Operators: what one record contributes to a sketch."""
 
-from sketchlearn.operators.column_moments import ColumnMoments
 from sketchlearn.operators.concatenated import Concatenated, concatenate
 from sketchlearn.operators.convolutional import ConvolutionalFeatures
 from sketchlearn.operators.cumulants import CumulantFeatures
@@ -8,7 +7,7 @@ from sketchlearn.operators.fourier import FourierFeatures
 from sketchlearn.operators.histograms import Histograms
 from sketchlearn.operators.operator_base import Operator
 from sketchlearn.operators.quadratic import QuadraticFeatures
-from sketchlearn.operators.second_moments import SecondMoments
+from sketchlearn.operators.second_moments import ColumnMoments, SecondMoments
 from sketchlearn.operators.veronese import VeroneseMoments
 
 __all__ = [

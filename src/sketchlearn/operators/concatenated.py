@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.keeping import Keeping
-from sketchlearn.operators.operator_base import Kind, Operator
+from sketchlearn.operators.operator_base import Double, Integers, Kind, Operator
 from sketchlearn.operators.origin import Origin
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
@@ -121,9 +121,7 @@ class Concatenated(Operator):
             parts[0] = parts[0].with_keeping(rule)
         return self._twin(parts=tuple(parts))
 
-    def add_rows(
-        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
-    ) -> int:
+    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
         outcomes = [
             part.add_rows(rows, weights, threads, sums[where])
             for part, where in zip(self.parts, self.slices(), strict=True)
@@ -134,11 +132,11 @@ class Concatenated(Operator):
         values, outcomes = zip(*(part.write_rows(rows, threads) for part in self.parts), strict=True)
         return np.concatenate(values, axis=1), min((bad for bad in outcomes if bad >= 0), default=-1)
 
-    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
+    def mean_of(self, sums: Double) -> NDArray[Any]:
         pairs = zip(self.parts, self.slices(), strict=True)
         return np.concatenate([part.mean_of(sums[..., where]) for part, where in pairs], axis=-1)
 
-    def explain_refusal(self, row: NDArray[np.float64]) -> str:
+    def explain_refusal(self, row: Double) -> str:
         for part in self.parts:
             if part.add_rows(row[None], None, 1, np.zeros(part.n_sums, np.int64)) >= 0:
                 return part.explain_refusal(row)
@@ -158,7 +156,7 @@ class Concatenated(Operator):
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(np.any([part.beyond(rows) for part in self.parts], axis=0))
 
-    def why_impossible(self, sums: NDArray[np.int64], units: int) -> str | None:
+    def why_impossible(self, sums: Integers, units: int) -> str | None:
         pairs = zip(self.parts, self.slices(), strict=True)
         return next((reason for part, where in pairs if (reason := part.why_impossible(sums[where], units))), None)
 

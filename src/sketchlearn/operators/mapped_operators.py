@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.operators.operator_base import Operator
+from sketchlearn.operators.operator_base import Double, Integers, Operator
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
 
@@ -49,15 +49,13 @@ class Mapped(Operator):
     def ceiling(self) -> int:
         return self.inner.ceiling
 
-    def add_rows(
-        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
-    ) -> int:
+    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
         return self.inner.add_rows(self.mapped(rows, threads), weights, threads, sums)
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         return self.inner.write_rows(self.mapped(rows, threads), threads)
 
-    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
+    def mean_of(self, sums: Double) -> NDArray[Any]:
         return self.inner.mean_of(sums)
 
     @property

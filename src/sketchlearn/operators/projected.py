@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,27 +10,24 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn._native import Plan
-from sketchlearn.operators.operator_base import Centred
+from sketchlearn.operators.operator_base import Centred, Double, Integers
 
 
 class Projected(Centred):
     """An operator with a plan."""
 
+    _center_type = np.float32
+
     @property
     def n_drawn(self) -> int:
         return self.n_features * self.n_sums
 
+    @property
     @abstractmethod
-    def _make_plan(self) -> Plan:
+    def _plan(self) -> Plan:
         """The plan, for the active kernel."""
 
-    @cached_property
-    def _plan(self) -> Plan:
-        return self._make_plan()
-
-    def add_rows(
-        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
-    ) -> int:
+    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
         return self._plan.add(rows, weights, threads, sums)
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
@@ -39,7 +35,7 @@ class Projected(Centred):
         return integers, self._plan.write(rows, threads, integers)
 
 
-def in_turns(omega: NDArray[np.float64]) -> NDArray[np.float32]:
+def in_turns(omega: Double) -> NDArray[np.float32]:
     """Frequencies (or their lengths) in float32 turns, if the kernels take them."""
     turns = (omega / (2 * np.pi)).astype(np.float32)
     if not np.all(np.abs(turns) <= kernel.FREQUENCY_LIMIT):

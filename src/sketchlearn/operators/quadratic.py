@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn._native import Plan, dense_plan
-from sketchlearn.operators.bounded_operators import REFUSE, Bounded, check_outside
-from sketchlearn.operators.operator_base import REMEDY, check_center, check_columns, check_features
+from sketchlearn.operators.bounded_operators import REFUSE, REMEDY, Bounded
+from sketchlearn.operators.operator_base import Double, Integers
 from sketchlearn.operators.projected import Projected
 from sketchlearn.randomness import Stream, lengths
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import positive, whole
 from sketchlearn.waves import FIXED_POINT
 
-INSIDE = 1 - 2.0**-20  # clipped rows lie this far within the bound: float32 rounds them
+CLIPPED_LENGTH = 1 - 2.0**-20  # In units of the bound: float32 could round a clipped row of length 1 to beyond it.
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,11 @@ class QuadraticFeatures(Bounded, Projected):
     columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        n_features = check_features(self.n_features)
+        super().__post_init__()
         self._set(
-            n_features=n_features,
             n_directions=whole("n_directions", self.n_directions, most=2**31),
             bound=positive("bound", self.bound),
-            center=check_center(self.center, n_features, np.float32),
-            outside=check_outside(self.outside),
             seed=whole("seed", self.seed, 0, 2**64 - 1),
-            columns=check_columns(self.columns, n_features),
         )
 
     @property
@@ -110,20 +106,19 @@ class QuadraticFeatures(Bounded, Projected):
         return scaled
 
     @property
-    def directions(self) -> NDArray[np.float64]:
+    def directions(self) -> Double:
         """The directions omega: shape (n_features, n_directions)."""
         return self._directions.astype(np.float64) * (self.bound * math.sqrt(self.n_features))
 
     def random_parts(self) -> list[NDArray[Any]]:
         return [self._directions]
 
-    def _make_plan(self) -> Plan:
+    @cached_property
+    def _plan(self) -> Plan:
         center, no_dither = self.middle.astype(np.float32), np.zeros(self.n_directions, np.float32)
         return dense_plan(kernel.active, "quadratic", center, no_dither, self.bound, [], 0, 1, self._directions)
 
-    def add_rows(
-        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
-    ) -> int:
+    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
         return super().add_rows(self.within(rows), weights, threads, sums)
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
@@ -133,22 +128,22 @@ class QuadraticFeatures(Bounded, Projected):
         y = (rows - self.middle.astype(rows.dtype)).astype(np.float32).astype(np.float64)
         return _squares(y) > self.bound**2
 
-    def _moved(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _moved(self, rows: Double) -> Double:
         away = rows - self.middle
         away /= np.max(np.abs(away), axis=1, keepdims=True)  # squares of large numbers would overflow
-        return np.asarray(self.middle + away * (self.bound * INSIDE / np.sqrt(_squares(away)))[:, None])
+        return np.asarray(self.middle + away * (self.bound * CLIPPED_LENGTH / np.sqrt(_squares(away)))[:, None])
 
-    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
+    def mean_of(self, sums: Double) -> NDArray[Any]:
         return sums * (self.bound**2 * self.n_features / FIXED_POINT)
 
-    def explain_refusal(self, row: NDArray[np.float64]) -> str:
+    def explain_refusal(self, row: Double) -> str:
         away = row - self.middle
         column, distance = int(np.argmax(np.abs(away))), float(np.linalg.norm(away))
         place = f"{distance!r} from the center, beyond the bound {self.bound!r}"
         return f"column {column} and the others put it {place}: {REMEDY}"
 
 
-def _squares(y: NDArray[np.float64]) -> NDArray[np.float64]:
+def _squares(y: Double) -> Double:
     """The sum of squares of each row, column after column: the same bits everywhere."""
     total = np.zeros(len(y))
     for column in y.T:

@@ -1,8 +1,8 @@
-"""First and second moments: the mean and the matrix of products."""
+"""First and second moments: means with products of all pairs of columns, or with the squares of each alone."""
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,17 +10,23 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn._native import add_moments, write_moments
-from sketchlearn.operators.bounded_operators import REFUSE, Boxed, check_outside
-from sketchlearn.operators.operator_base import check_center, check_columns, check_features
+from sketchlearn.operators.bounded_operators import FIXED_POINT, Blockwise, Boxed, replaced_moments
+from sketchlearn.operators.operator_base import Double, Integers
 from sketchlearn.sensitivity import Sensitivity
-from sketchlearn.values import positive
 
-FIXED_POINT = 2**30
-LARGEST_BOUND = 1e150
+
+class BoxedMoments(Boxed):
+    """A boxed operator of means and products, of which the n_features squares are never negative."""
+
+    def change_by_record(self) -> Sensitivity:
+        return Sensitivity.of_integers(self.n_sums, FIXED_POINT)
+
+    def change_by_replacement(self) -> Sensitivity:
+        return replaced_moments(self.n_sums, never_negative=self.n_features)
 
 
 @dataclass(frozen=True)
-class SecondMoments(Boxed):
+class SecondMoments(BoxedMoments):
     """Phi(x) = (y, and y_j y_k for k <= j), y = x - center: exact sums for PCA and least squares.
 
     Parameters
@@ -41,41 +47,15 @@ class SecondMoments(Boxed):
     (array([2., 3.]), array([[ 5.,  7.], [ 7., 10.]]))
     """
 
-    n_features: int
-    _: KW_ONLY
-    bound: tuple[float, ...]
-    center: tuple[float, ...] | None = None
-    outside: str = REFUSE
-    columns: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        n_features = check_features(self.n_features)
-        bounds = check_bounds(self.bound, n_features)
-        center = check_center(self.center, n_features, np.float64)
-        columns, outside = check_columns(self.columns, n_features), check_outside(self.outside)
-        self._set(n_features=n_features, bound=bounds, center=center, outside=outside, columns=columns)
-
     @property
     def in_words(self) -> str:
         return f"means and second moments of {self.n_features:,} columns"
-
-    def change_by_record(self) -> Sensitivity:
-        return Sensitivity.of_integers(self.n_sums, FIXED_POINT)
-
-    def change_by_replacement(self) -> Sensitivity:
-        return of_replaced_moments(self.n_features, self.n_sums)
 
     @property
     def n_sums(self) -> int:
         return self.n_features + self.n_features * (self.n_features + 1) // 2
 
-    @property
-    def ceiling(self) -> int:
-        return FIXED_POINT
-
-    def add_rows(
-        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
-    ) -> int:
+    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
         return add_moments(kernel.active, self.within(rows), self.middle, np.array(self.bound), weights, threads, sums)
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
@@ -83,31 +63,52 @@ class SecondMoments(Boxed):
         bounds = np.array(self.bound)
         return integers, write_moments(kernel.active, self.within(rows), self.middle, bounds, threads, integers)
 
-    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
+    def mean_of(self, sums: Double) -> NDArray[Any]:
         b = np.array(self.bound)
         j, k = np.tril_indices(self.n_features)
         return sums * (np.concatenate([b, b[j] * b[k]]) / FIXED_POINT)
 
-    def split(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def split(self, values: Double) -> tuple[Double, Double]:
         """The mean of x - center, and the symmetric matrix of mean products, of a mean feature vector."""
         products = np.empty((self.n_features, self.n_features))
         products[np.tril_indices(self.n_features)] = values[self.n_features :]
         return values[: self.n_features], np.where(np.tri(self.n_features, dtype=bool), products, products.T)
 
 
-def of_replaced_moments(never_negative: int, n_sums: int) -> Sensitivity:
-    """Of sums of which some are never negative, from 0 to 1 in units of the fixed point; others from -1 to 1."""
-    others = Sensitivity.of_integers(n_sums - never_negative, 2 * FIXED_POINT)
-    return Sensitivity.of_integers(never_negative, FIXED_POINT) + others
+@dataclass(frozen=True)
+class ColumnMoments(BoxedMoments, Blockwise):
+    """Phi(x) = (y, y_k^2 for each k), y = x - center: means and variances, where second moments would be too many.
 
+    Parameters
+    ----------
+    n_features : number of columns of the data.
+    bound : no value may be further than this from the center; one number, or one per column.
+    center : subtracted from each row.
+    outside : "refuse" rows with a value beyond the bound, or "clip" such values to it, as private releases need.
+    columns : names of the columns, for tables that have names.
 
-def check_bounds(bound: Any, n_features: int) -> tuple[float, ...]:
-    """One positive bound per column, given one for all or one for each."""
-    table = np.asarray(bound, object)
-    given = [table.item()] * n_features if table.ndim == 0 else table.tolist()
-    bounds = tuple(positive("bound", b) for b in given)
-    if len(bounds) != n_features:
-        raise ValueError(f"bound must be one positive number, or one for each of the {n_features} columns")
-    if max(bounds) > LARGEST_BOUND:
-        raise ValueError(f"bound {max(bounds)!r} is too large for products of values: rescale the data")
-    return bounds
+    Examples
+    --------
+    >>> import sketchlearn as skl
+    >>> operator = skl.ColumnMoments(2, bound=10.0)
+    >>> operator.sketch([[1.0, 2.0], [3.0, 4.0]]).mean.round(6).tolist()
+    [2.0, 3.0, 5.0, 10.0]
+    """
+
+    @property
+    def in_words(self) -> str:
+        return f"means and squares of {self.n_features:,} columns"
+
+    @property
+    def n_sums(self) -> int:
+        return 2 * self.n_features
+
+    def _write_features(self, away: Double, features: Double) -> None:
+        y = away / np.array(self.bound)[:, None]
+        values, squares = np.split(features, 2)
+        np.multiply(FIXED_POINT, y, out=values)
+        np.multiply(values, y, out=squares)
+
+    def mean_of(self, sums: Double) -> NDArray[Any]:
+        b = np.array(self.bound)
+        return sums * (np.concatenate([b, b * b]) / FIXED_POINT)

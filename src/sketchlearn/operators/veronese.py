@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.operators.bounded_operators import REFUSE, Boxed, check_outside
+from sketchlearn.operators.bounded_operators import Boxed, replaced_moments
 from sketchlearn.operators.mapped_operators import Mapped
-from sketchlearn.operators.operator_base import check_center, check_columns
-from sketchlearn.operators.second_moments import SecondMoments, check_bounds, of_replaced_moments
+from sketchlearn.operators.operator_base import Double
+from sketchlearn.operators.second_moments import SecondMoments
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import whole
 
-MOST_COLUMNS = 12  # 78 monomials, and 3,081 products of two of them
-SMALLEST_BOUND, LARGEST_BOUND = 1e-75, 1e75
+MOST_COLUMNS = 12  # There are then 78 monomials, and 3,081 products of two of them.
+SMALLEST_BOUND, LARGEST_BOUND = 1e-75, 1e75  # Products of four values must neither vanish nor overflow.
 
 
 @dataclass(frozen=True)
@@ -45,23 +45,12 @@ class VeroneseMoments(Mapped, Boxed):
     ([[5.0, 7.0], [7.0, 10.0]], np.float64(74.0))
     """
 
-    n_features: int
-    _: KW_ONLY
-    bound: tuple[float, ...]
-    center: tuple[float, ...] | None = None
-    outside: str = REFUSE
-    columns: tuple[str, ...] | None = None
-
     def __post_init__(self) -> None:
-        n_features = whole("n_features", self.n_features, most=MOST_COLUMNS)
-        bounds = check_bounds(self.bound, n_features)
-        if not SMALLEST_BOUND <= min(bounds) <= max(bounds) <= LARGEST_BOUND:
-            raise ValueError(
-                f"bounds from {min(bounds)!r} to {max(bounds)!r} have no products of four: rescale the data"
-            )
-        center = check_center(self.center, n_features, np.float64)
-        columns, outside = check_columns(self.columns, n_features), check_outside(self.outside)
-        self._set(n_features=n_features, bound=bounds, center=center, outside=outside, columns=columns)
+        whole("n_features", self.n_features, most=MOST_COLUMNS)
+        super().__post_init__()
+        least, most = min(self.bound), max(self.bound)
+        if not SMALLEST_BOUND <= least <= most <= LARGEST_BOUND:
+            raise ValueError(f"bounds from {least!r} to {most!r} have no products of four: rescale the data")
 
     @property
     def in_words(self) -> str:
@@ -70,27 +59,23 @@ class VeroneseMoments(Mapped, Boxed):
     def change_by_replacement(self) -> Sensitivity:
         d = self.n_features
         never_negative = d + self.inner.n_features + d * (d - 1) // 2  # y_a^2, (y_a y_b)^2, and y_a^2 y_b^2 for b < a
-        return of_replaced_moments(never_negative, self.n_sums)
+        return replaced_moments(self.n_sums, never_negative)
 
     @cached_property
     def inner(self) -> SecondMoments:
         """The operator of monomials. A product of rounded values is no larger than that of their rounded bounds."""
         b = np.array(self.bound)
-        a, c = self._pairs
+        a, c = np.tril_indices(self.n_features)
         return SecondMoments(len(a), bound=tuple((b[a] * b[c]).tolist()))
 
-    @cached_property
-    def _pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        return np.tril_indices(self.n_features)
-
-    def mapped(self, rows: NDArray[Any], threads: int) -> NDArray[np.float64]:  # noqa: ARG002
+    def mapped(self, rows: NDArray[Any], threads: int) -> Double:  # noqa: ARG002
         """The monomials of each row, from one float64 multiplication each."""
         with np.errstate(all="ignore"):  # what is not finite is refused later
             y = self.within(rows).astype(np.float64) - self.middle
-            a, c = self._pairs
+            a, c = np.tril_indices(self.n_features)
             return y[:, a] * y[:, c]
 
-    def split(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def split(self, values: Double) -> tuple[Double, Double]:
         """The moments of x - center of order 2 (d, d) and 4 (d, d, d, d), of a mean feature vector.
 
         A moment such as that of y_0 y_0 y_1 y_1, which is also that of (y_0 y_1)^2, is the mean of its copies.
@@ -98,7 +83,7 @@ class VeroneseMoments(Mapped, Boxed):
         d = self.n_features
         means, products = self.inner.split(values)
         where = np.empty((d, d), np.intp)
-        a, c = self._pairs
+        a, c = np.tril_indices(d)
         where[a, c] = where[c, a] = np.arange(len(a))
         tensor = products[where[:, :, None, None], where]
         symmetric = (tensor + tensor.transpose(0, 2, 1, 3) + tensor.transpose(0, 3, 2, 1)) / 3
