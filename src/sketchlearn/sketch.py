@@ -135,10 +135,7 @@ class Sketch:
         """The same sums without the rows that are kept beside them."""
         if self.operator.keeping is None:
             return self
-        notes = {"skipped": self._skipped, "clipped": self._clipped, "heaviest": self._heaviest}
-        plain = Sketch(self.operator.without_keeping(), self._sums, self._units, self._bits, **notes)  # type: ignore[arg-type]
-        plain._mark = self._mark
-        return plain
+        return self.of_same_records(self.operator.without_keeping(), self._sums, self._ledger)
 
     @property
     def mean(self) -> NDArray[Any]:
@@ -157,8 +154,14 @@ class Sketch:
 
     def copy(self) -> Sketch:
         """An independent copy."""
-        notes = {"skipped": self._skipped, "clipped": self._clipped, "heaviest": self._heaviest, "kept": self._kept}
-        twin = Sketch(self.operator, self._sums, self._units, self._bits, ledger=self._ledger, **notes)  # type: ignore[arg-type]
+        return self.of_same_records(self.operator, self._sums, self._ledger, self._kept)
+
+    def of_same_records(
+        self, operator: SketchOperator, sums: NDArray[np.int64], ledger: Ledger | None, kept: KeptRows | None = None
+    ) -> Sketch:
+        """Other sums of the same records: a release of either sketch counts for both."""
+        notes = (self._skipped, ledger, self._clipped, self._heaviest, kept)
+        twin = Sketch(operator, sums, self._units, self._bits, *notes)
         twin._mark = self._mark
         return twin
 
@@ -170,10 +173,6 @@ class Sketch:
     @released.setter
     def released(self, ledger: Ledger | None) -> None:
         self._mark[0] = ledger
-
-    def share_mark(self, other: Sketch) -> None:
-        """Makes a release of either count for both."""
-        self._mark = other._mark
 
     def update(
         self,
@@ -241,7 +240,7 @@ class Sketch:
         if sign < 0 and self.operator.why_impossible(sums, count):
             raise ValueError("cannot subtract: those records are not all in the sketch")
         skipped = self._skipped + other._skipped if sign > 0 else self._skipped
-        clipped = self._clipped + other._clipped if sign > 0 else max(0, self._clipped - other._clipped)
+        clipped = max(0, self._clipped + sign * other._clipped)
         heaviest = max(self._heaviest, other._heaviest)
         operator, kept = self._rows_with(other, sign)
         if kept is not None and sign < 0:
@@ -291,6 +290,7 @@ class Sketch:
 
     def description(self) -> dict[str, Any]:
         """What a file says about the integers, as a JSON object."""
+        limit = None if self._kept is None or self._kept.complete else self._kept.below
         return {
             "bits": self._bits,
             "count": str(self._units),
@@ -300,11 +300,8 @@ class Sketch:
             **({"clipped": self._clipped} if self._clipped else {}),
             **({"heaviest": self._heaviest} if self._heaviest > 1 else {}),
             **({} if self._ledger is None else {"format": container.PRIVATE, "ledger": self._ledger.to_json()}),
-            **({} if self._kept is None else {"format": container.WITH_ROWS, "kept_below": self._kept_below()}),
+            **({} if self._kept is None else {"format": container.WITH_ROWS, "kept_below": limit}),
         }
-
-    def _kept_below(self) -> float | None:
-        return None if self._kept is None or self._kept.complete else self._kept.below
 
     def to_bytes(self, **more: Any) -> bytes:
         """The sketch as the bytes of a file, with more entries in its description."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,15 +27,8 @@ class SketchOperator(Protocol):
     def keeping(self) -> Keeping | None: ...
     def without_keeping(self) -> Any: ...
     def with_worse_origin(self, other: Any) -> Any: ...
-    def sketch(
-        self,
-        data: Any,
-        *,
-        sample_weight: Any = None,
-        nulls: str = "error",
-        n_jobs: int | None = None,
-        progress: bool = False,
-    ) -> Any: ...
+    @property
+    def sketch(self) -> Callable[..., Any]: ...
     def sketch_packed(self, bits: PackedBits, *, sample_weight: Any = None) -> Any: ...
     def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]: ...
     def to_json(self) -> dict[str, Any]: ...
@@ -45,8 +39,7 @@ def check_room(operator: SketchOperator, units: int, bits: int) -> None:
     """Refuses a number of records whose sums might not fit into 64 bits."""
     if units * operator.ceiling > LARGEST:
         most = LARGEST // operator.ceiling >> bits
-        whole = f"{LARGEST // operator.ceiling:,}"
-        finer = f" while weights are fractional; with weights that are whole numbers, {whole}" if bits else ""
+        finer = f" while weights are fractional, {LARGEST // operator.ceiling:,} with whole weights" if bits else ""
         raise OverflowError(f"a sum could overflow: this operator holds at most {most:,} records{finer}")
     if operator.keeping is not None and total_weight(units, bits) > LARGEST:
         most = LARGEST >> WEIGHT_BITS

@@ -128,7 +128,7 @@ class Blockwise(Boxed):
         for block in self._blocks(len(rows)):
             features, bad = self._features(rows[block])
             if bad >= 0:
-                return block.start + bad
+                return int(block.start) + bad
             if weights is None:
                 added += features.sum(axis=1).astype(np.int64)  # integers below 2^53: exact in any order
             else:

@@ -69,7 +69,7 @@ class Histograms(Operator):
             raise ValueError("low and high must have one number per column each, the low one below the high one")
         steps = np.linspace(0, 1, whole("bins", bins, most=MOST_BINS) + 1)
         # bounds so near each other that float64 has few numbers between them have fewer bins
-        edges = tuple(np.unique(a * (1 - steps) + b * steps) for a, b in zip(lows, highs, strict=True))
+        edges = tuple(tuple(np.unique(a * (1 - steps) + b * steps).tolist()) for a, b in zip(lows, highs, strict=True))
         return cls(len(lows), edges=edges, columns=columns).with_origin(Origin.DECLARED)
 
     @property

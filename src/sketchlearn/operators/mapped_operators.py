@@ -30,10 +30,7 @@ class Mapped(Operator):
 
     def inner_sketch(self, sketch: Sketch) -> Sketch:
         """The same integers, as the inner operator's sketch of mapped rows."""
-        notes = (sketch.skipped, sketch.ledger, sketch.clipped, sketch.heaviest)
-        found = Sketch(self.inner, sketch.sums, sketch.units, sketch.bits, *notes)
-        found.share_mark(sketch)
-        return found
+        return sketch.of_same_records(self.inner, sketch.sums, sketch.ledger)
 
     def change_by_record(self) -> Sensitivity:
         return self.inner.change_by_record()

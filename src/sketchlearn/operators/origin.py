@@ -16,14 +16,9 @@ class Origin(Enum):
     UNKNOWN = "unknown"  # nobody has said: counts as chosen from the rows
 
     @classmethod
-    def of(cls, given: Any) -> Origin:
-        """The origin itself, or the one with this name."""
-        if isinstance(given, Origin):
-            return given
-        names = [origin.value for origin in cls]
-        if not isinstance(given, str) or given not in names:
-            raise ValueError(f"origin must be one of {', '.join(names)}, not {shortened(given)}")
-        return cls(given)
+    def _missing_(cls, value: Any) -> Origin:
+        names = ", ".join(origin.value for origin in cls)
+        raise ValueError(f"origin must be one of {names}, not {shortened(value)}")
 
     def worse(self, other: Origin) -> Origin:
         """The worse of two.
@@ -31,5 +26,4 @@ class Origin(Enum):
         >>> Origin.DECLARED.worse(Origin.SAMPLE).value
         'sample'
         """
-        order = list(Origin)
-        return max(self, other, key=order.index)
+        return max(self, other, key=list(Origin).index)
