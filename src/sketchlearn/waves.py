@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import Value, shortened, truth
 
+Floats = NDArray[np.float64]
 FIXED_POINT = 2**20
-ERROR = 2  # of one part of a feature, in integers: docs/arithmetic.md promises 2^-19 of a unit
+FEATURE_ERROR = 2  # The largest error of a part of a feature, in integers: docs/arithmetic.md promises 2^-19 of a unit.
 _GRID = np.arange(2**16) / 2**16
 Number = complex  # the fields named complex hide the type
 
@@ -69,18 +70,18 @@ class Wave(Value, ABC):
         return tuple((k, ratio) for k, ratio in ratios if abs(ratio) > 1e-6)
 
     @abstractmethod
-    def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    def real_part(self, t: Floats) -> Floats:
         """f(t), t in turns."""
 
     @abstractmethod
     def _coefficient(self, k: int) -> Number:
         """Fourier coefficient of `real_part`."""
 
-    def __call__(self, t: NDArray[np.float64]) -> NDArray[Any]:
+    def __call__(self, t: Floats) -> NDArray[Any]:
         """The wave at phases t, in turns."""
         return self.real_part(t) + 1j * self.quarter_later(t) if self.complex else self.real_part(t)
 
-    def quarter_later(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    def quarter_later(self, t: Floats) -> Floats:
         """f(t - 1/4), the imaginary part of the complex form."""
         return self.real_part(t - 0.25)
 
@@ -98,9 +99,9 @@ class Wave(Value, ABC):
 
     def _rounded(self, l1: float, l2: float) -> Sensitivity:
         """The same, of bounds of the wave itself."""
-        errors = ERROR * self.parts, ERROR * math.sqrt(self.parts)
-        norms = FIXED_POINT * l1 + errors[0], FIXED_POINT * l2 + errors[1]
-        return Sensitivity.of_norms(*norms, n=self.parts, largest=self.ceiling)
+        l1 = FIXED_POINT * l1 + FEATURE_ERROR * self.parts
+        l2 = FIXED_POINT * l2 + FEATURE_ERROR * math.sqrt(self.parts)
+        return Sensitivity.of_norms(l1, l2, n=self.parts, largest=self.ceiling)
 
     def softened(self) -> FourierSeries:
         """A smooth wave near this one: its first 15 harmonics, times Lanczos' factors, its phase and form kept.
@@ -114,7 +115,7 @@ class Wave(Value, ABC):
         return FourierSeries(tuple((float(c.real), float(c.imag)) for c in series), complex=self.complex)
 
 
-def _nearest(t: NDArray[np.float64]) -> NDArray[np.float64]:
+def _nearest(t: Floats) -> Floats:
     return np.asarray(t - np.rint(t))
 
 
@@ -127,9 +128,10 @@ class Exponential(Wave):
     dithered = False
 
     def change_by_record(self) -> Sensitivity:
-        return self._rounded(math.sqrt(2), 1.0)  # |cos| + |sin| <= sqrt(2)
+        # |cos| + |sin| <= sqrt(2)
+        return self._rounded(math.sqrt(2), 1.0) if self.complex else super().change_by_record()
 
-    def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    def real_part(self, t: Floats) -> Floats:
         return np.asarray(np.cos(2 * np.pi * _nearest(t)))
 
     def _coefficient(self, k: int) -> Number:
@@ -144,9 +146,6 @@ class Cosine(Exponential):
     dithered = True
     feature = "cosine"
 
-    def change_by_record(self) -> Sensitivity:
-        return Sensitivity.of_integers(1, self.ceiling)
-
 
 @dataclass(frozen=True)
 class Square(Wave):
@@ -157,10 +156,10 @@ class Square(Wave):
     unit = 1
     ceiling = 1
 
-    def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    def real_part(self, t: Floats) -> Floats:
         return np.where(np.isin(np.floor(4 * np.asarray(t)) % 4, (0, 3)), 1.0, -1.0)
 
-    def quarter_later(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    def quarter_later(self, t: Floats) -> Floats:
         return np.where(np.floor(4 * np.asarray(t)) % 4 < 2, 1.0, -1.0)  # t - 1/4 could round
 
     def _coefficient(self, k: int) -> Number:
@@ -177,7 +176,7 @@ class Sawtooth(Wave):
     def change_by_record(self) -> Sensitivity:
         return self._rounded(1.5, math.sqrt(1.25)) if self.complex else self._rounded(1.0, 1.0)
 
-    def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    def real_part(self, t: Floats) -> Floats:
         return np.asarray(2 * (t - np.floor(t + 0.5)))
 
     def _coefficient(self, k: int) -> Number:
@@ -194,7 +193,7 @@ class Triangle(Wave):
     def change_by_record(self) -> Sensitivity:
         return self._rounded(1.0, 1.0)  # the two parts' sizes add up to 1
 
-    def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    def real_part(self, t: Floats) -> Floats:
         return 1 - 4 * np.abs(_nearest(t))
 
     def _coefficient(self, k: int) -> Number:
@@ -227,7 +226,7 @@ class FourierSeries(Wave):
             raise ValueError(f"the wave could exceed 1: divide the coefficients by {size:.6g}")
         self._set(coefficients=tuple((c.real + 0.0, c.imag + 0.0) for c in values))
 
-    def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    def real_part(self, t: Floats) -> Floats:
         u = _nearest(t)
         angles = [2 * np.pi * _nearest(k * u) for k in range(1, len(self.coefficients) + 1)]
         pairs = zip(self.coefficients, angles, strict=True)
@@ -268,11 +267,7 @@ def _complex(c: Any) -> Number:
 
 
 NAMED: dict[str, Wave] = {
-    "exponential": Exponential(),
-    "cosine": Cosine(),
-    "square": Square(),
-    "sawtooth": Sawtooth(),
-    "triangle": Triangle(),
+    type(wave).__name__.lower(): wave for wave in (Exponential(), Cosine(), Square(), Sawtooth(), Triangle())
 }
 
 
