@@ -25,16 +25,16 @@ class Sketch:
     """Exact integer sums of the features of records.
 
     Sketches of the same operator add and subtract, exactly and in any order. Integers are in the operator's fixed
-    point and, if weights were fractional, in steps of 2^-bits of a record.
+    point and, if weights were fractional, in steps of 2^-bits of a record. All parameters are attributes, too.
 
     Parameters
     ----------
     operator : the operator that made it.
-    sums : int64 array, default zeros.
+    sums : int64 array, default zeros; it cannot be written to.
     units : number of records, in steps of 2^-bits.
-    bits : fractional bits of the weights, at most 16.
-    skipped : names of files that should have been sketched but could not be read. They are noted and saved, and
-        united when sketches are added; they do not take part in comparisons.
+    bits : fractional bits of the weights, at most 16; 0 unless weights were fractional.
+    skipped : names of files that should have been sketched but could not be read, sorted. They are noted and saved,
+        and united when sketches are added; they do not take part in comparisons.
     ledger : of a private sketch (see `privatize`), what was spent and how noisy it is; None if the sums are exact.
     clipped : how many rows lay outside the operator's bound and were moved onto it. Noted as `skipped` is.
     heaviest : the largest weight of one row, rounded up. Noted as `skipped` is.
@@ -51,6 +51,17 @@ class Sketch:
     """
 
     __hash__ = None  # type: ignore[assignment]
+    operator: SketchOperator
+    sums: NDArray[np.int64]
+    units: int
+    bits: int
+    skipped: tuple[str, ...]
+    ledger: Ledger | None
+    clipped: int
+    heaviest: int
+    kept: KeptRows | None
+    #: what was spent on releases of these very records, as far as this process knows
+    _mark: list[Ledger | None]
 
     def __init__(
         self,
@@ -75,94 +86,63 @@ class Sketch:
                 raise ValueError(reason)
         else:
             _check_private(operator, ledger, units, bits)
-        integers = integers.astype(np.int64)
-        self.operator = operator
-        self._sums, self._units, self._bits = canonical(integers, units, bits)
-        self._sums.flags.writeable = False
-        self._skipped = tuple(sorted(set(skipped)))
-        self._ledger, self._clipped = ledger, whole("clipped", clipped, 0)
-        self._heaviest = whole("heaviest", heaviest)
-        self._kept = checked_kept(operator, kept, units, bits)
-        #: what was spent on releases of these very records, as far as this process knows
-        self._mark: list[Ledger | None] = [None]
+        own, own_units, own_bits = canonical(integers.astype(np.int64), units, bits)
+        own.flags.writeable = False
+        self.__dict__.update(
+            operator=operator,
+            sums=own.view(),
+            units=own_units,
+            bits=own_bits,
+            skipped=tuple(sorted(set(skipped))),
+            ledger=ledger,
+            clipped=whole("clipped", clipped, 0),
+            heaviest=whole("heaviest", heaviest),
+            kept=checked_kept(operator, kept, units, bits),
+            _mark=[None],
+        )
 
-    @property
-    def sums(self) -> NDArray[np.int64]:
-        """The integers; they cannot be written to."""
-        return self._sums.view()
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "released":
+            raise AttributeError(f"{name} of a sketch cannot be set: update, forget and merged change what it holds")
+        super().__setattr__(name, value)
 
     @property
     def count(self) -> int | float:
         """Number of records; with fractional weights, their total weight."""
-        return self._units if self._bits == 0 else math.ldexp(self._units, -self._bits)
-
-    @property
-    def units(self) -> int:
-        """The count in steps of 2^-bits."""
-        return self._units
-
-    @property
-    def bits(self) -> int:
-        """Fractional bits of `sums` and `units`: 0 unless weights were fractional."""
-        return self._bits
-
-    @property
-    def skipped(self) -> tuple[str, ...]:
-        """Files that should have been sketched but could not be read, sorted."""
-        return self._skipped
-
-    @property
-    def ledger(self) -> Ledger | None:
-        """What a private sketch has spent, and its noise; None if the sums are exact."""
-        return self._ledger
-
-    @property
-    def clipped(self) -> int:
-        """How many rows lay outside the operator's bound and were moved onto it."""
-        return self._clipped
-
-    @property
-    def heaviest(self) -> int:
-        """The largest weight of one row, rounded up: 1 unless there were larger ones."""
-        return self._heaviest
-
-    @property
-    def kept(self) -> KeptRows | None:
-        """The rows that are kept beside the sums, with what each stands for; None if there are none."""
-        return self._kept
+        return self.units if self.bits == 0 else math.ldexp(self.units, -self.bits)
 
     def without_rows(self) -> Sketch:
         """The same sums without the rows that are kept beside them."""
         if self.operator.keeping is None:
             return self
-        return self.of_same_records(self.operator.without_keeping(), self._sums, self._ledger)
+        return self.of_same_records(self.operator.without_keeping(), self.sums, self.ledger)
 
     @property
     def mean(self) -> NDArray[Any]:
         """The mean feature vector z, real or complex."""
-        if self._units == 0:
+        if self.units == 0:
             raise ValueError("an empty sketch has no mean: add records first")
-        return self.operator.mean_of(self._sums / self._units)
+        return self.operator.mean_of(self.sums / self.units)
 
     def distance(self, other: Sketch) -> float:
         """Root mean square difference of the two means, over all features; of Fourier features alone, it estimates the
         maximum mean discrepancy (`skl.distance` does so, with an interval)."""
         self._require_same_operator(_a_sketch(other, "operator.sketch"), "compare")
-        if (self._ledger is None) != (other._ledger is None):
+        if (self.ledger is None) != (other.ledger is None):
             raise ValueError("one sketch is private and the other exact: compare two of the same kind")
         return float(np.sqrt(np.mean(np.abs(self.mean - other.mean) ** 2)))
 
     def copy(self) -> Sketch:
         """An independent copy."""
-        return self.of_same_records(self.operator, self._sums, self._ledger, self._kept)
+        return self.of_same_records(self.operator, self.sums, self.ledger, self.kept)
 
     def of_same_records(
         self, operator: SketchOperator, sums: NDArray[np.int64], ledger: Ledger | None, kept: KeptRows | None = None
     ) -> Sketch:
         """Other sums of the same records: a release of either sketch counts for both."""
-        notes = (self._skipped, ledger, self._clipped, self._heaviest, kept)
-        twin = Sketch(operator, sums, self._units, self._bits, *notes)
-        twin._mark = self._mark
+        notes = (self.skipped, ledger, self.clipped, self.heaviest, kept)
+        twin = Sketch(operator, sums, self.units, self.bits, *notes)
+        twin.__dict__["_mark"] = self._mark
         return twin
 
     @property
@@ -228,20 +208,20 @@ class Sketch:
 
     def _combine(self, other: Sketch, sign: int, overlapping: bool = True) -> Sketch:
         self._require_same_operator(other, "add" if sign > 0 else "subtract")
-        if self._ledger is not None or other._ledger is not None:
+        if self.ledger is not None or other.ledger is not None:
             return self._combine_private(other, sign, overlapping)
-        bits = max(self._bits, other._bits)
-        own, others = (s._units << (bits - s._bits) for s in (self, other))
+        bits = max(self.bits, other.bits)
+        own, others = (s.units << (bits - s.bits) for s in (self, other))
         if sign < 0 and others > own:
             raise ValueError(f"cannot subtract {other.count:,} records from {self.count:,}")
         check_room(self.operator, max(own, others) if sign < 0 else own + others, bits)
-        a, b = (s._sums << (bits - s._bits) for s in (self, other))
+        a, b = (s.sums << (bits - s.bits) for s in (self, other))
         count, sums = own + sign * others, a + sign * b
         if sign < 0 and self.operator.why_impossible(sums, count):
             raise ValueError("cannot subtract: those records are not all in the sketch")
-        skipped = self._skipped + other._skipped if sign > 0 else self._skipped
-        clipped = max(0, self._clipped + sign * other._clipped)
-        heaviest = max(self._heaviest, other._heaviest)
+        skipped = self.skipped + other.skipped if sign > 0 else self.skipped
+        clipped = max(0, self.clipped + sign * other.clipped)
+        heaviest = max(self.heaviest, other.heaviest)
         operator, kept = self._rows_with(other, sign)
         if kept is not None and sign < 0:
             kept = kept.among(total_weight(count, bits))
@@ -254,27 +234,27 @@ class Sketch:
 
     def _rows_with(self, other: Sketch, sign: int) -> tuple[SketchOperator, KeptRows | None]:
         """The operator and the kept rows of a sum or difference: none, where only one side keeps rows."""
-        if self._kept is not None and other._kept is not None and self._kept.rule == other._kept.rule:
-            return self.operator, self._kept.combined(other._kept, sign)
-        if other._units == 0:
-            return self.operator, self._kept
-        if self._units == 0 and sign > 0:
-            return other.operator, other._kept
+        if self.kept is not None and other.kept is not None and self.kept.rule == other.kept.rule:
+            return self.operator, self.kept.combined(other.kept, sign)
+        if other.units == 0:
+            return self.operator, self.kept
+        if self.units == 0 and sign > 0:
+            return other.operator, other.kept
         return self.operator.without_keeping(), None
 
     def _combine_private(self, other: Sketch, sign: int, overlapping: bool) -> Sketch:
         if sign < 0:
             raise ValueError("cannot subtract private sketches: their noise would stay, and nothing would be forgotten")
-        if self._ledger is None or other._ledger is None:
+        if self.ledger is None or other.ledger is None:
             raise ValueError("cannot add a private sketch and an exact one: make the exact one private first")
-        ledger = self._ledger.merged(other._ledger, overlapping=overlapping)
-        if max(_size(self._sums) + _size(other._sums), self._units + other._units) > LARGEST:
+        ledger = self.ledger.merged(other.ledger, overlapping=overlapping)
+        if max(_size(self.sums) + _size(other.sums), self.units + other.units) > LARGEST:
             raise OverflowError("a sum would overflow: the noise is too large for 64 bits")
         operator = self.operator.with_worse_origin(other.operator)
-        return Sketch(operator, self._sums + other._sums, self._units + other._units, ledger=ledger)
+        return Sketch(operator, self.sums + other.sums, self.units + other.units, ledger=ledger)
 
     def _require_exact(self, verb: str) -> None:
-        if self._ledger is not None:
+        if self.ledger is not None:
             raise ValueError(f"a private sketch cannot {verb}: do that with the exact sketch, then release it")
 
     def _require_same_operator(self, other: Sketch, verb: str) -> None:
@@ -285,53 +265,53 @@ class Sketch:
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, Sketch):
             return NotImplemented
-        same = (self.operator, self._units, self._bits) == (other.operator, other._units, other._bits)
-        return same and self._ledger == other._ledger and np.array_equal(self._sums, other._sums)
+        same = (self.operator, self.units, self.bits) == (other.operator, other.units, other.bits)
+        return same and self.ledger == other.ledger and np.array_equal(self.sums, other.sums)
 
     def description(self) -> dict[str, Any]:
         """What a file says about the integers, as a JSON object."""
-        limit = None if self._kept is None or self._kept.complete else self._kept.below
+        limit = None if self.kept is None or self.kept.complete else self.kept.below
         return {
-            "bits": self._bits,
-            "count": str(self._units),
+            "bits": self.bits,
+            "count": str(self.units),
             "operator": self.operator.to_json(),
             "software": f"sketchlearn {__version__}",
-            **({"skipped": list(self._skipped)} if self._skipped else {}),
-            **({"clipped": self._clipped} if self._clipped else {}),
-            **({"heaviest": self._heaviest} if self._heaviest > 1 else {}),
-            **({} if self._ledger is None else {"format": container.PRIVATE, "ledger": self._ledger.to_json()}),
-            **({} if self._kept is None else {"format": container.WITH_ROWS, "kept_below": limit}),
+            **({"skipped": list(self.skipped)} if self.skipped else {}),
+            **({"clipped": self.clipped} if self.clipped else {}),
+            **({"heaviest": self.heaviest} if self.heaviest > 1 else {}),
+            **({} if self.ledger is None else {"format": container.PRIVATE, "ledger": self.ledger.to_json()}),
+            **({} if self.kept is None else {"format": container.WITH_ROWS, "kept_below": limit}),
         }
 
     def to_bytes(self, **more: Any) -> bytes:
         """The sketch as the bytes of a file, with more entries in its description."""
-        rows = None if self._kept is None else (self._kept.rows, self._kept.units)
-        return container.pack(self._sums, {**self.description(), **more}, rows)
+        rows = None if self.kept is None else (self.kept.rows, self.kept.units)
+        return container.pack(self.sums, {**self.description(), **more}, rows)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the sketch to a file, all of it or nothing."""
         container.write(path, self.to_bytes())
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._sums.flags.writeable = False
+        state["sums"].flags.writeable = False
+        self.__dict__.update(state, sums=state["sums"].view())
 
     def __repr__(self) -> str:
-        private = "" if self._ledger is None else f"; {self._ledger}"
-        return f"<Sketch of {self._records()}: {len(self._sums):,} sums by {shortened(self.operator, 200)}{private}>"
+        private = "" if self.ledger is None else f"; {self.ledger}"
+        return f"<Sketch of {self._records()}: {len(self.sums):,} sums by {shortened(self.operator, 200)}{private}>"
 
     def _records(self) -> str:
-        if self._ledger is not None and self._ledger.count_variance:
+        if self.ledger is not None and self.ledger.count_variance:
             return f"about {self.count:,} records"
         return "1 record" if self.count == 1 else f"{self.count:,} records"
 
     def _repr_html_(self) -> str:
-        kind = "exact" if self._ledger is None else "noisy"
+        kind = "exact" if self.ledger is None else "noisy"
         rows = {
             "holds": self._records(),
-            "sums": f"{len(self._sums):,} {kind} 64-bit integers ({self._sums.nbytes:,} bytes)",
+            "sums": f"{len(self.sums):,} {kind} 64-bit integers ({self.sums.nbytes:,} bytes)",
             "operator": shortened(self.operator, 400),
-            **({} if self._ledger is None else {"privacy": str(self._ledger)}),
+            **({} if self.ledger is None else {"privacy": str(self.ledger)}),
         }
         cells = "".join(
             f"<tr><th style='text-align:left'>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items()

@@ -93,7 +93,7 @@ class Operator(Value, ABC):
 
         Private releases need "declared": that no number of it (bounds, center, scale, edges) was taken from the rows.
         """
-        return self._twin(_origin=Origin(origin))
+        return self._twin(_origin=Origin.of(origin))
 
     def with_worse_origin(self, other: Operator) -> Self:
         """The same operator, of the worse of the two operators' origins: that of a sum of their sketches."""
@@ -317,7 +317,7 @@ class Operator(Value, ABC):
         operator = super()._build(own)
         # as files said it before there were origins
         before = Origin.DECLARED if truth("declared", fields.get("declared", False)) else Origin.UNKNOWN
-        origin = Origin(fields.get("origin", before))
+        origin = Origin.of(fields.get("origin", before))
         return operator if origin is Origin.UNKNOWN else operator.with_origin(origin)
 
     def verify(self, form: dict[str, Any]) -> None:

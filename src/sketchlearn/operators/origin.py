@@ -16,9 +16,14 @@ class Origin(Enum):
     UNKNOWN = "unknown"  # nobody has said: counts as chosen from the rows
 
     @classmethod
-    def _missing_(cls, value: Any) -> Origin:
-        names = ", ".join(origin.value for origin in cls)
-        raise ValueError(f"origin must be one of {names}, not {shortened(value)}")
+    def of(cls, given: Any) -> Origin:
+        """The origin itself, or the one with this name."""
+        if isinstance(given, Origin):
+            return given
+        names = [origin.value for origin in cls]
+        if not isinstance(given, str) or given not in names:
+            raise ValueError(f"origin must be one of {', '.join(names)}, not {shortened(given)}")
+        return cls(given)
 
     def worse(self, other: Origin) -> Origin:
         """The worse of two.
