@@ -12,10 +12,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sketchlearn as skl
 from sketchlearn.frequencies import AdaptedRadius, Cauchy, FoldedGaussian, Gaussian, Mixture, Weighted
-from sketchlearn.operators.wave_pairs import TAIL, Pair
 from sketchlearn.packed import PackedBits
 from sketchlearn.randomness import Stream
-from sketchlearn.waves import Cosine, FourierSeries, Sawtooth, Square, Triangle
+from sketchlearn.waves import TAIL, Cosine, FourierSeries, Pair, Sawtooth, Square, Triangle
 
 M = 10_000
 Z = 4.4  # deviations; two-sided chance of 1e-5 for each comparison

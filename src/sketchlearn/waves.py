@@ -3,6 +3,10 @@
 A wave f has period 1: its argument counts turns. Its complex version is f(t) + i f(t - 1/4). All waves but the
 exponential take a dither, a random shift of each frequency's phase, so that all but their first harmonic average out.
 What is learned from the sketch then uses exp and divides by the coefficient F_1: asymmetric learning.
+
+For a query x seen by f and a row y seen by g, both with the same frequencies and dither, the mean product of their
+features is the sum over k of F_k conj(G_k) kappa(k (x - y)), kappa the kernel of the frequencies' law: undistorted if
+one of the two waves has no harmonics but the first. (Schellekens and Jacques, "Breaking the waves", proposition 3.8.)
 """
 
 from __future__ import annotations
@@ -11,7 +15,9 @@ import cmath
 import math
 import numbers
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +30,9 @@ Floats = NDArray[np.float64]
 FIXED_POINT = 2**20
 FEATURE_ERROR = 2  # The largest error of a part of a feature, in integers: docs/arithmetic.md promises 2^-19 of a unit.
 _GRID = np.arange(2**16) / 2**16
+TAIL = 1e-3  # The most that the coefficients which a pair leaves out add up to, as a share of its mean product.
+HIGHEST_ORDER = 4096  # of a pair's coefficients
+PAIR_GRID = (np.arange(2**14) + 0.5) / 2**14
 Number = complex  # the fields named complex hide the type
 
 
@@ -278,3 +287,56 @@ def wave_from(wave: str | Wave) -> Wave:
     if isinstance(wave, str) and wave in NAMED:
         return NAMED[wave]
     raise ValueError(f"wave must be one of {', '.join(NAMED)}, or a wave of sketchlearn.waves, not {shortened(wave)}")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two waves, both real or both complex; of complex ones, the real part of the product counts."""
+
+    query: Wave
+    wave: Wave
+
+    def __post_init__(self) -> None:
+        if self.query.complex != self.wave.complex:
+            raise ValueError("wave and query must both be real or both be complex")
+        if abs(self.product) < 1e-6:
+            raise ValueError("the two waves are a quarter turn apart, their products tell nothing: use wave='cosine'")
+
+    @cached_property
+    def product(self) -> float:
+        """Mean of f conj(g) over a turn.
+
+        >>> round(Pair(Square(complex=False), Cosine()).product * np.pi, 6)
+        2.0
+        """
+        return float(np.mean((self.query(PAIR_GRID) * np.conj(self.wave(PAIR_GRID))).real))
+
+    @cached_property
+    def size(self) -> float:
+        """Root mean square of g over a turn."""
+        return float(np.sqrt(np.mean(np.abs(self.wave(PAIR_GRID)) ** 2)))
+
+    @cached_property
+    def coefficients(self) -> dict[int, float]:
+        """Of each order k, Re(F_k conj(G_k) + F_-k conj(G_-k)), as far as those left out exceed `TAIL`."""
+        both = {k: _product(self, k) + _product(self, -k) for k in range(1, HIGHEST_ORDER + 1)}
+        left, kept = sum(abs(c) for c in both.values()), {}
+        for k, c in both.items():
+            if left < TAIL / 2 * abs(self.product):
+                break
+            left -= abs(c)
+            if abs(c) > 1e-12:
+                kept[k] = c
+        return kept
+
+    def kernel(self, kappa: Callable[[Floats], Floats], distances: Floats) -> Floats:
+        """The expected product at these distances, divided by that at none; wrong by `TAIL` at most."""
+        result, rest, last = np.zeros(np.shape(distances)), self.product, 1
+        for k, c in self.coefficients.items():
+            result += c * kappa(k * distances)
+            rest, last = rest - c, k
+        return np.asarray((result + rest * kappa(2 * last * distances)) / self.product)
+
+
+def _product(pair: Pair, k: int) -> float:
+    return float((pair.query.coefficient(k) * pair.wave.coefficient(k).conjugate()).real)

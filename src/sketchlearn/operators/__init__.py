@@ -1,6 +1,6 @@
 """Operators: what one record contributes to a sketch."""
 
-from sketchlearn.operators.concatenated import Concatenated, concatenate
+from sketchlearn.operators.composed_operators import Concatenated, concatenate
 from sketchlearn.operators.convolutional import ConvolutionalFeatures
 from sketchlearn.operators.cumulants import CumulantFeatures
 from sketchlearn.operators.fourier import FourierFeatures

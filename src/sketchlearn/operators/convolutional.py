@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from sketchlearn.operators.bounded_operators import REFUSE, check_outside
-from sketchlearn.operators.mapped_operators import Mapped
+from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.operators.operator_base import MOST_FEATURES, Double, check_columns
 from sketchlearn.operators.second_moments import SecondMoments
 from sketchlearn.randomness import Stream, exponential, lengths

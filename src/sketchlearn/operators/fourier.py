@@ -16,15 +16,12 @@ from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.frequencies import Law
 from sketchlearn.keeping import Keeping
 from sketchlearn.operators.operator_base import Double
-from sketchlearn.operators.projected import Projected, in_turns
-from sketchlearn.operators.structured import FEWEST_FEATURES, Structured
+from sketchlearn.operators.projected import FEWEST_FEATURES, Projected, Single, Structured, in_turns
 from sketchlearn.outline import Outline
 from sketchlearn.randomness import Stream, lengths
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import listed, positive, shortened, truth, whole
 from sketchlearn.waves import Exponential, Wave, wave_from
-
-Single = NDArray[np.float32]
 
 
 @dataclass(frozen=True)

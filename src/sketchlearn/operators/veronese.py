@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.operators.bounded_operators import Boxed, replaced_moments
-from sketchlearn.operators.mapped_operators import Mapped
+from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.operators.operator_base import Double
 from sketchlearn.operators.second_moments import SecondMoments
 from sketchlearn.sensitivity import Sensitivity
