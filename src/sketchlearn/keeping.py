@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sketchlearn._native import keep_candidates, row_hashes
 from sketchlearn.randomness import Stream
 from sketchlearn.sources import WEIGHT_BITS
-from sketchlearn.values import Value, shortened, whole
+from sketchlearn.values import Value, finite_floats, shortened, whole
 
 Double = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -39,11 +39,10 @@ class Keeping(Value):
     Parameters
     ----------
     size : how many different records are kept.
-    center, scale : a record's chance is (1 + the sum of ((x - center) scale)^2) / 2: half the same for all, half by
-        the squared distance from the center, so that tails, which decide squared errors, are well represented.
+    center, scale : a record's chance is (1 + the sum of ((x - center) scale)^2) / 2, so that tails, which decide
+        squared errors, are well represented.
     seed : the hash follows from it.
-    certain : hashes of records that are always kept, as hexadecimal numbers: a hash keeps or loses all copies of a
-        common record at once.
+    certain : hexadecimal hashes of common records, which are always kept: otherwise all their copies could be lost.
     """
 
     size: int
@@ -56,8 +55,7 @@ class Keeping(Value):
         size = whole("size", self.size, most=MOST_KEPT)
         for name in ("center", "scale"):
             values = getattr(self, name)
-            good = isinstance(values, tuple) and all(type(v) is float and math.isfinite(v) for v in values)
-            if not good or not values or len(values) != len(self.center):
+            if not finite_floats(values) or len(values) != len(self.center):
                 raise ValueError(f"{name} must be one finite number per column, not {shortened(values)}")
         if any(v < 0 for v in self.scale):
             raise ValueError("scale must not be negative")
@@ -195,6 +193,22 @@ class KeptRows:
         """The sample of all rows of both or, with sign -1, of those of this one without the other's."""
         return self.with_rows(other.rows, other.priorities, sign * other.units, min(self.below, other.below))
 
+    def with_block(self, rows: NDArray[Any], weights: Integers | None, bits: int, threads: int) -> KeptRows:
+        """The sample with the rows of a block, of weights in steps of 2^-bits.
+
+        The first rows of all are taken in pieces: they set a limit, above which most of the others are left aside.
+        """
+        kept, start, step = self, 0, FIRST_PIECE * self.rule.size if self.complete else len(rows)
+        while start < len(rows):
+            part = slice(start, start + step)
+            own = None if weights is None else weights[part]
+            first, priorities, totals = self.rule.candidates(rows[part], own, kept.below, threads)
+            if len(first):
+                new = rows[part][first].astype(np.float64) + 0.0  # -0 is +0, so that equal records are equal bytes
+                kept = kept.with_rows(new, priorities, totals << (WEIGHT_BITS - bits), kept.below)
+            start, step = start + step, 4 * step
+        return kept
+
     def with_rows(self, rows: Double, priorities: Double, units: Integers, below: float) -> KeptRows:
         """The sample with these rows; equal priorities are equal records, but for a chance of 2^-53."""
         rows = np.concatenate([self.rows, rows])
@@ -225,8 +239,8 @@ class KeptRows:
         if self.total > total:
             return "the kept rows weigh more than all records do"
         if (self.total == total) != self.complete:
-            all_of_them = "all records" if self.total == total else "not all records"
-            return f"the kept rows are {all_of_them}, but their limit says otherwise"
+            records = "not all records" if self.complete else "all records"
+            return f"the kept rows are {records}, but their limit says otherwise"
         return None
 
     def check(self) -> None:
@@ -239,25 +253,3 @@ class KeptRows:
             raise ValueError("the kept rows have impossible values or weights")
         if len(self) and (np.any(np.diff(self.priorities) <= 0) or self.priorities[-1] >= self.below):
             raise ValueError("the kept rows are not those that their rule keeps")
-
-
-class Keeper:
-    """Keeps rows while blocks of them pass by."""
-
-    def __init__(self, rule: Keeping) -> None:
-        self.kept = KeptRows.none(rule)
-
-    def add(self, rows: NDArray[Any], weights: Integers | None, bits: int, threads: int) -> None:
-        """Takes in a block, with weights in steps of 2^-bits.
-
-        The first rows of all are taken in pieces: they set a limit, above which most of the others are left aside.
-        """
-        start, step = 0, FIRST_PIECE * self.kept.rule.size if self.kept.complete else len(rows)
-        while start < len(rows):
-            part = slice(start, start + step)
-            own = None if weights is None else weights[part]
-            first, priorities, totals = self.kept.rule.candidates(rows[part], own, self.kept.below, threads)
-            if len(first):
-                new = rows[part][first].astype(np.float64) + 0.0  # -0 is +0, so that equal records are equal bytes
-                self.kept = self.kept.with_rows(new, priorities, totals << (WEIGHT_BITS - bits), self.kept.below)
-            start, step = start + step, 4 * step

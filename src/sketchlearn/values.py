@@ -92,15 +92,13 @@ def difference(a: Any, b: Any) -> str | None:
     """
     if type(a) is not type(b):
         return f"their kinds differ ({type(a).__name__} and {type(b).__name__})"
-    compared = {f.name for f in dataclasses.fields(a) if f.compare}
-    for (name, x), (_, y) in zip(_fields(a), _fields(b), strict=True):
-        if name in compared and x != y:
+    for name in (f.name for f in dataclasses.fields(a) if f.compare):
+        x, y = getattr(a, name), getattr(b, name)
+        if x != y:
             if isinstance(x, Value) and type(x) is type(y):
                 return difference(x, y)
-            if isinstance(x, Value) and isinstance(y, Value):
-                x, y = type(x).__name__, type(y).__name__
-                return f"their {_plural(name)} differ ({x} and {y})"
-            return f"their {_plural(name)} differ ({shortened(x)} and {shortened(y)})"
+            shown = (type(item).__name__ if isinstance(item, Value) else shortened(item) for item in (x, y))
+            return f"their {_plural(name)} differ ({' and '.join(shown)})"
     return None
 
 
@@ -123,6 +121,11 @@ def listed(x: Any) -> tuple[Any, ...]:
     """The items of `x`; none if it is a string or cannot be iterated."""
     items = x.tolist() if isinstance(x, np.ndarray) else x
     return tuple(items) if isinstance(items, Iterable) and not isinstance(items, str) else ()
+
+
+def finite_floats(x: Any) -> bool:
+    """Whether `x` is a tuple of finite floats, at least one."""
+    return isinstance(x, tuple) and len(x) > 0 and all(type(item) is float and math.isfinite(item) for item in x)
 
 
 def truth(name: str, x: Any) -> bool:

@@ -105,16 +105,11 @@ class Histograms(Operator):
         return add_counts(rows, self._all_edges, self._starts, weights, threads, sums)
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
-        integers = np.zeros((len(rows), self.n_sums), np.int8)
-        where, bad = self.find(rows, threads)
+        integers, where = np.zeros((len(rows), self.n_sums), np.int8), np.zeros(rows.shape, np.int32)
+        bad = find_counts(rows, self._all_edges, self._starts, threads, where)
         if bad < 0:
             integers[np.arange(len(rows))[:, None], where] = 1
         return integers, bad
-
-    def find(self, rows: NDArray[Any], threads: int = 1) -> tuple[NDArray[np.int32], int]:
-        """Which of the sums each value of each row adds to, and the first row with a value not finite, or -1."""
-        where = np.zeros(rows.shape, np.int32)
-        return where, find_counts(rows, self._all_edges, self._starts, threads, where)
 
     def mean_of(self, sums: Double) -> NDArray[Any]:
         """Shares of the records: of each column those below, in each bin, and above."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn import kernel
-from sketchlearn.keeping import Keeper, Keeping
+from sketchlearn.keeping import Keeping, KeptRows
 from sketchlearn.operators.origin import Origin
 from sketchlearn.packed import PackedBits
 from sketchlearn.progress import row_bar
@@ -207,20 +207,19 @@ class Operator(Value, ABC):
             raise ValueError("sample_weight needs an array of rows: for a stream, update a sketch block by block")
         weights, bits, heaviest = _weights(sample_weight, rows.n_rows or 0)
         sums, units, clipped = np.zeros(self.n_sums, np.int64), 0, 0
-        keeper = None if self.keeping is None else Keeper(self.keeping)
+        kept = None if self.keeping is None else KeptRows.none(self.keeping)
         with row_bar(rows, progress) as advance, closing(rows.blocks(self.n_features)) as blocks:  # type: ignore[type-var]
             for block in blocks:
                 part = None if weights is None else weights[block.which]
                 units += len(block.rows) if part is None else int(part.sum())
                 check_room(self, units, bits)
                 self._accept(block, self.add_rows(block.rows, part, threads, sums))
-                if keeper:
-                    keeper.add(block.rows, part, bits, threads)
+                if kept is not None:
+                    kept = kept.with_block(block.rows, part, bits, threads)
                 clipped += int(np.count_nonzero(self.beyond(block.rows)))
                 if block.start == 0 and len(block.rows):
                     self.warn_of_noise(block.rows[:100])
                 advance(block.end - block.start)
-        kept = keeper.kept if keeper else None
         return Sketch(self, sums, units, bits, clipped=clipped, heaviest=heaviest, kept=kept)
 
     def features(self, data: Any, *, n_jobs: int | None = None) -> NDArray[Any]:
