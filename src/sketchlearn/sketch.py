@@ -165,8 +165,8 @@ class Sketch:
     ) -> Sketch:
         """Adds records (see `Operator.sketch`); the sketch is unchanged if any of them is refused."""
         self._require_exact("take in records")
-        options: dict[str, Any] = {"nulls": nulls, "n_jobs": n_jobs, "progress": progress}
-        return self.__iadd__(self.operator.sketch(data, sample_weight=sample_weight, **options))
+        options = {"sample_weight": sample_weight, "nulls": nulls, "n_jobs": n_jobs, "progress": progress}
+        return self.__iadd__(self.operator.sketch(data, **options))
 
     def update_packed(self, bits: PackedBits, *, sample_weight: Any = None) -> Sketch:
         """Adds records of which only the signs came, as `operator.pack` packs them."""
@@ -217,16 +217,15 @@ class Sketch:
         check_room(self.operator, max(own, others) if sign < 0 else own + others, bits)
         a, b = (s.sums << (bits - s.bits) for s in (self, other))
         count, sums = own + sign * others, a + sign * b
-        if sign < 0 and self.operator.why_impossible(sums, count):
-            raise ValueError("cannot subtract: those records are not all in the sketch")
+        operator, kept = self._rows_with(other, sign)
+        if sign < 0:
+            kept = None if kept is None else kept.among(total_weight(count, bits))
+            too_few_rows = kept is not None and kept.why_not_among(total_weight(count, bits))
+            if self.operator.why_impossible(sums, count) or too_few_rows:
+                raise ValueError("cannot subtract: those records are not all in the sketch")
         skipped = self.skipped + other.skipped if sign > 0 else self.skipped
         clipped = max(0, self.clipped + sign * other.clipped)
         heaviest = max(self.heaviest, other.heaviest)
-        operator, kept = self._rows_with(other, sign)
-        if kept is not None and sign < 0:
-            kept = kept.among(total_weight(count, bits))
-            if kept.why_not_among(total_weight(count, bits)):
-                raise ValueError("cannot subtract: those records are not all in the sketch")
         operator = operator.with_worse_origin(self.operator).with_worse_origin(other.operator)
         result = Sketch(operator, sums, count, bits, skipped, clipped=clipped, heaviest=heaviest, kept=kept)
         result.released = _both_released(self.released, other.released)
@@ -248,7 +247,8 @@ class Sketch:
         if self.ledger is None or other.ledger is None:
             raise ValueError("cannot add a private sketch and an exact one: make the exact one private first")
         ledger = self.ledger.merged(other.ledger, overlapping=overlapping)
-        if max(_size(self.sums) + _size(other.sums), self.units + other.units) > LARGEST:
+        largest = (max(int(s.sums.max(initial=0)), -int(s.sums.min(initial=0))) for s in (self, other))
+        if max(sum(largest), self.units + other.units) > LARGEST:
             raise OverflowError("a sum would overflow: the noise is too large for 64 bits")
         operator = self.operator.with_worse_origin(other.operator)
         return Sketch(operator, self.sums + other.sums, self.units + other.units, ledger=ledger)
@@ -335,10 +335,6 @@ def _both_released(a: Ledger | None, b: Ledger | None) -> Ledger | None:
     if a.neighbors != b.neighbors:
         a, b = a.about_replacing(), b.about_replacing()
     return a if a is b else a.merged(b, overlapping=True)
-
-
-def _size(sums: NDArray[np.int64]) -> int:
-    return max(abs(int(sums.max(initial=0))), abs(int(sums.min(initial=0))))
 
 
 def _a_sketch(other: Any, method: str) -> Sketch:

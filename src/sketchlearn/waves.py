@@ -47,6 +47,8 @@ class Wave(Value, ABC):
     unit: ClassVar[int] = FIXED_POINT
     #: the largest size of one part of one record's feature, in those integers
     ceiling: ClassVar[int] = FIXED_POINT
+    #: bounds of the L1 and L2 norms of the complex form's two parts, if each part cannot reach the ceiling by itself
+    norms: ClassVar[tuple[float, float] | None] = None
 
     def __post_init__(self) -> None:
         if "complex" in self.__dict__:  # a field, not fixed by the class
@@ -103,8 +105,10 @@ class Wave(Value, ABC):
         return Number(self._coefficient(k) * (1 + 1j ** (1 - k % 4)) if self.complex else self._coefficient(k))
 
     def change_by_record(self) -> Sensitivity:
-        """The most that one record adds to the integers of one feature; each part may reach the ceiling."""
-        return Sensitivity.of_integers(self.parts, self.ceiling)
+        """The most that one record adds to the integers of one feature."""
+        if self.norms is None or not self.complex:
+            return Sensitivity.of_integers(self.parts, self.ceiling)
+        return self._rounded(*self.norms)
 
     def _rounded(self, l1: float, l2: float) -> Sensitivity:
         """The same, of bounds of the wave itself."""
@@ -135,10 +139,7 @@ class Exponential(Wave):
     complex: ClassVar[bool] = True  # type: ignore[misc]
     name = "exponential"
     dithered = False
-
-    def change_by_record(self) -> Sensitivity:
-        # |cos| + |sin| <= sqrt(2)
-        return self._rounded(math.sqrt(2), 1.0) if self.complex else super().change_by_record()
+    norms = (math.sqrt(2), 1.0)
 
     def real_part(self, t: Floats) -> Floats:
         return np.asarray(np.cos(2 * np.pi * _nearest(t)))
@@ -181,9 +182,7 @@ class Sawtooth(Wave):
 
     complex: bool = True
     name = "sawtooth"
-
-    def change_by_record(self) -> Sensitivity:
-        return self._rounded(1.5, math.sqrt(1.25)) if self.complex else self._rounded(1.0, 1.0)
+    norms = (1.5, math.sqrt(1.25))
 
     def real_part(self, t: Floats) -> Floats:
         return np.asarray(2 * (t - np.floor(t + 0.5)))
@@ -198,9 +197,7 @@ class Triangle(Wave):
 
     complex: bool = True
     name = "triangle"
-
-    def change_by_record(self) -> Sensitivity:
-        return self._rounded(1.0, 1.0)  # the two parts' sizes add up to 1
+    norms = (1.0, 1.0)
 
     def real_part(self, t: Floats) -> Floats:
         return 1 - 4 * np.abs(_nearest(t))
@@ -319,7 +316,9 @@ class Pair:
     @cached_property
     def coefficients(self) -> dict[int, float]:
         """Of each order k, Re(F_k conj(G_k) + F_-k conj(G_-k)), as far as those left out exceed `TAIL`."""
-        both = {k: _product(self, k) + _product(self, -k) for k in range(1, HIGHEST_ORDER + 1)}
+        f, g = self.query.coefficient, self.wave.coefficient
+        products = {k: float((f(k) * g(k).conjugate()).real) for k in range(-HIGHEST_ORDER, HIGHEST_ORDER + 1)}
+        both = {k: products[k] + products[-k] for k in range(1, HIGHEST_ORDER + 1)}
         left, kept = sum(abs(c) for c in both.values()), {}
         for k, c in both.items():
             if left < TAIL / 2 * abs(self.product):
@@ -336,7 +335,3 @@ class Pair:
             result += c * kappa(k * distances)
             rest, last = rest - c, k
         return np.asarray((result + rest * kappa(2 * last * distances)) / self.product)
-
-
-def _product(pair: Pair, k: int) -> float:
-    return float((pair.query.coefficient(k) * pair.wave.coefficient(k).conjugate()).real)

@@ -35,10 +35,7 @@ class CumulantFeatures(Blockwise):
     frequencies : t_j of each component.
     phases : a_j of each component; 0 looks at fourth cumulants and others of even order, pi / 2 at those of odd order.
     noise : of each component, the variance of what regression on u_j leaves of g_j, about; decoders weigh by it.
-    bound : no value may be further than this from the center; one number, or one per column.
-    center : subtracted from each row.
-    outside : "refuse" rows with a value beyond the bound, or "clip" such values to it, as private releases need.
-    columns : names of the columns, for tables that have names.
+    bound, center, outside, columns : as those of `SecondMoments`.
 
     References
     ----------

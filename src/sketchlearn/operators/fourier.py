@@ -211,17 +211,15 @@ class FourierFeatures(Projected):
     def warn_of_noise(self, rows: NDArray[Any]) -> None:
         # A float32 phase of t turns is known to about |t| 2^-24: beyond 2^20, to no better than a sixteenth of a turn.
         centred = rows.astype(np.float64) - self.middle
-        if self._turns(centred) > 2**20:
-            away = float(np.median(np.linalg.norm(centred, axis=1)))
+        away = float(np.median(np.linalg.norm(centred, axis=1)))
+        if self.structured:
+            radii = self._structured.radii.ravel()[:64].astype(np.float64) * self._structured.size
+            turns = float(np.median(radii)) * away
+        else:
+            turns = float(np.median(np.abs(centred @ self._dense[:, -64:].astype(np.float64))))
+        if turns > 2**20:
             where = f"the rows lie about {away:.3g} from the center"
             warn_caller(f"{where}, where float32 phases are noise at this scale: set center near their mean")
-
-    def _turns(self, centred: Double) -> float:
-        """About how many turns the phases of rows have, at a few of the frequencies."""
-        if not self.structured:
-            return float(np.median(np.abs(centred @ self._dense[:, -64:].astype(np.float64))))
-        radii = self._structured.radii.ravel()[:64].astype(np.float64) * self._structured.size
-        return float(np.median(radii) * np.median(np.linalg.norm(centred, axis=1)))
 
     def explain_refusal(self, row: Double) -> str:
         column = int(np.argmax(np.abs(row - self.middle)))

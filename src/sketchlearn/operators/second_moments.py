@@ -81,11 +81,7 @@ class ColumnMoments(BoxedMoments, Blockwise):
 
     Parameters
     ----------
-    n_features : number of columns of the data.
-    bound : no value may be further than this from the center; one number, or one per column.
-    center : subtracted from each row.
-    outside : "refuse" rows with a value beyond the bound, or "clip" such values to it, as private releases need.
-    columns : names of the columns, for tables that have names.
+    n_features, bound, center, outside, columns : as those of `SecondMoments`.
 
     Examples
     --------

@@ -33,8 +33,7 @@ class VeroneseMoments(Mapped, Boxed):
     bound : no value may be further than this from the center; one number, or one per column. Moments of order 4 are
         kept to 2^-31 of the product of bounds.
     center : subtracted from each row: where all subspaces meet.
-    outside : "refuse" rows with a value beyond the bound, or "clip" such values to it, as private releases need.
-    columns : names of the columns, for tables that have names.
+    outside, columns : as those of `SecondMoments`.
 
     Examples
     --------
