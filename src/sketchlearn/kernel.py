@@ -26,15 +26,9 @@ def available() -> list[str]:
     return native.kernels()
 
 
-def _choose() -> str:
-    names = available()
-    wanted = os.environ.get("SKETCHLEARN_KERNEL") or names[0]
-    if wanted not in names:
-        raise ValueError(f"SKETCHLEARN_KERNEL={wanted}: this machine has the kernels {', '.join(names)}")
-    return wanted
-
-
-active = _choose()
+active = os.environ.get("SKETCHLEARN_KERNEL") or available()[0]
+if active not in available():
+    raise ValueError(f"SKETCHLEARN_KERNEL={active}: this machine has the kernels {', '.join(available())}")
 
 
 def n_threads(n_jobs: int | None) -> int:

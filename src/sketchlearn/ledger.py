@@ -105,14 +105,12 @@ class Ledger(Value):
         if self.parts is None:
             return self
         own = self.parts[index]
-        noise = {"sensitivity": own.sensitivity, "sum_scale": own.scale, "sum_variance": own.variance}
-        return replace(self, **noise, parts=None)  # type: ignore[arg-type]
+        return replace(self, sensitivity=own.sensitivity, sum_scale=own.scale, sum_variance=own.variance, parts=None)
 
     def merged(self, other: Ledger, *, overlapping: bool) -> Ledger:
         """The ledger of the sum of two private sketches.
 
-        Of disjoint records, one record is in one of them only: the larger epsilon and delta hold. Of records that may
-        overlap, they add up.
+        Epsilon and delta add up where records may overlap. Of disjoint records, the larger ones hold: each is in one.
         """
         if self.neighbors != other.neighbors:
             both = f"{self.neighbors} and {other.neighbors}"
@@ -139,10 +137,7 @@ class Ledger(Value):
         )
 
     def after(self, earlier: Ledger) -> Ledger:
-        """The ledger of a release of records of which there was an earlier one: both are paid, the noise is this one's.
-
-        The guarantee holds for whoever has both.
-        """
+        """The ledger of a release after an earlier one of the same records: both are paid, the noise is this one's."""
         both = earlier.merged(self, overlapping=True)
         own = ("mechanism", "sensitivity", "sum_scale", "count_scale", "count_share", "sum_variance", "count_variance")
         return replace(both, parts=self.parts, **{name: getattr(self, name) for name in own})

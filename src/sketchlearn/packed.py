@@ -152,8 +152,7 @@ class PackedBits:
         signed_sums(kernel.active, self.words, self.n_bits, columns, kernel.n_threads(n_jobs), sums)
         return sums if values.ndim == 2 else sums[:, 0]
 
-    def __matmul__(self, weights: Any) -> NDArray[np.float32]:
-        return self.dot(weights)
+    __matmul__ = dot
 
     def __len__(self) -> int:
         return len(self.words)

@@ -5,22 +5,45 @@ from __future__ import annotations
 import html
 import math
 import os
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.keeping import KeptRows
+from sketchlearn.keeping import Keeping, KeptRows
 from sketchlearn.ledger import Ledger
 from sketchlearn.packed import PackedBits
-from sketchlearn.sketch_operator import LARGEST, SketchOperator, canonical, check_room, checked_kept, total_weight
 from sketchlearn.sources import WEIGHT_BITS
 from sketchlearn.storage import container
 from sketchlearn.values import difference, shortened, whole
 from sketchlearn.version import __version__
 
+LARGEST = 2**63 - 1
 
+
+class SketchOperator(Protocol):
+    """What a sketch needs of its operator, which is a value that compares with ==."""
+
+    @property
+    def n_sums(self) -> int: ...
+    @property
+    def ceiling(self) -> int: ...
+    def why_impossible(self, sums: NDArray[np.int64], units: int) -> str | None: ...
+    @property
+    def keeping(self) -> Keeping | None: ...
+    def without_keeping(self) -> Any: ...
+    def with_worse_origin(self, other: Any) -> Any: ...
+    @property
+    def sketch(self) -> Callable[..., Any]: ...
+    def sketch_packed(self, bits: PackedBits, *, sample_weight: Any = None) -> Any: ...
+    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]: ...
+    def to_json(self) -> dict[str, Any]: ...
+    def leaves(self, sketch: Any) -> list[Any]: ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Sketch:
     """Exact integer sums of the features of records.
 
@@ -52,33 +75,23 @@ class Sketch:
 
     __hash__ = None  # type: ignore[assignment]
     operator: SketchOperator
-    sums: NDArray[np.int64]
-    units: int
-    bits: int
-    skipped: tuple[str, ...]
-    ledger: Ledger | None
-    clipped: int
-    heaviest: int
-    kept: KeptRows | None
+    sums: NDArray[np.int64] = None  # type: ignore[assignment]
+    units: int = 0
+    bits: int = 0
+    skipped: tuple[str, ...] = ()
+    ledger: Ledger | None = None
+    clipped: int = 0
+    heaviest: int = 1
+    kept: KeptRows | None = None
     #: what was spent on releases of these very records, as far as this process knows
-    _mark: list[Ledger | None]
+    _mark: list[Ledger | None] = field(init=False, default_factory=lambda: [None])
 
-    def __init__(
-        self,
-        operator: SketchOperator,
-        sums: NDArray[np.int64] | None = None,
-        units: int = 0,
-        bits: int = 0,
-        skipped: Iterable[str] = (),
-        ledger: Ledger | None = None,
-        clipped: int = 0,
-        heaviest: int = 1,
-        kept: KeptRows | None = None,
-    ) -> None:
-        integers = np.zeros(operator.n_sums, np.int64) if sums is None else np.array(sums)
+    def __post_init__(self) -> None:
+        operator, ledger = self.operator, self.ledger
+        integers = np.zeros(operator.n_sums, np.int64) if self.sums is None else np.array(self.sums)
         if integers.dtype.kind not in "iu" or integers.shape != (operator.n_sums,):
             raise ValueError(f"sums must be {operator.n_sums} integers, as many as the operator gives")
-        units, bits = whole("units", units, 0, 2**80), whole("bits", bits, 0, WEIGHT_BITS)
+        units, bits = whole("units", self.units, 0, 2**80), whole("bits", self.bits, 0, WEIGHT_BITS)
         if ledger is None:
             check_room(operator, units, bits)
             reason = operator.why_impossible(integers, units)
@@ -86,25 +99,18 @@ class Sketch:
                 raise ValueError(reason)
         else:
             _check_private(operator, ledger, units, bits)
-        own, own_units, own_bits = canonical(integers.astype(np.int64), units, bits)
-        own.flags.writeable = False
+        kept = _checked_kept(operator, self.kept, units, bits)
+        sums, units, bits = _canonical(integers.astype(np.int64), units, bits)
+        sums.flags.writeable = False
         self.__dict__.update(
-            operator=operator,
-            sums=own.view(),
-            units=own_units,
-            bits=own_bits,
-            skipped=tuple(sorted(set(skipped))),
-            ledger=ledger,
-            clipped=whole("clipped", clipped, 0),
-            heaviest=whole("heaviest", heaviest),
-            kept=checked_kept(operator, kept, units, bits),
-            _mark=[None],
+            sums=sums.view(),
+            units=units,
+            bits=bits,
+            skipped=tuple(sorted(set(self.skipped))),
+            clipped=whole("clipped", self.clipped, 0),
+            heaviest=whole("heaviest", self.heaviest),
+            kept=kept,
         )
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name != "released":
-            raise AttributeError(f"{name} of a sketch cannot be set: update, forget and merged change what it holds")
-        super().__setattr__(name, value)
 
     @property
     def count(self) -> int | float:
@@ -150,8 +156,8 @@ class Sketch:
         """What was spent on these records by releases of this sketch, its copies, its parts or its summands."""
         return self._mark[0]
 
-    @released.setter
-    def released(self, ledger: Ledger | None) -> None:
+    def note_release(self, ledger: Ledger | None) -> None:
+        """Notes what was spent on these records, for all sketches of them."""
         self._mark[0] = ledger
 
     def update(
@@ -219,8 +225,8 @@ class Sketch:
         count, sums = own + sign * others, a + sign * b
         operator, kept = self._rows_with(other, sign)
         if sign < 0:
-            kept = None if kept is None else kept.among(total_weight(count, bits))
-            too_few_rows = kept is not None and kept.why_not_among(total_weight(count, bits))
+            kept = None if kept is None else kept.among(_total_weight(count, bits))
+            too_few_rows = kept is not None and kept.why_not_among(_total_weight(count, bits))
             if self.operator.why_impossible(sums, count) or too_few_rows:
                 raise ValueError("cannot subtract: those records are not all in the sketch")
         skipped = self.skipped + other.skipped if sign > 0 else self.skipped
@@ -228,7 +234,7 @@ class Sketch:
         heaviest = max(self.heaviest, other.heaviest)
         operator = operator.with_worse_origin(self.operator).with_worse_origin(other.operator)
         result = Sketch(operator, sums, count, bits, skipped, clipped=clipped, heaviest=heaviest, kept=kept)
-        result.released = _both_released(self.released, other.released)
+        result.note_release(_both_released(self.released, other.released))
         return result
 
     def _rows_with(self, other: Sketch, sign: int) -> tuple[SketchOperator, KeptRows | None]:
@@ -341,3 +347,43 @@ def _a_sketch(other: Any, method: str) -> Sketch:
     if not isinstance(other, Sketch):
         raise TypeError(f"expected a Sketch, not {type(other).__name__}: rows go through {method}(rows)")
     return other
+
+
+def check_room(operator: SketchOperator, units: int, bits: int) -> None:
+    """Refuses a number of records whose sums might not fit into 64 bits."""
+    if units * operator.ceiling > LARGEST:
+        most = LARGEST // operator.ceiling >> bits
+        finer = f" while weights are fractional, {LARGEST // operator.ceiling:,} with whole weights" if bits else ""
+        raise OverflowError(f"a sum could overflow: this operator holds at most {most:,} records{finer}")
+    if operator.keeping is not None and _total_weight(units, bits) > LARGEST:
+        most = LARGEST >> WEIGHT_BITS
+        raise OverflowError(f"the weight of a kept row could overflow: rows are kept of at most {most:,} records")
+
+
+def _total_weight(units: int, bits: int) -> int:
+    """The weight of all records, in the steps in which rows are kept."""
+    return units << (WEIGHT_BITS - bits)
+
+
+def _checked_kept(operator: SketchOperator, kept: KeptRows | None, units: int, bits: int) -> KeptRows | None:
+    """The kept rows, if they are those of the operator's rule; none yet, for a sketch without records."""
+    rule = operator.keeping
+    if kept is None:
+        if rule is not None and units:
+            raise ValueError("the operator keeps rows, but none came: make the sketch with operator.sketch(rows)")
+        return None if rule is None else KeptRows.none(rule)
+    if rule is None or kept.rule != rule:
+        raise ValueError("the kept rows were chosen by another rule than the operator's")
+    reason = kept.why_not_among(_total_weight(units, bits))
+    if reason:
+        raise ValueError(reason)
+    return kept
+
+
+def _canonical(sums: NDArray[np.int64], units: int, bits: int) -> tuple[NDArray[np.int64], int, int]:
+    """The same value with the fewest fractional bits, so that equal sketches are equal to the bit."""
+    if bits:
+        ones = int(np.bitwise_or.reduce(sums)) | units
+        spare = min(bits, (ones & -ones).bit_length() - 1) if ones else bits
+        sums, units, bits = sums >> spare, units >> spare, bits - spare
+    return sums, units, bits

@@ -38,9 +38,9 @@ class Value:
 
     def to_json(self) -> dict[str, Any]:
         """The value as a JSON object."""
-        kept = ((name, v) for name, v in _fields(self) if name not in self._omitted or v != self._omitted[name])
-        fields = {name: _plain(v) for name, v in kept}
-        return {"type": type(self).__name__, **fields}
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        kept = {name: v for name, v in values.items() if name not in self._omitted or v != self._omitted[name]}
+        return {"type": type(self).__name__, **{name: _plain(v) for name, v in kept.items()}}
 
     @classmethod
     def from_json(cls, form: Any) -> Self:
@@ -65,10 +65,6 @@ class Value:
             return cls(**fields)
         except TypeError as error:
             raise ValueError(f"{cls.__name__}: {error}") from error
-
-
-def _fields(value: Value) -> list[tuple[str, Any]]:
-    return [(f.name, getattr(value, f.name)) for f in dataclasses.fields(value)]  # type: ignore[arg-type]
 
 
 def _plain(item: Any) -> Any:

@@ -129,10 +129,9 @@ class Probed(Law):
     probes: tuple[float, ...] = (0.3, 0.6, 1.2)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.law, Law) or not (self.law.isotropic or isinstance(self.law, Shaped)):
-            raise ValueError(f"law must be an isotropic law or one with shapes, not {shortened(self.law)}")
-        if self.law.weighted:
-            raise ValueError(f"law must be one without weights, not {shortened(self.law)}")
+        known = isinstance(self.law, Law) and (self.law.isotropic or isinstance(self.law, Shaped))
+        if not known or self.law.weighted:
+            raise ValueError(f"law must be isotropic or have shapes, without weights, not {shortened(self.law)}")
         units, spread = _lengths("units", self.units), _lengths("spread", self.spread)
         if len(units) != len(spread):
             raise ValueError(f"there are {len(units)} units but {len(spread)} spreads: one of each per column")

@@ -87,10 +87,9 @@ class Structured:
 
     def matrix(self) -> Double:
         """The frequencies multiplied out, in turns: shape (n_features, n_frequencies)."""
-        columns = []
-        for signs, d0 in zip(self.signs.astype(np.float64), self.radii.astype(np.float64), strict=True):
-            columns.append((d0[:, None] * _columns(signs, range(self.n_features))).T)
-        return np.concatenate(columns, axis=1)[:, : self.n_frequencies]
+        pairs = zip(self.signs.astype(np.float64), self.radii.astype(np.float64), strict=True)
+        blocks = [(d0[:, None] * _columns(signs, range(self.n_features))).T for signs, d0 in pairs]
+        return np.concatenate(blocks, axis=1)[:, : self.n_frequencies]
 
 
 def _columns(signs: Double, which: range) -> Double:

@@ -93,7 +93,7 @@ def sketch_files(operator: Operator, paths: list[str], reading: Reading, work: W
         first = next(iter(reasons.values()))
         raise ValueError(f"none of the {len(paths)} files could be read, the first because: {first}")
     run.skipped = reasons
-    run.sketch += Sketch(operator, skipped=reasons)
+    run.sketch += Sketch(operator, skipped=tuple(reasons))
     return run
 
 
