@@ -6,9 +6,16 @@ columns).
 """
 
 from sketchlearn.frequencies.anisotropic_laws import Probed, Shaped
-from sketchlearn.frequencies.law_base import Law
-from sketchlearn.frequencies.scaled_laws import AdaptedRadius, Cauchy, FoldedGaussian, Gaussian, Weighted
-from sketchlearn.frequencies.several_scales import LogUniform, Mixture
+from sketchlearn.frequencies.isotropic_laws import (
+    AdaptedRadius,
+    Cauchy,
+    FoldedGaussian,
+    Gaussian,
+    Law,
+    LogUniform,
+    Mixture,
+    Weighted,
+)
 
 __all__ = [
     "AdaptedRadius",

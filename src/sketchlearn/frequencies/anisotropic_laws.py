@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sketchlearn.frequencies.law_base import Law
+from sketchlearn.frequencies.isotropic_laws import Law
 from sketchlearn.randomness import Floats, Stream
 from sketchlearn.values import listed, number, positive, shortened
 

@@ -16,8 +16,8 @@ from threadpoolctl import ThreadpoolController
 
 from sketchlearn.operators.bounded_operators import REFUSE, check_outside
 from sketchlearn.operators.composed_operators import Mapped
+from sketchlearn.operators.moment_operators import SecondMoments
 from sketchlearn.operators.operator_base import MOST_FEATURES, Double, check_columns
-from sketchlearn.operators.second_moments import SecondMoments
 from sketchlearn.randomness import Stream, exponential, lengths
 from sketchlearn.values import listed, number, shortened, whole
 

@@ -101,10 +101,8 @@ class Operator(Value, ABC):
 
     def change_by_record(self) -> Sensitivity:
         """The most that one more record, or one less, changes the sums."""
-        raise ValueError(
-            f"one record of a {type(self).__name__} has no known bound, so it cannot be made private: its class must "
-            "define change_by_record"
-        )
+        bound = f"one record of a {type(self).__name__} has no known bound, so it cannot be made private"
+        raise ValueError(f"{bound}: its class must define change_by_record")
 
     def change_by_replacement(self) -> Sensitivity:
         """The most that another record in place of one changes the sums: one leaves, the other one comes."""
@@ -321,10 +319,8 @@ class Operator(Value, ABC):
     def verify(self, form: dict[str, Any]) -> None:
         """Refuses a JSON form whose random numbers are not those that are drawn here."""
         if form.get("digest") != self.digest:
-            raise ValueError(
-                f"{type(self).__name__}: the random numbers drawn here are not those that its digest was made of; "
-                "use the version of sketchlearn that wrote it"
-            )
+            wrong = f"{type(self).__name__}: the random numbers drawn here are not those that its digest was made of"
+            raise ValueError(f"{wrong}: use the version of sketchlearn that wrote it")
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields and the origin alone: what is cached is made anew where the pickle is read."""
