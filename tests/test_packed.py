@@ -130,9 +130,9 @@ def test_what_cannot_be_packed():
         skl.FourierFeatures(D, 60, law=Gaussian(1.0), wave="square", subsample=20),
         skl.SecondMoments(D, bound=100.0),
     ):
-        with pytest.raises(ValueError, match="no single bits: use square waves"):
+        with pytest.raises(ValueError, match="not single bits: use wave"):
             operator.pack(ROWS)
-        with pytest.raises(ValueError, match="no single bits: use square waves"):
+        with pytest.raises(ValueError, match="not single bits: use wave"):
             skl.Sketch(operator).update_packed(bits)
     with pytest.raises(ValueError, match="have 100 bits, but this operator gives 128"):
         OPERATORS["real"].sketch_packed(bits)

@@ -27,8 +27,8 @@ Integers = NDArray[np.int64]
 MOST_KEPT = 100_000
 OUTLIER_SHARE = 0.002  # The share of the sample's rows, the farthest ones, that do not count for the scale.
 CERTAIN_SHARE = 0.5  # At most this share of the kept rows are certain: records that the sample had more than once.
-# The first piece of rows, in multiples of the kept rows: one of 400,000 candidates cost 10 % of a million rows.
-FIRST_PIECE = 2
+# A first piece of 400,000 candidates cost 10 % of the time of a million rows.
+FIRST_PIECE_IN_KEPT_ROWS = 2
 LARGEST_CHANCE = 2.0**500  # An infinite chance would give different rows the same priority, 0.
 
 
@@ -197,7 +197,7 @@ class KeptRows:
 
         The first rows of all are taken in pieces: they set a limit, above which most of the others are left aside.
         """
-        kept, start, step = self, 0, FIRST_PIECE * self.rule.size if self.complete else len(rows)
+        kept, start, step = self, 0, FIRST_PIECE_IN_KEPT_ROWS * self.rule.size if self.complete else len(rows)
         while start < len(rows):
             part = slice(start, start + step)
             own = None if weights is None else weights[part]

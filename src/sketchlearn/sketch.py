@@ -20,7 +20,7 @@ from sketchlearn.storage import container
 from sketchlearn.values import difference, shortened, whole
 from sketchlearn.version import __version__
 
-LARGEST = 2**63 - 1
+LARGEST_INTEGER = 2**63 - 1
 
 
 class SketchOperator(Protocol):
@@ -254,7 +254,7 @@ class Sketch:
             raise ValueError("cannot add a private sketch and an exact one: make the exact one private first")
         ledger = self.ledger.merged(other.ledger, overlapping=overlapping)
         largest = (max(int(s.sums.max(initial=0)), -int(s.sums.min(initial=0))) for s in (self, other))
-        if max(sum(largest), self.units + other.units) > LARGEST:
+        if max(sum(largest), self.units + other.units) > LARGEST_INTEGER:
             raise OverflowError("a sum would overflow: the noise is too large for 64 bits")
         operator = self.operator.with_worse_origin(other.operator)
         return Sketch(operator, self.sums + other.sums, self.units + other.units, ledger=ledger)
@@ -330,8 +330,8 @@ def _check_private(operator: SketchOperator, ledger: Any, units: int, bits: int)
     if not isinstance(ledger, Ledger):
         raise TypeError(f"ledger must be a Ledger, not {type(ledger).__name__}")
     n_parts = len(getattr(operator, "parts", ()))
-    if bits or not 1 <= units <= LARGEST or (ledger.parts is not None and len(ledger.parts) != n_parts):
-        raise ValueError("no release of this operator's sketches gives such a count or ledger")
+    if bits or not 1 <= units <= LARGEST_INTEGER or (ledger.parts is not None and len(ledger.parts) != n_parts):
+        raise ValueError("a private sketch needs bits=0, a count of at least 1 and a ledger that fits its operator")
 
 
 def _both_released(a: Ledger | None, b: Ledger | None) -> Ledger | None:
@@ -351,12 +351,12 @@ def _a_sketch(other: Any, method: str) -> Sketch:
 
 def check_room(operator: SketchOperator, units: int, bits: int) -> None:
     """Refuses a number of records whose sums might not fit into 64 bits."""
-    if units * operator.ceiling > LARGEST:
-        most = LARGEST // operator.ceiling >> bits
-        finer = f" while weights are fractional, {LARGEST // operator.ceiling:,} with whole weights" if bits else ""
-        raise OverflowError(f"a sum could overflow: this operator holds at most {most:,} records{finer}")
-    if operator.keeping is not None and _total_weight(units, bits) > LARGEST:
-        most = LARGEST >> WEIGHT_BITS
+    most = LARGEST_INTEGER // operator.ceiling
+    if units > most:
+        finer = f" while weights are fractional, {most:,} with whole weights" if bits else ""
+        raise OverflowError(f"a sum could overflow: this operator holds at most {most >> bits:,} records{finer}")
+    if operator.keeping is not None and _total_weight(units, bits) > LARGEST_INTEGER:
+        most = LARGEST_INTEGER >> WEIGHT_BITS
         raise OverflowError(f"the weight of a kept row could overflow: rows are kept of at most {most:,} records")
 
 

@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 FIXED_POINT = 2**20
 FEATURE_ERROR = 2  # The largest error of a part of a feature, in integers: docs/arithmetic.md promises 2^-19 of a unit.
 _GRID = np.arange(2**16) / 2**16
-TAIL = 1e-3  # The most that the coefficients which a pair leaves out add up to, as a share of its mean product.
+TAIL_SHARE = 1e-3  # The coefficients that a pair leaves out add up to at most this share of its mean product.
 HIGHEST_ORDER = 4096  # of a pair's coefficients
 PAIR_GRID = (np.arange(2**14) + 0.5) / 2**14
 Number = complex  # the fields named complex hide the type
@@ -315,13 +315,13 @@ class Pair:
 
     @cached_property
     def coefficients(self) -> dict[int, float]:
-        """Of each order k, Re(F_k conj(G_k) + F_-k conj(G_-k)), as far as those left out exceed `TAIL`."""
+        """Of each order k, Re(F_k conj(G_k) + F_-k conj(G_-k)), as far as those left out exceed `TAIL_SHARE`."""
         f, g = self.query.coefficient, self.wave.coefficient
         products = {k: float((f(k) * g(k).conjugate()).real) for k in range(-HIGHEST_ORDER, HIGHEST_ORDER + 1)}
         both = {k: products[k] + products[-k] for k in range(1, HIGHEST_ORDER + 1)}
         left, kept = sum(abs(c) for c in both.values()), {}
         for k, c in both.items():
-            if left < TAIL / 2 * abs(self.product):
+            if left < TAIL_SHARE / 2 * abs(self.product):
                 break
             left -= abs(c)
             if abs(c) > 1e-12:
@@ -329,7 +329,7 @@ class Pair:
         return kept
 
     def kernel(self, kappa: Callable[[Floats], Floats], distances: Floats) -> Floats:
-        """The expected product at these distances, divided by that at none; wrong by `TAIL` at most."""
+        """The expected product at these distances, divided by that at none; wrong by `TAIL_SHARE` at most."""
         result, rest, last = np.zeros(np.shape(distances)), self.product, 1
         for k, c in self.coefficients.items():
             result += c * kappa(k * distances)

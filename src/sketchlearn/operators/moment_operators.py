@@ -146,7 +146,7 @@ class VeroneseMoments(Mapped, Boxed):
         super().__post_init__()
         least, most = min(self.bound), max(self.bound)
         if not SMALLEST_VERONESE_BOUND <= least <= most <= LARGEST_VERONESE_BOUND:
-            raise ValueError(f"bounds from {least!r} to {most!r} have no products of four: rescale the data")
+            raise ValueError(f"products of four over- or underflow for bounds {least!r} to {most!r}: rescale the data")
 
     @property
     def in_words(self) -> str:

@@ -27,7 +27,7 @@ from sketchlearn.values import Value, listed, shortened, truth, whole
 Double = NDArray[np.float64]
 Integers = NDArray[np.int64]
 MOST_FEATURES = 2**16
-COLUMN = re.compile(r"^column (\d+)")
+LEADING_COLUMN = re.compile(r"^column (\d+)")
 Kind = TypeVar("Kind", bound="Operator")
 
 
@@ -252,7 +252,7 @@ class Operator(Value, ABC):
 
     def _require_one_bit(self) -> None:
         if not self.one_bit:
-            raise ValueError("this operator's features are no single bits: use square waves, without subsample")
+            raise ValueError("this operator's features are not single bits: use wave='square', without subsample")
 
     def _source(self, data: Any, nulls: str = "error") -> Source:
         """The data's rows, of the operator's own columns."""
@@ -280,7 +280,7 @@ class Operator(Value, ABC):
             with np.errstate(all="ignore"):
                 reason = self.explain_refusal(row)
         if self.columns:
-            reason = COLUMN.sub(lambda found: f"column {self.columns[int(found[1])]!r}", reason)  # type: ignore[index]
+            reason = LEADING_COLUMN.sub(lambda found: f"column {self.columns[int(found[1])]!r}", reason)  # type: ignore[index]
         raise ValueError(f"{block.name(bad)}, {reason}")
 
     @cached_property
