@@ -131,7 +131,7 @@ class Probed(Law):
     def __post_init__(self) -> None:
         known = isinstance(self.law, Law) and (self.law.isotropic or isinstance(self.law, Shaped))
         if not known or self.law.weighted:
-            raise ValueError(f"law must be isotropic or have shapes, without weights, not {shortened(self.law)}")
+            raise ValueError(f"law must be an isotropic law or Shaped, without weights, not {shortened(self.law)}")
         units, spread = _lengths("units", self.units), _lengths("spread", self.spread)
         if len(units) != len(spread):
             raise ValueError(f"there are {len(units)} units but {len(spread)} spreads: one of each per column")
