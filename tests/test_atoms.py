@@ -9,7 +9,7 @@ from sklearn.cluster import KMeans
 
 import sketchlearn as skl
 from sketchlearn.decoders.problems.decoding_target import Target
-from sketchlearn.outline import LEAST_ROWS, Outline
+from sketchlearn.outline import LEAST_ROWS_PER_CELL, Outline
 from sketchlearn.weighting.clusters_of_rows import RowSample, SquaredLoss, clusters_of_rows
 from sketchlearn.weighting.entropy_tilting import WaveMeans, tempered, tilt
 from sketchlearn.weighting.histogram_columns import Column
@@ -120,7 +120,7 @@ def test_outline_keeps_no_single_row() -> None:
     outline = Outline.of(rows, 4)
     assert outline is not None
     assert len(outline.shares) == 60
-    assert min(outline.shares) >= LEAST_ROWS / 400
+    assert min(outline.shares) >= LEAST_ROWS_PER_CELL / 400
     np.testing.assert_allclose(np.array(outline.shares) @ np.array(outline.means), rows.mean(axis=0), rtol=1e-3)
     drawn = outline.draw(40_000, rng)
     np.testing.assert_allclose(drawn.mean(axis=0), rows.mean(axis=0), atol=0.05)

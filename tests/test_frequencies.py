@@ -18,7 +18,7 @@ from sketchlearn.frequencies import (
     Shaped,
     Weighted,
 )
-from sketchlearn.frequencies.adapted_radius import MEAN_SQUARES
+from sketchlearn.frequencies.isotropic_laws import MEAN_SQUARES
 from sketchlearn.randomness import Stream, logarithm, normal_quantile
 
 # SHA-256 of 4 x 100 frequencies of seed 1, in float64: what every machine and version must draw.

@@ -42,7 +42,7 @@ def test_edges_belong_to_the_bin_above_but_the_last():
     operator = skl.Histograms(1, edges=[(-0.0, 1.0, 2.0)])
     tiny = np.nextafter(0, 1)
     rows = [-tiny, -0.0, 0.0, tiny, np.nextafter(1, 0), 1.0, 2.0, np.nextafter(2, 3)]
-    assert operator.find(np.array(rows)[:, None])[0].ravel().tolist() == [0, 1, 1, 1, 1, 2, 2, 3]
+    assert operator.features(np.array(rows)[:, None]).argmax(axis=1).tolist() == [0, 1, 1, 1, 1, 2, 2, 3]
     assert operator == skl.Histograms(1, edges=[(0.0, 1.0, 2.0)])
 
 

@@ -22,7 +22,7 @@ import sketchlearn as skl
 from sketchlearn import kernel
 from sketchlearn.engines import partial
 from sketchlearn.frequencies import Gaussian
-from sketchlearn.keeping import Keeper, Keeping, KeptRows
+from sketchlearn.keeping import Keeping, KeptRows
 from sketchlearn.storage import container
 from sketchlearn.storage.checkpoints import Reading, Work, sketch_files
 
@@ -116,11 +116,10 @@ def test_golden_priorities(row, expected):
 def test_rows_far_beyond_all_chances_stay_different():
     rule = Keeping(10, (0.0,), (1e200,))
     far = np.array([[1.0], [2.0], [3.0], [-1e18]])
-    keeper = Keeper(rule)
-    keeper.add(far, None, 0, 1)
-    assert sorted(keeper.kept.rows[:, 0]) == sorted(far[:, 0])
-    assert np.all(keeper.kept.priorities > 0)
-    assert np.allclose(keeper.kept.weights(4), 0.25)
+    kept = KeptRows.none(rule).with_block(far, None, 0, 1)
+    assert sorted(kept.rows[:, 0]) == sorted(far[:, 0])
+    assert np.all(kept.priorities > 0)
+    assert np.allclose(kept.weights(4), 0.25)
 
 
 @given(X=row_arrays, data=st.data())
@@ -415,9 +414,7 @@ def test_totals_are_unbiased_and_shares_nearly_so():
     truths = np.array([np.mean(f(rows)) for f in functions.values()])
     totals, means = [], []
     for seed in range(300):
-        keeper = Keeper(Keeping.designed(rows[:300], 100, np.ones(3), seed))
-        keeper.add(rows, None, 0, 1)
-        kept = keeper.kept
+        kept = KeptRows.none(Keeping.designed(rows[:300], 100, np.ones(3), seed)).with_block(rows, None, 0, 1)
         found = np.stack([f(kept.rows) for f in functions.values()], axis=1)
         totals.append(kept.units / 2.0**16 / kept.chances @ found / len(rows))
         means.append(kept.weights(len(rows)) @ found)

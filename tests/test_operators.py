@@ -96,8 +96,9 @@ def test_concatenated_parts_are_the_parts():
     parts = [skl.SecondMoments(2, bound=9.0), skl.FourierFeatures(2, 5, law=Gaussian(1.0), wave="cosine")]
     both = skl.concatenate(parts)
     X = RNG.standard_normal((40, 2))
-    for part, where in zip(parts, both.slices(), strict=True):
-        assert np.array_equal(both.sketch(X).sums[where], part.sketch(X).sums)
+    for part, (same, sums) in zip(parts, both.pieces(both.sketch(X).sums), strict=True):
+        assert same == part
+        assert np.array_equal(sums, part.sketch(X).sums)
     assert both.sketch(X).mean.shape == (10,)
     assert both.split(both.sketch(X)) == [part.sketch(X) for part in parts]
 

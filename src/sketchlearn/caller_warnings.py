@@ -7,12 +7,12 @@ import sys
 import warnings
 from types import FrameType
 
-PACKAGE = os.path.dirname(__file__) + os.sep
+PACKAGE_FOLDER = os.path.dirname(__file__) + os.sep
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Warns at the nearest line outside this package and scikit-learn, whose pipelines call it."""
-    inside = [PACKAGE]
+    inside = [PACKAGE_FOLDER]
     if "sklearn" in sys.modules:
         inside.append(os.path.dirname(sys.modules["sklearn"].__file__ or "") + os.sep)
     frame: FrameType | None = sys._getframe(1)

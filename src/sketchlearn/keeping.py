@@ -8,6 +8,7 @@ records as one with its exact weight. So the samples of two sketches unite exact
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,16 +19,17 @@ from numpy.typing import NDArray
 from sketchlearn._native import keep_candidates, row_hashes
 from sketchlearn.randomness import Stream
 from sketchlearn.sources import WEIGHT_BITS
-from sketchlearn.values import Value, shortened, whole
+from sketchlearn.values import Value, finite_floats, shortened, whole
 
 Double = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 MOST_KEPT = 100_000
-FAR_SHARE = 0.002  # share of the sample's rows that count as far away
-CERTAIN_SHARE = 0.5  # of the kept rows at most: values that the design's sample saw more than once
-FIRST_PIECE = 2  # times the rows that are kept: a first block of 400,000 candidates cost 10 % of a million rows
-LARGEST_CHANCE = 2.0**500  # an infinite one would give different rows the same priority, 0
+OUTLIER_SHARE = 0.002  # The share of the sample's rows, the farthest ones, that do not count for the scale.
+CERTAIN_SHARE = 0.5  # At most this share of the kept rows are certain: records that the sample had more than once.
+# A first piece of 400,000 candidates cost 10 % of the time of a million rows.
+FIRST_PIECE_IN_KEPT_ROWS = 2
+LARGEST_CHANCE = 2.0**500  # An infinite chance would give different rows the same priority, 0.
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,10 @@ class Keeping(Value):
     Parameters
     ----------
     size : how many different records are kept.
-    center, scale : a record's chance is (1 + the sum of ((x - center) scale)^2) / 2: half the same for all, half by
-        the squared distance from the center, so that tails, which decide squared errors, are well represented.
+    center, scale : a record's chance is (1 + the sum of ((x - center) scale)^2) / 2, so that tails, which decide
+        squared errors, are well represented.
     seed : the hash follows from it.
-    certain : hashes of records that are always kept, as hexadecimal numbers: a hash keeps or loses all copies of a
-        common record at once.
+    certain : hexadecimal hashes of common records, which are always kept: otherwise all their copies could be lost.
     """
 
     size: int
@@ -54,13 +55,12 @@ class Keeping(Value):
         size = whole("size", self.size, most=MOST_KEPT)
         for name in ("center", "scale"):
             values = getattr(self, name)
-            good = isinstance(values, tuple) and all(type(v) is float and math.isfinite(v) for v in values)
-            if not good or not values or len(values) != len(self.center):
+            if not finite_floats(values) or len(values) != len(self.center):
                 raise ValueError(f"{name} must be one finite number per column, not {shortened(values)}")
         if any(v < 0 for v in self.scale):
             raise ValueError("scale must not be negative")
         known = self.certain if isinstance(self.certain, tuple) else (None,)
-        if not all(isinstance(h, str) and len(h) == 16 and set(h) <= set("0123456789abcdef") for h in known):
+        if not all(isinstance(h, str) and re.fullmatch("[0-9a-f]{16}", h) for h in known):
             raise ValueError("certain must be hashes of 16 hexadecimal digits")
         if len(known) > CERTAIN_SHARE * size or list(known) != sorted(set(known)):
             raise ValueError("certain must be sorted hashes, each once, at most half as many as rows are kept")
@@ -72,7 +72,7 @@ class Keeping(Value):
         center = sample.mean(axis=0)
         squares = np.sort(np.sum(((sample - center) / units) ** 2, axis=1))
         # a few rows far away, if they come into the sample, must not make others as far away look usual
-        mean_square = float(np.mean(squares[: max(1, int((1 - FAR_SHARE) * len(squares)))]))
+        mean_square = float(np.mean(squares[: max(1, int((1 - OUTLIER_SHARE) * len(squares)))]))
         scale = 1 / (units * math.sqrt(mean_square)) if mean_square > 0 else np.zeros_like(units)
         plain = cls(size, tuple(center.tolist()), tuple(scale.tolist()), seed)
         hashes, counts = np.unique(row_hashes(np.ascontiguousarray(sample), plain.key, 1), return_counts=True)
@@ -104,12 +104,6 @@ class Keeping(Value):
         chances = np.where(chances < LARGEST_CHANCE, chances, LARGEST_CHANCE)
         sure = np.isin(row_hashes(np.ascontiguousarray(rows), self.key, 1), self._certain)
         return np.where(sure, np.inf, chances)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,8 +155,7 @@ class KeptRows:
     def openness(self) -> Double:
         """How far the weight of each record may be changed to agree with a sketch: not at all where it is known.
 
-        Little for records far from the center, on which squared errors depend most and bounded features least:
-        otherwise half of the worst tables became worse (docs/decisions.md).
+        Little for records far from the center, or half of the worst tables became worse (docs/decisions.md).
         """
         return (1 - self.chances) / np.maximum(self.rule.chances(self.rows), 1)
 
@@ -197,10 +190,39 @@ class KeptRows:
 
     def combined(self, other: KeptRows, sign: int) -> KeptRows:
         """The sample of all rows of both or, with sign -1, of those of this one without the other's."""
-        below = min(self.below, other.below)
-        rows = np.concatenate([self.rows, other.rows])
-        units = np.concatenate([self.units, sign * other.units])
-        return _smallest(self.rule, rows, np.concatenate([self.priorities, other.priorities]), units, below)
+        return self.with_rows(other.rows, other.priorities, sign * other.units, min(self.below, other.below))
+
+    def with_block(self, rows: NDArray[Any], weights: Integers | None, bits: int, threads: int) -> KeptRows:
+        """The sample with the rows of a block, of weights in steps of 2^-bits.
+
+        The first rows of all are taken in pieces: they set a limit, above which most of the others are left aside.
+        """
+        kept, start, step = self, 0, FIRST_PIECE_IN_KEPT_ROWS * self.rule.size if self.complete else len(rows)
+        while start < len(rows):
+            part = slice(start, start + step)
+            own = None if weights is None else weights[part]
+            first, priorities, totals = self.rule.candidates(rows[part], own, kept.below, threads)
+            if len(first):
+                new = rows[part][first].astype(np.float64) + 0.0  # -0 is +0, so that equal records are equal bytes
+                kept = kept.with_rows(new, priorities, totals << (WEIGHT_BITS - bits), kept.below)
+            start, step = start + step, 4 * step
+        return kept
+
+    def with_rows(self, rows: Double, priorities: Double, units: Integers, below: float) -> KeptRows:
+        """The sample with these rows; equal priorities are equal records, but for a chance of 2^-53."""
+        rows = np.concatenate([self.rows, rows])
+        priorities, units = np.concatenate([self.priorities, priorities]), np.concatenate([self.units, units])
+        distinct, first, inverse = np.unique(priorities, return_index=True, return_inverse=True)
+        totals = np.zeros(len(distinct), np.int64)
+        np.add.at(totals, inverse, units)
+        if np.any(totals[distinct < below] < 0):
+            raise ValueError("cannot subtract: those records are not all in the sketch")
+        there = np.flatnonzero((totals > 0) & (distinct < below))
+        if len(there) > self.rule.size:
+            below, there = float(distinct[there[self.rule.size]]), there[: self.rule.size]
+        kept = KeptRows(self.rule, rows[first[there]], totals[there], below)
+        kept.__dict__["priorities"] = distinct[there]
+        return kept
 
     @property
     def total(self) -> int:
@@ -216,8 +238,8 @@ class KeptRows:
         if self.total > total:
             return "the kept rows weigh more than all records do"
         if (self.total == total) != self.complete:
-            all_of_them = "all records" if self.total == total else "not all records"
-            return f"the kept rows are {all_of_them}, but their limit says otherwise"
+            records = "not all records" if self.complete else "all records"
+            return f"the kept rows are {records}, but their limit says otherwise"
         return None
 
     def check(self) -> None:
@@ -230,52 +252,3 @@ class KeptRows:
             raise ValueError("the kept rows have impossible values or weights")
         if len(self) and (np.any(np.diff(self.priorities) <= 0) or self.priorities[-1] >= self.below):
             raise ValueError("the kept rows are not those that their rule keeps")
-
-
-class Keeper:
-    """Keeps rows while blocks of them pass by."""
-
-    def __init__(self, rule: Keeping) -> None:
-        self.kept = KeptRows.none(rule)
-        self._priorities = np.empty(0)
-
-    def add(self, rows: NDArray[Any], weights: Integers | None, bits: int, threads: int) -> None:
-        """Takes in a block, with weights in steps of 2^-bits.
-
-        The first rows of all are taken in pieces: they set a limit, above which most of the others are left aside.
-        """
-        start, step = 0, FIRST_PIECE * self.kept.rule.size if self.kept.complete else len(rows)
-        while start < len(rows):
-            part = slice(start, start + step)
-            self._take(rows[part], None if weights is None else weights[part], bits, threads)
-            start, step = start + step, 4 * step
-
-    def _take(self, rows: NDArray[Any], weights: Integers | None, bits: int, threads: int) -> None:
-        kept = self.kept
-        first, priorities, totals = kept.rule.candidates(rows, weights, kept.below, threads)
-        if not len(first):
-            return
-        new = rows[first].astype(np.float64) + 0.0  # -0 is +0, so that equal records are equal bytes
-        self.kept = _smallest(
-            kept.rule,
-            np.concatenate([kept.rows, new]),
-            np.concatenate([self._priorities, priorities]),
-            np.concatenate([kept.units, totals << (WEIGHT_BITS - bits)]),
-            kept.below,
-        )
-        self._priorities = self.kept.priorities
-
-
-def _smallest(rule: Keeping, rows: Double, priorities: Double, units: Integers, below: float) -> KeptRows:
-    """The records of the smallest priorities, each once; equal priorities are equal records, but for 1 in 2^53."""
-    distinct, first, inverse = np.unique(priorities, return_index=True, return_inverse=True)
-    totals = np.zeros(len(distinct), np.int64)
-    np.add.at(totals, inverse, units)
-    if np.any(totals[distinct < below] < 0):
-        raise ValueError("cannot subtract: those records are not all in the sketch")
-    there = np.flatnonzero((totals > 0) & (distinct < below))
-    if len(there) > rule.size:
-        below, there = float(distinct[there[rule.size]]), there[: rule.size]
-    kept = KeptRows(rule, rows[first[there]], totals[there], below)
-    kept.__dict__["priorities"] = distinct[there]
-    return kept

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import sketchlearn._native as native
 
+Single = NDArray[np.float32]
 #: rows whose centred values exceed this are refused, and so are frequencies beyond the other: no phase can overflow
 LIMIT, FREQUENCY_LIMIT = native.LIMIT, native.FREQUENCY_LIMIT
 #: structured transforms have at least this size
@@ -25,15 +26,9 @@ def available() -> list[str]:
     return native.kernels()
 
 
-def _choose() -> str:
-    names = available()
-    wanted = os.environ.get("SKETCHLEARN_KERNEL") or names[0]
-    if wanted not in names:
-        raise ValueError(f"SKETCHLEARN_KERNEL={wanted}: this machine has the kernels {', '.join(names)}")
-    return wanted
-
-
-active = _choose()
+active = os.environ.get("SKETCHLEARN_KERNEL") or available()[0]
+if active not in available():
+    raise ValueError(f"SKETCHLEARN_KERNEL={active}: this machine has the kernels {', '.join(available())}")
 
 
 def n_threads(n_jobs: int | None) -> int:
@@ -54,20 +49,15 @@ def n_threads(n_jobs: int | None) -> int:
     return min(wanted, 1024) if wanted > 0 else max(1, cores + 1 + wanted)
 
 
-def damped_waves(
-    phases: NDArray[np.float32],
-    exponents: NDArray[np.float32] | None,
-    cosines: NDArray[np.float32],
-    sines: NDArray[np.float32],
-) -> None:
+def damped_waves(phases: Single, exponents: Single | None, cosines: Single, sines: Single) -> None:
     """Writes exp(-exponent) cos and exp(-exponent) sin of phases in turns; one row of exponents may serve all rows."""
     native.damped_waves(active, phases, exponents, n_threads(None), cosines, sines)
 
 
 def compare(
-    frequencies: tuple[NDArray[np.float32], NDArray[np.float32] | None, NDArray[np.float32]],
-    target: tuple[NDArray[np.float32] | None, NDArray[np.float32]],
-    components: tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]],
+    frequencies: tuple[Single, Single | None, Single],
+    target: tuple[Single | None, Single],
+    components: tuple[Single, Single, Single],
 ) -> NDArray[np.float64]:
     """Sums over all frequencies of what gives the cost of components against a target, and its gradients.
 
@@ -78,21 +68,3 @@ def compare(
     sums = np.empty(1 + len(weights) + locations.size + shapes.size)
     native.compare(active, *frequencies, *target, weights, locations, shapes, n_threads(None), sums)
     return sums
-
-
-def bit_products(
-    a: NDArray[np.uint64], b: NDArray[np.uint64], n_bits: int, n_jobs: int | None = None
-) -> NDArray[np.int32]:
-    """Inner products of rows of signs, packed 64 to a word: each of a with each of b."""
-    out = np.empty((len(a), len(b)), np.int32)
-    native.bit_products(active, a, b, n_bits, n_threads(n_jobs), out)
-    return out
-
-
-def signed_sums(
-    words: NDArray[np.uint64], n_bits: int, weights: NDArray[np.float32], n_jobs: int | None = None
-) -> NDArray[np.float32]:
-    """Sums of weights (n_bits, columns) with the signs of packed rows; the same floats in every block and kernel."""
-    out = np.empty((len(words), weights.shape[1]), np.float32)
-    native.signed_sums(active, words, n_bits, weights, n_threads(n_jobs), out)
-    return out

@@ -13,7 +13,7 @@ LAPLACE, GAUSSIAN = "discrete Laplace", "discrete Gaussian"
 ADD_REMOVE, REPLACE = "add-remove", "replace"
 DECLARED, ASSUMED = "declared", "assumed public"
 SINGLE, PARALLEL, SEQUENTIAL, MIXED = "single", "parallel", "sequential", "mixed"
-MOST_SENSITIVE = 2**80
+LARGEST_SENSITIVITY = 2**80
 
 _CHOICES = {
     "mechanism": (LAPLACE, GAUSSIAN, f"{LAPLACE} and {GAUSSIAN}"),
@@ -33,7 +33,12 @@ class PartNoise(Value):
 
     def __post_init__(self) -> None:
         _check_sizes(self, "scale", "variance")
-        self._set(sensitivity=whole("sensitivity", self.sensitivity, 0, MOST_SENSITIVE))
+        self._set(sensitivity=whole("sensitivity", self.sensitivity, 0, LARGEST_SENSITIVITY))
+
+    def merged(self, other: PartNoise) -> PartNoise:
+        """The noise of the sum of two such parts."""
+        sensitivity, scale = max(self.sensitivity, other.sensitivity), max(self.scale, other.scale)
+        return PartNoise(sensitivity, scale, self.variance + other.variance)
 
 
 @dataclass(frozen=True)
@@ -83,15 +88,14 @@ class Ledger(Value):
         delta, share = number("delta", self.delta), number("count_share", self.count_share)
         if not 0 <= delta <= 1 or not 0 <= share < 1:
             raise ValueError("delta and count_share must be numbers from 0 to 1")
-        if self.parts is not None and not (
-            isinstance(self.parts, tuple) and all(isinstance(part, PartNoise) for part in self.parts)
-        ):
+        parts = () if self.parts is None else self.parts
+        if not isinstance(parts, tuple) or not all(isinstance(part, PartNoise) for part in parts):
             raise ValueError("parts must be the noise of each part")
         self._set(
             epsilon=positive("epsilon", self.epsilon),
             delta=delta,
             count_share=share,
-            sensitivity=whole("sensitivity", self.sensitivity, 0, MOST_SENSITIVE),
+            sensitivity=whole("sensitivity", self.sensitivity, 0, LARGEST_SENSITIVITY),
             private=truth("private", self.private),
             releases=whole("releases", self.releases),
         )
@@ -101,21 +105,19 @@ class Ledger(Value):
         if self.parts is None:
             return self
         own = self.parts[index]
-        noise = {"sensitivity": own.sensitivity, "sum_scale": own.scale, "sum_variance": own.variance}
-        return replace(self, **noise, parts=None)  # type: ignore[arg-type]
+        return replace(self, sensitivity=own.sensitivity, sum_scale=own.scale, sum_variance=own.variance, parts=None)
 
     def merged(self, other: Ledger, *, overlapping: bool) -> Ledger:
         """The ledger of the sum of two private sketches.
 
-        Of disjoint records, one record is in one of them only: the larger epsilon and delta hold. Of records that may
-        overlap, they add up.
+        Epsilon and delta add up where records may overlap. Of disjoint records, the larger ones hold: each is in one.
         """
         if self.neighbors != other.neighbors:
-            raise ValueError(
-                f"the guarantees are about different neighbors ({self.neighbors} and {other.neighbors}): "
-                "release with the same"
-            )
-        step = SEQUENTIAL if overlapping else PARALLEL
+            both = f"{self.neighbors} and {other.neighbors}"
+            raise ValueError(f"the guarantees are about different neighbors ({both}): release with the same")
+        step, parts = SEQUENTIAL if overlapping else PARALLEL, None
+        if self.parts is not None and other.parts is not None:
+            parts = tuple(a.merged(b) for a, b in zip(self.parts, other.parts, strict=True))
         return Ledger(
             mechanism=self.mechanism if self.mechanism == other.mechanism else _CHOICES["mechanism"][2],
             epsilon=_added(self.epsilon, other.epsilon) if overlapping else max(self.epsilon, other.epsilon),
@@ -131,14 +133,11 @@ class Ledger(Value):
             design=ASSUMED if ASSUMED in (self.design, other.design) else DECLARED,
             releases=self.releases + other.releases,
             composition=step if {self.composition, other.composition} <= {SINGLE, step} else MIXED,
-            parts=_merged_parts(self.parts, other.parts),
+            parts=parts,
         )
 
     def after(self, earlier: Ledger) -> Ledger:
-        """The ledger of a release of records of which there was an earlier one: both are paid, the noise is this one's.
-
-        The guarantee holds for whoever has both.
-        """
+        """The ledger of a release after an earlier one of the same records: both are paid, the noise is this one's."""
         both = earlier.merged(self, overlapping=True)
         own = ("mechanism", "sensitivity", "sum_scale", "count_scale", "count_share", "sum_variance", "count_variance")
         return replace(both, parts=self.parts, **{name: getattr(self, name) for name in own})
@@ -164,15 +163,6 @@ class Ledger(Value):
         several = f"; {self.releases:,} releases, {self.composition} composition" if self.releases > 1 else ""
         assumed = "; the design is assumed to be public" if self.design == ASSUMED else ""
         return f"epsilon {self.epsilon:.4g}{delta} for {change} one record; {noise}{several}{assumed}"
-
-
-def _merged_parts(a: tuple[PartNoise, ...] | None, b: tuple[PartNoise, ...] | None) -> tuple[PartNoise, ...] | None:
-    if a is None or b is None:
-        return None
-    return tuple(
-        PartNoise(max(x.sensitivity, y.sensitivity), max(x.scale, y.scale), x.variance + y.variance)
-        for x, y in zip(a, b, strict=True)
-    )
 
 
 def _added(a: float, b: float) -> float:

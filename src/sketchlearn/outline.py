@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.values import Value
+from sketchlearn.values import Value, finite_floats
 
-LEAST_ROWS = 5  # of a cell, so that no single row is kept
-FEWEST_CELLS, MOST_CELLS, MOST_NUMBERS = 60, 150, 6000  # a design must stay small beside its sketches
-CELLS_PER_COLUMN, CELLS_PER_CLUSTER = 6, 15  # eight clusters of 20 tables: 60 cells 1.0085 (mean), 120 cells 1.0078
-TOO_FEW = 10  # cells, which tell less than the columns' histograms
+LEAST_ROWS_PER_CELL = 5  # A cell averages at least that many, so that no single row is kept.
+FEWEST_CELLS, MOST_CELLS, MOST_NUMBERS = 60, 150, 6000  # A design must stay small beside its sketches.
+# Errors of eight clusters of 20 tables were 1.0085 (mean) with 60 cells, 1.0078 with 120.
+CELLS_PER_COLUMN, CELLS_PER_CLUSTER = 6, 15
+LEAST_USEFUL_CELLS = 10  # Fewer cells tell less than the columns' histograms.
 
 Double = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -33,19 +35,14 @@ class Outline(Value):
     shares: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        tables = [self.means, self.deviations, (self.shares,)]
-        good = all(isinstance(table, tuple) and all(isinstance(row, tuple) for row in table) for table in tables)
-        numbers = [x for table in tables for row in table for x in row] if good else []
-        if not numbers or not all(type(x) is float and math.isfinite(x) for x in numbers):
+        tables = (self.means, self.deviations, (self.shares,))
+        if not all(isinstance(table, tuple) and all(map(finite_floats, table)) for table in tables):
             raise ValueError("an outline must be tables of finite numbers: means, deviations and shares")
         widths = {len(row) for row in (*self.means, *self.deviations)}
-        if len(widths) != 1 or len(self.means) != len(self.deviations) or len(self.means) != len(self.shares):
+        if len(widths) != 1 or not len(self.means) == len(self.deviations) == len(self.shares):
             raise ValueError("an outline must have a mean, deviations and a share for each cell")
-        if (
-            min(map(min, self.deviations)) < 0
-            or min(self.shares) <= 0
-            or not math.isclose(sum(self.shares), 1, rel_tol=0.01)
-        ):
+        whole = math.isclose(sum(self.shares), 1, rel_tol=0.01)
+        if min(map(min, self.deviations)) < 0 or min(self.shares) <= 0 or not whole:
             raise ValueError("deviations must not be negative, and shares must be positive and sum to 1")
 
     @classmethod
@@ -59,7 +56,7 @@ class Outline(Value):
         d = rows.shape[1]
         wanted = max(FEWEST_CELLS, CELLS_PER_COLUMN * d, CELLS_PER_CLUSTER * n_clusters)
         n_cells = min(wanted, MOST_CELLS, MOST_NUMBERS // (2 * d))
-        if n_cells < TOO_FEW:
+        if n_cells < LEAST_USEFUL_CELLS:
             return None
         cells = _cells(rows, n_cells)
         means = np.array([rows[cell].mean(axis=0) for cell in cells])
@@ -85,18 +82,16 @@ def _rounded(values: Double, rows: Double) -> tuple[tuple[float, ...], ...]:
     """Numbers of few digits, as a design travels with each sketch: to a thousandth of the columns' deviations."""
     spread = rows.std(axis=0)
     digits = [int(np.clip(3 - math.floor(math.log10(s)), -300, 300)) if s > 0 else 0 for s in spread.tolist()]
-    table = [
-        [round(x, n) if s > 0 else x for x, n, s in zip(row, digits, spread, strict=True)] for row in values.tolist()
-    ]
-    return tuple(tuple(float(x) for x in row) for row in table)
+    columns = list(zip(digits, spread, strict=True))
+    return tuple(
+        tuple(round(x, n) if s > 0 else x for x, (n, s) in zip(row, columns, strict=True)) for row in values.tolist()
+    )
 
 
 def _cells(rows: Double, n_cells: int) -> list[Indices]:
-    first = np.arange(len(rows))
     heap: list[tuple[float, int, Indices, int]] = []  # cells that can be cut, by what that gains
     final: list[Indices] = []
-    count = 0
-    waiting = [first]
+    number, waiting = itertools.count(), [np.arange(len(rows))]
     while waiting:
         for cell in waiting:
             cut = _best_cut(rows[cell])
@@ -104,8 +99,7 @@ def _cells(rows: Double, n_cells: int) -> list[Indices]:
                 final.append(cell)
             else:
                 gain, order, place = cut
-                heapq.heappush(heap, (-gain, count, cell[order], place))
-                count += 1
+                heapq.heappush(heap, (-gain, next(number), cell[order], place))
         waiting = []
         if heap and len(heap) + len(final) < n_cells:
             _, _, cell, place = heapq.heappop(heap)
@@ -117,11 +111,11 @@ def _best_cut(rows: Double) -> tuple[float, Indices, int] | None:
     """The gain of the best cut across the widest direction, the rows' order along it, and how many come before."""
     n = len(rows)
     left = rows - rows.mean(axis=0)
-    if n < 2 * LEAST_ROWS or not np.any(left):
+    if n < 2 * LEAST_ROWS_PER_CELL or not np.any(left):
         return None
     along = left @ np.linalg.eigh(left.T @ left)[1][:, -1]
     order = np.argsort(along, kind="stable")
-    before = np.arange(LEAST_ROWS, n - LEAST_ROWS + 1)
+    before = np.arange(LEAST_ROWS_PER_CELL, n - LEAST_ROWS_PER_CELL + 1)
     sums = np.cumsum(along[order])[before - 1]
     gains = sums**2 * (1 / before + 1 / (n - before))
     best = int(np.argmax(gains))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn import kernel
+from sketchlearn._native import bit_products, signed_sums
 from sketchlearn.values import shortened, whole
 
 MAGIC = b"SKLBITS\x01"
 HEADER = struct.Struct("<8sQQ")  # magic, rows, bits per row
 MOST_BITS = 2**30
-ROWS_AT_ONCE = 255  # counts of ones fit into bytes
+ROWS_PER_BLOCK = 255  # The counts of ones in a block fit into bytes.
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class PackedBits:
         except (struct.error, TypeError):
             magic = b""
         if magic != MAGIC:
-            raise ValueError("these bytes are no packed bits of a format that this version knows")
+            raise ValueError("these bytes are not packed bits in a format that this version of sketchlearn reads")
         width = -(-n_bits // 8)
         if not 1 <= n_bits <= MOST_BITS or len(data) != HEADER.size + n_rows * width:
             raise ValueError(f"these packed bits are damaged: {n_rows} rows of {n_bits} bits have another length")
@@ -108,14 +108,16 @@ class PackedBits:
         if weights is not None and (np.shape(weights) != (len(self),) or np.asarray(weights).dtype.kind not in "iu"):
             raise ValueError(f"weights must be {len(self)} whole numbers, one for each row")
         weights = None if weights is None else np.asarray(weights, np.int64)
-        ones, total = np.zeros(8 * self.words.shape[1] * 8, np.int64), len(self)
-        for rows, bits in self._unpacked():
+        octets = self.words.astype("<u8", copy=False).view(np.uint8)
+        ones = np.zeros(8 * octets.shape[1], np.int64)
+        for start in range(0, len(self), ROWS_PER_BLOCK):
+            rows = slice(start, start + ROWS_PER_BLOCK)
+            bits = np.unpackbits(octets[rows], axis=1, bitorder="little")
             if weights is None:  # bytes of ones add up inside of words
                 ones += bits.view(np.uint64).sum(axis=0).view(np.uint8)
             else:
                 ones += weights[rows] @ bits.astype(np.int64)
-        if weights is not None:
-            total = int(weights.sum())
+        total = len(self) if weights is None else int(weights.sum())
         return (2 * ones - total)[: self.n_bits]
 
     def inner(self, other: PackedBits, *, n_jobs: int | None = None) -> NDArray[np.int32]:
@@ -129,7 +131,10 @@ class PackedBits:
             raise TypeError(f"inner takes PackedBits, not {type(other).__name__}: numbers go after @")
         if self.n_bits != other.n_bits:
             raise ValueError(f"rows of {self.n_bits} bits have no inner product with rows of {other.n_bits}")
-        return kernel.bit_products(self.words, other.words, self.n_bits, n_jobs)
+        products = np.empty((len(self), len(other)), np.int32)
+        threads = kernel.n_threads(n_jobs)
+        bit_products(kernel.active, self.words, other.words, self.n_bits, threads, products)
+        return products
 
     def dot(self, weights: Any, *, n_jobs: int | None = None) -> NDArray[np.float32]:
         """The signs times an array (n_bits, columns) or (n_bits,), in float32; `bits @ weights` is the same.
@@ -143,18 +148,11 @@ class PackedBits:
         if values.dtype.kind not in "fiub" or values.ndim not in (1, 2) or len(values) != self.n_bits:
             raise ValueError(f"rows of {self.n_bits} bits need as many rows of weights, not {shortened(weights)}")
         columns = np.ascontiguousarray(values.reshape(self.n_bits, -1), np.float32)
-        sums = kernel.signed_sums(self.words, self.n_bits, columns, n_jobs)
+        sums = np.empty((len(self), columns.shape[1]), np.float32)
+        signed_sums(kernel.active, self.words, self.n_bits, columns, kernel.n_threads(n_jobs), sums)
         return sums if values.ndim == 2 else sums[:, 0]
 
-    def __matmul__(self, weights: Any) -> NDArray[np.float32]:
-        return self.dot(weights)
-
-    def _unpacked(self) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
-        """Blocks of rows, a byte per bit, the padding too."""
-        octets = self.words.astype("<u8", copy=False).view(np.uint8)
-        for start in range(0, len(self), ROWS_AT_ONCE):
-            rows = slice(start, start + ROWS_AT_ONCE)
-            yield rows, np.unpackbits(octets[rows], axis=1, bitorder="little")
+    __matmul__ = dot
 
     def __len__(self) -> int:
         return len(self.words)

@@ -23,6 +23,7 @@ def row_bar(source: Read, shown: bool) -> Iterator[Callable[[int], None]]:
         yield lambda _rows: None
         return
     from rich.console import Console
+    from rich.filesize import decimal
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     by_rows = source.n_rows is not None
@@ -41,21 +42,7 @@ def row_bar(source: Read, shown: bool) -> Iterator[Callable[[int], None]]:
             nonlocal rows
             rows += more
             rate = f", {rows / max(1e-9, time.monotonic() - began):,.0f} rows/s"
-            size = "" if source.n_bytes is None else f", {_amount(source.bytes_read)} of {_amount(source.n_bytes)}"
+            size = "" if source.n_bytes is None else f", {decimal(source.bytes_read)} of {decimal(source.n_bytes)}"
             bar.update(task, completed=rows if by_rows else source.bytes_read, rows=rows, size=size, rate=rate)
 
         yield advance
-
-
-def _amount(n_bytes: int) -> str:
-    """A number of bytes for people.
-
-    >>> _amount(1_234_567)
-    '1.2 MB'
-    """
-    size, unit = float(n_bytes), "B"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if size < 1000:
-            break
-        size, unit = size / 1000, larger
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

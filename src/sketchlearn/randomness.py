@@ -74,12 +74,17 @@ def _require_default_rounding() -> None:
         )
 
 
-def lengths(vectors: Floats) -> Floats:
-    """Euclidean length of each column, coordinates added in order."""
+def squares(vectors: Floats) -> Floats:
+    """The sum of squares of each column, coordinates added in order: the same bits everywhere."""
     total = np.zeros(vectors.shape[1])
     for row in vectors:
         total += row * row
-    return np.asarray(np.sqrt(total))
+    return total
+
+
+def lengths(vectors: Floats) -> Floats:
+    """Euclidean length of each column, coordinates added in order."""
+    return np.asarray(np.sqrt(squares(vectors)))
 
 
 def logarithm(x: Floats) -> Floats:

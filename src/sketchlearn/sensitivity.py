@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
 
-ROUNDING_ROOM = 1 + 1e-12  # factor that covers the rounding of the bounds themselves
+ROUNDING_MARGIN = 1 + 1e-12  # This factor covers the rounding of the bounds themselves.
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Sensitivity:
     @classmethod
     def of_norms(cls, l1: float, l2: float, *, n: int, largest: int) -> Self:
         """Of norms in integers, rounded up; or that of n integers up to `largest`, where that is smaller."""
-        squared = math.ceil(Fraction(l2 * ROUNDING_ROOM) ** 2)
-        return cls(min(math.ceil(l1 * ROUNDING_ROOM), n * largest), min(squared, n * largest**2))
+        squared = math.ceil(Fraction(l2 * ROUNDING_MARGIN) ** 2)
+        return cls(min(math.ceil(l1 * ROUNDING_MARGIN), n * largest), min(squared, n * largest**2))
 
     @property
     def l2(self) -> int:

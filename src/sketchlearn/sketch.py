@@ -5,36 +5,59 @@ from __future__ import annotations
 import html
 import math
 import os
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.keeping import KeptRows
+from sketchlearn.keeping import Keeping, KeptRows
 from sketchlearn.ledger import Ledger
 from sketchlearn.packed import PackedBits
-from sketchlearn.sketch_operator import LARGEST, SketchOperator, canonical, check_room, checked_kept, total_weight
 from sketchlearn.sources import WEIGHT_BITS
 from sketchlearn.storage import container
 from sketchlearn.values import difference, shortened, whole
 from sketchlearn.version import __version__
 
+LARGEST_INTEGER = 2**63 - 1
 
+
+class SketchOperator(Protocol):
+    """What a sketch needs of its operator, which is a value that compares with ==."""
+
+    @property
+    def n_sums(self) -> int: ...
+    @property
+    def ceiling(self) -> int: ...
+    def why_impossible(self, sums: NDArray[np.int64], units: int) -> str | None: ...
+    @property
+    def keeping(self) -> Keeping | None: ...
+    def without_keeping(self) -> Any: ...
+    def with_worse_origin(self, other: Any) -> Any: ...
+    @property
+    def sketch(self) -> Callable[..., Any]: ...
+    def sketch_packed(self, bits: PackedBits, *, sample_weight: Any = None) -> Any: ...
+    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]: ...
+    def to_json(self) -> dict[str, Any]: ...
+    def leaves(self, sketch: Any) -> list[Any]: ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Sketch:
     """Exact integer sums of the features of records.
 
     Sketches of the same operator add and subtract, exactly and in any order. Integers are in the operator's fixed
-    point and, if weights were fractional, in steps of 2^-bits of a record.
+    point and, if weights were fractional, in steps of 2^-bits of a record. All parameters are attributes, too.
 
     Parameters
     ----------
     operator : the operator that made it.
-    sums : int64 array, default zeros.
+    sums : int64 array, default zeros; it cannot be written to.
     units : number of records, in steps of 2^-bits.
-    bits : fractional bits of the weights, at most 16.
-    skipped : names of files that should have been sketched but could not be read. They are noted and saved, and
-        united when sketches are added; they do not take part in comparisons.
+    bits : fractional bits of the weights, at most 16; 0 unless weights were fractional.
+    skipped : names of files that should have been sketched but could not be read, sorted. They are noted and saved,
+        and united when sketches are added; they do not take part in comparisons.
     ledger : of a private sketch (see `privatize`), what was spent and how noisy it is; None if the sums are exact.
     clipped : how many rows lay outside the operator's bound and were moved onto it. Noted as `skipped` is.
     heaviest : the largest weight of one row, rounded up. Noted as `skipped` is.
@@ -51,23 +74,24 @@ class Sketch:
     """
 
     __hash__ = None  # type: ignore[assignment]
+    operator: SketchOperator
+    sums: NDArray[np.int64] = None  # type: ignore[assignment]
+    units: int = 0
+    bits: int = 0
+    skipped: tuple[str, ...] = ()
+    ledger: Ledger | None = None
+    clipped: int = 0
+    heaviest: int = 1
+    kept: KeptRows | None = None
+    #: what was spent on releases of these very records, as far as this process knows
+    _mark: list[Ledger | None] = field(init=False, default_factory=lambda: [None])
 
-    def __init__(
-        self,
-        operator: SketchOperator,
-        sums: NDArray[np.int64] | None = None,
-        units: int = 0,
-        bits: int = 0,
-        skipped: Iterable[str] = (),
-        ledger: Ledger | None = None,
-        clipped: int = 0,
-        heaviest: int = 1,
-        kept: KeptRows | None = None,
-    ) -> None:
-        integers = np.zeros(operator.n_sums, np.int64) if sums is None else np.array(sums)
+    def __post_init__(self) -> None:
+        operator, ledger = self.operator, self.ledger
+        integers = np.zeros(operator.n_sums, np.int64) if self.sums is None else np.array(self.sums)
         if integers.dtype.kind not in "iu" or integers.shape != (operator.n_sums,):
             raise ValueError(f"sums must be {operator.n_sums} integers, as many as the operator gives")
-        units, bits = whole("units", units, 0, 2**80), whole("bits", bits, 0, WEIGHT_BITS)
+        units, bits = whole("units", self.units, 0, 2**80), whole("bits", self.bits, 0, WEIGHT_BITS)
         if ledger is None:
             check_room(operator, units, bits)
             reason = operator.why_impossible(integers, units)
@@ -75,91 +99,56 @@ class Sketch:
                 raise ValueError(reason)
         else:
             _check_private(operator, ledger, units, bits)
-        integers = integers.astype(np.int64)
-        self.operator = operator
-        self._sums, self._units, self._bits = canonical(integers, units, bits)
-        self._sums.flags.writeable = False
-        self._skipped = tuple(sorted(set(skipped)))
-        self._ledger, self._clipped = ledger, whole("clipped", clipped, 0)
-        self._heaviest = whole("heaviest", heaviest)
-        self._kept = checked_kept(operator, kept, units, bits)
-        #: what was spent on releases of these very records, as far as this process knows
-        self._mark: list[Ledger | None] = [None]
-
-    @property
-    def sums(self) -> NDArray[np.int64]:
-        """The integers; they cannot be written to."""
-        return self._sums.view()
+        kept = _checked_kept(operator, self.kept, units, bits)
+        sums, units, bits = _canonical(integers.astype(np.int64), units, bits)
+        sums.flags.writeable = False
+        self.__dict__.update(
+            sums=sums.view(),
+            units=units,
+            bits=bits,
+            skipped=tuple(sorted(set(self.skipped))),
+            clipped=whole("clipped", self.clipped, 0),
+            heaviest=whole("heaviest", self.heaviest),
+            kept=kept,
+        )
 
     @property
     def count(self) -> int | float:
         """Number of records; with fractional weights, their total weight."""
-        return self._units if self._bits == 0 else math.ldexp(self._units, -self._bits)
-
-    @property
-    def units(self) -> int:
-        """The count in steps of 2^-bits."""
-        return self._units
-
-    @property
-    def bits(self) -> int:
-        """Fractional bits of `sums` and `units`: 0 unless weights were fractional."""
-        return self._bits
-
-    @property
-    def skipped(self) -> tuple[str, ...]:
-        """Files that should have been sketched but could not be read, sorted."""
-        return self._skipped
-
-    @property
-    def ledger(self) -> Ledger | None:
-        """What a private sketch has spent, and its noise; None if the sums are exact."""
-        return self._ledger
-
-    @property
-    def clipped(self) -> int:
-        """How many rows lay outside the operator's bound and were moved onto it."""
-        return self._clipped
-
-    @property
-    def heaviest(self) -> int:
-        """The largest weight of one row, rounded up: 1 unless there were larger ones."""
-        return self._heaviest
-
-    @property
-    def kept(self) -> KeptRows | None:
-        """The rows that are kept beside the sums, with what each stands for; None if there are none."""
-        return self._kept
+        return self.units if self.bits == 0 else math.ldexp(self.units, -self.bits)
 
     def without_rows(self) -> Sketch:
         """The same sums without the rows that are kept beside them."""
         if self.operator.keeping is None:
             return self
-        notes = {"skipped": self._skipped, "clipped": self._clipped, "heaviest": self._heaviest}
-        plain = Sketch(self.operator.without_keeping(), self._sums, self._units, self._bits, **notes)  # type: ignore[arg-type]
-        plain._mark = self._mark
-        return plain
+        return self.of_same_records(self.operator.without_keeping(), self.sums, self.ledger)
 
     @property
     def mean(self) -> NDArray[Any]:
         """The mean feature vector z, real or complex."""
-        if self._units == 0:
+        if self.units == 0:
             raise ValueError("an empty sketch has no mean: add records first")
-        return self.operator.mean_of(self._sums / self._units)
+        return self.operator.mean_of(self.sums / self.units)
 
     def distance(self, other: Sketch) -> float:
         """Root mean square difference of the two means, over all features; of Fourier features alone, it estimates the
         maximum mean discrepancy (`skl.distance` does so, with an interval)."""
         self._require_same_operator(_a_sketch(other, "operator.sketch"), "compare")
-        if (self._ledger is None) != (other._ledger is None):
+        if (self.ledger is None) != (other.ledger is None):
             raise ValueError("one sketch is private and the other exact: compare two of the same kind")
         return float(np.sqrt(np.mean(np.abs(self.mean - other.mean) ** 2)))
 
     def copy(self) -> Sketch:
         """An independent copy."""
-        notes = {"skipped": self._skipped, "clipped": self._clipped, "heaviest": self._heaviest, "kept": self._kept}
-        twin = Sketch(self.operator, self._sums, self._units, self._bits, ledger=self._ledger, **notes)  # type: ignore[arg-type]
-        twin._mark = self._mark
+        return self.of_same_records(self.operator, self.sums, self.ledger, self.kept)
+
+    def of_same_records(
+        self, operator: SketchOperator, sums: NDArray[np.int64], ledger: Ledger | None, kept: KeptRows | None = None
+    ) -> Sketch:
+        """Other sums of the same records: a release of either sketch counts for both."""
+        notes = (self.skipped, ledger, self.clipped, self.heaviest, kept)
+        twin = Sketch(operator, sums, self.units, self.bits, *notes)
+        twin.__dict__["_mark"] = self._mark
         return twin
 
     @property
@@ -167,13 +156,9 @@ class Sketch:
         """What was spent on these records by releases of this sketch, its copies, its parts or its summands."""
         return self._mark[0]
 
-    @released.setter
-    def released(self, ledger: Ledger | None) -> None:
+    def note_release(self, ledger: Ledger | None) -> None:
+        """Notes what was spent on these records, for all sketches of them."""
         self._mark[0] = ledger
-
-    def share_mark(self, other: Sketch) -> None:
-        """Makes a release of either count for both."""
-        self._mark = other._mark
 
     def update(
         self,
@@ -186,8 +171,8 @@ class Sketch:
     ) -> Sketch:
         """Adds records (see `Operator.sketch`); the sketch is unchanged if any of them is refused."""
         self._require_exact("take in records")
-        options: dict[str, Any] = {"nulls": nulls, "n_jobs": n_jobs, "progress": progress}
-        return self.__iadd__(self.operator.sketch(data, sample_weight=sample_weight, **options))
+        options = {"sample_weight": sample_weight, "nulls": nulls, "n_jobs": n_jobs, "progress": progress}
+        return self.__iadd__(self.operator.sketch(data, **options))
 
     def update_packed(self, bits: PackedBits, *, sample_weight: Any = None) -> Sketch:
         """Adds records of which only the signs came, as `operator.pack` packs them."""
@@ -229,53 +214,53 @@ class Sketch:
 
     def _combine(self, other: Sketch, sign: int, overlapping: bool = True) -> Sketch:
         self._require_same_operator(other, "add" if sign > 0 else "subtract")
-        if self._ledger is not None or other._ledger is not None:
+        if self.ledger is not None or other.ledger is not None:
             return self._combine_private(other, sign, overlapping)
-        bits = max(self._bits, other._bits)
-        own, others = (s._units << (bits - s._bits) for s in (self, other))
+        bits = max(self.bits, other.bits)
+        own, others = (s.units << (bits - s.bits) for s in (self, other))
         if sign < 0 and others > own:
             raise ValueError(f"cannot subtract {other.count:,} records from {self.count:,}")
         check_room(self.operator, max(own, others) if sign < 0 else own + others, bits)
-        a, b = (s._sums << (bits - s._bits) for s in (self, other))
+        a, b = (s.sums << (bits - s.bits) for s in (self, other))
         count, sums = own + sign * others, a + sign * b
-        if sign < 0 and self.operator.why_impossible(sums, count):
-            raise ValueError("cannot subtract: those records are not all in the sketch")
-        skipped = self._skipped + other._skipped if sign > 0 else self._skipped
-        clipped = self._clipped + other._clipped if sign > 0 else max(0, self._clipped - other._clipped)
-        heaviest = max(self._heaviest, other._heaviest)
         operator, kept = self._rows_with(other, sign)
-        if kept is not None and sign < 0:
-            kept = kept.among(total_weight(count, bits))
-            if kept.why_not_among(total_weight(count, bits)):
+        if sign < 0:
+            kept = None if kept is None else kept.among(_total_weight(count, bits))
+            too_few_rows = kept is not None and kept.why_not_among(_total_weight(count, bits))
+            if self.operator.why_impossible(sums, count) or too_few_rows:
                 raise ValueError("cannot subtract: those records are not all in the sketch")
+        skipped = self.skipped + other.skipped if sign > 0 else self.skipped
+        clipped = max(0, self.clipped + sign * other.clipped)
+        heaviest = max(self.heaviest, other.heaviest)
         operator = operator.with_worse_origin(self.operator).with_worse_origin(other.operator)
         result = Sketch(operator, sums, count, bits, skipped, clipped=clipped, heaviest=heaviest, kept=kept)
-        result.released = _both_released(self.released, other.released)
+        result.note_release(_both_released(self.released, other.released))
         return result
 
     def _rows_with(self, other: Sketch, sign: int) -> tuple[SketchOperator, KeptRows | None]:
         """The operator and the kept rows of a sum or difference: none, where only one side keeps rows."""
-        if self._kept is not None and other._kept is not None and self._kept.rule == other._kept.rule:
-            return self.operator, self._kept.combined(other._kept, sign)
-        if other._units == 0:
-            return self.operator, self._kept
-        if self._units == 0 and sign > 0:
-            return other.operator, other._kept
+        if self.kept is not None and other.kept is not None and self.kept.rule == other.kept.rule:
+            return self.operator, self.kept.combined(other.kept, sign)
+        if other.units == 0:
+            return self.operator, self.kept
+        if self.units == 0 and sign > 0:
+            return other.operator, other.kept
         return self.operator.without_keeping(), None
 
     def _combine_private(self, other: Sketch, sign: int, overlapping: bool) -> Sketch:
         if sign < 0:
             raise ValueError("cannot subtract private sketches: their noise would stay, and nothing would be forgotten")
-        if self._ledger is None or other._ledger is None:
+        if self.ledger is None or other.ledger is None:
             raise ValueError("cannot add a private sketch and an exact one: make the exact one private first")
-        ledger = self._ledger.merged(other._ledger, overlapping=overlapping)
-        if max(_size(self._sums) + _size(other._sums), self._units + other._units) > LARGEST:
+        ledger = self.ledger.merged(other.ledger, overlapping=overlapping)
+        largest = (max(int(s.sums.max(initial=0)), -int(s.sums.min(initial=0))) for s in (self, other))
+        if max(sum(largest), self.units + other.units) > LARGEST_INTEGER:
             raise OverflowError("a sum would overflow: the noise is too large for 64 bits")
         operator = self.operator.with_worse_origin(other.operator)
-        return Sketch(operator, self._sums + other._sums, self._units + other._units, ledger=ledger)
+        return Sketch(operator, self.sums + other.sums, self.units + other.units, ledger=ledger)
 
     def _require_exact(self, verb: str) -> None:
-        if self._ledger is not None:
+        if self.ledger is not None:
             raise ValueError(f"a private sketch cannot {verb}: do that with the exact sketch, then release it")
 
     def _require_same_operator(self, other: Sketch, verb: str) -> None:
@@ -286,55 +271,53 @@ class Sketch:
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, Sketch):
             return NotImplemented
-        same = (self.operator, self._units, self._bits) == (other.operator, other._units, other._bits)
-        return same and self._ledger == other._ledger and np.array_equal(self._sums, other._sums)
+        same = (self.operator, self.units, self.bits) == (other.operator, other.units, other.bits)
+        return same and self.ledger == other.ledger and np.array_equal(self.sums, other.sums)
 
     def description(self) -> dict[str, Any]:
         """What a file says about the integers, as a JSON object."""
+        limit = None if self.kept is None or self.kept.complete else self.kept.below
         return {
-            "bits": self._bits,
-            "count": str(self._units),
+            "bits": self.bits,
+            "count": str(self.units),
             "operator": self.operator.to_json(),
             "software": f"sketchlearn {__version__}",
-            **({"skipped": list(self._skipped)} if self._skipped else {}),
-            **({"clipped": self._clipped} if self._clipped else {}),
-            **({"heaviest": self._heaviest} if self._heaviest > 1 else {}),
-            **({} if self._ledger is None else {"format": container.PRIVATE, "ledger": self._ledger.to_json()}),
-            **({} if self._kept is None else {"format": container.WITH_ROWS, "kept_below": self._kept_below()}),
+            **({"skipped": list(self.skipped)} if self.skipped else {}),
+            **({"clipped": self.clipped} if self.clipped else {}),
+            **({"heaviest": self.heaviest} if self.heaviest > 1 else {}),
+            **({} if self.ledger is None else {"format": container.PRIVATE, "ledger": self.ledger.to_json()}),
+            **({} if self.kept is None else {"format": container.WITH_ROWS, "kept_below": limit}),
         }
-
-    def _kept_below(self) -> float | None:
-        return None if self._kept is None or self._kept.complete else self._kept.below
 
     def to_bytes(self, **more: Any) -> bytes:
         """The sketch as the bytes of a file, with more entries in its description."""
-        rows = None if self._kept is None else (self._kept.rows, self._kept.units)
-        return container.pack(self._sums, {**self.description(), **more}, rows)
+        rows = None if self.kept is None else (self.kept.rows, self.kept.units)
+        return container.pack(self.sums, {**self.description(), **more}, rows)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the sketch to a file, all of it or nothing."""
         container.write(path, self.to_bytes())
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._sums.flags.writeable = False
+        state["sums"].flags.writeable = False
+        self.__dict__.update(state, sums=state["sums"].view())
 
     def __repr__(self) -> str:
-        private = "" if self._ledger is None else f"; {self._ledger}"
-        return f"<Sketch of {self._records()}: {len(self._sums):,} sums by {shortened(self.operator, 200)}{private}>"
+        private = "" if self.ledger is None else f"; {self.ledger}"
+        return f"<Sketch of {self._records()}: {len(self.sums):,} sums by {shortened(self.operator, 200)}{private}>"
 
     def _records(self) -> str:
-        if self._ledger is not None and self._ledger.count_variance:
+        if self.ledger is not None and self.ledger.count_variance:
             return f"about {self.count:,} records"
         return "1 record" if self.count == 1 else f"{self.count:,} records"
 
     def _repr_html_(self) -> str:
-        kind = "exact" if self._ledger is None else "noisy"
+        kind = "exact" if self.ledger is None else "noisy"
         rows = {
             "holds": self._records(),
-            "sums": f"{len(self._sums):,} {kind} 64-bit integers ({self._sums.nbytes:,} bytes)",
+            "sums": f"{len(self.sums):,} {kind} 64-bit integers ({self.sums.nbytes:,} bytes)",
             "operator": shortened(self.operator, 400),
-            **({} if self._ledger is None else {"privacy": str(self._ledger)}),
+            **({} if self.ledger is None else {"privacy": str(self.ledger)}),
         }
         cells = "".join(
             f"<tr><th style='text-align:left'>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items()
@@ -347,8 +330,8 @@ def _check_private(operator: SketchOperator, ledger: Any, units: int, bits: int)
     if not isinstance(ledger, Ledger):
         raise TypeError(f"ledger must be a Ledger, not {type(ledger).__name__}")
     n_parts = len(getattr(operator, "parts", ()))
-    if bits or not 1 <= units <= LARGEST or (ledger.parts is not None and len(ledger.parts) != n_parts):
-        raise ValueError("no release of this operator's sketches gives such a count or ledger")
+    if bits or not 1 <= units <= LARGEST_INTEGER or (ledger.parts is not None and len(ledger.parts) != n_parts):
+        raise ValueError("a private sketch needs bits=0, a count of at least 1 and a ledger that fits its operator")
 
 
 def _both_released(a: Ledger | None, b: Ledger | None) -> Ledger | None:
@@ -360,11 +343,47 @@ def _both_released(a: Ledger | None, b: Ledger | None) -> Ledger | None:
     return a if a is b else a.merged(b, overlapping=True)
 
 
-def _size(sums: NDArray[np.int64]) -> int:
-    return max(abs(int(sums.max(initial=0))), abs(int(sums.min(initial=0))))
-
-
 def _a_sketch(other: Any, method: str) -> Sketch:
     if not isinstance(other, Sketch):
         raise TypeError(f"expected a Sketch, not {type(other).__name__}: rows go through {method}(rows)")
     return other
+
+
+def check_room(operator: SketchOperator, units: int, bits: int) -> None:
+    """Refuses a number of records whose sums might not fit into 64 bits."""
+    most = LARGEST_INTEGER // operator.ceiling
+    if units > most:
+        finer = f" while weights are fractional, {most:,} with whole weights" if bits else ""
+        raise OverflowError(f"a sum could overflow: this operator holds at most {most >> bits:,} records{finer}")
+    if operator.keeping is not None and _total_weight(units, bits) > LARGEST_INTEGER:
+        most = LARGEST_INTEGER >> WEIGHT_BITS
+        raise OverflowError(f"the weight of a kept row could overflow: rows are kept of at most {most:,} records")
+
+
+def _total_weight(units: int, bits: int) -> int:
+    """The weight of all records, in the steps in which rows are kept."""
+    return units << (WEIGHT_BITS - bits)
+
+
+def _checked_kept(operator: SketchOperator, kept: KeptRows | None, units: int, bits: int) -> KeptRows | None:
+    """The kept rows, if they are those of the operator's rule; none yet, for a sketch without records."""
+    rule = operator.keeping
+    if kept is None:
+        if rule is not None and units:
+            raise ValueError("the operator keeps rows, but none came: make the sketch with operator.sketch(rows)")
+        return None if rule is None else KeptRows.none(rule)
+    if rule is None or kept.rule != rule:
+        raise ValueError("the kept rows were chosen by another rule than the operator's")
+    reason = kept.why_not_among(_total_weight(units, bits))
+    if reason:
+        raise ValueError(reason)
+    return kept
+
+
+def _canonical(sums: NDArray[np.int64], units: int, bits: int) -> tuple[NDArray[np.int64], int, int]:
+    """The same value with the fewest fractional bits, so that equal sketches are equal to the bit."""
+    if bits:
+        ones = int(np.bitwise_or.reduce(sums)) | units
+        spare = min(bits, (ones & -ones).bit_length() - 1) if ones else bits
+        sums, units, bits = sums >> spare, units >> spare, bits - spare
+    return sums, units, bits

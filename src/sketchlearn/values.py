@@ -12,6 +12,7 @@ import inspect
 import math
 import numbers
 import operator
+from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -37,9 +38,9 @@ class Value:
 
     def to_json(self) -> dict[str, Any]:
         """The value as a JSON object."""
-        kept = ((name, v) for name, v in _fields(self) if name not in self._omitted or v != self._omitted[name])
-        fields = {name: _plain(v) for name, v in kept}
-        return {"type": type(self).__name__, **fields}
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        kept = {name: v for name, v in values.items() if name not in self._omitted or v != self._omitted[name]}
+        return {"type": type(self).__name__, **{name: _plain(v) for name, v in kept.items()}}
 
     @classmethod
     def from_json(cls, form: Any) -> Self:
@@ -66,10 +67,6 @@ class Value:
             raise ValueError(f"{cls.__name__}: {error}") from error
 
 
-def _fields(value: Value) -> list[tuple[str, Any]]:
-    return [(f.name, getattr(value, f.name)) for f in dataclasses.fields(value)]  # type: ignore[arg-type]
-
-
 def _plain(item: Any) -> Any:
     if isinstance(item, Value):
         return item.to_json()
@@ -91,15 +88,13 @@ def difference(a: Any, b: Any) -> str | None:
     """
     if type(a) is not type(b):
         return f"their kinds differ ({type(a).__name__} and {type(b).__name__})"
-    compared = {f.name for f in dataclasses.fields(a) if f.compare}
-    for (name, x), (_, y) in zip(_fields(a), _fields(b), strict=True):
-        if name in compared and x != y:
+    for name in (f.name for f in dataclasses.fields(a) if f.compare):
+        x, y = getattr(a, name), getattr(b, name)
+        if x != y:
             if isinstance(x, Value) and type(x) is type(y):
                 return difference(x, y)
-            if isinstance(x, Value) and isinstance(y, Value):
-                x, y = type(x).__name__, type(y).__name__
-                return f"their {_plural(name)} differ ({x} and {y})"
-            return f"their {_plural(name)} differ ({shortened(x)} and {shortened(y)})"
+            shown = (type(item).__name__ if isinstance(item, Value) else shortened(item) for item in (x, y))
+            return f"their {_plural(name)} differ ({' and '.join(shown)})"
     return None
 
 
@@ -116,6 +111,17 @@ def shortened(item: Any, length: int = 60) -> str:
     except ValueError:  # an integer of thousands of digits
         text = f"a very large {type(item).__name__}"
     return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
+def listed(x: Any) -> tuple[Any, ...]:
+    """The items of `x`; none if it is a string or cannot be iterated."""
+    items = x.tolist() if isinstance(x, np.ndarray) else x
+    return tuple(items) if isinstance(items, Iterable) and not isinstance(items, str) else ()
+
+
+def finite_floats(x: Any) -> bool:
+    """Whether `x` is a tuple of finite floats, at least one."""
+    return isinstance(x, tuple) and len(x) > 0 and all(type(item) is float and math.isfinite(item) for item in x)
 
 
 def truth(name: str, x: Any) -> bool:

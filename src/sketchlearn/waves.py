@@ -3,6 +3,10 @@
 A wave f has period 1: its argument counts turns. Its complex version is f(t) + i f(t - 1/4). All waves but the
 exponential take a dither, a random shift of each frequency's phase, so that all but their first harmonic average out.
 What is learned from the sketch then uses exp and divides by the coefficient F_1: asymmetric learning.
+
+For a query x seen by f and a row y seen by g, both with the same frequencies and dither, the mean product of their
+features is the sum over k of F_k conj(G_k) kappa(k (x - y)), kappa the kernel of the frequencies' law: undistorted if
+one of the two waves has no harmonics but the first. (Schellekens and Jacques, "Breaking the waves", proposition 3.8.)
 """
 
 from __future__ import annotations
@@ -11,7 +15,9 @@ import cmath
 import math
 import numbers
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,9 +26,13 @@ from numpy.typing import NDArray
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import Value, shortened, truth
 
+Floats = NDArray[np.float64]
 FIXED_POINT = 2**20
-ERROR = 2  # of one part of a feature, in integers: docs/arithmetic.md promises 2^-19 of a unit
+FEATURE_ERROR = 2  # The largest error of a part of a feature, in integers: docs/arithmetic.md promises 2^-19 of a unit.
 _GRID = np.arange(2**16) / 2**16
+TAIL_SHARE = 1e-3  # The coefficients that a pair leaves out add up to at most this share of its mean product.
+HIGHEST_ORDER = 4096  # of a pair's coefficients
+PAIR_GRID = (np.arange(2**14) + 0.5) / 2**14
 Number = complex  # the fields named complex hide the type
 
 
@@ -37,6 +47,8 @@ class Wave(Value, ABC):
     unit: ClassVar[int] = FIXED_POINT
     #: the largest size of one part of one record's feature, in those integers
     ceiling: ClassVar[int] = FIXED_POINT
+    #: bounds of the L1 and L2 norms of the complex form's two parts, if each part cannot reach the ceiling by itself
+    norms: ClassVar[tuple[float, float] | None] = None
 
     def __post_init__(self) -> None:
         if "complex" in self.__dict__:  # a field, not fixed by the class
@@ -69,18 +81,18 @@ class Wave(Value, ABC):
         return tuple((k, ratio) for k, ratio in ratios if abs(ratio) > 1e-6)
 
     @abstractmethod
-    def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    def real_part(self, t: Floats) -> Floats:
         """f(t), t in turns."""
 
     @abstractmethod
     def _coefficient(self, k: int) -> Number:
         """Fourier coefficient of `real_part`."""
 
-    def __call__(self, t: NDArray[np.float64]) -> NDArray[Any]:
+    def __call__(self, t: Floats) -> NDArray[Any]:
         """The wave at phases t, in turns."""
         return self.real_part(t) + 1j * self.quarter_later(t) if self.complex else self.real_part(t)
 
-    def quarter_later(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    def quarter_later(self, t: Floats) -> Floats:
         """f(t - 1/4), the imaginary part of the complex form."""
         return self.real_part(t - 0.25)
 
@@ -93,14 +105,16 @@ class Wave(Value, ABC):
         return Number(self._coefficient(k) * (1 + 1j ** (1 - k % 4)) if self.complex else self._coefficient(k))
 
     def change_by_record(self) -> Sensitivity:
-        """The most that one record adds to the integers of one feature; each part may reach the ceiling."""
-        return Sensitivity.of_integers(self.parts, self.ceiling)
+        """The most that one record adds to the integers of one feature."""
+        if self.norms is None or not self.complex:
+            return Sensitivity.of_integers(self.parts, self.ceiling)
+        return self._rounded(*self.norms)
 
     def _rounded(self, l1: float, l2: float) -> Sensitivity:
         """The same, of bounds of the wave itself."""
-        errors = ERROR * self.parts, ERROR * math.sqrt(self.parts)
-        norms = FIXED_POINT * l1 + errors[0], FIXED_POINT * l2 + errors[1]
-        return Sensitivity.of_norms(*norms, n=self.parts, largest=self.ceiling)
+        l1 = FIXED_POINT * l1 + FEATURE_ERROR * self.parts
+        l2 = FIXED_POINT * l2 + FEATURE_ERROR * math.sqrt(self.parts)
+        return Sensitivity.of_norms(l1, l2, n=self.parts, largest=self.ceiling)
 
     def softened(self) -> FourierSeries:
         """A smooth wave near this one: its first 15 harmonics, times Lanczos' factors, its phase and form kept.
@@ -114,7 +128,7 @@ class Wave(Value, ABC):
         return FourierSeries(tuple((float(c.real), float(c.imag)) for c in series), complex=self.complex)
 
 
-def _nearest(t: NDArray[np.float64]) -> NDArray[np.float64]:
+def _nearest(t: Floats) -> Floats:
     return np.asarray(t - np.rint(t))
 
 
@@ -125,11 +139,9 @@ class Exponential(Wave):
     complex: ClassVar[bool] = True  # type: ignore[misc]
     name = "exponential"
     dithered = False
+    norms = (math.sqrt(2), 1.0)
 
-    def change_by_record(self) -> Sensitivity:
-        return self._rounded(math.sqrt(2), 1.0)  # |cos| + |sin| <= sqrt(2)
-
-    def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    def real_part(self, t: Floats) -> Floats:
         return np.asarray(np.cos(2 * np.pi * _nearest(t)))
 
     def _coefficient(self, k: int) -> Number:
@@ -144,9 +156,6 @@ class Cosine(Exponential):
     dithered = True
     feature = "cosine"
 
-    def change_by_record(self) -> Sensitivity:
-        return Sensitivity.of_integers(1, self.ceiling)
-
 
 @dataclass(frozen=True)
 class Square(Wave):
@@ -157,10 +166,10 @@ class Square(Wave):
     unit = 1
     ceiling = 1
 
-    def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    def real_part(self, t: Floats) -> Floats:
         return np.where(np.isin(np.floor(4 * np.asarray(t)) % 4, (0, 3)), 1.0, -1.0)
 
-    def quarter_later(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    def quarter_later(self, t: Floats) -> Floats:
         return np.where(np.floor(4 * np.asarray(t)) % 4 < 2, 1.0, -1.0)  # t - 1/4 could round
 
     def _coefficient(self, k: int) -> Number:
@@ -173,11 +182,9 @@ class Sawtooth(Wave):
 
     complex: bool = True
     name = "sawtooth"
+    norms = (1.5, math.sqrt(1.25))
 
-    def change_by_record(self) -> Sensitivity:
-        return self._rounded(1.5, math.sqrt(1.25)) if self.complex else self._rounded(1.0, 1.0)
-
-    def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    def real_part(self, t: Floats) -> Floats:
         return np.asarray(2 * (t - np.floor(t + 0.5)))
 
     def _coefficient(self, k: int) -> Number:
@@ -190,11 +197,9 @@ class Triangle(Wave):
 
     complex: bool = True
     name = "triangle"
+    norms = (1.0, 1.0)
 
-    def change_by_record(self) -> Sensitivity:
-        return self._rounded(1.0, 1.0)  # the two parts' sizes add up to 1
-
-    def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    def real_part(self, t: Floats) -> Floats:
         return 1 - 4 * np.abs(_nearest(t))
 
     def _coefficient(self, k: int) -> Number:
@@ -227,7 +232,7 @@ class FourierSeries(Wave):
             raise ValueError(f"the wave could exceed 1: divide the coefficients by {size:.6g}")
         self._set(coefficients=tuple((c.real + 0.0, c.imag + 0.0) for c in values))
 
-    def real_part(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    def real_part(self, t: Floats) -> Floats:
         u = _nearest(t)
         angles = [2 * np.pi * _nearest(k * u) for k in range(1, len(self.coefficients) + 1)]
         pairs = zip(self.coefficients, angles, strict=True)
@@ -268,11 +273,7 @@ def _complex(c: Any) -> Number:
 
 
 NAMED: dict[str, Wave] = {
-    "exponential": Exponential(),
-    "cosine": Cosine(),
-    "square": Square(),
-    "sawtooth": Sawtooth(),
-    "triangle": Triangle(),
+    type(wave).__name__.lower(): wave for wave in (Exponential(), Cosine(), Square(), Sawtooth(), Triangle())
 }
 
 
@@ -283,3 +284,54 @@ def wave_from(wave: str | Wave) -> Wave:
     if isinstance(wave, str) and wave in NAMED:
         return NAMED[wave]
     raise ValueError(f"wave must be one of {', '.join(NAMED)}, or a wave of sketchlearn.waves, not {shortened(wave)}")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two waves, both real or both complex; of complex ones, the real part of the product counts."""
+
+    query: Wave
+    wave: Wave
+
+    def __post_init__(self) -> None:
+        if self.query.complex != self.wave.complex:
+            raise ValueError("wave and query must both be real or both be complex")
+        if abs(self.product) < 1e-6:
+            raise ValueError("the two waves are a quarter turn apart, their products tell nothing: use wave='cosine'")
+
+    @cached_property
+    def product(self) -> float:
+        """Mean of f conj(g) over a turn.
+
+        >>> round(Pair(Square(complex=False), Cosine()).product * np.pi, 6)
+        2.0
+        """
+        return float(np.mean((self.query(PAIR_GRID) * np.conj(self.wave(PAIR_GRID))).real))
+
+    @cached_property
+    def size(self) -> float:
+        """Root mean square of g over a turn."""
+        return float(np.sqrt(np.mean(np.abs(self.wave(PAIR_GRID)) ** 2)))
+
+    @cached_property
+    def coefficients(self) -> dict[int, float]:
+        """Of each order k, Re(F_k conj(G_k) + F_-k conj(G_-k)), as far as those left out exceed `TAIL_SHARE`."""
+        f, g = self.query.coefficient, self.wave.coefficient
+        products = {k: float((f(k) * g(k).conjugate()).real) for k in range(-HIGHEST_ORDER, HIGHEST_ORDER + 1)}
+        both = {k: products[k] + products[-k] for k in range(1, HIGHEST_ORDER + 1)}
+        left, kept = sum(abs(c) for c in both.values()), {}
+        for k, c in both.items():
+            if left < TAIL_SHARE / 2 * abs(self.product):
+                break
+            left -= abs(c)
+            if abs(c) > 1e-12:
+                kept[k] = c
+        return kept
+
+    def kernel(self, kappa: Callable[[Floats], Floats], distances: Floats) -> Floats:
+        """The expected product at these distances, divided by that at none; wrong by `TAIL_SHARE` at most."""
+        result, rest, last = np.zeros(np.shape(distances)), self.product, 1
+        for k, c in self.coefficients.items():
+            result += c * kappa(k * distances)
+            rest, last = rest - c, k
+        return np.asarray((result + rest * kappa(2 * last * distances)) / self.product)

@@ -95,7 +95,7 @@ def files_from(arguments: list[str]) -> list[str]:
 def rows_from(paths: list[str], columns: tuple[Any, ...] | None, nulls: str) -> Source:
     """The rows of files, or of standard input."""
     from sketchlearn.sources import source
-    from sketchlearn.sources.csv_stream import CsvStream
+    from sketchlearn.sources.csv_tables import CsvStream
 
     if paths == [STANDARD]:
         return CsvStream(sys.stdin.buffer, columns, nulls)

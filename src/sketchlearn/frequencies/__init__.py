@@ -5,16 +5,17 @@ mean square length of a frequency is n_features / scale^2 (for Cauchy, which has
 columns).
 """
 
-from sketchlearn.frequencies.adapted_radius import AdaptedRadius
-from sketchlearn.frequencies.cauchy import Cauchy
-from sketchlearn.frequencies.folded_gaussian import FoldedGaussian
-from sketchlearn.frequencies.gaussian_law import Gaussian
-from sketchlearn.frequencies.law_base import Law
-from sketchlearn.frequencies.log_uniform import LogUniform
-from sketchlearn.frequencies.mixture_law import Mixture
-from sketchlearn.frequencies.probed import Probed
-from sketchlearn.frequencies.shaped import Shaped
-from sketchlearn.frequencies.weighted import Weighted
+from sketchlearn.frequencies.anisotropic_laws import Probed, Shaped
+from sketchlearn.frequencies.isotropic_laws import (
+    AdaptedRadius,
+    Cauchy,
+    FoldedGaussian,
+    Gaussian,
+    Law,
+    LogUniform,
+    Mixture,
+    Weighted,
+)
 
 __all__ = [
     "AdaptedRadius",

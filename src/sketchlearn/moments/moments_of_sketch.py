@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.operators import Operator, SecondMoments
-from sketchlearn.operators.second_moments import FIXED_POINT
+from sketchlearn.operators.bounded_operators import FIXED_POINT
 from sketchlearn.sketch import Sketch
 
 Double = NDArray[np.float64]

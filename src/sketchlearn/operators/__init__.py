@@ -1,15 +1,13 @@
 """Operators: what one record contributes to a sketch."""
 
-from sketchlearn.operators.column_moments import ColumnMoments
-from sketchlearn.operators.concatenated import Concatenated, concatenate
+from sketchlearn.operators.composed_operators import Concatenated, concatenate
 from sketchlearn.operators.convolutional import ConvolutionalFeatures
 from sketchlearn.operators.cumulants import CumulantFeatures
 from sketchlearn.operators.fourier import FourierFeatures
 from sketchlearn.operators.histograms import Histograms
+from sketchlearn.operators.moment_operators import ColumnMoments, SecondMoments, VeroneseMoments
 from sketchlearn.operators.operator_base import Operator
 from sketchlearn.operators.quadratic import QuadraticFeatures
-from sketchlearn.operators.second_moments import SecondMoments
-from sketchlearn.operators.veronese import VeroneseMoments
 
 __all__ = [
     "ColumnMoments",

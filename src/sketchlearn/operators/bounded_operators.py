@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.operators.operator_base import REMEDY, Centred
-from sketchlearn.values import shortened
+from sketchlearn.operators.operator_base import Centred, Double, Integers
+from sketchlearn.sensitivity import Sensitivity
+from sketchlearn.values import positive, shortened
 
 REFUSE, CLIP = "refuse", "clip"
-Double = NDArray[np.float64]
+REMEDY = "declare a larger bound (estimators take bounds=(lowest, highest) of the columns)"
+FIXED_POINT = 2**30  # One unit of a feature, in the integers of a sketch of a boxed operator.
+LARGEST_BOUND = 1e150  # Products of two larger values could overflow.
+FEATURES_PER_BLOCK = 1 << 18  # Features that are computed at a time, so that memory use does not grow with the rows.
 
 
 class Bounded(Centred):
@@ -20,6 +25,10 @@ class Bounded(Centred):
 
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "outside": REFUSE}
     outside: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_outside(self.outside)
 
     @abstractmethod
     def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
@@ -53,10 +62,31 @@ class Bounded(Centred):
         return rows
 
 
+@dataclass(frozen=True)
 class Boxed(Bounded):
     """An operator with a bound of each column's distance from the center."""
 
+    n_features: int
+    _: KW_ONLY
     bound: tuple[float, ...]
+    center: tuple[float, ...] | None = None
+    outside: str = REFUSE
+    columns: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        table = np.asarray(self.bound, object)
+        given = [table.item()] * self.n_features if table.ndim == 0 else table.tolist()
+        bounds = tuple(positive("bound", b) for b in given)
+        if len(bounds) != self.n_features:
+            raise ValueError(f"bound must be one positive number, or one for each of the {self.n_features} columns")
+        if max(bounds) > LARGEST_BOUND:
+            raise ValueError(f"bound {max(bounds)!r} is too large for products of values: rescale the data")
+        self._set(bound=bounds)
+
+    @property
+    def ceiling(self) -> int:
+        return FIXED_POINT
 
     def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(np.any(np.abs(rows.astype(np.float64) - self.middle) > np.array(self.bound), axis=1))
@@ -72,8 +102,57 @@ class Boxed(Bounded):
         return f"column {column} is {float(row[column])!r}, beyond the bound {self.bound[column]!r}: {REMEDY}"
 
 
-def check_outside(outside: Any) -> str:
-    """What becomes of rows outside a bound."""
+class Blockwise(Boxed):
+    """A boxed operator whose features NumPy computes, a block of rows at a time."""
+
+    @abstractmethod
+    def _write_features(self, away: Double, features: Double) -> None:
+        """Writes the features (n_sums, rows), before rounding, of rows less the center (n_features, rows)."""
+
+    def _features(self, rows: NDArray[Any]) -> tuple[Double, int]:
+        """The integers of rows, as floats of shape (n_sums, rows), and the first row beyond the bound, or -1."""
+        features = np.zeros((self.n_sums, len(rows)))
+        away = np.ascontiguousarray((self.within(rows).astype(np.float64) - self.middle).T)
+        bad = ~np.all(np.abs(away) <= np.array(self.bound)[:, None], axis=0)
+        if np.any(bad):
+            return features, int(np.argmax(bad))
+        self._write_features(away, features)
+        return np.rint(features, out=features), -1
+
+    def _blocks(self, n_rows: int) -> list[slice]:
+        step = max(1, FEATURES_PER_BLOCK // self.n_sums)
+        return [slice(first, first + step) for first in range(0, n_rows, step)]
+
+    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:  # noqa: ARG002
+        added = np.zeros_like(sums)
+        for block in self._blocks(len(rows)):
+            features, bad = self._features(rows[block])
+            if bad >= 0:
+                return int(block.start) + bad
+            if weights is None:
+                added += features.sum(axis=1).astype(np.int64)  # integers below 2^53: exact in any order
+            else:
+                added += features.astype(np.int64) @ weights[block]
+        sums += added
+        return -1
+
+    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:  # noqa: ARG002
+        integers = np.zeros((len(rows), self.n_sums), np.int64)
+        for block in self._blocks(len(rows)):
+            features, bad = self._features(rows[block])
+            if bad >= 0:
+                return integers, block.start + bad
+            integers[block] = features.T
+        return integers, -1
+
+
+def replaced_moments(n_sums: int, never_negative: int) -> Sensitivity:
+    """How far a replaced record moves sums of moments, of which so many are never negative, in a boxed operator."""
+    others = Sensitivity.of_integers(n_sums - never_negative, 2 * FIXED_POINT)
+    return Sensitivity.of_integers(never_negative, FIXED_POINT) + others
+
+
+def check_outside(outside: Any) -> None:
+    """Refuses all but the two ways to treat rows outside a bound."""
     if not isinstance(outside, str) or outside not in (REFUSE, CLIP):
         raise ValueError(f"outside must be 'refuse' or 'clip', not {shortened(outside)}")
-    return outside

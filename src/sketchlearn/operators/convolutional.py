@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from functools import cache, cached_property
@@ -14,22 +14,20 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from sketchlearn.operators.bounded_operators import CLIP, REFUSE, check_outside
-from sketchlearn.operators.mapped_operators import Mapped
-from sketchlearn.operators.operator_base import check_columns, check_features
-from sketchlearn.operators.second_moments import SecondMoments
+from sketchlearn.operators.bounded_operators import REFUSE, check_outside
+from sketchlearn.operators.composed_operators import Mapped
+from sketchlearn.operators.moment_operators import SecondMoments
+from sketchlearn.operators.operator_base import MOST_FEATURES, Double, check_columns
 from sketchlearn.randomness import Stream, exponential, lengths
-from sketchlearn.values import number, shortened, whole
+from sketchlearn.values import listed, number, shortened, whole
 
-Double = NDArray[np.float64]
-
-LEVELS = 255  # pixels become 0 to 255
-TYPICAL = 8  # root mean square of a filter's integers
-CELLS = 4  # per side
-PEAK = 16  # weight of the middle of a cell
+LARGEST_LEVEL = 255  # Pixels are rounded to whole numbers from 0 to this one.
+FILTER_RMS = 8  # The root mean square of a filter's integers.
+CELLS_PER_SIDE = 4
+CELL_PEAK = 16  # The weight of the middle of a cell.
 LARGEST_FILTER = 31
-EXACT_IN_FLOAT32 = 2**24  # integers below this are exact in float32, in whatever order they are added
-NUMBERS_PER_CHUNK = 2**19  # numbers in the patches of the images that are looked at together
+EXACT_IN_FLOAT32 = 2**24  # Integers below this are exact in float32, in whatever order they are added.
+NUMBERS_PER_CHUNK = 2**19  # Numbers in the patches of images that are processed together, which bounds memory use.
 
 
 @dataclass(frozen=True)
@@ -74,28 +72,24 @@ class ConvolutionalFeatures(Mapped):
     columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        shape = check_shape(self.shape)
-        n_features = check_features(math.prod(shape))
-        size = self.filter_size
-        if size is None:
-            size = min(max(3, 2 * (min(shape[:2]) // 8) + 1), 9)
+        shape = _check_shape(self.shape)
+        n_features = whole("n_features", math.prod(shape), most=MOST_FEATURES)
+        size = min(max(3, 2 * (min(shape[:2]) // 8) + 1), 9) if self.filter_size is None else self.filter_size
+        check_outside(self.outside)
         if whole("filter_size", size, most=LARGEST_FILTER) % 2 == 0:
             raise ValueError(f"filter_size must be odd, so that a filter has a middle, not {size}")
         self._set(
             shape=shape,
             n_outputs=whole("n_outputs", self.n_outputs, most=2**12),
-            pixels=check_pixels(self.pixels),
+            pixels=_check_pixels(self.pixels),
             n_filters=whole("n_filters", self.n_filters, most=2**12),
             filter_size=int(size),
             seed=whole("seed", self.seed, 0, 2**64 - 1),
-            outside=check_outside(self.outside),
             columns=check_columns(self.columns, n_features),
         )
-        if LEVELS * 2 * TYPICAL * self._taps >= EXACT_IN_FLOAT32:
-            raise ValueError(
-                f"filters of {self._taps} numbers are too large for exact sums: take a smaller filter_size, or fewer "
-                "channels"
-            )
+        if LARGEST_LEVEL * 2 * FILTER_RMS * self._taps >= EXACT_IN_FLOAT32:
+            too_large = f"filters of {self._taps} numbers are too large for exact sums"
+            raise ValueError(f"{too_large}: take a smaller filter_size, or fewer channels")
 
     @property
     def in_words(self) -> str:
@@ -136,7 +130,7 @@ class ConvolutionalFeatures(Mapped):
             total += tap
         taps = taps - total / self._taps
         size = np.maximum(lengths(taps), 1e-300)
-        return np.rint(taps * (TYPICAL * math.sqrt(self._taps) / size)).astype(np.float32)
+        return np.rint(taps * (FILTER_RMS * math.sqrt(self._taps) / size)).astype(np.float32)
 
     @cached_property
     def signs(self) -> Double:
@@ -155,7 +149,7 @@ class ConvolutionalFeatures(Mapped):
 
     @property
     def _n_cells(self) -> int:
-        return min(CELLS, self.shape[0]) * min(CELLS, self.shape[1])
+        return len(self._cells[0]) * len(self._cells[1])
 
     @cached_property
     def limit(self) -> int:
@@ -163,7 +157,7 @@ class ConvolutionalFeatures(Mapped):
 
         With independent signs its deviation would be at most twice that, for the largest numbers that pixels can make.
         """
-        most = LEVELS * np.maximum(self.filters, 0.0).astype(np.float64).sum(axis=0)
+        most = LARGEST_LEVEL * np.maximum(self.filters, 0.0).astype(np.float64).sum(axis=0)
         rows, columns = (weights.sum(axis=1) for weights in self._cells)
         pooled = np.multiply.outer(np.multiply.outer(rows, columns), most)
         return math.isqrt(int(pooled.sum())) // 2 + 1
@@ -196,14 +190,11 @@ class ConvolutionalFeatures(Mapped):
             good &= ~self._is_outside(rows)
         outputs = np.full((len(rows), self.n_outputs), np.nan)
         if good.any():
-            outputs[good] = self._of_images(self._levels(rows[good]))
+            low, high = self.pixels
+            levels = np.rint((np.clip(rows[good], low, high) - low) * (LARGEST_LEVEL / (high - low)))
+            images = np.minimum(levels, LARGEST_LEVEL).astype(np.float32)
+            outputs[good] = self._of_images(images.reshape(-1, *self.shape[:2], self.n_channels))
         return outputs
-
-    def _levels(self, rows: Double) -> NDArray[np.float32]:
-        """Pixels as whole numbers from 0 to 255."""
-        low, high = self.pixels
-        levels = np.rint((np.clip(rows, low, high) - low) * (LEVELS / (high - low)))
-        return np.minimum(levels, LEVELS).astype(np.float32).reshape(len(rows), *self.shape[:2], self.n_channels)
 
     def _of_images(self, images: NDArray[np.float32]) -> Double:
         n, height, width, _ = images.shape
@@ -221,17 +212,15 @@ class ConvolutionalFeatures(Mapped):
         return np.asarray(np.any((rows < self.pixels[0]) | (rows > self.pixels[1]), axis=1))
 
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
-        if self.outside == CLIP:
-            return np.asarray(self._is_outside(rows.astype(np.float64)) & np.all(np.isfinite(rows), axis=1))
-        return super().beyond(rows)
+        if self.outside == REFUSE:
+            return super().beyond(rows)
+        return np.asarray(self._is_outside(rows.astype(np.float64)) & np.all(np.isfinite(rows), axis=1))
 
-    def explain_refusal(self, row: NDArray[np.float64]) -> str:
+    def explain_refusal(self, row: Double) -> str:
         low, high = self.pixels
         column = int(np.argmax(np.maximum(low - row, row - high)))
-        return (
-            f"column {column} is {float(row[column])!r}, outside the range of pixels from {low!r} to {high!r}: declare "
-            "pixels=(lowest, highest), or outside='clip'"
-        )
+        where = f"column {column} is {float(row[column])!r}, outside the range of pixels from {low!r} to {high!r}"
+        return f"{where}: declare pixels=(lowest, highest), or outside='clip'"
 
 
 @cache
@@ -246,25 +235,25 @@ def cells(n: int) -> Double:
     array([[12, 12,  4,  0,  0,  0,  0,  0],
            [ 0,  4, 12, 12,  4,  0,  0,  0]])
     """
-    g = min(CELLS, n)
+    g = min(CELLS_PER_SIDE, n)
     away = np.abs((2 * np.arange(n) + 1) * g - (2 * np.arange(g)[:, None] + 1) * n)
-    return np.asarray((PEAK * np.maximum(2 * n - away, 0) + n) // (2 * n), np.float64)
+    return np.asarray((CELL_PEAK * np.maximum(2 * n - away, 0) + n) // (2 * n), np.float64)
 
 
-def check_shape(shape: Any) -> tuple[int, ...]:
+def _check_shape(shape: Any) -> tuple[int, ...]:
     """Height, width and perhaps channels of an image."""
-    sizes = tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, str) else ()
+    sizes = listed(shape)
     if len(sizes) not in (2, 3):
         raise ValueError(f"shape must be (height, width) or (height, width, channels), not {shortened(shape)}")
     return tuple(whole("each number of shape", size, most=2**16) for size in sizes)
 
 
-def check_pixels(pixels: Any) -> tuple[float, float]:
+def _check_pixels(pixels: Any) -> tuple[float, float]:
     """The lowest and the highest value of a pixel."""
-    values = tuple(pixels) if isinstance(pixels, Iterable) and not isinstance(pixels, str) else ()
+    values = listed(pixels)
     if len(values) != 2:
         raise ValueError(f"pixels must be (lowest, highest), such as (0, 255), not {shortened(pixels)}")
     low, high = (number("each number of pixels", value) for value in values)
-    if not (low < high and math.isfinite(high - low) and math.isfinite(LEVELS / (high - low))):
+    if not (low < high and math.isfinite(high - low) and math.isfinite(LARGEST_LEVEL / (high - low))):
         raise ValueError(f"pixels must be (lowest, highest), the first below the second, not {shortened(pixels)}")
     return low, high

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
@@ -11,21 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.operators.bounded_operators import REFUSE, Boxed, check_outside
-from sketchlearn.operators.operator_base import check_center, check_columns, check_features
-from sketchlearn.operators.second_moments import FIXED_POINT, check_bounds
+from sketchlearn.operators.bounded_operators import FIXED_POINT, Blockwise
+from sketchlearn.operators.operator_base import Double
 from sketchlearn.sensitivity import Sensitivity
-from sketchlearn.values import number, positive
+from sketchlearn.values import listed, number, positive
 
-Double = NDArray[np.float64]
-
-FEATURES_PER_BLOCK = 1 << 18  # features worked on at a time
-SMALLEST, LARGEST, MOST_TURNS = 1e-150, 1e150, 2.0**40  # of a component, and of its phase
-TERMS = 9  # of each series: what is left out is below 2^-39 up to half a turn
+SMALLEST_COMPONENT, LARGEST_COMPONENT = 1e-150, 1e150  # Products with features must stay within float64.
+MOST_TURNS = 2.0**40  # A phase of more turns has no digits left for its fraction of a turn.
+SERIES_TERMS = 9  # What the series of sine and cosine leave out is then below 2^-39, up to half a turn.
 
 
 @dataclass(frozen=True)
-class CumulantFeatures(Boxed):
+class CumulantFeatures(Blockwise):
     """Phi(x) = (g_j, g'_j / t_j, and u_i g_j for all i, j), u = B (x - center), g_j = sin(t_j u_j + a_j).
 
     The derivatives of the logarithm of the characteristic function at t_j e_j follow from the means of these k^2 + 2 k
@@ -38,10 +35,7 @@ class CumulantFeatures(Boxed):
     frequencies : t_j of each component.
     phases : a_j of each component; 0 looks at fourth cumulants and others of even order, pi / 2 at those of odd order.
     noise : of each component, the variance of what regression on u_j leaves of g_j, about; decoders weigh by it.
-    bound : no value may be further than this from the center; one number, or one per column.
-    center : subtracted from each row.
-    outside : "refuse" rows with a value beyond the bound, or "clip" such values to it, as private releases need.
-    columns : names of the columns, for tables that have names.
+    bound, center, outside, columns : as those of `SecondMoments`.
 
     References
     ----------
@@ -56,38 +50,28 @@ class CumulantFeatures(Boxed):
     (8,)
     """
 
-    n_features: int
     _: KW_ONLY
     unmixing: tuple[tuple[float, ...], ...]
     frequencies: tuple[float, ...]
     phases: tuple[float, ...] = ()
     noise: tuple[float, ...] = ()
-    bound: tuple[float, ...]
-    center: tuple[float, ...] | None = None
-    outside: str = REFUSE
-    columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        d = check_features(self.n_features)
-        rows = tuple(_numbers("each row of unmixing", row, d) for row in _listed(self.unmixing))
+        super().__post_init__()
+        rows = tuple(_numbers("each row of unmixing", row, self.n_features) for row in listed(self.unmixing))
         if not rows or not all(any(row) for row in rows):
             raise ValueError("unmixing must have at least one row, and none of zeros")
         k = len(rows)
-        given = {"phases": _listed(self.phases) or (0.0,) * k, "noise": _listed(self.noise) or (1.0,) * k}
         self._set(
-            n_features=d,
             unmixing=rows,
-            frequencies=tuple(positive("frequencies", t) for t in _numbers("frequencies", self.frequencies, k)),
-            phases=_numbers("phases", given["phases"], k),
-            noise=tuple(positive("noise", v) for v in _numbers("noise", given["noise"], k)),
-            bound=check_bounds(self.bound, d),
-            center=check_center(self.center, d, np.float64),
-            outside=check_outside(self.outside),
-            columns=check_columns(self.columns, d),
+            frequencies=_numbers("frequencies", self.frequencies, k, positive),
+            phases=_numbers("phases", listed(self.phases) or (0.0,) * k, k),
+            noise=_numbers("noise", listed(self.noise) or (1.0,) * k, k, positive),
         )
         with np.errstate(all="ignore"):
             turns = np.array(self.frequencies) * self.reach / (2 * math.pi)
-        if not np.all((self.reach > SMALLEST) & (self.reach < LARGEST) & (turns < MOST_TURNS)):
+        sizes = (self.reach > SMALLEST_COMPONENT) & (self.reach < LARGEST_COMPONENT)
+        if not np.all(sizes & (turns < MOST_TURNS)):
             raise ValueError("unmixing, bound and frequencies make components beyond what float64 holds: rescale them")
 
     @property
@@ -109,57 +93,13 @@ class CumulantFeatures(Boxed):
     def n_sums(self) -> int:
         return self.n_components * (self.n_components + 2)
 
-    @property
-    def ceiling(self) -> int:
-        return FIXED_POINT
-
     @cached_property
     def reach(self) -> Double:
         """The largest size of each component within the bound."""
         return _combined(np.abs(np.array(self.unmixing)), np.array(self.bound)[:, None])[:, 0] * (1 + 1e-9)
 
-    def add_rows(
-        self,
-        rows: NDArray[Any],
-        weights: NDArray[np.int64] | None,
-        threads: int,  # noqa: ARG002
-        sums: NDArray[np.int64],
-    ) -> int:
-        added = np.zeros_like(sums)
-        for first in range(0, len(rows), self._step):
-            part = slice(first, first + self._step)
-            features, bad = self._features(rows[part])
-            if bad >= 0:
-                return first + bad
-            if weights is None:
-                added += features.sum(axis=1).astype(np.int64)  # integers below 2^53: exact in any order
-            else:
-                added += features.astype(np.int64) @ weights[part]
-        sums += added
-        return -1
-
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:  # noqa: ARG002
-        integers = np.zeros((len(rows), self.n_sums), np.int64)
-        for first in range(0, len(rows), self._step):
-            features, bad = self._features(rows[first : first + self._step])
-            if bad >= 0:
-                return integers, first + bad
-            integers[first : first + self._step] = features.T
-        return integers, -1
-
-    @property
-    def _step(self) -> int:
-        """Rows worked on at a time."""
-        return max(1, FEATURES_PER_BLOCK // self.n_sums)
-
-    def _features(self, rows: NDArray[Any]) -> tuple[Double, int]:
-        """The integers of rows, as floats, one feature after the other, and the first row beyond the bound, or -1."""
+    def _write_features(self, away: Double, features: Double) -> None:
         k = self.n_components
-        features = np.zeros((self.n_sums, len(rows)))
-        away = np.ascontiguousarray((self.within(rows).astype(np.float64) - self.middle).T)
-        bad = ~np.all(np.abs(away) <= np.array(self.bound)[:, None], axis=0)
-        if np.any(bad):
-            return features, int(np.argmax(bad))
         u = _combined(np.array(self.unmixing), away)
         scaled = u * (FIXED_POINT / self.reach)[:, None]
         for j, (t, phase) in enumerate(zip(self.frequencies, self.phases, strict=True)):
@@ -167,13 +107,12 @@ class CumulantFeatures(Boxed):
             np.multiply(FIXED_POINT, sine, out=features[j])
             np.multiply(FIXED_POINT, cosine, out=features[k + j])
             np.multiply(scaled, sine, out=features[(2 + j) * k : (3 + j) * k])
-        return np.rint(features, out=features), -1
 
-    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
+    def mean_of(self, sums: Double) -> NDArray[Any]:
         k = self.n_components
         return sums * (np.concatenate([np.ones(2 * k), np.tile(self.reach, k)]) / FIXED_POINT)
 
-    def split(self, values: NDArray[np.float64]) -> tuple[Double, Double, Double]:
+    def split(self, values: Double) -> tuple[Double, Double, Double]:
         """The means of g_j, of g'_j / t_j, and the matrix of those of u_i g_j (row i, column j)."""
         k = self.n_components
         return values[:k], values[k : 2 * k], values[2 * k :].reshape(k, k).T
@@ -196,7 +135,7 @@ def waves(turns: Double) -> tuple[Double, Double]:
     half = math.pi * (turns - np.rint(turns))
     square = half * half
     sine, cosine = np.ones_like(half), np.ones_like(half)
-    for n in range(TERMS - 1, 0, -1):
+    for n in range(SERIES_TERMS - 1, 0, -1):
         for series, step in ((sine, 2 * n * (2 * n + 1)), (cosine, 2 * n * (2 * n - 1))):
             series *= square
             series *= -1.0 / step
@@ -205,12 +144,8 @@ def waves(turns: Double) -> tuple[Double, Double]:
     return 2.0 * sine * cosine, 1.0 - 2.0 * (sine * sine)
 
 
-def _listed(values: Any) -> tuple[Any, ...]:
-    return tuple(values) if isinstance(values, Iterable) else ()
-
-
-def _numbers(name: str, values: Any, count: int) -> tuple[float, ...]:
-    found = tuple(number(name, value) for value in _listed(values))
+def _numbers(name: str, values: Any, count: int, check: Callable[[str, Any], float] = number) -> tuple[float, ...]:
+    found = tuple(check(name, value) for value in listed(values))
     if len(found) != count:
         raise ValueError(f"{name} must have {count} numbers, not {len(found)}")
     return found

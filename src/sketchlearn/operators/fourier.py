@@ -15,16 +15,13 @@ from sketchlearn._native import Plan, dense_plan, structured_plan
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.frequencies import Law
 from sketchlearn.keeping import Keeping
-from sketchlearn.operators.operator_base import check_center, check_columns, check_features, check_units
-from sketchlearn.operators.projected import Projected, in_turns
-from sketchlearn.operators.structured import FEWEST_FEATURES, Structured
+from sketchlearn.operators.operator_base import Double
+from sketchlearn.operators.projected import FEWEST_FEATURES, Projected, Single, Structured, in_turns
 from sketchlearn.outline import Outline
 from sketchlearn.randomness import Stream, lengths
 from sketchlearn.sensitivity import Sensitivity
-from sketchlearn.values import shortened, truth, whole
+from sketchlearn.values import listed, positive, shortened, truth, whole
 from sketchlearn.waves import Exponential, Wave, wave_from
-
-Single = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -58,12 +55,7 @@ class FourierFeatures(Projected):
     True
     """
 
-    _omitted: ClassVar[dict[str, Any]] = {
-        "columns": None,
-        "units": None,
-        "keeping": None,
-        "outline": None,
-    }
+    _omitted: ClassVar[dict[str, Any]] = {"columns": None, "units": None, "keeping": None, "outline": None}
     n_features: int
     n_frequencies: int
     _: KW_ONLY
@@ -79,8 +71,8 @@ class FourierFeatures(Projected):
     keeping: Keeping | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        n_features = check_features(self.n_features)
-        n_frequencies = whole("n_frequencies", self.n_frequencies, most=2**31)
+        super().__post_init__()
+        n_features, n_frequencies = self.n_features, whole("n_frequencies", self.n_frequencies, most=2**31)
         if not isinstance(self.law, Law):
             raise ValueError(
                 f"law must be a law of sketchlearn.frequencies, such as Gaussian(1.0), not {shortened(self.law)}"
@@ -91,24 +83,20 @@ class FourierFeatures(Projected):
         if structured and n_features < FEWEST_FEATURES:
             raise ValueError(f"structured frequencies need at least {FEWEST_FEATURES} columns: use dense ones")
         self._set(
-            n_features=n_features,
             n_frequencies=n_frequencies,
             wave=wave_from(self.wave),
-            center=check_center(self.center, n_features, np.float32),
             seed=whole("seed", self.seed, 0, 2**64 - 1),
             structured=structured,
             subsample=self._check_subsample(n_features, n_frequencies),
-            columns=check_columns(self.columns, n_features),
-            units=check_units(self.units, n_features),
+            units=None if self.units is None else tuple(positive("units", unit) for unit in listed(self.units)),
         )
-        if self.keeping is not None and (
-            not isinstance(self.keeping, Keeping) or len(self.keeping.center) != n_features
-        ):
-            raise ValueError(f"keeping must be a rule for rows of {n_features} columns, not {shortened(self.keeping)}")
-        if self.outline is not None and (
-            not isinstance(self.outline, Outline) or self.outline.n_features != n_features
-        ):
-            raise ValueError(f"outline must be one of {n_features} columns, not {shortened(self.outline)}")
+        if self.units is not None and len(self.units) != n_features:
+            raise ValueError(f"units must be {n_features} positive numbers, not {shortened(self.units)}")
+        keeping, outline = self.keeping, self.outline
+        if keeping is not None and not (isinstance(keeping, Keeping) and len(keeping.center) == n_features):
+            raise ValueError(f"keeping must be a rule for rows of {n_features} columns, not {shortened(keeping)}")
+        if outline is not None and not (isinstance(outline, Outline) and outline.n_features == n_features):
+            raise ValueError(f"outline must be one of {n_features} columns, not {shortened(outline)}")
 
     def with_keeping(self, rule: Keeping | None) -> Self:
         return self._twin(keeping=rule)
@@ -116,20 +104,18 @@ class FourierFeatures(Projected):
     def _check_subsample(self, n_features: int, n_frequencies: int) -> int | None:
         if self.subsample is None:
             return None
-        r = whole("subsample", self.subsample, most=n_frequencies)
+        r, size = whole("subsample", self.subsample, most=n_frequencies), Structured.block_size(n_features)
         if n_frequencies % r:
             raise ValueError(f"subsample must divide n_frequencies: {r} does not divide {n_frequencies}")
-        if self.structured and r % Structured.block_size(n_features):
-            size = Structured.block_size(n_features)
+        if self.structured and r % size:
             raise ValueError(f"with structured frequencies, subsample must be a multiple of the block size {size}")
         return r
 
     @property
     def in_words(self) -> str:
-        kind = "structured frequencies" if self.structured else "random frequencies"
-        wave = type(self.wave).__name__.lower()
-        columns = f"{self.n_features:,} columns"
-        return f"{self.n_frequencies:,} {kind} of {columns}, {wave} wave, {self.law.in_words}, seed {self.seed}"
+        kind, wave = "structured" if self.structured else "random", type(self.wave).__name__.lower()
+        frequencies = f"{self.n_frequencies:,} {kind} frequencies of {self.n_features:,} columns"
+        return f"{frequencies}, {wave} wave, {self.law.in_words}, seed {self.seed}"
 
     def change_by_record(self) -> Sensitivity:
         return self.wave.change_by_record().times(self.subsample or self.n_frequencies)
@@ -177,18 +163,18 @@ class FourierFeatures(Projected):
         return int(Stream(self.seed, "subsample").integers(1)[0])
 
     @cached_property
-    def frequencies(self) -> NDArray[np.float64]:
+    def frequencies(self) -> Double:
         """The frequencies omega, in radians per unit of the data: shape (n_features, n_frequencies)."""
         turns = self._structured.matrix() if self.structured else self._dense
         return turns.astype(np.float64) * (2 * math.pi)
 
     @cached_property
-    def dither(self) -> NDArray[np.float64]:
+    def dither(self) -> Double:
         """The shifts xi of the phases, in radians; zero for the exponential."""
         return self._dither.astype(np.float64) * (2 * math.pi)
 
     @cached_property
-    def feature_weights(self) -> NDArray[np.float64]:
+    def feature_weights(self) -> Double:
         """The factor of each feature: 1 except with the weighted law."""
         if not self.law.weighted:
             return np.ones(self.n_frequencies)
@@ -206,7 +192,8 @@ class FourierFeatures(Projected):
         drawn = [self._structured.signs, self._structured.radii] if self.structured else [self._dense]
         return [*drawn, self._dither, np.array([self._key], np.uint64)]
 
-    def _make_plan(self) -> Plan:
+    @cached_property
+    def _plan(self) -> Plan:
         center = self.middle.astype(np.float32)
         feature, coefficients = self.wave.feature, self.wave.kernel_coefficients
         common = (kernel.active, feature, center, self._dither, math.inf, coefficients, self._key, self.n_groups)
@@ -214,7 +201,7 @@ class FourierFeatures(Projected):
             return structured_plan(*common, self._structured.signs, self._structured.radii, self._structured.size)
         return dense_plan(*common, self._dense)
 
-    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
+    def mean_of(self, sums: Double) -> NDArray[Any]:
         values = sums * (self.n_groups / self.wave.unit)
         if self.wave.complex:
             real, imaginary = np.split(values, 2, axis=-1)
@@ -224,21 +211,17 @@ class FourierFeatures(Projected):
     def warn_of_noise(self, rows: NDArray[Any]) -> None:
         # A float32 phase of t turns is known to about |t| 2^-24: beyond 2^20, to no better than a sixteenth of a turn.
         centred = rows.astype(np.float64) - self.middle
-        if self._turns(centred) > 2**20:
-            away = float(np.median(np.linalg.norm(centred, axis=1)))
-            warn_caller(
-                f"the rows lie about {away:.3g} from the center, where float32 phases are noise at this scale: "
-                "set center near their mean",
-            )
+        away = float(np.median(np.linalg.norm(centred, axis=1)))
+        if self.structured:
+            radii = self._structured.radii.ravel()[:64].astype(np.float64) * self._structured.size
+            turns = float(np.median(radii)) * away
+        else:
+            turns = float(np.median(np.abs(centred @ self._dense[:, -64:].astype(np.float64))))
+        if turns > 2**20:
+            where = f"the rows lie about {away:.3g} from the center"
+            warn_caller(f"{where}, where float32 phases are noise at this scale: set center near their mean")
 
-    def _turns(self, centred: NDArray[np.float64]) -> float:
-        """About how many turns the phases of rows have, at a few of the frequencies."""
-        if not self.structured:
-            return float(np.median(np.abs(centred @ self._dense[:, -64:].astype(np.float64))))
-        radii = self._structured.radii.ravel()[:64].astype(np.float64) * self._structured.size
-        return float(np.median(radii) * np.median(np.linalg.norm(centred, axis=1)))
-
-    def explain_refusal(self, row: NDArray[np.float64]) -> str:
+    def explain_refusal(self, row: Double) -> str:
         column = int(np.argmax(np.abs(row - self.middle)))
         value = float(row[column])
         return f"column {column} is {value!r}, too far from the center for a phase: rescale the data or set center"

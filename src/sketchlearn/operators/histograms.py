@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import numbers
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
@@ -11,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn._native import add_counts, find_counts
-from sketchlearn.operators.operator_base import Operator, check_columns, check_features
+from sketchlearn.operators.operator_base import MOST_FEATURES, Double, Integers, Operator, check_columns
 from sketchlearn.operators.origin import Origin
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import shortened, whole
 
-MOST_BINS = 4096  # of one column: more would be a sketch of megabytes
-MOST_EDGES = 2**20  # of all columns: 8 MB of counts, and a file that loads in a second
-Double = NDArray[np.float64]
+MOST_BINS = 4096  # of a column: with more, a sketch would take megabytes
+MOST_EDGES = 2**20  # of all columns: their counts take 8 MB, and a file of them loads in a second
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,9 @@ class Histograms(Operator):
     columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        n_features = check_features(self.n_features)
-        edges = _check_edges(self.edges, n_features)
-        self._set(
-            n_features=n_features,
-            edges=edges,
-            values=_check_values(self.values, edges),
-            columns=check_columns(self.columns, n_features),
-        )
+        n_features = whole("n_features", self.n_features, most=MOST_FEATURES)
+        edges, columns = _check_edges(self.edges, n_features), check_columns(self.columns, n_features)
+        self._set(n_features=n_features, edges=edges, values=_check_values(self.values, edges), columns=columns)
 
     @classmethod
     def even(cls, low: Any, high: Any, bins: int = 64, *, columns: Any = None) -> Self:
@@ -74,7 +69,7 @@ class Histograms(Operator):
             raise ValueError("low and high must have one number per column each, the low one below the high one")
         steps = np.linspace(0, 1, whole("bins", bins, most=MOST_BINS) + 1)
         # bounds so near each other that float64 has few numbers between them have fewer bins
-        edges = tuple(_plain(np.unique(a * (1 - steps) + b * steps)) for a, b in zip(lows, highs, strict=True))
+        edges = tuple(tuple(np.unique(a * (1 - steps) + b * steps).tolist()) for a, b in zip(lows, highs, strict=True))
         return cls(len(lows), edges=edges, columns=columns).with_origin(Origin.DECLARED)
 
     @property
@@ -102,26 +97,19 @@ class Histograms(Operator):
         return np.concatenate(self.edges)
 
     @cached_property
-    def _starts(self) -> NDArray[np.int64]:
+    def _starts(self) -> Integers:
         """Where each column's edges begin among all of them, and where the last ones end."""
         return np.cumsum([0, *map(len, self.edges)], dtype=np.int64)
 
-    def add_rows(
-        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
-    ) -> int:
+    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
         return add_counts(rows, self._all_edges, self._starts, weights, threads, sums)
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
-        integers = np.zeros((len(rows), self.n_sums), np.int8)
-        where, bad = self.find(rows, threads)
+        integers, where = np.zeros((len(rows), self.n_sums), np.int8), np.zeros(rows.shape, np.int32)
+        bad = find_counts(rows, self._all_edges, self._starts, threads, where)
         if bad < 0:
             integers[np.arange(len(rows))[:, None], where] = 1
         return integers, bad
-
-    def find(self, rows: NDArray[Any], threads: int = 1) -> tuple[NDArray[np.int32], int]:
-        """Which of the sums each value of each row adds to, and the first row with a value not finite, or -1."""
-        where = np.zeros(rows.shape, np.int32)
-        return where, find_counts(rows, self._all_edges, self._starts, threads, where)
 
     def mean_of(self, sums: Double) -> NDArray[Any]:
         """Shares of the records: of each column those below, in each bin, and above."""
@@ -134,7 +122,7 @@ class Histograms(Operator):
     def explain_refusal(self, row: Double) -> str:
         raise AssertionError(f"every finite row is in some bin, {shortened(row.tolist())} too")
 
-    def why_impossible(self, sums: NDArray[np.int64], units: int) -> str | None:
+    def why_impossible(self, sums: Integers, units: int) -> str | None:
         first = self._starts[:-1] + np.arange(self.n_features)
         # in two halves: forged counts could wrap around to the right total
         halves = [np.add.reduceat(part, first).tolist() for part in (sums >> 32, sums & (2**32 - 1))]
@@ -145,18 +133,17 @@ class Histograms(Operator):
 
 def _check_edges(edges: Any, n_features: int) -> tuple[tuple[float, ...], ...]:
     """Edges of each column, ascending, not too many."""
-    given = _per_column("edges", edges, n_features)
     found: list[tuple[float, ...]] = []
-    room = MOST_EDGES
-    for c, one in enumerate(given):
+    n_edges = 0
+    for c, given in enumerate(_per_column("edges", edges, n_features)):
         name = f"edges of column {c}"
-        own = _numbers(name, one, most=MOST_BINS + 1)
+        own = _numbers(name, given, most=MOST_BINS + 1)
         if len(own) < 2 or not np.all(own[:-1] < own[1:]):
             raise ValueError(f"{name} must be at least two numbers in ascending order")
-        room -= len(own)
-        if room < 0:
+        n_edges += len(own)
+        if n_edges > MOST_EDGES:
             raise ValueError(f"there are more than {MOST_EDGES:,} edges in all: use fewer bins or columns")
-        found.append(_plain(own))
+        found.append(tuple(own.tolist()))
     return tuple(found)
 
 
@@ -173,7 +160,7 @@ def _check_values(values: Any, edges: tuple[tuple[float, ...], ...]) -> tuple[tu
         given = _numbers(name, one, most=MOST_BINS)
         if len(given) != len(own) - 1 or not np.all((limits[:-1] <= given) & (given <= limits[1:])):
             raise ValueError(f"{name} must be None or one number for each of its {len(own) - 1} bins, within the bin")
-        found.append(_plain(given))
+        found.append(tuple(given.tolist()))
     return None if all(one is None for one in found) else tuple(found)
 
 
@@ -186,24 +173,11 @@ def _per_column(name: str, given: Any, n_features: int) -> list[Any]:
 
 def _numbers(name: str, given: Any, most: int = MOST_EDGES) -> Double:
     """Finite numbers as an array, without negative zeros: equal operators have equal bytes."""
-    message = f"{name} must be a list of finite numbers, at most {most:,}"
     plain = isinstance(given, np.ndarray) and given.ndim == 1 and not isinstance(given, np.ma.MaskedArray)
-    items = list(given) if plain or isinstance(given, tuple | list | range) else None
+    items = list(given) if plain or isinstance(given, tuple | list | range) else [None]
     # all checks are by kinds of numbers, not number by number: a file with a million edges must load fast
-    if items is None or len(items) > most or not all(map(_is_real, set(map(type, items)))):
-        raise ValueError(message)
-    try:
-        found = np.array(items, np.float64) + 0.0
-    except OverflowError:
-        raise ValueError(message) from None
-    if not np.all(np.isfinite(found)):
-        raise ValueError(message)
-    return found
-
-
-def _is_real(kind: type) -> bool:
-    return issubclass(kind, numbers.Real) and not issubclass(kind, bool)
-
-
-def _plain(found: Double) -> tuple[float, ...]:
-    return tuple(found.tolist())
+    real = all(issubclass(kind, numbers.Real) and not issubclass(kind, bool) for kind in set(map(type, items)))
+    with contextlib.suppress(OverflowError):
+        if real and len(items) <= most and np.all(np.isfinite(found := np.array(items, np.float64) + 0.0)):
+            return found
+    raise ValueError(f"{name} must be a list of finite numbers, at most {most:,}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
@@ -15,19 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn import kernel
-from sketchlearn.keeping import Keeper, Keeping
+from sketchlearn.keeping import Keeping, KeptRows
 from sketchlearn.operators.origin import Origin
 from sketchlearn.packed import PackedBits
 from sketchlearn.progress import row_bar
 from sketchlearn.sensitivity import Sensitivity
-from sketchlearn.sketch import Sketch
-from sketchlearn.sketch_operator import check_room
+from sketchlearn.sketch import Sketch, check_room
 from sketchlearn.sources import Block, Source, source, weight_units
-from sketchlearn.values import Value, positive, shortened, truth, whole
+from sketchlearn.values import Value, listed, shortened, truth, whole
 
+Double = NDArray[np.float64]
+Integers = NDArray[np.int64]
 MOST_FEATURES = 2**16
-REMEDY = "declare a larger bound (estimators take bounds=(lowest, highest) of the columns)"
-COLUMN = re.compile(r"^column (\d+)")
+LEADING_COLUMN = re.compile(r"^column (\d+)")
 Kind = TypeVar("Kind", bound="Operator")
 
 
@@ -54,9 +54,7 @@ class Operator(Value, ABC):
         """The largest size of any integer of one record."""
 
     @abstractmethod
-    def add_rows(
-        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
-    ) -> int:
+    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
         """Adds the integers of rows to sums; returns the first row outside the operator's domain, or -1."""
 
     @abstractmethod
@@ -64,14 +62,14 @@ class Operator(Value, ABC):
         """The integers of each row, and the first row outside the operator's domain, or -1."""
 
     @abstractmethod
-    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
+    def mean_of(self, sums: Double) -> NDArray[Any]:
         """The features that integers (or averages of them) stand for."""
 
     @abstractmethod
-    def explain_refusal(self, row: NDArray[np.float64]) -> str:
+    def explain_refusal(self, row: Double) -> str:
         """Why a finite row is outside the operator's domain, starting with the column."""
 
-    def why_impossible(self, sums: NDArray[np.int64], units: int) -> str | None:
+    def why_impossible(self, sums: Integers, units: int) -> str | None:
         """Why that many records (or weight steps) cannot add up to these sums, or None if they can."""
         most = self.ceiling * units
         if np.all((sums <= most) & (sums >= -most)):
@@ -103,10 +101,8 @@ class Operator(Value, ABC):
 
     def change_by_record(self) -> Sensitivity:
         """The most that one more record, or one less, changes the sums."""
-        raise ValueError(
-            f"one record of a {type(self).__name__} has no known bound, so it cannot be made private: its class must "
-            "define change_by_record"
-        )
+        bound = f"one record of a {type(self).__name__} has no known bound, so it cannot be made private"
+        raise ValueError(f"{bound}: its class must define change_by_record")
 
     def change_by_replacement(self) -> Sensitivity:
         """The most that another record in place of one changes the sums: one leaves, the other one comes."""
@@ -204,38 +200,28 @@ class Operator(Value, ABC):
         """
         threads = kernel.n_threads(n_jobs)
         rows = self._source(data, nulls)
-        weights, bits = None, 0
-        if sample_weight is not None:
-            if rows.n_rows is None:
-                raise ValueError("sample_weight needs an array of rows: for a stream, update a sketch block by block")
-            weights, bits = weight_units(sample_weight, rows.n_rows)
+        if sample_weight is not None and rows.n_rows is None:
+            raise ValueError("sample_weight needs an array of rows: for a stream, update a sketch block by block")
+        weights, bits, heaviest = _weights(sample_weight, rows.n_rows or 0)
         sums, units, clipped = np.zeros(self.n_sums, np.int64), 0, 0
-        keeper = None if self.keeping is None else Keeper(self.keeping)
+        kept = None if self.keeping is None else KeptRows.none(self.keeping)
         with row_bar(rows, progress) as advance, closing(rows.blocks(self.n_features)) as blocks:  # type: ignore[type-var]
             for block in blocks:
                 part = None if weights is None else weights[block.which]
                 units += len(block.rows) if part is None else int(part.sum())
                 check_room(self, units, bits)
                 self._accept(block, self.add_rows(block.rows, part, threads, sums))
-                if keeper:
-                    keeper.add(block.rows, part, bits, threads)
+                if kept is not None:
+                    kept = kept.with_block(block.rows, part, bits, threads)
                 clipped += int(np.count_nonzero(self.beyond(block.rows)))
                 if block.start == 0 and len(block.rows):
                     self.warn_of_noise(block.rows[:100])
                 advance(block.end - block.start)
-        heaviest = 1 if weights is None else max(1, -(-int(weights.max(initial=0)) >> bits))
-        kept = keeper.kept if keeper else None
         return Sketch(self, sums, units, bits, clipped=clipped, heaviest=heaviest, kept=kept)
 
     def features(self, data: Any, *, n_jobs: int | None = None) -> NDArray[Any]:
         """Phi(x) of each row; the mean over rows is the mean of their sketch."""
-        threads = kernel.n_threads(n_jobs)
-        parts = [self.write_rows(np.empty((0, self.n_features)), 1)[0]]
-        for block in self._source(data).blocks(self.n_features):
-            integers, bad = self.write_rows(block.rows, threads)
-            self._accept(block, bad)
-            parts.append(integers)
-        return self.mean_of(np.concatenate(parts).astype(np.float64))
+        return self.mean_of(np.concatenate(list(self._integers(data, n_jobs))).astype(np.float64))
 
     def pack(self, data: Any, *, n_jobs: int | None = None) -> PackedBits:
         """The signs that rows contribute to their sketch, one bit each, for operators that are `one_bit`.
@@ -249,13 +235,8 @@ class Operator(Value, ABC):
         True
         """
         self._require_one_bit()
-        threads = kernel.n_threads(n_jobs)
-        parts = [np.empty((0, -(-self.n_sums // 64)), np.uint64)]
-        for block in self._source(data).blocks(self.n_features):
-            integers, bad = self.write_rows(block.rows, threads)
-            self._accept(block, bad)
-            parts.append(PackedBits.from_signs(integers).words)
-        return PackedBits(np.concatenate(parts), self.n_sums)
+        words = [PackedBits.from_signs(signs).words for signs in self._integers(data, n_jobs)]
+        return PackedBits(np.concatenate(words), self.n_sums)
 
     def sketch_packed(self, bits: PackedBits, *, sample_weight: Any = None) -> Sketch:
         """The sketch of the rows that `pack` packed: the same integers as of the rows themselves."""
@@ -264,22 +245,28 @@ class Operator(Value, ABC):
             raise TypeError(f"expected PackedBits, as operator.pack(rows) gives them, not {type(bits).__name__}")
         if bits.n_bits != self.n_sums:
             raise ValueError(f"the packed rows have {bits.n_bits} bits, but this operator gives {self.n_sums}")
-        weights, n_bits, heaviest = None, 0, 1
-        if sample_weight is not None:
-            weights, n_bits = weight_units(sample_weight, len(bits))
-            heaviest = max(1, -(-int(weights.max(initial=0)) >> n_bits))
+        weights, n_bits, heaviest = _weights(sample_weight, len(bits))
         units = len(bits) if weights is None else int(weights.sum())
         check_room(self, units, n_bits)
         return Sketch(self.without_keeping(), bits.sums(weights), units, n_bits, heaviest=heaviest)  # signs are no rows
 
     def _require_one_bit(self) -> None:
         if not self.one_bit:
-            raise ValueError("this operator's features are no single bits: use square waves, without subsample")
+            raise ValueError("this operator's features are not single bits: use wave='square', without subsample")
 
     def _source(self, data: Any, nulls: str = "error") -> Source:
         """The data's rows, of the operator's own columns."""
         rows = source(data, nulls=nulls)
         return rows if self.columns is None else rows.only(self.columns)
+
+    def _integers(self, data: Any, n_jobs: int | None) -> Iterator[NDArray[np.integer]]:
+        """The integers of each row, block by block; the first block is empty."""
+        threads = kernel.n_threads(n_jobs)
+        yield self.write_rows(np.empty((0, self.n_features)), 1)[0]
+        for block in self._source(data).blocks(self.n_features):
+            integers, bad = self.write_rows(block.rows, threads)
+            self._accept(block, bad)
+            yield integers
 
     def _accept(self, block: Block, bad: int) -> None:
         """Complains about row `bad` of a block, unless it is -1."""
@@ -293,7 +280,7 @@ class Operator(Value, ABC):
             with np.errstate(all="ignore"):
                 reason = self.explain_refusal(row)
         if self.columns:
-            reason = COLUMN.sub(lambda found: f"column {self.columns[int(found[1])]!r}", reason)  # type: ignore[index]
+            reason = LEADING_COLUMN.sub(lambda found: f"column {self.columns[int(found[1])]!r}", reason)  # type: ignore[index]
         raise ValueError(f"{block.name(bad)}, {reason}")
 
     @cached_property
@@ -332,47 +319,43 @@ class Operator(Value, ABC):
     def verify(self, form: dict[str, Any]) -> None:
         """Refuses a JSON form whose random numbers are not those that are drawn here."""
         if form.get("digest") != self.digest:
-            raise ValueError(
-                f"{type(self).__name__}: the random numbers drawn here are not those that its digest was made of; "
-                "use the version of sketchlearn that wrote it"
-            )
+            wrong = f"{type(self).__name__}: the random numbers drawn here are not those that its digest was made of"
+            raise ValueError(f"{wrong}: use the version of sketchlearn that wrote it")
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields and the origin alone: what is cached is made anew where the pickle is read."""
         kept = (*self.__dataclass_fields__, "_origin")  # type: ignore[attr-defined]
         return {name: self.__dict__[name] for name in kept if name in self.__dict__}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
 
 class Centred(Operator):
     """An operator that first subtracts a center from each row."""
 
     center: tuple[float, ...] | None
+    _center_type: ClassVar[type] = np.float64
+
+    def __post_init__(self) -> None:
+        n_features = whole("n_features", self.n_features, most=MOST_FEATURES)
+        center = _check_center(self.center, n_features, self._center_type)
+        self._set(n_features=n_features, center=center, columns=check_columns(self.columns, n_features))
 
     @property
-    def middle(self) -> NDArray[np.float64]:
+    def middle(self) -> Double:
         """What is subtracted from each row."""
         return np.zeros(self.n_features) if self.center is None else np.array(self.center)
-
-
-def check_features(n_features: Any) -> int:
-    """The number of columns, if it is one that the kernels take."""
-    return whole("n_features", n_features, most=MOST_FEATURES)
 
 
 def check_columns(columns: Any, n_features: int) -> tuple[str, ...] | None:
     """The columns' names, if there are as many as columns, all different."""
     if columns is None:
         return None
-    names = tuple(columns) if isinstance(columns, Iterable) and not isinstance(columns, str) else ()
+    names = listed(columns)
     if len(names) != n_features or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
         raise ValueError(f"columns must be {n_features} different names, not {shortened(columns)}")
     return names
 
 
-def check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] | None:
+def _check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] | None:
     """A center as n_features finite numbers of this precision, or None for the origin."""
     message = f"center must be {n_features} finite numbers"
     try:
@@ -388,11 +371,9 @@ def check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] 
     return tuple(values.tolist()) if np.any(values) else None
 
 
-def check_units(units: Any, n_features: int) -> tuple[float, ...] | None:
-    """One positive number per column, or None."""
-    if units is None:
-        return None
-    values = tuple(units) if isinstance(units, Iterable) and not isinstance(units, str) else ()
-    if len(values) != n_features:
-        raise ValueError(f"units must be {n_features} positive numbers, not {shortened(units)}")
-    return tuple(positive("units", value) for value in values)
+def _weights(sample_weight: Any, n_rows: int) -> tuple[Integers | None, int, int]:
+    """The weights of rows in steps of 2^-bits, bits, and the largest weight, rounded up."""
+    if sample_weight is None:
+        return None, 0, 1
+    weights, bits = weight_units(sample_weight, n_rows)
+    return weights, bits, max(1, -(-int(weights.max(initial=0)) >> bits))

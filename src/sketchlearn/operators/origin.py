@@ -31,5 +31,4 @@ class Origin(Enum):
         >>> Origin.DECLARED.worse(Origin.SAMPLE).value
         'sample'
         """
-        order = list(Origin)
-        return max(self, other, key=order.index)
+        return max(self, other, key=list(Origin).index)

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn._native import Plan, dense_plan
-from sketchlearn.operators.bounded_operators import REFUSE, Bounded, check_outside
-from sketchlearn.operators.operator_base import REMEDY, check_center, check_columns, check_features
+from sketchlearn.operators.bounded_operators import REFUSE, REMEDY, Bounded
+from sketchlearn.operators.operator_base import Double, Integers
 from sketchlearn.operators.projected import Projected
-from sketchlearn.randomness import Stream, lengths
+from sketchlearn.randomness import Stream, lengths, squares
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import positive, whole
 from sketchlearn.waves import FIXED_POINT
 
-INSIDE = 1 - 2.0**-20  # clipped rows lie this far within the bound: float32 rounds them
+CLIPPED_LENGTH = 1 - 2.0**-20  # In units of the bound: float32 could round a clipped row of length 1 to beyond it.
 
 
 @dataclass(frozen=True)
@@ -55,24 +55,24 @@ class QuadraticFeatures(Bounded, Projected):
     columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        n_features = check_features(self.n_features)
+        super().__post_init__()
         self._set(
-            n_features=n_features,
             n_directions=whole("n_directions", self.n_directions, most=2**31),
             bound=positive("bound", self.bound),
-            center=check_center(self.center, n_features, np.float32),
-            outside=check_outside(self.outside),
             seed=whole("seed", self.seed, 0, 2**64 - 1),
-            columns=check_columns(self.columns, n_features),
         )
 
     @property
     def in_words(self) -> str:
-        columns = f"{self.n_features:,} columns"
-        return f"squares of {self.n_directions:,} random projections of {columns}, seed {self.seed}"
+        projections = f"{self.n_directions:,} random projections of {self.n_features:,} columns"
+        return f"squares of {projections}, seed {self.seed}"
 
     def change_by_record(self) -> Sensitivity:
-        m, energy, error = self.n_directions, self._energy, (self.n_features + 3) * 2.0**-24
+        directions = self.directions / math.sqrt(self.n_features)
+        small = directions if self.n_features > self.n_directions else directions.T
+        # the most that the squares (omega_j . y / bound)^2 add up to for |y| <= bound: a largest eigenvalue
+        energy = float(np.linalg.eigvalsh(small.T @ small)[-1]) * (1 + 1e-6)  # far above the errors of float64
+        m, error = self.n_directions, (self.n_features + 3) * 2.0**-24
         rounding = 0.5  # of the last product; t * 2^20 is exact
         l1 = FIXED_POINT * (energy + 2 * error * math.sqrt(m * energy) + m * error**2) + m * rounding
         l2 = FIXED_POINT * ((1 + 2 * error) * math.sqrt(energy) + math.sqrt(m) * error**2) + math.sqrt(m) * rounding
@@ -81,13 +81,6 @@ class QuadraticFeatures(Bounded, Projected):
     def change_by_replacement(self) -> Sensitivity:
         one = self.change_by_record()  # no feature is negative, so that two vectors of them never point apart
         return Sensitivity(min(2 * one.l1, self.n_directions * self.ceiling), 2 * one.l2_squared)
-
-    @property
-    def _energy(self) -> float:
-        """An upper bound of the sum over j of (omega_j . y / bound)^2 for |y| <= bound: a largest eigenvalue."""
-        directions = self.directions / math.sqrt(self.n_features)
-        small = directions if self.n_features > self.n_directions else directions.T
-        return float(np.linalg.eigvalsh(small.T @ small)[-1]) * (1 + 1e-6)  # far above the errors of float64
 
     @property
     def n_sums(self) -> int:
@@ -110,20 +103,19 @@ class QuadraticFeatures(Bounded, Projected):
         return scaled
 
     @property
-    def directions(self) -> NDArray[np.float64]:
+    def directions(self) -> Double:
         """The directions omega: shape (n_features, n_directions)."""
         return self._directions.astype(np.float64) * (self.bound * math.sqrt(self.n_features))
 
     def random_parts(self) -> list[NDArray[Any]]:
         return [self._directions]
 
-    def _make_plan(self) -> Plan:
+    @cached_property
+    def _plan(self) -> Plan:
         center, no_dither = self.middle.astype(np.float32), np.zeros(self.n_directions, np.float32)
         return dense_plan(kernel.active, "quadratic", center, no_dither, self.bound, [], 0, 1, self._directions)
 
-    def add_rows(
-        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
-    ) -> int:
+    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
         return super().add_rows(self.within(rows), weights, threads, sums)
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
@@ -131,26 +123,18 @@ class QuadraticFeatures(Bounded, Projected):
 
     def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         y = (rows - self.middle.astype(rows.dtype)).astype(np.float32).astype(np.float64)
-        return _squares(y) > self.bound**2
+        return np.asarray(squares(y.T) > self.bound**2)
 
-    def _moved(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _moved(self, rows: Double) -> Double:
         away = rows - self.middle
         away /= np.max(np.abs(away), axis=1, keepdims=True)  # squares of large numbers would overflow
-        return np.asarray(self.middle + away * (self.bound * INSIDE / np.sqrt(_squares(away)))[:, None])
+        return np.asarray(self.middle + away * (self.bound * CLIPPED_LENGTH / np.sqrt(squares(away.T)))[:, None])
 
-    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
+    def mean_of(self, sums: Double) -> NDArray[Any]:
         return sums * (self.bound**2 * self.n_features / FIXED_POINT)
 
-    def explain_refusal(self, row: NDArray[np.float64]) -> str:
+    def explain_refusal(self, row: Double) -> str:
         away = row - self.middle
         column, distance = int(np.argmax(np.abs(away))), float(np.linalg.norm(away))
         place = f"{distance!r} from the center, beyond the bound {self.bound!r}"
         return f"column {column} and the others put it {place}: {REMEDY}"
-
-
-def _squares(y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sum of squares of each row, column after column: the same bits everywhere."""
-    total = np.zeros(len(y))
-    for column in y.T:
-        total += column * column
-    return total

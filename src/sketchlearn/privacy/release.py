@@ -106,7 +106,7 @@ def privatize(
     if earlier is not None:
         ledger = ledger.after(earlier)
     if rng is None:
-        sketch.released = ledger
+        sketch.note_release(ledger)
     return Sketch(operator, np.concatenate(sums), max(1, int(count[0])), ledger=ledger)
 
 

@@ -94,7 +94,7 @@ def sketch_files(operator: Operator, paths: list[str], reading: Reading, work: W
     if run.skipped and len(run.skipped) == len(paths):
         first = next(iter(run.skipped.values()))
         raise ValueError(f"none of the {len(paths)} files could be read, the first because: {first}")
-    run.sketch += Sketch(operator, skipped=run.skipped)
+    run.sketch += Sketch(operator, skipped=tuple(run.skipped))
     return run
 
 

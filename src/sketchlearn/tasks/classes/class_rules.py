@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sketchlearn import kernel
 from sketchlearn.moments.moments_of_sketch import Moments
 from sketchlearn.operators import FourierFeatures
-from sketchlearn.operators.mapped_operators import Mapped
+from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.tasks.classes.gaussian_discriminant import Gaussians
 from sketchlearn.tasks.estimating.fitted_model import Double
 from sketchlearn.tasks.gaussian_mixtures.gaussian_mixture_estimator import SketchGaussianMixture

@@ -15,7 +15,7 @@ from sketchlearn.decoders.problems.decoding_target import released_variance
 from sketchlearn.designing.column_ranges import box
 from sketchlearn.moments.moments_of_sketch import Moments, part_of
 from sketchlearn.operators import FourierFeatures, Operator, SecondMoments
-from sketchlearn.operators.mapped_operators import Mapped
+from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.classes.class_rules import AfterMap, Mixtures, OneGaussian, Parzen, Rule, left_out_error
 from sketchlearn.tasks.classes.fitted_classes import FittedClasses

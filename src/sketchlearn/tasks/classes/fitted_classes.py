@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sketchlearn.operators import FourierFeatures, Operator
-from sketchlearn.operators.mapped_operators import Mapped
+from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.storage.json_documents import numbers_of
 from sketchlearn.storage.sketch_files import operator_from
 from sketchlearn.tasks.classes.class_rules import AfterMap, OneGaussian, Parzen, Rule

@@ -11,7 +11,7 @@ from scipy.optimize import least_squares
 
 from sketchlearn.moments.moments_of_sketch import Double, Moments, part_of
 from sketchlearn.operators import CumulantFeatures
-from sketchlearn.operators.second_moments import FIXED_POINT
+from sketchlearn.operators.bounded_operators import FIXED_POINT
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.fitted_model import FittedModel, model_array
 from sketchlearn.tasks.principal_components.principal_subspace import upright

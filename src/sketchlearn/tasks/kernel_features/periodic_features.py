@@ -14,10 +14,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sketchlearn.frequencies import Gaussian, Law
 from sketchlearn.models.frequency_set import Double
 from sketchlearn.operators import FourierFeatures
-from sketchlearn.operators.wave_pairs import Pair
 from sketchlearn.packed import PackedBits
 from sketchlearn.values import positive, shortened, whole
-from sketchlearn.waves import Exponential, FourierSeries, Sawtooth, Square, Triangle, Wave, wave_from
+from sketchlearn.waves import Exponential, FourierSeries, Pair, Sawtooth, Square, Triangle, Wave, wave_from
 
 REAL_WAVES = {"square": Square(complex=False), "sawtooth": Sawtooth(complex=False), "triangle": Triangle(complex=False)}
 

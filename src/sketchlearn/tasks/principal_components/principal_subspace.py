@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.moments.moments_of_sketch import Double, Moments, part_of
 from sketchlearn.operators import ColumnMoments, QuadraticFeatures, SecondMoments
-from sketchlearn.operators.second_moments import FIXED_POINT
+from sketchlearn.operators.bounded_operators import FIXED_POINT
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.fitted_model import FittedModel, model_array, scalar
 from sketchlearn.tasks.principal_components.low_rank_matrix import low_rank

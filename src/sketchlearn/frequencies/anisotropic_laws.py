@@ -1,16 +1,15 @@
-"""Frequencies in the metric of clusters of known shapes: long across a flat cluster, short along it."""
+"""Laws that prefer some directions: the axes of the columns, or those of clusters of known shapes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sketchlearn.frequencies.law_base import Law
+from sketchlearn.frequencies.isotropic_laws import Law
 from sketchlearn.randomness import Floats, Stream
-from sketchlearn.values import number, positive, shortened
+from sketchlearn.values import listed, number, positive, shortened
 
 MOST_SHAPES = 1000
 
@@ -47,7 +46,9 @@ class Shaped(Law):
         for name, law in (("law", self.law), ("local", self.local)):
             if not isinstance(law, Law) or not law.isotropic or law.weighted:
                 raise ValueError(f"{name} must be an isotropic law without weights, not {shortened(law)}")
-        shapes = tuple(_shape(shape) for shape in self.shapes) if isinstance(self.shapes, Iterable) else ()
+        shapes = tuple(
+            tuple(number("each number of a shape", x) for x in listed(shape)) for shape in listed(self.shapes)
+        )
         if not 1 <= len(shapes) <= MOST_SHAPES:
             raise ValueError(f"shapes must be a list of at least one shape and at most {MOST_SHAPES}")
         if len({len(shape) for shape in shapes}) > 1:
@@ -99,6 +100,74 @@ class Shaped(Law):
         return np.asarray(factors @ factors.transpose(0, 2, 1))
 
 
-def _shape(given: Any) -> tuple[float, ...]:
-    values = given.tolist() if isinstance(given, np.ndarray) else given
-    return tuple(number("each number of a shape", value) for value in values) if isinstance(values, Iterable) else ()
+@dataclass(frozen=True)
+class Probed(Law):
+    """Frequencies of `law` for columns divided by `units`; the first ones lie along the axes, at `probes` / `spread`.
+
+    The probes show each column by itself: its mean and spread can be read off them, which is where a decoder begins.
+
+    Parameters
+    ----------
+    law : law of all but the probes, in the units.
+    units : a length per column: frequencies are divided by it.
+    spread : about the standard deviation of each column.
+    probes : lengths of the probes of each column, in radians per spread; none, if there should be no probes.
+
+    Examples
+    --------
+    >>> from sketchlearn.frequencies import Gaussian
+    >>> law = Probed(Gaussian(1.0), units=(1.0, 1000.0), spread=(3.0, 2000.0), probes=(1.0,))
+    >>> law.draw(2, 4, Stream(0, "example"))[:, :2].round(4)
+    array([[0.3333, 0.    ],
+           [0.    , 0.0005]])
+    """
+
+    isotropic = False
+    law: Law
+    units: tuple[float, ...]
+    spread: tuple[float, ...]
+    probes: tuple[float, ...] = (0.3, 0.6, 1.2)
+
+    def __post_init__(self) -> None:
+        known = isinstance(self.law, Law) and (self.law.isotropic or isinstance(self.law, Shaped))
+        if not known or self.law.weighted:
+            raise ValueError(f"law must be an isotropic law or Shaped, without weights, not {shortened(self.law)}")
+        units, spread = _lengths("units", self.units), _lengths("spread", self.spread)
+        if len(units) != len(spread):
+            raise ValueError(f"there are {len(units)} units but {len(spread)} spreads: one of each per column")
+        none = isinstance(self.probes, tuple | list) and not self.probes
+        self._set(units=units, spread=spread, probes=() if none else _lengths("probes", self.probes))
+
+    @property
+    def in_words(self) -> str:
+        return f"{self.law.in_words} with probes"
+
+    def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:  # noqa: ARG002
+        raise ValueError("a probed law has frequencies along axes: it cannot be part of another law")
+
+    def draw(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
+        if n_features != len(self.units):
+            raise ValueError(f"the law is for {len(self.units)} columns, not {n_features}")
+        omega = self.law.draw(n_features, n_frequencies, stream) / np.array(self.units)[:, None]
+        n = min(len(self.probes) * n_features, n_frequencies)
+        omega[:, :n] = 0.0
+        column = np.arange(n) % n_features
+        omega[column, np.arange(n)] = np.repeat(self.probes, n_features)[:n] / np.array(self.spread)[column]
+        return np.asarray(omega, np.float64)
+
+    def widths(self, n_features: int) -> Floats | None:
+        inner = self.law.widths(n_features)
+        return None if inner is None else inner * np.array(self.units)
+
+    def covariances(self, n_features: int) -> Floats:
+        return self.law.covariances(n_features) * np.outer(self.units, self.units)
+
+    def spreads(self, n_features: int) -> Floats:  # noqa: ARG002
+        return np.array(self.spread)
+
+
+def _lengths(name: str, given: Any) -> tuple[float, ...]:
+    values = listed(given)
+    if not values:
+        raise ValueError(f"{name} must be a list of positive numbers")
+    return tuple(positive(f"each of the {name}", value) for value in values)

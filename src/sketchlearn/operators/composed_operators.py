@@ -1,21 +1,22 @@
-"""Several operators in one pass."""
+"""Operators made of others: of several in one pass, or of one that sees mapped rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.keeping import Keeping
-from sketchlearn.operators.operator_base import Kind, Operator
+from sketchlearn.operators.operator_base import Double, Integers, Kind, Operator
 from sketchlearn.operators.origin import Origin
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
+from sketchlearn.values import listed
 
 
 @dataclass(frozen=True)
@@ -25,14 +26,13 @@ class Concatenated(Operator):
     parts: tuple[Operator, ...]
 
     def __post_init__(self) -> None:
-        parts = tuple(self.parts) if isinstance(self.parts, Iterable) else ()
+        parts = listed(self.parts)
         if not parts or not all(isinstance(part, Operator) for part in parts):
             raise ValueError("concatenate takes a list of at least one operator")
         widths = sorted({part.n_features for part in parts})
         if len(widths) > 1:
             raise ValueError(f"the operators need different numbers of columns ({widths[0]} and {widths[1]})")
-        names = {part.columns for part in parts}
-        if len(names) > 1:
+        if len({part.columns for part in parts}) > 1:
             raise ValueError("the operators are for columns of different names")
         self._set(parts=parts)
 
@@ -52,29 +52,23 @@ class Concatenated(Operator):
     def ceiling(self) -> int:
         return max(part.ceiling for part in self.parts)
 
-    def slices(self) -> list[slice]:
-        """Where each part's integers lie."""
-        ends = np.cumsum([0, *(part.n_sums for part in self.parts)]).tolist()
-        return [slice(a, b) for a, b in pairwise(ends)]
+    def pieces(self, vector: NDArray[Any]) -> list[tuple[Operator, NDArray[Any]]]:
+        """Each part, with a view of its own integers or features of a vector of all."""
+        ends = np.cumsum([part.n_sums for part in self.parts])[:-1]
+        return list(zip(self.parts, np.split(vector, ends, axis=-1), strict=True))
 
     def split(self, sketch: Sketch) -> list[Sketch]:
         """The sketch of each part, from a sketch of all."""
         if sketch.operator != self:
             raise ValueError("the sketch was made by another operator")
         found = []
-        for n, (part, where) in enumerate(zip(self.parts, self.slices(), strict=True)):
+        for n, (part, sums) in enumerate(self.pieces(sketch.sums)):
             ledger = None if sketch.ledger is None else sketch.ledger.of_part(n)
-            notes = (sketch.skipped, ledger, sketch.clipped, sketch.heaviest)
-            plain = part.without_keeping()
-            found.append(Sketch(plain, sketch.sums[where], sketch.units, sketch.bits, *notes))
-            found[-1].share_mark(sketch)
+            found.append(sketch.of_same_records(part.without_keeping(), sums, ledger))
         return found
 
     def leaves(self, sketch: Sketch) -> list[Sketch]:
-        found = list[Sketch]()
-        for part in self.split(sketch):
-            found += part.operator.leaves(part)
-        return found
+        return [leaf for part in self.split(sketch) for leaf in part.operator.leaves(part)]
 
     @property
     def side_by_side(self) -> tuple[Operator, ...]:
@@ -121,24 +115,18 @@ class Concatenated(Operator):
             parts[0] = parts[0].with_keeping(rule)
         return self._twin(parts=tuple(parts))
 
-    def add_rows(
-        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
-    ) -> int:
-        outcomes = [
-            part.add_rows(rows, weights, threads, sums[where])
-            for part, where in zip(self.parts, self.slices(), strict=True)
-        ]
+    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+        outcomes = [part.add_rows(rows, weights, threads, own) for part, own in self.pieces(sums)]
         return min((bad for bad in outcomes if bad >= 0), default=-1)
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         values, outcomes = zip(*(part.write_rows(rows, threads) for part in self.parts), strict=True)
         return np.concatenate(values, axis=1), min((bad for bad in outcomes if bad >= 0), default=-1)
 
-    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]:
-        pairs = zip(self.parts, self.slices(), strict=True)
-        return np.concatenate([part.mean_of(sums[..., where]) for part, where in pairs], axis=-1)
+    def mean_of(self, sums: Double) -> NDArray[Any]:
+        return np.concatenate([part.mean_of(own) for part, own in self.pieces(sums)], axis=-1)
 
-    def explain_refusal(self, row: NDArray[np.float64]) -> str:
+    def explain_refusal(self, row: Double) -> str:
         for part in self.parts:
             if part.add_rows(row[None], None, 1, np.zeros(part.n_sums, np.int64)) >= 0:
                 return part.explain_refusal(row)
@@ -158,9 +146,9 @@ class Concatenated(Operator):
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(np.any([part.beyond(rows) for part in self.parts], axis=0))
 
-    def why_impossible(self, sums: NDArray[np.int64], units: int) -> str | None:
-        pairs = zip(self.parts, self.slices(), strict=True)
-        return next((reason for part, where in pairs if (reason := part.why_impossible(sums[where], units))), None)
+    def why_impossible(self, sums: Integers, units: int) -> str | None:
+        reasons = (part.why_impossible(own, units) for part, own in self.pieces(sums))
+        return next(filter(None, reasons), None)
 
     def warn_of_noise(self, rows: NDArray[Any]) -> None:
         for part in self.parts:
@@ -185,3 +173,53 @@ def concatenate(operators: Sequence[Operator]) -> Concatenated:
     [(5,), (5,)]
     """
     return Concatenated(operators)  # type: ignore[arg-type]
+
+
+class Mapped(Operator):
+    """Phi(x) = Psi(g(x)): a map g of rows, and the operator Psi of what it gives.
+
+    The value of g at a row must be the same bits in whatever block the row comes.
+    """
+
+    @property
+    @abstractmethod
+    def inner(self) -> Operator:
+        """The operator of mapped rows."""
+
+    @abstractmethod
+    def mapped(self, rows: NDArray[Any], threads: int) -> NDArray[Any]:
+        """g of each row; not finite where the row is not."""
+
+    def inner_sketch(self, sketch: Sketch) -> Sketch:
+        """The same integers, as the inner operator's sketch of mapped rows."""
+        return sketch.of_same_records(self.inner, sketch.sums, sketch.ledger)
+
+    def change_by_record(self) -> Sensitivity:
+        return self.inner.change_by_record()
+
+    def change_by_replacement(self) -> Sensitivity:
+        return self.inner.change_by_replacement()
+
+    @property
+    def n_sums(self) -> int:
+        return self.inner.n_sums
+
+    @property
+    def ceiling(self) -> int:
+        return self.inner.ceiling
+
+    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+        return self.inner.add_rows(self.mapped(rows, threads), weights, threads, sums)
+
+    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+        return self.inner.write_rows(self.mapped(rows, threads), threads)
+
+    def mean_of(self, sums: Double) -> NDArray[Any]:
+        return self.inner.mean_of(sums)
+
+    @property
+    def n_drawn(self) -> int:
+        return self.inner.n_drawn
+
+    def random_parts(self) -> list[NDArray[Any]]:
+        return self.inner.random_parts()

@@ -1,0 +1,321 @@
+"""Laws of the lengths of frequencies, whose directions are uniform: what every law offers, and the isotropic ones."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import hyp0f1, hyp1f1
+
+from sketchlearn.randomness import Floats, Stream, exponential, lengths, logarithm
+from sketchlearn.values import Value, listed, positive, shortened, whole
+
+MOST_LAWS = 1000
+NORMAL_MEDIAN = 0.6744897501960817  # The median of |N(0, 1)|.
+# The mean squares of R in AdaptedRadius; test_frequencies.py integrates them.
+MEAN_SQUARES = {"mixture": 2.3039157775834984, "kmeans": 2.0}
+LARGEST_QUADRATURE_DISTANCE = 200.0  # Beyond this distance, for lengths of about 1, the kernel is extrapolated.
+NODES_PER_PANEL = 16  # These suffice, as the fastest wave turns by at most 8 radians in a panel.
+
+
+class Law(Value, ABC):
+    """A law of frequencies, in radians per unit of the data."""
+
+    #: whether all directions are equally likely
+    isotropic: ClassVar[bool] = True
+    #: whether features have factors that depend on their frequency
+    weighted: ClassVar[bool] = False
+
+    @abstractmethod
+    def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
+        """Random lengths of frequencies."""
+
+    def draw(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
+        """Random frequencies, one per column: shape (n_features, n_frequencies)."""
+        vectors = stream.normal(n_features * n_frequencies).reshape(n_features, n_frequencies)
+        return vectors * (self.radii(n_features, n_frequencies, stream) / lengths(vectors))
+
+    @property
+    def in_words(self) -> str:
+        """The law in plain words: its name, and its scale if it has one."""
+        name = "".join(f" {c.lower()}" if c.isupper() else c for c in type(self).__name__).strip()
+        return f"{name} law"
+
+    def kernel(self, distances: Floats, n_features: int) -> Floats:  # noqa: ARG002
+        """E cos(omega . x) for rows x of these lengths: the kernel that the law's features give."""
+        raise ValueError(f"the kernel of {type(self).__name__} frequencies is not known in closed form: use features")
+
+    def widths(self, n_features: int) -> Floats | None:  # noqa: ARG002
+        """The scale in each column, or None where the law has no single scale."""
+        return None
+
+    def spreads(self, n_features: int) -> Floats:
+        """About the least standard deviation that each column is declared to have; zero where nothing is declared."""
+        return np.zeros(n_features)
+
+    def covariances(self, n_features: int) -> Floats:
+        """Covariances of clusters that the law was made for, if it declares any: (clusters, n_features, n_features)."""
+        return np.zeros((0, n_features, n_features))
+
+    def weights(self, n_features: int, radii: Floats) -> Floats:
+        """The factor of each feature, given the lengths of the frequencies, for laws that are `weighted`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ScaledLaw(Law):
+    """A law with one scale."""
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        self._set(scale=positive("scale", self.scale))
+
+    @property
+    def in_words(self) -> str:
+        return f"{super().in_words} of scale {self.scale:.4g}"
+
+    def widths(self, n_features: int) -> Floats | None:
+        return np.full(n_features, self.scale)
+
+
+@dataclass(frozen=True)
+class Gaussian(ScaledLaw):
+    """omega ~ N(0, I / scale^2): the kernel exp(-|x - y|^2 / (2 scale^2)).
+
+    >>> Gaussian(scale=2.0).draw(3, 5, Stream(0, "example")).shape
+    (3, 5)
+    """
+
+    def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
+        return stream.chi(n_features, n_frequencies) / self.scale
+
+    def kernel(self, distances: Floats, n_features: int) -> Floats:  # noqa: ARG002
+        return np.asarray(np.exp(-((distances / self.scale) ** 2) / 2))
+
+    def draw(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
+        return stream.normal(n_features * n_frequencies).reshape(n_features, n_frequencies) / self.scale
+
+
+@dataclass(frozen=True)
+class Cauchy(ScaledLaw):
+    """omega ~ multivariate Cauchy: the kernel exp(-0.6745 |x - y| / scale).
+
+    It has no mean square; the factor 0.6745 makes a typical frequency as long as in the other laws.
+
+    >>> Cauchy(scale=2.0).radii(4, 2, Stream(0, "example")).shape
+    (2,)
+    """
+
+    def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
+        divisor = np.abs(stream.normal(n_frequencies))
+        return stream.chi(n_features, n_frequencies) / divisor * (NORMAL_MEDIAN / self.scale)
+
+    def kernel(self, distances: Floats, n_features: int) -> Floats:  # noqa: ARG002
+        return np.asarray(np.exp(-NORMAL_MEDIAN * distances / self.scale))
+
+
+@dataclass(frozen=True)
+class FoldedGaussian(ScaledLaw):
+    """|omega| is half-normal, so that many frequencies are short in any dimension (Keriven et al. 2018).
+
+    >>> FoldedGaussian(scale=2.0).radii(4, 2, Stream(0, "example")).shape
+    (2,)
+    """
+
+    def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
+        return np.abs(stream.normal(n_frequencies)) * (math.sqrt(n_features) / self.scale)
+
+    def kernel(self, distances: Floats, n_features: int) -> Floats:
+        # the mean over the radius of 0F1(d/2; -(radius distance)^2 / 4), term by term
+        return np.asarray(hyp1f1(0.5, n_features / 2, -n_features / 2 * (distances / self.scale) ** 2))
+
+
+@dataclass(frozen=True)
+class AdaptedRadius(ScaledLaw):
+    """|omega| proportional to R, p(R) ~ sqrt(R^2 + R^4 / 4) exp(-R^2 / 2) for mixtures, R exp(-R^2 / 2) for k-means.
+
+    Where a Gaussian's characteristic function changes most with its mean and width (Keriven et al. 2018).
+
+    >>> AdaptedRadius(scale=2.0, variant="kmeans").radii(4, 2, Stream(0, "example")).shape
+    (2,)
+    """
+
+    variant: str = "mixture"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.variant, str) or self.variant not in MEAN_SQUARES:
+            raise ValueError(f"variant must be 'mixture' or 'kmeans', not {shortened(self.variant)}")
+
+    def _unit(self, n_features: int) -> float:
+        return math.sqrt(n_features / MEAN_SQUARES[self.variant]) / self.scale
+
+    def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
+        r = stream.chi(2, n_frequencies) if self.variant == "kmeans" else _mixture_radii(n_frequencies, stream)
+        return r * self._unit(n_features)
+
+    def kernel(self, distances: Floats, n_features: int) -> Floats:
+        scaled = np.asarray(distances) * self._unit(n_features)
+        if self.variant == "kmeans":
+            return np.asarray(hyp1f1(1.0, n_features / 2, -(scaled**2) / 2))
+        limit = LARGEST_QUADRATURE_DISTANCE
+        near = np.minimum(scaled, limit)
+        values = radial_kernel(near, n_features, lambda r: r * np.sqrt(1 + r * r / 4) * np.exp(-r * r / 2), 9.0)
+        # far out, only the density of the shortest radii counts, which for mixtures begins like that for k-means
+        return np.where(scaled > limit, values * (limit / np.maximum(scaled, limit)) ** 2, values)
+
+
+def _mixture_radii(size: int, stream: Stream) -> Floats:
+    """By rejection: sqrt(1 + R^2 / 4) <= 1 + R / 2, so a mixture of chi with 2 and with 3 degrees lies above."""
+    kept = np.empty(0)
+    short = 1.0 / (1.0 + math.sqrt(math.pi / 8.0))  # the share of chi with 2 degrees
+    while len(kept) < size:
+        normals = stream.normal(3 * size).reshape(3, size)
+        third = np.where(stream.uniform(size) < short, 0.0, normals[2])
+        r = np.sqrt(normals[0] * normals[0] + normals[1] * normals[1] + third * third)
+        accepted = stream.uniform(size) * (1.0 + 0.5 * r) < np.sqrt(1.0 + 0.25 * (r * r))
+        kept = np.concatenate([kept, r[accepted]])
+    return kept[:size]
+
+
+def radial_kernel(distances: Floats, n_features: int, density: Callable[[Floats], Floats], longest: float) -> Floats:
+    """The mean of cos(omega . x), |x| = distance, over random directions and lengths of this density, up to a factor.
+
+    In d dimensions, the mean over directions is 0F1(d/2; -(length distance)^2 / 4).
+
+    >>> exact = np.exp(-np.array([0.0, 1.0, 3.0]) ** 2 / 2)
+    >>> bool(np.allclose(radial_kernel(np.array([0.0, 1.0, 3.0]), 2, lambda r: r * np.exp(-r * r / 2), 9), exact))
+    True
+    """
+    farthest = float(np.max(distances, initial=0.0))
+    nodes, weights = np.polynomial.legendre.leggauss(NODES_PER_PANEL)
+    edges = np.linspace(0.0, longest, 9 + math.ceil(longest * farthest / 8))
+    radii = (edges[:-1, None] + (nodes + 1) / 2 * (edges[1] - edges[0])).ravel()
+    weights = np.tile(weights, len(edges) - 1) * density(radii)
+    result = np.zeros(np.shape(distances))
+    for length, weight in zip(radii, weights / weights.sum(), strict=True):
+        result += weight * hyp0f1(n_features / 2, -((length * distances) ** 2) / 4)
+    return result
+
+
+@dataclass(frozen=True)
+class Weighted(ScaledLaw):
+    """p(omega) ~ (1 + e^2 |omega|^2) exp(-e^2 |omega|^2 / (2 log k)), and features divided by 1 + e |omega|.
+
+    k is `n_components`; e, half the separation of the clusters in the theory, follows from `scale`. The constant factor
+    of the theory's weights is left out. (Gribonval, Blanchard, Keriven, Traonmilin, "Compressive statistical learning
+    with random feature moments".)
+
+    >>> Weighted(scale=2.0, n_components=10).radii(4, 2, Stream(0, "example")).shape
+    (2,)
+    """
+
+    weighted = True
+    n_components: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set(n_components=whole("n_components", self.n_components, 2))
+
+    def _parameters(self, n_features: int) -> tuple[float, float, float]:
+        """Share of the plain Gaussian part, length unit, and e, from the mean square length n_features / scale^2."""
+        log_k = float(logarithm(np.array([float(self.n_components)]))[0])
+        plain = 1.0 / (1.0 + n_features * log_k)
+        mean_square = n_features + 2.0 * (1.0 - plain)
+        unit = math.sqrt(n_features / mean_square) / self.scale
+        return plain, unit, math.sqrt(log_k) / unit
+
+    def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
+        # |omega|^2 times a Gaussian density is the density of two more degrees of freedom.
+        plain, unit, _ = self._parameters(n_features)
+        short = stream.chi(n_features, n_frequencies)
+        longer = np.sqrt(short * short + stream.chi(2, n_frequencies) ** 2)
+        return np.where(stream.uniform(n_frequencies) < plain, short, longer) * unit
+
+    def weights(self, n_features: int, radii: Floats) -> Floats:
+        return 1.0 / (1.0 + self._parameters(n_features)[2] * radii)
+
+
+@dataclass(frozen=True)
+class LogUniform(Law):
+    """|omega| = sqrt(d) / s, log s uniform between the logarithms of two scales, each part of the range equally often.
+
+    >>> LogUniform(1.0, 100.0).radii(4, 2, Stream(0, "example")).shape
+    (2,)
+    """
+
+    smallest: float
+    largest: float
+
+    def __post_init__(self) -> None:
+        smallest, largest = positive("smallest", self.smallest), positive("largest", self.largest)
+        if smallest >= largest:
+            raise ValueError(f"smallest must be below largest, not {smallest:g} and {largest:g}")
+        self._set(smallest=smallest, largest=largest)
+
+    @property
+    def in_words(self) -> str:
+        return f"{super().in_words} of scales {self.smallest:.4g} to {self.largest:.4g}"
+
+    def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
+        place = (np.arange(n_frequencies) + stream.uniform(n_frequencies)) / n_frequencies
+        span = float(logarithm(np.array([self.largest / self.smallest]))[0])
+        return math.sqrt(n_features) / self.largest * exponential(place * span)
+
+
+@dataclass(frozen=True)
+class Mixture(Law):
+    """Each frequency follows one of `laws`, chosen with probabilities proportional to `shares` (default: equal).
+
+    >>> from sketchlearn.frequencies import Gaussian
+    >>> Mixture((Gaussian(1.0), Gaussian(10.0)), shares=(3, 1)).radii(4, 2, Stream(0, "example")).shape
+    (2,)
+    """
+
+    laws: tuple[Law, ...]
+    shares: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        laws = listed(self.laws)
+        if not 1 <= len(laws) <= MOST_LAWS or not all(isinstance(law, Law) for law in laws):
+            raise ValueError(f"laws must be a list of at least one law of frequencies and at most {MOST_LAWS}")
+        if not all(law.isotropic for law in laws):
+            raise ValueError("a law with probes or shapes cannot be part of a mixture: make it of the mixture instead")
+        if any(law.weighted for law in laws):
+            raise ValueError("the weighted law cannot be part of a mixture: its features have other weights")
+        given = listed(self.shares) if isinstance(self.shares, Iterable) else (self.shares,)
+        shares = tuple(positive("each share", share) for share in given) or (1.0,) * len(laws)
+        if len(shares) != len(laws):
+            raise ValueError(f"there are {len(laws)} laws but {len(shares)} shares")
+        positive("the sum of all shares", sum(shares))
+        self._set(laws=laws, shares=shares)
+
+    def widths(self, n_features: int) -> Floats | None:
+        """The geometric mean of the laws' scales, weighted by shares; laws without a scale do not count."""
+        own = [(share, law.widths(n_features)) for law, share in zip(self.laws, self.shares, strict=True)]
+        known = [(share, width) for share, width in own if width is not None]
+        if not known:
+            return None
+        logs = sum(share * np.log(width) for share, width in known)
+        return np.asarray(np.exp(logs / sum(share for share, _ in known)))
+
+    def kernel(self, distances: Floats, n_features: int) -> Floats:
+        parts = (share * law.kernel(distances, n_features) for law, share in zip(self.laws, self.shares, strict=True))
+        return np.asarray(sum(parts) / sum(self.shares))
+
+    @property
+    def in_words(self) -> str:
+        return f"mixture of {len(self.laws)} laws"
+
+    def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
+        point = stream.uniform(n_frequencies) * sum(self.shares)
+        result, reached = np.zeros(n_frequencies), 0.0
+        for law, share in zip(self.laws, self.shares, strict=True):
+            result = np.where(point >= reached, law.radii(n_features, n_frequencies, stream), result)
+            reached += share
+        return result

@@ -1,0 +1,186 @@
+"""Moments: means with products of all pairs of columns, or with squares alone; and moments of order 2 and 4."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn import kernel
+from sketchlearn._native import add_moments, write_moments
+from sketchlearn.operators.bounded_operators import FIXED_POINT, Blockwise, Boxed, replaced_moments
+from sketchlearn.operators.composed_operators import Mapped
+from sketchlearn.operators.operator_base import Double, Integers
+from sketchlearn.sensitivity import Sensitivity
+from sketchlearn.values import whole
+
+MOST_VERONESE_COLUMNS = 12  # There are then 78 monomials, and 3,081 products of two of them.
+# Products of four values must neither vanish nor overflow.
+SMALLEST_VERONESE_BOUND, LARGEST_VERONESE_BOUND = 1e-75, 1e75
+
+
+class BoxedMoments(Boxed):
+    """A boxed operator of means and products, of which the n_features squares are never negative."""
+
+    def change_by_record(self) -> Sensitivity:
+        return Sensitivity.of_integers(self.n_sums, FIXED_POINT)
+
+    def change_by_replacement(self) -> Sensitivity:
+        return replaced_moments(self.n_sums, never_negative=self.n_features)
+
+
+@dataclass(frozen=True)
+class SecondMoments(BoxedMoments):
+    """Phi(x) = (y, and y_j y_k for k <= j), y = x - center: exact sums for PCA and least squares.
+
+    Parameters
+    ----------
+    n_features : number of columns of the data.
+    bound : no value may be further than this from the center, so that the fixed point holds its products; one number,
+        or one per column. Precision is relative to it: products are kept to 2^-31 of the product of bounds.
+    center : subtracted from each row.
+    outside : "refuse" rows with a value beyond the bound, or "clip" such values to it, as private releases need.
+    columns : names of the columns, for tables that have names.
+
+    Examples
+    --------
+    >>> import sketchlearn as skl
+    >>> operator = skl.SecondMoments(2, bound=10.0)
+    >>> mean, products = operator.split(operator.sketch([[1.0, 2.0], [3.0, 4.0]]).mean)
+    >>> mean.round(6), products.round(6)
+    (array([2., 3.]), array([[ 5.,  7.], [ 7., 10.]]))
+    """
+
+    @property
+    def in_words(self) -> str:
+        return f"means and second moments of {self.n_features:,} columns"
+
+    @property
+    def n_sums(self) -> int:
+        return self.n_features + self.n_features * (self.n_features + 1) // 2
+
+    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+        return add_moments(kernel.active, self.within(rows), self.middle, np.array(self.bound), weights, threads, sums)
+
+    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+        integers = np.zeros((len(rows), self.n_sums), np.int64)
+        bounds = np.array(self.bound)
+        return integers, write_moments(kernel.active, self.within(rows), self.middle, bounds, threads, integers)
+
+    def mean_of(self, sums: Double) -> NDArray[Any]:
+        b = np.array(self.bound)
+        j, k = np.tril_indices(self.n_features)
+        return sums * (np.concatenate([b, b[j] * b[k]]) / FIXED_POINT)
+
+    def split(self, values: Double) -> tuple[Double, Double]:
+        """The mean of x - center, and the symmetric matrix of mean products, of a mean feature vector."""
+        products = np.empty((self.n_features, self.n_features))
+        products[np.tril_indices(self.n_features)] = values[self.n_features :]
+        return values[: self.n_features], np.where(np.tri(self.n_features, dtype=bool), products, products.T)
+
+
+@dataclass(frozen=True)
+class ColumnMoments(BoxedMoments, Blockwise):
+    """Phi(x) = (y, y_k^2 for each k), y = x - center: means and variances, where second moments would be too many.
+
+    Parameters
+    ----------
+    n_features, bound, center, outside, columns : as those of `SecondMoments`.
+
+    Examples
+    --------
+    >>> import sketchlearn as skl
+    >>> operator = skl.ColumnMoments(2, bound=10.0)
+    >>> operator.sketch([[1.0, 2.0], [3.0, 4.0]]).mean.round(6).tolist()
+    [2.0, 3.0, 5.0, 10.0]
+    """
+
+    @property
+    def in_words(self) -> str:
+        return f"means and squares of {self.n_features:,} columns"
+
+    @property
+    def n_sums(self) -> int:
+        return 2 * self.n_features
+
+    def _write_features(self, away: Double, features: Double) -> None:
+        y = away / np.array(self.bound)[:, None]
+        values, squares = np.split(features, 2)
+        np.multiply(FIXED_POINT, y, out=values)
+        np.multiply(values, y, out=squares)
+
+    def mean_of(self, sums: Double) -> NDArray[Any]:
+        b = np.array(self.bound)
+        return sums * (np.concatenate([b, b * b]) / FIXED_POINT)
+
+
+@dataclass(frozen=True)
+class VeroneseMoments(Mapped, Boxed):
+    """Phi(x) = (q, and q_j q_k for k <= j), q all y_a y_b for b <= a, y = x - center: exact sums for subspace clusters.
+
+    The Veronese map q of degree 2 takes a union of subspaces to one of larger subspaces; its mean has the moments of
+    order 2, its products those of order 4.
+
+    Parameters
+    ----------
+    n_features : number of columns of the data, at most 12.
+    bound : no value may be further than this from the center; one number, or one per column. Moments of order 4 are
+        kept to 2^-31 of the product of bounds.
+    center : subtracted from each row: where all subspaces meet.
+    outside, columns : as those of `SecondMoments`.
+
+    Examples
+    --------
+    >>> import sketchlearn as skl
+    >>> operator = skl.VeroneseMoments(2, bound=10.0)
+    >>> second, fourth = operator.split(operator.sketch([[1.0, 2.0], [3.0, 4.0]]).mean)
+    >>> second.round(4).tolist(), fourth[0, 0, 1, 1].round(4)
+    ([[5.0, 7.0], [7.0, 10.0]], np.float64(74.0))
+    """
+
+    def __post_init__(self) -> None:
+        whole("n_features", self.n_features, most=MOST_VERONESE_COLUMNS)
+        super().__post_init__()
+        least, most = min(self.bound), max(self.bound)
+        if not SMALLEST_VERONESE_BOUND <= least <= most <= LARGEST_VERONESE_BOUND:
+            raise ValueError(f"products of four over- or underflow for bounds {least!r} to {most!r}: rescale the data")
+
+    @property
+    def in_words(self) -> str:
+        return f"moments of order 2 and 4 of {self.n_features:,} columns"
+
+    def change_by_replacement(self) -> Sensitivity:
+        d = self.n_features
+        never_negative = d + self.inner.n_features + d * (d - 1) // 2  # y_a^2, (y_a y_b)^2, and y_a^2 y_b^2 for b < a
+        return replaced_moments(self.n_sums, never_negative)
+
+    @cached_property
+    def inner(self) -> SecondMoments:
+        """The operator of monomials. A product of rounded values is no larger than that of their rounded bounds."""
+        b = np.array(self.bound)
+        a, c = np.tril_indices(self.n_features)
+        return SecondMoments(len(a), bound=tuple((b[a] * b[c]).tolist()))
+
+    def mapped(self, rows: NDArray[Any], threads: int) -> Double:  # noqa: ARG002
+        """The monomials of each row, from one float64 multiplication each."""
+        with np.errstate(all="ignore"):  # what is not finite is refused later
+            y = self.within(rows).astype(np.float64) - self.middle
+            a, c = np.tril_indices(self.n_features)
+            return y[:, a] * y[:, c]
+
+    def split(self, values: Double) -> tuple[Double, Double]:
+        """The moments of x - center of order 2 (d, d) and 4 (d, d, d, d), of a mean feature vector.
+
+        A moment such as that of y_0 y_0 y_1 y_1, which is also that of (y_0 y_1)^2, is the mean of its copies.
+        """
+        d = self.n_features
+        means, products = self.inner.split(values)
+        where = np.empty((d, d), np.intp)
+        a, c = np.tril_indices(d)
+        where[a, c] = where[c, a] = np.arange(len(a))
+        tensor = products[where[:, :, None, None], where]
+        symmetric = (tensor + tensor.transpose(0, 2, 1, 3) + tensor.transpose(0, 3, 2, 1)) / 3
+        return means[where], symmetric
