@@ -217,7 +217,7 @@ X0, Y0 = problem(100)
         (lambda: skl.SketchLinearRegression().fit(iter([X0])), "which columns of the table are targets"),
         (lambda: skl.SketchLinearRegression().fit(iter([X0]), y=[0, 1, 2, 3]), "all columns are targets"),
         (lambda: skl.SketchLinearRegression(bounds=(-1, 1)).fit(X0, Y0), r"estimators take bounds=\(lowest, highest\)"),
-        (lambda: skl.SketchLinearRegression(bounds=([-9, -9], [9, 9])).fit(X0, Y0), "one for each of the 6 columns, not 2"),
+        (lambda: skl.SketchLinearRegression(bounds=([-9, -9], [9, 9])).fit(X0, Y0), "each of the 6 columns, not 2"),
         (lambda: skl.SketchLinearRegression().partial_fit(X0, Y0).partial_fit(X0, Y0[:, 0]), "y has 1 targets"),
     ],
 )  # fmt: skip

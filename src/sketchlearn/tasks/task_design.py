@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,71 +33,6 @@ DETAIL_IN_BOUNDS = (0.5, 64.0)  # per half the width of the bounds, which the re
 FOR_GENERATORS = (400, 100)  # frequencies, and so many more per column
 
 
-@overload
-def design(
-    sample: Any = None,
-    *,
-    task: Literal["moments"],
-    bounds: Any = None,
-    representative: bool | None = None,
-    seed: int = 0,
-) -> SecondMoments: ...
-
-
-@overload
-def design(
-    sample: Any,
-    *,
-    task: Literal["ica"],
-    n_components: int | None = None,
-    representative: bool | None = None,
-    seed: int = 0,
-) -> Concatenated: ...
-
-
-@overload
-def design(
-    sample: Any = None,
-    *,
-    task: Literal["generator"],
-    bounds: Any = None,
-    representative: bool | None = None,
-    n_frequencies: int | None = None,
-    wave: str | Wave = "exponential",
-    seed: int = 0,
-) -> FourierFeatures: ...
-
-
-@overload
-def design(
-    sample: Any = None,
-    *,
-    task: Literal["subspaces"],
-    bounds: Any = None,
-    representative: bool | None = None,
-    seed: int = 0,
-) -> VeroneseMoments: ...
-
-
-@overload
-def design(
-    sample: Any = None,
-    *,
-    n_components: int,
-    task: str = "kmeans",
-    bounds: Any = None,
-    representative: bool | None = None,
-    n_frequencies: int | None = None,
-    wave: str | Wave = "exponential",
-    seed: int = 0,
-    n_rows: int | None = None,
-    epsilon: float | None = None,
-    delta: float = 0.0,
-    standardize: bool = False,
-    rows: int | None = None,
-) -> Operator: ...
-
-
 def design(
     sample: Any = None,
     *,
@@ -113,7 +48,7 @@ def design(
     delta: float = 0.0,
     standardize: bool = False,
     rows: int | None = None,
-) -> Operator:
+) -> Any:  # of the kind that the task needs: SecondMoments for "moments", FourierFeatures for "generator", ...
     """An operator whose sketches tell clusters or mixtures of the data apart, or that hold its second moments.
 
     Parameters
