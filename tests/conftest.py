@@ -6,6 +6,7 @@ import hypothesis
 import pytest
 
 from sketchlearn import kernel
+from sketchlearn.batches import RELEASED
 
 hypothesis.settings.register_profile("default", deadline=None, max_examples=30, derandomize=True)
 hypothesis.settings.load_profile("default")
@@ -22,3 +23,9 @@ def with_kernel(operator, name, monkeypatch):
 @pytest.fixture(params=kernel.available())
 def kernel_name(request):
     return request.param
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_released():
+    """Tests release the same rows again and again."""
+    RELEASED.forget()

@@ -45,7 +45,7 @@ def test_partial_sketches_add_to_the_same_bits_and_the_operator_is_drawn_once(mo
     draw = law.draw
     monkeypatch.setattr(law, "draw", lambda *args: draws.append(1) or draw(*args))
     parts = [partial.sketched(f"partition {i}", X[i::7], text, "error") for i in range(7)]
-    assert partial.merged(parts, text) == OPERATOR.sketch(X).to_bytes()
+    assert partial.merged(parts, text) == OPERATOR.sketch(X).content()
     assert len(draws) == 1
 
 

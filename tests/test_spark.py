@@ -63,7 +63,7 @@ def table(session, frame=FRAME, n_partitions=2):
 
 
 def test_the_same_bytes_and_no_other_columns_than_the_operators(session):
-    assert sketch(table(session, FRAME.assign(name="text")), NAMED).to_bytes() == NAMED.sketch(X).to_bytes()
+    assert sketch(table(session, FRAME.assign(name="text")), NAMED).content() == NAMED.sketch(X).content()
 
 
 @only_classic
@@ -86,7 +86,7 @@ def test_kept_rows_are_the_same(session):
     operator = skl.design(FRAME, n_components=2, n_frequencies=10, rows=20)
     found = sketch(table(session), operator)
     assert found.kept == operator.sketch(X).kept
-    assert found.to_bytes() == operator.sketch(X).to_bytes()
+    assert found.content() == operator.sketch(X).content()
 
 
 @only_classic
@@ -116,7 +116,7 @@ def test_no_merge_takes_more_than_eight():
         )
     assert [len(groups) for groups in sizes] == [13, 2, 1]
     assert max(map(max, sizes)) == ARITY
-    assert level["sketch"].to_pylist() == [OPERATOR.sketch(X).to_bytes()]
+    assert level["sketch"].to_pylist() == [OPERATOR.sketch(X).content()]
 
 
 REFUSED = {

@@ -19,6 +19,7 @@ _HOMES = {
     "ledger": ("Ledger",),
     "packed": ("PackedBits",),
     "privacy": ("privatize",),
+    "privacy.budget": ("Budget",),
     "queries": ("ChangeDetector", "Drift", "Questions", "distance", "two_sample_test"),
     "sketch": ("Sketch",),
     "sources": ("Source", "register_reader", "source"),

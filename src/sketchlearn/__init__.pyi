@@ -16,6 +16,7 @@ from sketchlearn.operators import (
 )
 from sketchlearn.packed import PackedBits
 from sketchlearn.privacy import privatize
+from sketchlearn.privacy.budget import Budget
 from sketchlearn.queries import ChangeDetector, Drift, Questions, distance, two_sample_test
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Source, register_reader, source
@@ -41,6 +42,7 @@ from sketchlearn.tasks.task_design import design
 from sketchlearn.version import __version__
 
 __all__ = [
+    "Budget",
     "ChangeDetector",
     "ColumnMoments",
     "Concatenated",

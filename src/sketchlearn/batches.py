@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.ledger import Ledger
 from sketchlearn.values import shortened
 
 MOST_IDENTITIES = 4096  # A file has at most 80 kB of them; beyond, the smallest ones stand for all.
@@ -39,6 +46,14 @@ class Batches:
     def new(cls) -> Batches:
         """One batch that nobody has seen."""
         return cls({secrets.randbits(64): 1})
+
+    @classmethod
+    def of_content(cls, sums: NDArray[np.int64], units: int) -> Batches:
+        """One batch that is known by its sums: for files of earlier versions, and sketches made by hand."""
+        if not units:
+            return cls()
+        digest = hashlib.sha256(np.ascontiguousarray(sums, "<i8").tobytes() + str(units).encode()).digest()
+        return cls({int.from_bytes(digest[:8], "big"): 1})
 
     def shared(self, other: Batches) -> list[int]:
         """Batches that a sum of both would count twice."""
@@ -76,6 +91,47 @@ class Batches:
         if any(type(n) is not int or not 0 < abs(n) < 2**63 for n in times.values()) or any(i >= below for i in times):
             raise ValueError("its batches must be counted by whole numbers, and lie below their limit")
         return cls(times, below)
+
+
+class Released:
+    """What this process has spent on each batch. Other processes have their own: a `Budget` is for all of them."""
+
+    def __init__(self) -> None:
+        self._ledgers: dict[int, Ledger] = {}
+        self._lock = threading.Lock()
+
+    def spent(self, batches: Batches) -> Ledger | None:
+        """The most that was spent on a record of these batches."""
+        return self._most([self._ledgers.get(number) for number in batches.times])
+
+    def note(self, book: Callable[[Ledger | None], Ledger], batches: Batches, content: Batches) -> Ledger:
+        """Books a release of these batches: `book` says what is spent then, or refuses, knowing what was before.
+
+        Nobody else books meanwhile. The content is noted, too, for sketches that are known by nothing else.
+        """
+        with self._lock:
+            ledger = book(self.spent(batches))
+            self._ledgers.update(dict.fromkeys((*batches.times, *content.times), ledger))
+        return ledger
+
+    def forget(self) -> None:
+        """As if nothing had been released: for tests alone."""
+        self._ledgers.clear()
+
+    @staticmethod
+    def _most(ledgers: list[Ledger | None]) -> Ledger | None:
+        """What covers all of them: a record is in one batch."""
+        found: Ledger | None = None
+        for ledger in ledgers:
+            if ledger is None or ledger is found:
+                continue
+            if found is not None and found.neighbors != ledger.neighbors:
+                found, ledger = found.about_replacing(), ledger.about_replacing()
+            found = ledger if found is None else found.merged(ledger, overlapping=False)
+        return found
+
+
+RELEASED = Released()
 
 
 def _number(text: Any) -> int:

@@ -61,9 +61,10 @@ class Ledger(Value):
     composition : "single", "parallel" (of disjoint records), "sequential" (of records that may overlap) or "mixed".
     parts : the noise of each part of a concatenated operator, which is not the same; the sums' fields above are then
         those of the noisiest part.
+    rho : of Gaussian noise alone, half the squared ratio of sensitivity to noise: releases add up in it, exactly.
     """
 
-    _omitted: ClassVar[dict[str, Any]] = {"parts": None}
+    _omitted: ClassVar[dict[str, Any]] = {"parts": None, "rho": None}
     mechanism: str
     epsilon: float
     delta: float
@@ -79,6 +80,7 @@ class Ledger(Value):
     releases: int = 1
     composition: str = SINGLE
     parts: tuple[PartNoise, ...] | None = None
+    rho: float | None = None
 
     def __post_init__(self) -> None:
         for name, known in _CHOICES.items():
@@ -96,6 +98,7 @@ class Ledger(Value):
             delta=delta,
             count_share=share,
             sensitivity=whole("sensitivity", self.sensitivity, 0, LARGEST_SENSITIVITY),
+            rho=None if self.rho is None else positive("rho", self.rho),
             private=truth("private", self.private),
             releases=whole("releases", self.releases),
         )
@@ -118,10 +121,16 @@ class Ledger(Value):
         step, parts = SEQUENTIAL if overlapping else PARALLEL, None
         if self.parts is not None and other.parts is not None:
             parts = tuple(a.merged(b) for a, b in zip(self.parts, other.parts, strict=True))
+        delta = min(1.0, _added(self.delta, other.delta)) if overlapping else max(self.delta, other.delta)
+        epsilon = _added(self.epsilon, other.epsilon) if overlapping else max(self.epsilon, other.epsilon)
+        rho = None
+        if self.rho is not None and other.rho is not None:
+            rho = _added(self.rho, other.rho) if overlapping else max(self.rho, other.rho)
+            epsilon = min(epsilon, _epsilon_of(rho, delta)) if overlapping else epsilon
         return Ledger(
             mechanism=self.mechanism if self.mechanism == other.mechanism else _CHOICES["mechanism"][2],
-            epsilon=_added(self.epsilon, other.epsilon) if overlapping else max(self.epsilon, other.epsilon),
-            delta=min(1.0, _added(self.delta, other.delta)) if overlapping else max(self.delta, other.delta),
+            epsilon=epsilon,
+            delta=delta,
             neighbors=self.neighbors,
             sensitivity=max(self.sensitivity, other.sensitivity),
             sum_scale=max(self.sum_scale, other.sum_scale),
@@ -134,6 +143,7 @@ class Ledger(Value):
             releases=self.releases + other.releases,
             composition=step if {self.composition, other.composition} <= {SINGLE, step} else MIXED,
             parts=parts,
+            rho=rho,
         )
 
     def after(self, earlier: Ledger) -> Ledger:
@@ -147,7 +157,14 @@ class Ledger(Value):
         if self.neighbors == REPLACE:
             return self
         delta = min(1.0, self.delta * (1 + math.exp(min(self.epsilon, 700.0)))) if self.delta else 0.0
-        return replace(self, neighbors=REPLACE, epsilon=_added(self.epsilon, self.epsilon), delta=delta)
+        return replace(self, neighbors=REPLACE, epsilon=_added(self.epsilon, self.epsilon), delta=delta, rho=None)
+
+    def across_classes(self) -> Ledger:
+        """Of disjoint classes of records: one that is replaced may leave its class for another, which is paid twice."""
+        if self.neighbors == ADD_REMOVE:
+            return self
+        delta = min(1.0, _added(self.delta, self.delta))
+        return replace(self, epsilon=_added(self.epsilon, self.epsilon), delta=delta, composition=MIXED, rho=None)
 
     def covers(self, other: Ledger) -> bool:
         """Whether this ledger admits to at least what the other has spent."""
@@ -163,6 +180,12 @@ class Ledger(Value):
         several = f"; {self.releases:,} releases, {self.composition} composition" if self.releases > 1 else ""
         assumed = "; the design is assumed to be public" if self.design == ASSUMED else ""
         return f"epsilon {self.epsilon:.4g}{delta} for {change} one record; {noise}{several}{assumed}"
+
+
+def _epsilon_of(rho: float, delta: float) -> float:
+    from sketchlearn.gaussian_profile import smallest_epsilon  # SciPy takes a while to import
+
+    return max(smallest_epsilon(math.sqrt(2 * rho), delta), 1e-300)
 
 
 def _added(a: float, b: float) -> float:

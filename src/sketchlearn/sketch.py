@@ -6,12 +6,13 @@ import html
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.batches import RELEASED, Batches
 from sketchlearn.keeping import Keeping, KeptRows
 from sketchlearn.ledger import Ledger
 from sketchlearn.packed import PackedBits
@@ -63,6 +64,8 @@ class Sketch:
     heaviest : the largest weight of one row, rounded up. Noted as `skipped` is.
     kept : the rows that are kept beside the sums, where the operator keeps any (`design(..., rows=500)`). They unite
         and are forgotten with the sketch, and do not take part in comparisons.
+    batches : which batches of rows are in it, by random numbers, so that none is counted or released twice. Noted as
+        `skipped` is; None means that the content tells.
 
     Examples
     --------
@@ -83,8 +86,7 @@ class Sketch:
     clipped: int = 0
     heaviest: int = 1
     kept: KeptRows | None = None
-    #: what was spent on releases of these very records, as far as this process knows
-    _mark: list[Ledger | None] = field(init=False, default_factory=lambda: [None])
+    batches: Batches = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         operator, ledger = self.operator, self.ledger
@@ -110,6 +112,7 @@ class Sketch:
             clipped=whole("clipped", self.clipped, 0),
             heaviest=whole("heaviest", self.heaviest),
             kept=kept,
+            batches=Batches.of_content(sums, units) if self.batches is None else self.batches,
         )
 
     @property
@@ -146,19 +149,18 @@ class Sketch:
         self, operator: SketchOperator, sums: NDArray[np.int64], ledger: Ledger | None, kept: KeptRows | None = None
     ) -> Sketch:
         """Other sums of the same records: a release of either sketch counts for both."""
-        notes = (self.skipped, ledger, self.clipped, self.heaviest, kept)
-        twin = Sketch(operator, sums, self.units, self.bits, *notes)
-        twin.__dict__["_mark"] = self._mark
-        return twin
+        notes = (self.skipped, ledger, self.clipped, self.heaviest, kept, self.batches)
+        return Sketch(operator, sums, self.units, self.bits, *notes)
+
+    def as_one_batch(self) -> Sketch:
+        """The same records, as one batch that nobody has seen before."""
+        self.__dict__["batches"] = Batches.new() if self.units else Batches()
+        return self
 
     @property
     def released(self) -> Ledger | None:
-        """What was spent on these records by releases of this sketch, its copies, its parts or its summands."""
-        return self._mark[0]
-
-    def note_release(self, ledger: Ledger | None) -> None:
-        """Notes what was spent on these records, for all sketches of them."""
-        self._mark[0] = ledger
+        """What this process has spent on releases of any of these records, as far as their batches tell."""
+        return RELEASED.spent(self.batches)
 
     def update(
         self,
@@ -204,18 +206,31 @@ class Sketch:
     def __isub__(self, other: Any) -> Sketch:
         return self._become(self._combine(_a_sketch(other, "forget"), -1))
 
-    def merged(self, other: Sketch, *, overlapping: bool = True) -> Sketch:
-        """The sum; of private sketches, of records that may overlap (as `a + b`), or that certainly do not."""
+    def merged(self, other: Sketch, *, overlapping: bool | None = None) -> Sketch:
+        """The sum.
+
+        With overlapping=True records may be in both: those of exact sketches then count several times, and a release
+        has more noise for it; epsilons of private ones add up. With False they certainly are not: the largest epsilon
+        of private ones holds for all. By default exact sketches that share a batch are refused, and private ones are
+        taken to overlap.
+        """
         return self._combine(_a_sketch(other, "operator.sketch"), 1, overlapping)
 
     def _become(self, other: Sketch) -> Sketch:
         self.__dict__.update(other.__dict__)
         return self
 
-    def _combine(self, other: Sketch, sign: int, overlapping: bool = True) -> Sketch:
+    def _combine(self, other: Sketch, sign: int, overlapping: bool | None = None) -> Sketch:
         self._require_same_operator(other, "add" if sign > 0 else "subtract")
+        shared = self.batches.shared(other.batches) if sign > 0 else []
         if self.ledger is not None or other.ledger is not None:
-            return self._combine_private(other, sign, overlapping)
+            return self._combine_private(other, sign, overlapping, bool(shared))
+        if shared and not overlapping:
+            several = "a batch" if len(shared) == 1 else f"{len(shared):,} batches"
+            raise ValueError(
+                f"cannot add sketches: they share {several} of rows, which would count twice; add each batch once or, "
+                "if it shall count twice, use a.merged(b, overlapping=True)"
+            )
         bits = max(self.bits, other.bits)
         own, others = (s.units << (bits - s.bits) for s in (self, other))
         if sign < 0 and others > own:
@@ -233,9 +248,8 @@ class Sketch:
         clipped = max(0, self.clipped + sign * other.clipped)
         heaviest = max(self.heaviest, other.heaviest)
         operator = operator.with_worse_origin(self.operator).with_worse_origin(other.operator)
-        result = Sketch(operator, sums, count, bits, skipped, clipped=clipped, heaviest=heaviest, kept=kept)
-        result.note_release(_both_released(self.released, other.released))
-        return result
+        batches = self.batches.combined(other.batches, sign)
+        return Sketch(operator, sums, count, bits, skipped, None, clipped, heaviest, kept, batches)
 
     def _rows_with(self, other: Sketch, sign: int) -> tuple[SketchOperator, KeptRows | None]:
         """The operator and the kept rows of a sum or difference: none, where only one side keeps rows."""
@@ -247,17 +261,20 @@ class Sketch:
             return other.operator, other.kept
         return self.operator.without_keeping(), None
 
-    def _combine_private(self, other: Sketch, sign: int, overlapping: bool) -> Sketch:
+    def _combine_private(self, other: Sketch, sign: int, overlapping: bool | None, shared: bool) -> Sketch:
         if sign < 0:
             raise ValueError("cannot subtract private sketches: their noise would stay, and nothing would be forgotten")
         if self.ledger is None or other.ledger is None:
             raise ValueError("cannot add a private sketch and an exact one: make the exact one private first")
-        ledger = self.ledger.merged(other.ledger, overlapping=overlapping)
+        if shared and overlapping is False:
+            raise ValueError("the private sketches share a batch of rows: their records are not disjoint")
+        ledger = self.ledger.merged(other.ledger, overlapping=overlapping is not False)
         largest = (max(int(s.sums.max(initial=0)), -int(s.sums.min(initial=0))) for s in (self, other))
         if max(sum(largest), self.units + other.units) > LARGEST_INTEGER:
             raise OverflowError("a sum would overflow: the noise is too large for 64 bits")
         operator = self.operator.with_worse_origin(other.operator)
-        return Sketch(operator, self.sums + other.sums, self.units + other.units, ledger=ledger)
+        batches = self.batches.combined(other.batches, 1)
+        return Sketch(operator, self.sums + other.sums, self.units + other.units, ledger=ledger, batches=batches)
 
     def _require_exact(self, verb: str) -> None:
         if self.ledger is not None:
@@ -289,10 +306,14 @@ class Sketch:
             **({} if self.kept is None else {"format": container.WITH_ROWS, "kept_below": limit}),
         }
 
-    def to_bytes(self, **more: Any) -> bytes:
-        """The sketch as the bytes of a file, with more entries in its description."""
+    def content(self, **more: Any) -> bytes:
+        """The bytes of a file without the random identities of batches: equal sketches give equal bytes."""
         rows = None if self.kept is None else (self.kept.rows, self.kept.units)
         return container.pack(self.sums, {**self.description(), **more}, rows)
+
+    def to_bytes(self, **more: Any) -> bytes:
+        """The sketch as the bytes of a file, with more entries in its description."""
+        return self.content(**({"batches": self.batches.to_json()} if self.ledger is None else {}), **more)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the sketch to a file, all of it or nothing."""
@@ -332,15 +353,6 @@ def _check_private(operator: SketchOperator, ledger: Any, units: int, bits: int)
     n_parts = len(getattr(operator, "parts", ()))
     if bits or not 1 <= units <= LARGEST_INTEGER or (ledger.parts is not None and len(ledger.parts) != n_parts):
         raise ValueError("a private sketch needs bits=0, a count of at least 1 and a ledger that fits its operator")
-
-
-def _both_released(a: Ledger | None, b: Ledger | None) -> Ledger | None:
-    """What was spent on records of two sketches, which may overlap."""
-    if a is None or b is None:
-        return a or b
-    if a.neighbors != b.neighbors:
-        a, b = a.about_replacing(), b.about_replacing()
-    return a if a is b else a.merged(b, overlapping=True)
 
 
 def _a_sketch(other: Any, method: str) -> Sketch:

@@ -154,7 +154,7 @@ def classifier(
     check_paths(files.values(), [output], json=json)
     loaded = {label: read_sketch(path) for label, path in files.items()}
     with fit_warnings() as warned:
-        model = tasks()["classifier"].load()(random_state=seed).fit_sketch(loaded)
+        model = tasks()["classifier"].load()(random_state=seed).fit_sketch(loaded, classes=list(loaded))
     lines = [f"{len(files)} classes by the {model.rule_} rule"]
     for label, prior in zip(model.classes_, model.priors_, strict=True):
         lines.append(f"{label}: {prior:.4f}, {records_in_words(loaded[label].count)}")

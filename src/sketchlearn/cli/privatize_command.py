@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sketchlearn.cli.descriptions import number, records_in_words
-from sketchlearn.cli.input_output import check_paths, named, read_sketch, report, write
+from sketchlearn.cli.input_output import STANDARD, check_paths, named, read_sketch, report, write
 from sketchlearn.cli.options import Json, Neighbors, Output, SketchFile
 
 
@@ -23,6 +23,16 @@ def privatize(
     already: Annotated[
         str | None, typer.Option(metavar="FILE", help="An earlier private release of the same rows: losses add up.")
     ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Where releases of these rows are booked. [default: SKETCH.budget.sqlite]"),
+    ] = None,
+    budget_epsilon: Annotated[
+        float | None, typer.Option(help="The most that all releases together may spend, when the budget is made.")
+    ] = None,
+    allow_weak: Annotated[
+        bool, typer.Option("--allow-weak", help="Allow epsilon above 20 or delta above 0.01.")
+    ] = False,
     assume_public_design: Annotated[
         bool, typer.Option("--assume-public-design", help="The design was made on other rows than these.")
     ] = False,
@@ -41,6 +51,7 @@ def privatize(
       sketchlearn fit kmeans -k 3 day1.private.sketch -o model.json
     """
     from sketchlearn.privacy import privatize
+    from sketchlearn.privacy.budget import Budget
 
     check_paths([sketch, already], [output], json=json)
     exact, earlier = read_sketch(sketch), None
@@ -48,6 +59,8 @@ def privatize(
         earlier = read_sketch(already)
         if earlier.ledger is None:
             raise ValueError(f"{named(already)} is not private: --already takes an earlier private release")
+    path = budget or (None if sketch == STANDARD else f"{sketch}.budget.sqlite")
+    books = None if path is None else Budget(path, budget_epsilon, neighbors=neighbors.value)
     private = privatize(
         exact,
         epsilon=epsilon,
@@ -55,6 +68,8 @@ def privatize(
         neighbors=neighbors.value,
         already=earlier,
         assume_public_design=assume_public_design,
+        budget=books,
+        allow_weak=allow_weak,
     )
     write(output, private.to_bytes())
     ledger = private.ledger
@@ -68,7 +83,10 @@ def privatize(
         f"{records_in_words(private.count)} (with noise), {ledger}",
         f"Noise on the mean of each feature: about {number(share)} of its largest value.",
         f"Whoever has {named(output)} learns little more about one record than from data without it. Keep "
-        f"{named(sketch)} to yourself; a further release of its rows needs --already.",
+        f"{named(sketch)} to yourself.",
+        "Nobody keeps count of what releases of these rows spend: give --budget FILE."
+        if books is None
+        else f"{books.path} has booked {books.spent}" + (f", of {books.epsilon:g}." if books.epsilon else "."),
         *([] if exact.kept is None else [f"The rows that {named(sketch)} keeps are not in {named(output)}."]),
         output=output,
     )

@@ -16,13 +16,14 @@ def merge(
     sketches: Annotated[list[str], typer.Argument(metavar="SKETCH...", help="Sketch files; - is standard input.")],
     output: Output,
     overlapping: Annotated[
-        bool,
-        typer.Option("--overlapping/--disjoint", help="For private sketches: may a record be in several of them?"),
-    ] = True,
+        bool | None,
+        typer.Option("--overlapping/--disjoint", help="May a record be in several of the sketches, or in none?"),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Add sketches: the sum is the sketch of all their rows.
 
+    Exact sketches that share rows are refused, unless --overlapping says that those shall count several times.
     Epsilons of private sketches add up; with --disjoint, the largest one holds.
 
     \b

@@ -13,6 +13,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
+from sketchlearn.batches import Batches
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.storage.container import FormatError, unpack
@@ -49,12 +50,12 @@ def _drawn(text: str) -> Operator:
 def sketched(name: str, rows: Any, text: str, nulls: str) -> bytes:
     """The sketch of one partition's rows, by one thread: engines run one task per core."""
     with refusals_of(name):
-        return operator_from(text).sketch(rows, nulls=nulls, n_jobs=1).to_bytes()
+        return operator_from(text).sketch(rows, nulls=nulls, n_jobs=1).content()
 
 
 def merged(parts: Iterable[bytes], text: str) -> bytes:
     """The sum of partial sketches."""
-    return total(parts, operator_from(text)).to_bytes()
+    return total(parts, operator_from(text)).content()
 
 
 def total(parts: Iterable[bytes], operator: Operator) -> Sketch:
@@ -67,8 +68,8 @@ def total(parts: Iterable[bytes], operator: Operator) -> Sketch:
             raise FormatError("a partial sketch was made by another operator than this run's")
         sums, count, bits = tensors["sums"], int(description["count"]), description["bits"]
         kept, clipped = kept_rows(operator, tensors, description), description.get("clipped", 0)
-        sketch += Sketch(operator, sums, count, bits, kept=kept, clipped=clipped)
-    return sketch
+        sketch += Sketch(operator, sums, count, bits, kept=kept, clipped=clipped, batches=Batches())
+    return sketch.as_one_batch()
 
 
 @contextmanager

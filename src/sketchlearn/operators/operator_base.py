@@ -217,7 +217,7 @@ class Operator(Value, ABC):
                 if block.start == 0 and len(block.rows):
                     self.warn_of_noise(block.rows[:100])
                 advance(block.end - block.start)
-        return Sketch(self, sums, units, bits, clipped=clipped, heaviest=heaviest, kept=kept)
+        return Sketch(self, sums, units, bits, (), None, clipped, heaviest, kept).as_one_batch()
 
     def features(self, data: Any, *, n_jobs: int | None = None) -> NDArray[Any]:
         """Phi(x) of each row; the mean over rows is the mean of their sketch."""
@@ -248,7 +248,8 @@ class Operator(Value, ABC):
         weights, n_bits, heaviest = _weights(sample_weight, len(bits))
         units = len(bits) if weights is None else int(weights.sum())
         check_room(self, units, n_bits)
-        return Sketch(self.without_keeping(), bits.sums(weights), units, n_bits, heaviest=heaviest)  # signs are no rows
+        operator = self.without_keeping()  # signs are no rows
+        return Sketch(operator, bits.sums(weights), units, n_bits, heaviest=heaviest).as_one_batch()
 
     def _require_one_bit(self) -> None:
         if not self.one_bit:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.extras import required
+from sketchlearn.gaussian_profile import EPSILON_ROOM, LEAST_DEVIATION, ROUNDING_VARIANCE, largest_ratio
 from sketchlearn.ledger import GAUSSIAN, LAPLACE
 from sketchlearn.sensitivity import Sensitivity
 
@@ -49,13 +50,13 @@ class Mechanism(ABC):
         """The sensitivity that counts."""
 
     @abstractmethod
-    def start(self, sensitivity: int, share: float) -> float:
-        """The scale for a share of the budget, but for rounding."""
+    def scales(self, sensitivities: Sequence[int], shares: Sequence[float]) -> list[float]:
+        """Scales of the parts, such that together they spend no more than the budget."""
 
     @property
-    @abstractmethod
-    def budget(self) -> Fraction:
-        """What the parts may spend, in the measure in which they add up."""
+    def rho(self) -> float | None:
+        """Half the squared ratio of sensitivity to noise, of Gaussian noise."""
+        return None
 
     @abstractmethod
     def measurement(self, size: int, scale: float) -> Any:
@@ -68,19 +69,6 @@ class Mechanism(ABC):
     @abstractmethod
     def seeded(self, size: int, scale: float, rng: np.random.Generator) -> Integers:
         """Noise of the same law from a seed: not private."""
-
-    def scales(self, sensitivities: Sequence[int], shares: Sequence[float]) -> list[float]:
-        """Scales of the parts, such that OpenDP's own privacy maps add up to no more than the budget."""
-        starts = list(map(self.start, sensitivities, shares))
-        if not all(map(math.isfinite, starts)):
-            raise ValueError(f"epsilon {self.epsilon!r} is so small that its noise has no finite scale: ask for more")
-        found = list(map(_short, starts))
-        while sum(map(self._spent, sensitivities, found)) > self.budget:
-            found = [_short(math.nextafter(scale, math.inf)) for scale in found]
-        return found
-
-    def _spent(self, sensitivity: int, scale: float) -> Fraction:
-        return Fraction(self.measurement(1, scale).map(d_in=sensitivity))
 
     def release(self, values: Integers, scale: float, rng: np.random.Generator | None) -> Integers:
         """The values with noise: OpenDP's, from its own secure source, unless a seeded generator is given."""
@@ -98,13 +86,16 @@ class DiscreteLaplace(Mechanism):
     def norm(self, bound: Sensitivity) -> int:
         return bound.l1
 
-    def start(self, sensitivity: int, share: float) -> float:
-        spent = self.epsilon * share
-        return sensitivity / spent if spent > sensitivity / LARGEST_COMPUTED else math.inf
+    def scales(self, sensitivities: Sequence[int], shares: Sequence[float]) -> list[float]:
+        """By OpenDP's own privacy maps."""
+        starts = [_ratio(s, self.epsilon * share) for s, share in zip(sensitivities, shares, strict=True)]
+        found = _finite(starts, self.epsilon)
+        while sum(map(self._spent, sensitivities, found)) > Fraction(self.epsilon):
+            found = [_short(math.nextafter(scale, math.inf)) for scale in found]
+        return found
 
-    @property
-    def budget(self) -> Fraction:
-        return Fraction(self.epsilon)
+    def _spent(self, sensitivity: int, scale: float) -> Fraction:
+        return Fraction(self.measurement(1, scale).map(d_in=sensitivity))
 
     def measurement(self, size: int, scale: float) -> Any:
         dp = opendp()
@@ -121,7 +112,7 @@ class DiscreteLaplace(Mechanism):
 
 @dataclass(frozen=True)
 class DiscreteGaussian(Mechanism):
-    """P(k) in proportion to exp(-k^2 / (2 scale^2)): zero-concentrated privacy, converted to epsilon and delta."""
+    """P(k) in proportion to exp(-k^2 / (2 scale^2)): epsilon and delta."""
 
     delta: float
     name = GAUSSIAN
@@ -129,15 +120,19 @@ class DiscreteGaussian(Mechanism):
     def norm(self, bound: Sensitivity) -> int:
         return bound.l2
 
-    def start(self, sensitivity: int, share: float) -> float:
+    def scales(self, sensitivities: Sequence[int], shares: Sequence[float]) -> list[float]:
+        """By the exact profile of continuous noise (gaussian_profile.py says why it holds for integers)."""
         if not 1 / LARGEST_COMPUTED < self.epsilon < LARGEST_COMPUTED or self.delta <= 1 / LARGEST_COMPUTED:
             limits = f"epsilon {self.epsilon!r} and delta {self.delta!r}"
             raise ValueError(f"{limits} are beyond what Gaussian noise is computed for: ask for others")
-        return sensitivity * unit_scale(self.epsilon, self.delta) / math.sqrt(share)
+        ratio = largest_ratio(self.epsilon * (1 - EPSILON_ROOM), self.delta)
+        starts = [_ratio(s, ratio * math.sqrt(share)) for s, share in zip(sensitivities, shares, strict=True)]
+        rounding = math.sqrt(ROUNDING_VARIANCE)
+        return _finite([math.hypot(max(scale, LEAST_DEVIATION), rounding) for scale in starts], self.epsilon)
 
     @property
-    def budget(self) -> Fraction:
-        return Fraction(self.measurement(1, unit_scale(self.epsilon, self.delta)).map(d_in=1))
+    def rho(self) -> float:
+        return largest_ratio(self.epsilon, self.delta) ** 2 / 2
 
     def measurement(self, size: int, scale: float) -> Any:
         dp = opendp()
@@ -167,25 +162,12 @@ def _short(scale: float) -> float:
     return math.ldexp(math.ceil(mantissa * 2**SCALE_BITS), exponent - SCALE_BITS)
 
 
-@cache
-def unit_scale(epsilon: float, delta: float) -> float:
-    """The scale at which Gaussian noise on one integer of sensitivity 1 is (epsilon, delta)-private, to 1e-6 of itself.
+def _ratio(sensitivity: int, spent: float) -> float:
+    return sensitivity / spent if spent > sensitivity / LARGEST_COMPUTED else math.inf
 
-    OpenDP's conversion is searched from above; where it gives no answer, Bun and Steinke's simple one holds.
-    """
-    dp, noise = opendp(), DiscreteGaussian(epsilon, delta)
 
-    def suffices(scale: float) -> bool:
-        converted = dp.combinators.make_zCDP_to_approxDP(noise.measurement(1, scale))
-        try:
-            return bool(dp.combinators.make_fix_delta(converted, delta=delta).check(1, (epsilon, delta)))
-        except dp.mod.OpenDPException:  # numbers beyond float64
-            return False
-
-    log = math.log(1 / delta)
-    high = (math.sqrt(log + epsilon) + math.sqrt(log)) / (math.sqrt(2) * epsilon) * (1 + 1e-9)
-    low = high / 1024
-    while high > low * (1 + 1e-6):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if suffices(middle) else (middle, high)
-    return high
+def _finite(scales: Sequence[float], epsilon: float) -> list[float]:
+    """Scales of few bits, if they are numbers."""
+    if not all(map(math.isfinite, scales)):
+        raise ValueError(f"epsilon {epsilon!r} is so small that its noise has no finite scale: ask for more")
+    return [_short(scale) for scale in scales]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
+from sketchlearn.batches import RELEASED, Batches
+from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.ledger import ADD_REMOVE, ASSUMED, DECLARED, REPLACE, Ledger, PartNoise
 from sketchlearn.operators import Concatenated, FourierFeatures, Histograms, Operator, SecondMoments
 from sketchlearn.operators.origin import Origin
+from sketchlearn.privacy.budget import Budget
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
@@ -19,6 +23,7 @@ from sketchlearn.values import number, positive, shortened, truth, whole
 COUNT_SHARE = 0.02  # The count is one number of sensitivity 1, beside sums of hundreds.
 HISTOGRAM_SHARE = 0.15  # Of the budget for sums, where histograms stand beside other parts.
 MOMENT_SHARE = 0.15  # Of the same, for moments beside histograms and Fourier features, which they help to decode.
+LARGEST_EPSILON, LARGEST_DELTA = 20.0, 0.01  # Beyond, a release protects next to nothing.
 LARGEST_SCALE = 2.0**56  # Scales beyond this leave no room for noise in 64 bits.
 
 
@@ -31,6 +36,8 @@ def privatize(
     count_share: float = COUNT_SHARE,
     already: Ledger | Sketch | None = None,
     assume_public_design: bool = False,
+    budget: Budget | None = None,
+    allow_weak: bool = False,
     seed_for_tests_not_private: int | None = None,
 ) -> Sketch:
     """A differentially private release of an exact sketch: sums and count with integer noise.
@@ -48,7 +55,11 @@ def privatize(
         noise.
     count_share : the count's share of the budget.
     already : the ledger of earlier releases of any of these records, or a private sketch that has it: both are paid.
+        Releases in this process are known without it if there is a budget.
     assume_public_design : the caller knows that the operator was designed on other data, or on none.
+    budget : a `Budget` that books the release before the noise is drawn, or refuses it. Without one, nobody keeps count
+        over several processes and days.
+    allow_weak : release with epsilon above 20 or delta above 0.01 all the same, which protects next to nothing.
     seed_for_tests_not_private : draws the noise from a seed. Whoever knows it can subtract the noise, so the result is
         marked as not private.
 
@@ -70,22 +81,27 @@ def privatize(
     rng = None
     if seed_for_tests_not_private is not None:
         rng = np.random.default_rng(whole("seed_for_tests_not_private", seed_for_tests_not_private, 0))
+    if (epsilon > LARGEST_EPSILON or delta > LARGEST_DELTA) and not truth("allow_weak", allow_weak):
+        raise ValueError(
+            f"epsilon above {LARGEST_EPSILON:g} or delta above {LARGEST_DELTA:g} protects next to nothing: ask for "
+            "less, or say allow_weak=True"
+        )
     operator = _releasable(sketch)
     design = _design(operator, truth("assume_public_design", assume_public_design))
-    earlier = _earlier(sketch, already, for_tests=rng is not None)
+    earlier = already.ledger if isinstance(already, Sketch) else already
+    if already is not None and not isinstance(earlier, Ledger):
+        raise TypeError("already must be the ledger of an earlier release, or that private sketch")
 
     mechanism: Mechanism = DiscreteGaussian(epsilon, delta) if delta else DiscreteLaplace(epsilon)
     parts = operator.side_by_side
-    of_sums = [mechanism.norm(sensitivity(part, neighbors)) for part in parts]
+    times = sketch.batches.largest  # a record may count several times, in a sum of overlapping sketches
+    of_sums = [times * mechanism.norm(sensitivity(part, neighbors)) for part in parts]
     shares = [(1 - share) * part for part in shares_of(parts)]
     # neighbors that replace a record differ in count, too, where rows are left out for their values
-    *scales, count_scale = mechanism.scales([*of_sums, 1], [*shares, share])
+    *scales, count_scale = mechanism.scales([*of_sums, times], [*shares, share])
     if max(*scales, count_scale) > LARGEST_SCALE:
         raise ValueError(f"epsilon {epsilon!r} is so small that its noise does not fit into 64 bits: ask for more")
 
-    pieces = np.split(sketch.sums, np.cumsum([part.n_sums for part in parts])[:-1])
-    sums = [mechanism.release(piece, scale, rng) for piece, scale in zip(pieces, scales, strict=True)]
-    count = mechanism.release(np.array([sketch.units], np.int64), count_scale, rng)
     noise = [PartNoise(*of) for of in zip(of_sums, scales, map(mechanism.variance, scales), strict=True)]
     noisiest = max(noise, key=lambda part: part.variance)
     ledger = Ledger(
@@ -102,12 +118,39 @@ def privatize(
         private=rng is None,
         design=design,
         parts=tuple(noise) if isinstance(operator, Concatenated) else None,
+        rho=mechanism.rho,
     )
-    if earlier is not None:
-        ledger = ledger.after(earlier)
     if rng is None:
-        sketch.note_release(ledger)
-    return Sketch(operator, np.concatenate(sums), max(1, int(count[0])), ledger=ledger)
+        content = Batches.of_content(sketch.sums, sketch.units)
+        ledger = RELEASED.note(partial(_booked, ledger, earlier, budget), sketch.batches, content)
+    elif earlier is not None:
+        ledger = ledger.after(earlier)
+    pieces = np.split(sketch.sums, np.cumsum([part.n_sums for part in parts])[:-1])
+    sums = [mechanism.release(piece, scale, rng) for piece, scale in zip(pieces, scales, strict=True)]
+    count = mechanism.release(np.array([sketch.units], np.int64), count_scale, rng)
+    return Sketch(operator, np.concatenate(sums), max(1, int(count[0])), ledger=ledger, batches=sketch.batches)
+
+
+def _booked(ledger: Ledger, earlier: Ledger | None, budget: Budget | None, spent: Ledger | None) -> Ledger:
+    """What is spent after this release, if it may be made, knowing what this process has spent on the records."""
+    if budget is not None and spent is not None and (earlier is None or not earlier.covers(spent)):
+        earlier = spent
+    if spent is not None and (earlier is None or not earlier.covers(spent)):
+        said = f"records of this sketch were released before ({spent})"
+        raise ValueError(f"{said}: pass already= that release, or a budget, and both are paid")
+    if budget is None:
+        _warn_once()
+    else:
+        budget.reserve(ledger)
+    return ledger if earlier is None else ledger.after(earlier)
+
+
+@cache
+def _warn_once() -> None:
+    warn_caller(
+        "nobody keeps count of what releases of these records spend together: pass "
+        "budget=skl.Budget(path, epsilon=...) to have it booked and limited"
+    )
 
 
 def shares_of(parts: Sequence[Operator]) -> list[float]:
@@ -181,14 +224,3 @@ def _design(operator: Operator, assumed: bool) -> str:
         "would tell about: make it with design(bounds=...); or, if none was, say so with "
         "operator.with_origin('declared') before sketching, or with assume_public_design=True"
     )
-
-
-def _earlier(sketch: Sketch, already: Ledger | Sketch | None, *, for_tests: bool) -> Ledger | None:
-    earlier = already.ledger if isinstance(already, Sketch) else already
-    if already is not None and not isinstance(earlier, Ledger):
-        raise TypeError("already must be the ledger of an earlier release, or that private sketch")
-    spent = sketch.released
-    if spent is not None and not for_tests and (earlier is None or not earlier.covers(spent)):
-        said = f"records of this sketch were released before ({spent})"
-        raise ValueError(f"{said}: pass already= that release, and both are paid")
-    return earlier

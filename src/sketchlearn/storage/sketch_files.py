@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from sketchlearn.batches import Batches
 from sketchlearn.keeping import KeptRows
 from sketchlearn.ledger import Ledger
 from sketchlearn.operators import Operator
@@ -28,6 +29,8 @@ def from_bytes(data: bytes) -> Sketch:
         operator = Operator.unverified(form)
         ledger = Ledger.from_json(description["ledger"]) if "ledger" in description else None
         notes: dict[str, Any] = {name: description[name] for name in ("clipped", "heaviest") if name in description}
+        if "batches" in description:
+            notes["batches"] = Batches.from_json(description["batches"])
         if ledger is not None and (notes or "skipped" in description or operator.keeping is not None):
             raise ValueError("it is private, but lists what no release tells")
         notes["kept"] = kept_rows(operator, tensors, description)
@@ -107,11 +110,12 @@ def load(path: str | os.PathLike[str]) -> Sketch:
     return read(path, from_bytes)
 
 
-def merge(items: Iterable[Sketch | str | os.PathLike[str]], *, overlapping: bool = True) -> Sketch:
+def merge(items: Iterable[Sketch | str | os.PathLike[str]], *, overlapping: bool | None = None) -> Sketch:
     """The sum of a list of sketches or of paths of saved ones; files are read one at a time.
 
-    For private sketches, `overlapping=False` states that no record is in more than one of them: then the largest
-    epsilon holds for all (parallel composition). Otherwise epsilons add up (sequential composition).
+    Exact sketches that share a batch of rows are refused, unless `overlapping=True` says that those shall count
+    several times. For private ones, `overlapping=False` states that no record is in more than one of them: then the
+    largest epsilon holds for all (parallel composition). Otherwise epsilons add up (sequential composition).
     """
     if isinstance(items, str | os.PathLike | Sketch):
         raise TypeError("merge takes a list of sketches or paths")

@@ -28,7 +28,12 @@ class ClassSketches:
     @property
     def total(self) -> Sketch:
         """The sketch of all classes together. No record is in two of them: private ones compose in parallel."""
-        return merge(self.sketches.values(), overlapping=False) if self.sketches else Sketch(self.operator)
+        if not self.sketches:
+            return Sketch(self.operator)
+        total = merge(self.sketches.values(), overlapping=False)
+        if total.ledger is None or len(self.sketches) == 1:
+            return total
+        return total.of_same_records(total.operator, total.sums, total.ledger.across_classes())
 
     def copy(self) -> ClassSketches:
         return ClassSketches(self.operator, self.label, {c: sketch.copy() for c, sketch in self.sketches.items()})

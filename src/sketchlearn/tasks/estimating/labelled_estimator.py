@@ -26,6 +26,30 @@ def check_labels(labels: Any) -> None:
         raise ValueError("labels must differ, and be all words or all numbers")
 
 
+def _check_declared(sketches: Mapping[Any, Sketch], classes: Any) -> None:
+    """Refuses private sketches of classes whose names may come from the data."""
+    if classes is None:
+        raise ValueError(
+            "the names of the classes would be released as they are, and one record may be the only one of its class: "
+            "declare all of them with classes=[...], known without looking at the data"
+        )
+    declared = np.asarray(classes).tolist()
+    if missing := [label for label in declared if label not in sketches]:
+        raise ValueError(f"there is no sketch of the declared class {missing[0]!r}: release an empty one for it")
+    if odd := [label for label in sketches if label not in declared]:
+        raise ValueError(f"the class {odd[0]!r} is not among the declared classes")
+
+
+def _check_disjoint(sketches: Mapping[Any, Sketch]) -> None:
+    """Refuses the same rows under two labels."""
+    seen: dict[int, Any] = {}
+    for label, sketch in sketches.items():
+        for batch in sketch.batches.times:
+            if seen.setdefault(batch, label) != label:
+                both = f"{seen[batch]!r} and {label!r}"
+                raise ValueError(f"the sketches of {both} share a batch of rows: a row has one class")
+
+
 @dataclass(eq=False, repr=False)
 class LabelledEstimator(SupervisedEstimator):
     """An estimator that learns from one sketch per class, all of one operator; labels have codes 0, 1, ..."""
@@ -50,14 +74,21 @@ class LabelledEstimator(SupervisedEstimator):
         """
         return self._add(X, y, classes=classes)
 
-    def fit_sketch(self, sketch: Mapping[Any, Sketch]) -> Self:  # type: ignore[override]
+    def fit_sketch(self, sketch: Mapping[Any, Sketch], *, classes: Any = None) -> Self:  # type: ignore[override]
         """Learns from one sketch per class: a dictionary of labels and sketches of one operator.
 
-        Private sketches are taken to be of disjoint records, as classes are: the largest epsilon holds for all.
-        """
-        return self._learn(self._state_of_classes(sketch), self._generator())
+        Private sketches are taken to be of disjoint records, as classes are: the largest epsilon holds for all, or
+        twice that for replaced records, which may change their class.
 
-    def _state_of_classes(self, sketches: Mapping[Any, Sketch]) -> FittedState:
+        Parameters
+        ----------
+        sketch : the dictionary.
+        classes : for private sketches, all labels, known without looking at the data: a label that comes from the data
+            would tell that there is a record of it. Each needs a release, of an empty sketch if it has no records.
+        """
+        return self._learn(self._state_of_classes(sketch, classes), self._generator())
+
+    def _state_of_classes(self, sketches: Mapping[Any, Sketch], classes: Any = None) -> FittedState:
         """What sketches of classes say."""
         if not isinstance(sketches, Mapping) or not all(isinstance(part, Sketch) for part in sketches.values()):
             raise TypeError("expected a dictionary of one Sketch per class, {label: sketch}: rows go through fit(X, y)")
@@ -69,6 +100,9 @@ class LabelledEstimator(SupervisedEstimator):
         for part in parts[1:]:
             if reason := difference(operator, part.operator):
                 raise ValueError(f"the classes' sketches cannot be compared: {reason}")
+        _check_disjoint(sketches)
+        if classes is not None or any(part.ledger for part in parts):
+            _check_declared(sketches, classes)
         d = operator.n_features
         by_class = ClassSketches(operator, d, {float(i): part.copy() for i, part in enumerate(parts)})
         if any(part.ledger for part in parts):

@@ -133,12 +133,12 @@ class SketchGenerator(LabelledEstimator):
     def _with_targets(self, table: SketchedTable, y: Any) -> SketchedTable:
         return table if y is None else super()._with_targets(table, y)
 
-    def fit_sketch(self, sketch: Sketch | Mapping[Any, Sketch]) -> Self:
+    def fit_sketch(self, sketch: Sketch | Mapping[Any, Sketch], *, classes: Any = None) -> Self:
         """Learns from a sketch alone or, to generate rows by class, from a dictionary of labels and sketches.
 
         Private sketches of classes are taken to be of disjoint records: the largest epsilon holds for all.
         """
-        state = self._state_of_classes(sketch) if isinstance(sketch, Mapping) else self._state_of(sketch)
+        state = self._state_of_classes(sketch, classes) if isinstance(sketch, Mapping) else self._state_of(sketch)
         return self._learn(state, self._generator())
 
     def check_parameters(self) -> None:
