@@ -139,7 +139,7 @@ def test_copies_are_whole():
 
 
 def test_many_columns_are_compressed_by_themselves(monkeypatch):
-    monkeypatch.setattr("sketchlearn.tasks.principal_components.pca_estimator.MOST_EXACT", 7)
+    monkeypatch.setattr("sketchlearn.tasks.principal_components.pca_estimator.MOST_EXACT_COLUMNS", 7)
     fitted = skl.SketchPCA(1, random_state=0).fit(rows_of())
     assert isinstance(fitted.sketch_.operator.parts[0], skl.QuadraticFeatures)
     assert fitted.sketch_.operator.parts[0].n_directions == 4 * 8

@@ -30,7 +30,7 @@ Double = NDArray[np.float64]
 GENERATOR, ICA, MOMENTS, SUBSPACES = "generator", "ica", "moments", "subspaces"
 DETAIL = (0.3, 40.0)  # lengths of a generator's frequencies, per deviation of a column
 DETAIL_IN_BOUNDS = (0.5, 64.0)  # per half the width of the bounds, which the records may fill or not
-FOR_GENERATORS = (400, 100)  # frequencies, and so many more per column
+GENERATOR_FREQUENCIES, GENERATOR_FREQUENCIES_PER_COLUMN = 400, 100
 
 
 def design(
@@ -158,7 +158,7 @@ def _for_generators(
         if not from_all_over:
             coarse /= STREAM_SPREAD_FACTOR
     d = len(center)
-    m = FOR_GENERATORS[0] + FOR_GENERATORS[1] * d
+    m = GENERATOR_FREQUENCIES + GENERATOR_FREQUENCIES_PER_COLUMN * d
     m = math.ceil(m * times_as_many(wave)) if n_frequencies is None else whole("n_frequencies", n_frequencies)
     law = Probed(
         LogUniform(math.sqrt(d) / fine, math.sqrt(d) / coarse), units=plain(unit), spread=plain(least), probes=()

@@ -28,7 +28,7 @@ from sketchlearn.tasks.task_design import design
 from sketchlearn.values import shortened, whole
 from sketchlearn.waves import Wave, wave_from
 
-MORE_LATENT_THAN_COLUMNS = 6  # latent numbers than columns, so that rows can fill all of them
+EXTRA_LATENT_DIMENSIONS = 6  # With more latent numbers than columns, rows can fill all of their space.
 DOUBTFUL_SQUARED_RESIDUAL = 1e-3  # mean square residual: a test that compares a thousand rows would see it
 DOUBTFUL_TIMES_NOISE = 10.0  # and so many times the sketch's own noise
 
@@ -177,7 +177,7 @@ class SketchGenerator(LabelledEstimator):
 
         labels, sketches = _parts(state)
         d = state.sketch.operator.n_features
-        n_latent = self.n_latent or d + MORE_LATENT_THAN_COLUMNS
+        n_latent = self.n_latent or d + EXTRA_LATENT_DIMENSIONS
         seed = int(rng.integers(2**63))
         own = self.network
         network = default_network(n_inputs(n_latent, len(sketches)), d, seed) if own is None else own

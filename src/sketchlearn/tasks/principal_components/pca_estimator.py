@@ -18,8 +18,8 @@ from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.principal_components.principal_subspace import Subspace, principal_subspace
 from sketchlearn.values import whole
 
-MOST_EXACT = 2000  # columns whose second moments, 16 megabytes, are kept whole
-PER_COORDINATE = 4  # directions per coordinate of a component
+MOST_EXACT_COLUMNS = 2000  # columns whose second moments, 16 megabytes, are kept whole
+DIRECTIONS_PER_COORDINATE = 4  # of a component
 
 
 @dataclass(eq=False, repr=False)
@@ -79,12 +79,12 @@ class SketchPCA(LinearCoordinates):
             raise ValueError("there are no rows")
         self.check_components(d)
         center, reach = box(rows, glimpse.everything, self.bounds, representative=glimpse.representative)
-        if d <= MOST_EXACT and self.n_directions is None:
+        if d <= MOST_EXACT_COLUMNS and self.n_directions is None:
             moments = SecondMoments(d, bound=_plain(reach), center=_plain(center), columns=glimpse.columns)
             return moments.with_origin(origin_of(self.bounds))
         if self.n_components is None:
             raise ValueError(
-                f"of {d} columns, more than {MOST_EXACT}, only a few components can be learned: give n_components, "
+                f"of {d} columns, more than {MOST_EXACT_COLUMNS}, only a few components can be learned: give n_components, "
                 "such as 10"
             )
         middle = center.astype(np.float32).astype(np.float64)
@@ -93,7 +93,7 @@ class SketchPCA(LinearCoordinates):
             bound = radius(rows, glimpse.everything, middle, representative=glimpse.representative)
         else:
             bound = float(np.linalg.norm(reach)) * (1 + 1e-5)
-        m = PER_COORDINATE * self.n_components * d if self.n_directions is None else self.n_directions
+        m = DIRECTIONS_PER_COORDINATE * self.n_components * d if self.n_directions is None else self.n_directions
         seed, columns = int(rng.integers(2**31)), glimpse.columns
         squares = QuadraticFeatures(d, m, bound=bound, center=_plain(middle), seed=seed, columns=columns)
         beside = ColumnMoments(d, bound=_plain(reach), center=_plain(middle), columns=columns)
