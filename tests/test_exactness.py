@@ -71,7 +71,9 @@ def test_weights(name, X, data):
     cut = data.draw(st.integers(0, len(X)))
     parts = [operator.sketch(X[s], sample_weight=fractions[s]) for s in (slice(None, cut), slice(cut, None))]
     assert parts[0] + parts[1] == halves
-    assert halves + halves + halves + halves == operator.sketch(np.repeat(X, whole + 2, axis=0))
+    assert sum(operator.sketch(X, sample_weight=fractions) for _ in range(4)) == operator.sketch(
+        np.repeat(X, whole + 2, axis=0)
+    )
     assert (operator.sketch(X) + halves) - halves == operator.sketch(X)
 
 

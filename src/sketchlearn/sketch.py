@@ -16,12 +16,11 @@ from sketchlearn.batches import RELEASED, Batches
 from sketchlearn.keeping import Keeping, KeptRows
 from sketchlearn.ledger import Ledger
 from sketchlearn.packed import PackedBits
+from sketchlearn.sketch_limits import LARGEST_INTEGER, canonical, check_room, checked_kept, total_weight
 from sketchlearn.sources import WEIGHT_BITS
 from sketchlearn.storage import container
 from sketchlearn.values import difference, shortened, whole
 from sketchlearn.version import __version__
-
-LARGEST_INTEGER = 2**63 - 1
 
 
 class SketchOperator(Protocol):
@@ -101,8 +100,8 @@ class Sketch:
                 raise ValueError(reason)
         else:
             _check_private(operator, ledger, units, bits)
-        kept = _checked_kept(operator, self.kept, units, bits)
-        sums, units, bits = _canonical(integers.astype(np.int64), units, bits)
+        kept = checked_kept(operator, self.kept, units, bits)
+        sums, units, bits = canonical(integers.astype(np.int64), units, bits)
         sums.flags.writeable = False
         self.__dict__.update(
             sums=sums.view(),
@@ -240,8 +239,8 @@ class Sketch:
         count, sums = own + sign * others, a + sign * b
         operator, kept = self._rows_with(other, sign)
         if sign < 0:
-            kept = None if kept is None else kept.among(_total_weight(count, bits))
-            too_few_rows = kept is not None and kept.why_not_among(_total_weight(count, bits))
+            kept = None if kept is None else kept.among(total_weight(count, bits))
+            too_few_rows = kept is not None and kept.why_not_among(total_weight(count, bits))
             if self.operator.why_impossible(sums, count) or too_few_rows:
                 raise ValueError("cannot subtract: those records are not all in the sketch")
         skipped = self.skipped + other.skipped if sign > 0 else self.skipped
@@ -359,43 +358,3 @@ def _a_sketch(other: Any, method: str) -> Sketch:
     if not isinstance(other, Sketch):
         raise TypeError(f"expected a Sketch, not {type(other).__name__}: rows go through {method}(rows)")
     return other
-
-
-def check_room(operator: SketchOperator, units: int, bits: int) -> None:
-    """Refuses a number of records whose sums might not fit into 64 bits."""
-    most = LARGEST_INTEGER // operator.ceiling
-    if units > most:
-        finer = f" while weights are fractional, {most:,} with whole weights" if bits else ""
-        raise OverflowError(f"a sum could overflow: this operator holds at most {most >> bits:,} records{finer}")
-    if operator.keeping is not None and _total_weight(units, bits) > LARGEST_INTEGER:
-        most = LARGEST_INTEGER >> WEIGHT_BITS
-        raise OverflowError(f"the weight of a kept row could overflow: rows are kept of at most {most:,} records")
-
-
-def _total_weight(units: int, bits: int) -> int:
-    """The weight of all records, in the steps in which rows are kept."""
-    return units << (WEIGHT_BITS - bits)
-
-
-def _checked_kept(operator: SketchOperator, kept: KeptRows | None, units: int, bits: int) -> KeptRows | None:
-    """The kept rows, if they are those of the operator's rule; none yet, for a sketch without records."""
-    rule = operator.keeping
-    if kept is None:
-        if rule is not None and units:
-            raise ValueError("the operator keeps rows, but none came: make the sketch with operator.sketch(rows)")
-        return None if rule is None else KeptRows.none(rule)
-    if rule is None or kept.rule != rule:
-        raise ValueError("the kept rows were chosen by another rule than the operator's")
-    reason = kept.why_not_among(_total_weight(units, bits))
-    if reason:
-        raise ValueError(reason)
-    return kept
-
-
-def _canonical(sums: NDArray[np.int64], units: int, bits: int) -> tuple[NDArray[np.int64], int, int]:
-    """The same value with the fewest fractional bits, so that equal sketches are equal to the bit."""
-    if bits:
-        ones = int(np.bitwise_or.reduce(sums)) | units
-        spare = min(bits, (ones & -ones).bit_length() - 1) if ones else bits
-        sums, units, bits = sums >> spare, units >> spare, bits - spare
-    return sums, units, bits

@@ -74,11 +74,11 @@ def demonstrate(n_rows: int, json: bool = False) -> None:
     say(f"1. In order, one thread: {seconds:.1f} s, generating the rows included.")
     other, seconds = _timed(lambda: operator.sketch(generator.shuffled(), progress=True))
     say(f"2. Shuffled, cut at random places, all cores: {seconds:.1f} s, shuffling included.")
-    files = {"in-order.sketch": sketch.to_bytes(), "shuffled.sketch": other.to_bytes()}
+    files = {"in-order.sketch": sketch.content(), "shuffled.sketch": other.content()}
     for name, data in files.items():
         say(f"   {name:15} {len(data):,} bytes, SHA-256 {hashlib.sha256(data).hexdigest()[:24]}...")
     identical = len(set(files.values())) == 1
-    say(f"   The two files are [bold]{'byte-identical' if identical else 'DIFFERENT'}[/].\n")
+    say(f"   The two are [bold]{'byte-identical' if identical else 'DIFFERENT'}[/].\n")
 
     gone = generator.block(0)[:1000]
     forgotten = sketch.copy().forget(gone)

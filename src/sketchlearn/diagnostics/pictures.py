@@ -106,7 +106,7 @@ def plot_comparison(a: Sketch, b: Sketch, path: str | os.PathLike[str] | None = 
     a, b = fourier_sketch(a), fourier_sketch(b)
     rng = np.random.default_rng(0)
     with one_blas_thread():
-        pooled = a + b
+        pooled = a.merged(b, overlapping=True)
         common = density_of(pooled, rng)
         noise = Noise.of(pooled, common, rng)
         densities = [_nearby(sketch, common) for sketch in (a, b)]

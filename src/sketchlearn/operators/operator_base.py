@@ -20,7 +20,8 @@ from sketchlearn.operators.origin import Origin
 from sketchlearn.packed import PackedBits
 from sketchlearn.progress import row_bar
 from sketchlearn.sensitivity import Sensitivity
-from sketchlearn.sketch import Sketch, check_room
+from sketchlearn.sketch import Sketch
+from sketchlearn.sketch_limits import check_room
 from sketchlearn.sources import Block, Source, source, weight_units
 from sketchlearn.values import Value, listed, shortened, truth, whole
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from sketchlearn.queries.two_sample import Drift, two_sample_test
 from sketchlearn.sketch import Sketch
@@ -93,4 +94,4 @@ class ChangeDetector:
 
 
 def _total(sketches: list[Sketch]) -> Sketch:
-    return sum(sketches[1:], sketches[0])
+    return reduce(lambda a, b: a.merged(b, overlapping=True), sketches)

@@ -112,7 +112,7 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
     """
     rng = np.random.default_rng(whole("seed", seed, 0))
     a, b = checked_pair(a, b)
-    n_a, n_b, pooled = float(a.count), float(b.count), a + b
+    n_a, n_b, pooled = float(a.count), float(b.count), a.merged(b, overlapping=True)
     # pools of several BLAS threads wait for each other: see SketchEstimator
     with one_blas_thread():
         density = density_of(pooled, rng)

@@ -84,8 +84,8 @@ class SketchPCA(LinearCoordinates):
             return moments.with_origin(origin_of(self.bounds))
         if self.n_components is None:
             raise ValueError(
-                f"of {d} columns, more than {MOST_EXACT_COLUMNS}, only a few components can be learned: give n_components, "
-                "such as 10"
+                f"of {d} columns, more than {MOST_EXACT_COLUMNS}, only a few components can be learned: give "
+                "n_components, such as 10"
             )
         middle = center.astype(np.float32).astype(np.float64)
         reach = reach + np.abs(center - middle)
