@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sketchlearn.designing import frequency_laws as laws
-from sketchlearn.designing.histogram_bins import bins_of_rows
+from sketchlearn.designing.histogram_bins import BINS, BINS_IN_BOUNDS, bins_of_rows
 from sketchlearn.designing.private_budget import Budget
 from sketchlearn.designing.sample_summary import MOST_ROWS, Sampled, Summary, deviations, summarize, thinned
 from sketchlearn.frequencies import Probed
@@ -21,7 +21,6 @@ from sketchlearn.outline import Outline
 from sketchlearn.waves import Wave
 
 CLUSTERS = ("kmeans", "histograms")
-BINS, BINS_IN_BOUNDS = 128, 64  # of a column: noise on more would hide more than they show
 MOST_COLUMNS_COUNTED = 256  # Histograms of more columns would be larger than all else.
 FREQUENCIES_PER_BROAD = 10  # With as many frequencies for each broad one, those are among them, not added.
 BROAD_IN_BOUNDS, BROAD_UNDER_PURE_NOISE = 160, 60

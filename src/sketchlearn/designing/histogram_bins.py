@@ -11,6 +11,7 @@ from sketchlearn.models.frequency_set import Double
 from sketchlearn.operators.histograms import MOST_BINS, Histograms
 from sketchlearn.values import whole
 
+BINS, BINS_IN_BOUNDS = 128, 64  # of a column: noise on more would hide more than they show
 DECADES, STREAM_DECADES = 4, 8  # tenfold rows beyond the sample for which its tails are extended as they grew so far
 LEAST_REACH, MOST_REACH = 4.0, 1e6  # Bins reach that many times as far from the median as the sample does.
 UNSEEN_SHARE = 0.1  # of rows with values that the sample lacks, estimated by values seen once: more is no code
