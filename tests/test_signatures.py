@@ -112,7 +112,9 @@ def test_sums_are_not_signed_unless_a_key_is_given(tmp_path):
     refused(total.to_bytes(), "it is not signed")
     assert accepted(total.to_bytes(key=KEY)) == total
     OPERATOR.sketch(X[:1]).save(paths[1])
-    with pytest.raises(skl.FormatError, match=r"b\.sketch: it is not signed, but only trusted keys are accepted"):
+    with pytest.raises(
+        skl.FormatError, match=r"b\.sketch: it is not signed, but only files signed by a trusted key are accepted"
+    ):
         skl.merge(paths, trusted=[PUBLIC])
 
 
@@ -129,7 +131,10 @@ def test_exact_sums_with_a_copied_ledger_are_refused():
     del description["signature"]
     forgery = packed(sums, {**description, "count": "400"})
     assert skl.from_bytes(forgery).ledger == PRIVATE.ledger  # nothing is known about who wrote it
-    refused(forgery, "it is not signed, but only trusted keys are accepted: ask whoever wrote it to sign it")
+    refused(
+        forgery,
+        "it is not signed, but only files signed by a trusted key are accepted: ask whoever wrote it to sign it",
+    )
     refused(skl.from_bytes(forgery).to_bytes(key=STRANGER), "signed by the key 8139770ea87d.*, which is not trusted")
 
 
@@ -462,8 +467,10 @@ READERS = [
 @pytest.mark.usefixtures("folder")
 def test_every_command_that_reads_sketches_takes_trusted_keys(line):
     told = run(f"{line.format('plain.sketch')} --trusted mine.pub --trusted other.pub", 1)
-    assert told == "sketchlearn: plain.sketch: it is not signed, but only trusted keys are accepted: ask whoever " + (
-        "wrote it to sign it\n"
+    assert (
+        told
+        == "sketchlearn: plain.sketch: it is not signed, but only files signed by a trusted key are accepted: ask whoever "
+        + ("wrote it to sign it\n")
     )
     if "signed.sketch" not in line:
         told = run(f"{line.format('signed.sketch')} --trusted other.pub", 1)

@@ -39,7 +39,7 @@ Key = Annotated[
 Trusted = Annotated[
     list[str] | None,
     typer.Option(
-        "--trusted", metavar="FILE", help="Accept only sketches that this public key, or another one, has signed."
+        "--trusted", metavar="FILE", help="Accept only sketches signed by this public key; give it again for more keys."
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to standard output, for machines.")]

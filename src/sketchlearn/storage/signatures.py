@@ -41,7 +41,9 @@ def check_signature(data: bytes, description: dict[str, Any], trusted: frozenset
     if key is None:
         if trusted is None:
             return
-        raise FormatError("it is not signed, but only trusted keys are accepted: ask whoever wrote it to sign it")
+        raise FormatError(
+            "it is not signed, but only files signed by a trusted key are accepted: ask whoever wrote it to sign it"
+        )
     try:
         ed25519 = _ed25519()
     except ImportError:
