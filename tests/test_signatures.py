@@ -33,6 +33,7 @@ EXACT = OPERATOR.sketch(np.vstack([X, [[9.0, 9.0]]]), sample_weight=np.r_[np.ful
 PRIVATE = skl.privatize(OPERATOR.sketch(X), epsilon=1.0)
 WITH_ROWS = skl.design(X, n_components=2, rows=20).sketch(X)
 SKETCHES = {"exact": EXACT + skl.Sketch(OPERATOR, skipped=("bad.csv",)), "private": PRIVATE, "with rows": WITH_ROWS}
+NOT_SIGNED = "it is not signed, but only files signed by a trusted key are accepted: ask whoever wrote it to sign it"
 FILES = {name: sketch.to_bytes(key=KEY) for name, sketch in SKETCHES.items()}
 
 
@@ -112,9 +113,7 @@ def test_sums_are_not_signed_unless_a_key_is_given(tmp_path):
     refused(total.to_bytes(), "it is not signed")
     assert accepted(total.to_bytes(key=KEY)) == total
     OPERATOR.sketch(X[:1]).save(paths[1])
-    with pytest.raises(
-        skl.FormatError, match=r"b\.sketch: it is not signed, but only files signed by a trusted key are accepted"
-    ):
+    with pytest.raises(skl.FormatError, match=rf"b\.sketch: {NOT_SIGNED}"):
         skl.merge(paths, trusted=[PUBLIC])
 
 
@@ -131,10 +130,7 @@ def test_exact_sums_with_a_copied_ledger_are_refused():
     del description["signature"]
     forgery = packed(sums, {**description, "count": "400"})
     assert skl.from_bytes(forgery).ledger == PRIVATE.ledger  # nothing is known about who wrote it
-    refused(
-        forgery,
-        "it is not signed, but only files signed by a trusted key are accepted: ask whoever wrote it to sign it",
-    )
+    refused(forgery, NOT_SIGNED)
     refused(skl.from_bytes(forgery).to_bytes(key=STRANGER), "signed by the key 8139770ea87d.*, which is not trusted")
 
 
@@ -467,11 +463,7 @@ READERS = [
 @pytest.mark.usefixtures("folder")
 def test_every_command_that_reads_sketches_takes_trusted_keys(line):
     told = run(f"{line.format('plain.sketch')} --trusted mine.pub --trusted other.pub", 1)
-    assert (
-        told
-        == "sketchlearn: plain.sketch: it is not signed, but only files signed by a trusted key are accepted: ask whoever "
-        + ("wrote it to sign it\n")
-    )
+    assert told == f"sketchlearn: plain.sketch: {NOT_SIGNED}\n"
     if "signed.sketch" not in line:
         told = run(f"{line.format('signed.sketch')} --trusted other.pub", 1)
         assert "which is not trusted: ask its sender whose key that is" in told
