@@ -373,7 +373,7 @@ def test_mistakes_get_a_sentence(arguments, code, message, worked):
 def test_unexpected_errors_are_sentences_too(worked):
     program = (
         "import sketchlearn.storage.sketch_files as s\n"
-        "def odd(data): raise RuntimeError('odd\\nthing')\n"
+        "def odd(data, **more): raise RuntimeError('odd\\nthing')\n"
         "s.from_bytes = odd\n"
         "from sketchlearn.cli import main; main(['merge', 'day1.sketch', '-o', 'x'])"
     )
