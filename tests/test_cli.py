@@ -24,7 +24,7 @@ from sketchlearn.cli import main
 CENTERS = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
 VERBS = [
     *("design", "sketch", "merge", "subtract", "privatize", "info", "predict", "sample", "compare", "watch"),
-    *("marginal", "explain", "benchmark"),
+    *("marginal", "explain", "keygen", "benchmark"),
     "demo",
 ]
 FITS = ["kmeans", "kmedians", "gmm", "stable", "generator", "pca", "ica", "regression", "classifier"]
@@ -379,7 +379,7 @@ def test_mistakes_get_a_sentence(arguments, code, message, worked):
 def test_unexpected_errors_are_sentences_too(worked):
     program = (
         "import sketchlearn.storage.sketch_files as s\n"
-        "def odd(data): raise RuntimeError('odd\\nthing')\n"
+        "def odd(data, **more): raise RuntimeError('odd\\nthing')\n"
         "s.from_bytes = odd\n"
         "from sketchlearn.cli import main; main(['merge', 'day1.sketch', '-o', 'x'])"
     )

@@ -19,6 +19,7 @@ from sketchlearn.packed import PackedBits
 from sketchlearn.sketch_limits import LARGEST_INTEGER, canonical, check_room, checked_kept, total_weight
 from sketchlearn.sources import WEIGHT_BITS
 from sketchlearn.storage import container
+from sketchlearn.storage.signatures import signed
 from sketchlearn.values import difference, shortened, whole
 from sketchlearn.version import __version__
 
@@ -95,8 +96,7 @@ class Sketch:
         units, bits = whole("units", self.units, 0, 2**80), whole("bits", self.bits, 0, WEIGHT_BITS)
         if ledger is None:
             check_room(operator, units, bits)
-            reason = operator.why_impossible(integers, units)
-            if reason:
+            if reason := operator.why_impossible(integers, units):
                 raise ValueError(reason)
         else:
             _check_private(operator, ledger, units, bits)
@@ -280,8 +280,7 @@ class Sketch:
             raise ValueError(f"a private sketch cannot {verb}: do that with the exact sketch, then release it")
 
     def _require_same_operator(self, other: Sketch, verb: str) -> None:
-        reason = difference(self.operator, other.operator)
-        if reason:
+        if reason := difference(self.operator, other.operator):
             raise ValueError(f"cannot {verb} sketches: {reason}")
 
     def __eq__(self, other: Any) -> bool:
@@ -310,13 +309,14 @@ class Sketch:
         rows = None if self.kept is None else (self.kept.rows, self.kept.units)
         return container.pack(self.sums, {**self.description(), **more}, rows)
 
-    def to_bytes(self, **more: Any) -> bytes:
-        """The sketch as the bytes of a file, with more entries in its description."""
-        return self.content(**({"batches": self.batches.to_json()} if self.ledger is None else {}), **more)
+    def to_bytes(self, *, key: Any = None, **more: Any) -> bytes:
+        """The sketch as the bytes of a file, with more entries in its description; signed, if a key is given."""
+        more |= {"batches": self.batches.to_json()} if self.ledger is None else {}
+        return self.content(**more) if key is None else signed(self.content, more, key)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the sketch to a file, all of it or nothing."""
-        container.write(path, self.to_bytes())
+    def save(self, path: str | os.PathLike[str], *, key: Any = None) -> None:
+        """Writes the sketch to a file, all of it or nothing; signed, if a private key or its path is given."""
+        container.write(path, self.to_bytes(key=key))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state["sums"].flags.writeable = False
@@ -339,10 +339,8 @@ class Sketch:
             "operator": shortened(self.operator, 400),
             **({} if self.ledger is None else {"privacy": str(self.ledger)}),
         }
-        cells = "".join(
-            f"<tr><th style='text-align:left'>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items()
-        )
-        return f"<table><caption>Sketch</caption>{cells}</table>"
+        cells = (f"<tr><th style='text-align:left'>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items())
+        return f"<table><caption>Sketch</caption>{''.join(cells)}</table>"
 
 
 def _check_private(operator: SketchOperator, ledger: Any, units: int, bits: int) -> None:

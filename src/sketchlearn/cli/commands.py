@@ -11,6 +11,7 @@ from sketchlearn.cli.design_command import design
 from sketchlearn.cli.error_messages import in_sentences
 from sketchlearn.cli.fit_commands import fit
 from sketchlearn.cli.info_command import info
+from sketchlearn.cli.keygen_command import keygen
 from sketchlearn.cli.predict_command import predict
 from sketchlearn.cli.privatize_command import privatize
 from sketchlearn.cli.question_commands import compare, explain, marginal, watch
@@ -71,5 +72,5 @@ def sketchlearn(
 for before_fit in (design, sketch, merge, subtract, privatize, info):
     app.command()(before_fit)
 app.add_typer(fit, name="fit")
-for after_fit in (predict, sample, compare, watch, marginal, explain, benchmark, demo):
+for after_fit in (predict, sample, compare, watch, marginal, explain, keygen, benchmark, demo):
     app.command()(after_fit)

@@ -60,12 +60,13 @@ def clusters(
     decoder: options.Decoder = "auto",
     seed: options.Seed = 0,
     plot: options.Plot = None,
+    trusted: options.Trusted = None,
     strict: options.Strict = False,
     json: options.Json = False,
 ) -> None:
     """Learns the task that the command is called after."""
     model = tasks()[str(context.info_name)].load()(n_components, decoder=decoder, random_state=seed)
-    _learn(model, n_components, sketch, sample, output, plot, strict, json)
+    _learn(model, n_components, sketch, trusted, sample, output, plot, strict, json)
 
 
 def gmm(
@@ -79,6 +80,7 @@ def gmm(
     decoder: options.Decoder = "auto",
     seed: options.Seed = 0,
     plot: options.Plot = None,
+    trusted: options.Trusted = None,
     strict: options.Strict = False,
     json: options.Json = False,
 ) -> None:
@@ -91,11 +93,20 @@ def gmm(
       sketchlearn fit gmm -k 3 --covariance-type diag day1.sketch -o model.json
     """
     parameters = {"covariance_type": covariance_type.value, "decoder": decoder, "random_state": seed}
-    _learn(tasks()["gmm"].load()(n_components, **parameters), n_components, sketch, sample, output, plot, strict, json)
+    model = tasks()["gmm"].load()(n_components, **parameters)
+    _learn(model, n_components, sketch, trusted, sample, output, plot, strict, json)
 
 
 def _learn(
-    model: Any, k: int, sketch: str, sample: str | None, output: str | None, plot: str | None, strict: bool, json: bool
+    model: Any,
+    k: int,
+    sketch: str,
+    trusted: list[str] | None,
+    sample: str | None,
+    output: str | None,
+    plot: str | None,
+    strict: bool,
+    json: bool,
 ) -> None:
     """Learns a model, writes it and shows it."""
     from sketchlearn.decoders import NAMED
@@ -104,8 +115,8 @@ def _learn(
     if model.decoder not in NAMED:
         raise misused(f"--decoder must be one of {', '.join(NAMED)}, not {model.decoder!r}")
     paths = [] if sample is None else files_from([sample])
-    check_paths([sketch, *paths], [output, plot], json=json)
-    loaded = read_sketch(sketch)
+    check_paths([sketch, *paths, *(trusted or [])], [output, plot], json=json)
+    loaded = read_sketch(sketch, trusted)
     rows = _rows(paths, loaded.operator, model.random_state) if paths else None
     started = time.perf_counter()
     with fit_warnings() as warned:

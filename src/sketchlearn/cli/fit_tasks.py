@@ -12,11 +12,17 @@ from sketchlearn.cli.descriptions import number, records_in_words, table
 from sketchlearn.cli.error_messages import DOUBTFUL, misused
 from sketchlearn.cli.input_output import check_paths, columns_from, read_sketch, report, write
 from sketchlearn.cli.option_messages import fit_warnings
-from sketchlearn.cli.options import Components, Json, ModelOutput, Progress, Seed, SketchFile, Strict
+from sketchlearn.cli.options import Components, Json, ModelOutput, Progress, Seed, SketchFile, Strict, Trusted
 from sketchlearn.tasks.registry import tasks
 
 
-def pca(sketch: SketchFile, n_components: Components, output: ModelOutput = None, json: Json = False) -> None:
+def pca(
+    sketch: SketchFile,
+    n_components: Components,
+    output: ModelOutput = None,
+    trusted: Trusted = None,
+    json: Json = False,
+) -> None:
     """Learn principal components.
 
     The sketch is one of a design for --task moments.
@@ -26,14 +32,16 @@ def pca(sketch: SketchFile, n_components: Components, output: ModelOutput = None
       sketchlearn sketch day1.csv --task moments -o moments.sketch
       sketchlearn fit pca -k 2 moments.sketch -o model.json
     """
-    model, records, warned = _fitted(tasks()["pca"].load()(n_components), sketch, output, json)
+    model, records, warned = _fitted(tasks()["pca"].load()(n_components), sketch, trusted, output, json)
     shares = model.explained_variance_ratio_
     lines = [f"{100 * shares.sum():.4g} % of the variance, from {records}"]
     lines += table(["share"], [[f"{share:.4f}"] for share in shares], model.components_, column_names(model))
     give_model(model, lines, output, json, warned)
 
 
-def ica(sketch: SketchFile, output: ModelOutput = None, seed: Seed = 0, json: Json = False) -> None:
+def ica(
+    sketch: SketchFile, output: ModelOutput = None, seed: Seed = 0, trusted: Trusted = None, json: Json = False
+) -> None:
     """Learn independent components.
 
     The sketch is one of a design for --task ica.
@@ -43,7 +51,7 @@ def ica(sketch: SketchFile, output: ModelOutput = None, seed: Seed = 0, json: Js
       sketchlearn sketch day1.csv --task ica -o ica.sketch
       sketchlearn fit ica ica.sketch -o model.json
     """
-    model, records, warned = _fitted(tasks()["ica"].load()(random_state=seed), sketch, output, json)
+    model, records, warned = _fitted(tasks()["ica"].load()(random_state=seed), sketch, trusted, output, json)
     lines = [f"{len(model.components_)} independent components, from {records}"]
     cells = [[number(evidence)] for evidence in model.evidence_]
     lines += table(["evidence"], cells, model.components_, column_names(model))
@@ -58,6 +66,7 @@ def subspaces(
     ] = "1",
     output: ModelOutput = None,
     seed: Seed = 0,
+    trusted: Trusted = None,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
@@ -75,7 +84,7 @@ def subspaces(
     except ValueError:
         raise misused(f"--dimensions must be a number, or one for each subspace, not {dimensions!r}") from None
     estimator = tasks()["subspaces"].load()(n_components, sizes if len(sizes) > 1 else sizes[0], random_state=seed)
-    model, records, warned = _fitted(estimator, sketch, output, json)
+    model, records, warned = _fitted(estimator, sketch, trusted, output, json)
     noise, misfit = number(model.noise_variance_**0.5), number(model.misfit_)
     lines = [f"k = {n_components}, noise {noise}, misfit {misfit}, from {records}"]
     cells = [[f"{w:.4f}"] for w, basis in zip(model.weights_, model.subspaces_, strict=True) for _ in basis]
@@ -94,6 +103,7 @@ def regression(
         str | None, typer.Option(help="A ridge penalty, or gcv to choose one by cross-validation; by default none.")
     ] = None,
     output: ModelOutput = None,
+    trusted: Trusted = None,
     json: Json = False,
 ) -> None:
     """Learn a linear regression of some columns on the others.
@@ -113,7 +123,9 @@ def regression(
         raise misused(f"--alpha must be a number or gcv, not {alpha!r}") from None
     estimator = tasks()["ridge" if penalty else "regression"].load()(*penalty)
     chosen = columns_from(targets, "--targets")
-    model, records, warned = _fitted(estimator, sketch, output, json, targets=None if chosen is None else list(chosen))
+    model, records, warned = _fitted(
+        estimator, sketch, trusted, output, json, targets=None if chosen is None else list(chosen)
+    )
     lines = [f"R^2 {number(model.r2_)}, from {records}"]
     lines += [f"alpha {number(model.alpha_)}"] if penalty else []
     coefficients = np.column_stack([np.atleast_1d(model.intercept_), np.atleast_2d(model.coef_)])
@@ -130,6 +142,7 @@ def classifier(
     ],
     output: ModelOutput = None,
     seed: Seed = 0,
+    trusted: Trusted = None,
     json: Json = False,
 ) -> None:
     """Learn to tell classes apart, from one sketch of each.
@@ -151,8 +164,8 @@ def classifier(
         if label in files:
             raise misused(f"the label {label} is given twice: merge the sketches of one class first")
         files[label] = path
-    check_paths(files.values(), [output], json=json)
-    loaded = {label: read_sketch(path) for label, path in files.items()}
+    check_paths([*files.values(), *(trusted or [])], [output], json=json)
+    loaded = {label: read_sketch(path, trusted) for label, path in files.items()}
     with fit_warnings() as warned:
         model = tasks()["classifier"].load()(random_state=seed).fit_sketch(loaded, classes=list(loaded))
     lines = [f"{len(files)} classes by the {model.rule_} rule"]
@@ -167,6 +180,7 @@ def generator(
     output: ModelOutput = None,
     seed: Seed = 0,
     progress: Progress = None,
+    trusted: Trusted = None,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
@@ -182,7 +196,7 @@ def generator(
     """
     shown = sys.stderr.isatty() if progress is None else progress
     estimator = tasks()["generator"].load()(max_iter=max_iter, random_state=seed, verbose=int(shown))
-    model, records, warned = _fitted(estimator, sketch, output, json)
+    model, records, warned = _fitted(estimator, sketch, trusted, output, json)
     figures = {
         "type": "generator",
         "residual": model.residual_,
@@ -196,21 +210,28 @@ def generator(
 
 
 def foreign(
-    context: typer.Context, sketch: SketchFile, output: ModelOutput = None, seed: Seed = 0, json: Json = False
+    context: typer.Context,
+    sketch: SketchFile,
+    output: ModelOutput = None,
+    seed: Seed = 0,
+    trusted: Trusted = None,
+    json: Json = False,
 ) -> None:
     """Learns the task of another package that the command is called after."""
     task = tasks()[str(context.info_name)]
     estimator = task.load()()
     if "random_state" in estimator.get_params():
         estimator.set_params(random_state=seed)
-    model, records, warned = _fitted(estimator, sketch, output, json)
+    model, records, warned = _fitted(estimator, sketch, trusted, output, json)
     give_model(model, [f"{task.title}, from {records}"], output, json, warned)
 
 
-def _fitted(estimator: Any, sketch: str, output: str | None, json: bool, **more: Any) -> tuple[Any, str, list[str]]:
+def _fitted(
+    estimator: Any, sketch: str, trusted: list[str] | None, output: str | None, json: bool, **more: Any
+) -> tuple[Any, str, list[str]]:
     """The estimator, fitted to a sketch file; the number of records in words; and warnings about the fit."""
-    check_paths([sketch], [output], json=json)
-    loaded = read_sketch(sketch)
+    check_paths([sketch, *(trusted or [])], [output], json=json)
+    loaded = read_sketch(sketch, trusted)
     with fit_warnings() as warned:
         model = estimator.fit_sketch(loaded, **more)
     return model, records_in_words(loaded.count), warned

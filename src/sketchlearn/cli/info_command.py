@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sketchlearn.cli.descriptions import COLUMNS_SHOWN, columns_in_words, kept_in_words, number, records_in_words
-from sketchlearn.cli.input_output import naming, read, report
-from sketchlearn.cli.options import Json
+from sketchlearn.cli.input_output import keys_from, naming, read, report
+from sketchlearn.cli.options import Json, Trusted
 from sketchlearn.tasks.registry import Task
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ Facts = tuple[dict[str, Any], list[tuple[str, str]]]
 
 def info(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A sketch, a design or a model; - is standard input.")],
+    trusted: Trusted = None,
     json: Json = False,
 ) -> None:
     """Say what a sketch, design or model file holds.
@@ -30,12 +31,16 @@ def info(
       sketchlearn info day1.sketch
       sketchlearn info design.json --json
     """
-    data = read(file)
+    keys, data = keys_from(trusted), read(file)
     with naming(file):
-        figures, rows = _reader(data)(data)
+        reader = _reader(data)
+        if keys is not None and reader is not _of_sketch:
+            raise ValueError("designs and models are not signed: leave out --trusted")
+        signature, signed = _signature(data, keys) if reader is _of_sketch else ({}, [])
+        figures, rows = reader(data)
     digest = hashlib.sha256(data).hexdigest()
-    figures |= {"file": file, "bytes": len(data), "sha256": digest}
-    rows += [("size", f"{len(data):,} bytes"), ("SHA-256", digest)]
+    figures |= {**signature, "file": file, "bytes": len(data), "sha256": digest}
+    rows += [*signed, ("size", f"{len(data):,} bytes"), ("SHA-256", digest)]
     width = max(len(name) for name, _ in rows)
     report(json, figures, *(f"{name:{width}}  {value}" for name, value in rows))
 
@@ -74,6 +79,21 @@ def _of_sketch(data: bytes) -> Facts:
     if sketch.clipped:
         notes.append(("clipped rows", f"{sketch.clipped:,}"))
     return figures, [("kind", "sketch"), ("holds", records), *rows, *notes]
+
+
+def _signature(data: bytes, trusted: frozenset[str] | None) -> Facts:
+    """Whose key signed a sketch, which is refused if that is not one of the trusted ones."""
+    from sketchlearn.storage.container import unpack
+    from sketchlearn.storage.signatures import check_signature, signer
+
+    description = unpack(data)[1]
+    if trusted is not None:
+        check_signature(data, description, trusted)
+    key = signer(description)
+    if key is None:
+        return {"signed_by": None, "trusted": False}, [("signed by", "nobody")]
+    known = "a trusted key" if trusted is not None else "not compared with any trusted key: give --trusted"
+    return {"signed_by": key, "trusted": trusted is not None}, [("signed by", f"{key} ({known})")]
 
 
 def _of_design(data: bytes) -> Facts:

@@ -44,12 +44,27 @@ def naming(path: str) -> Iterator[None]:
         raise ValueError(f"{named(path)}: {error}") from None
 
 
-def read_sketch(path: str) -> Sketch:
-    """The sketch in a file, or on standard input."""
+def read_sketch(path: str, trusted: list[str] | None = None) -> Sketch:
+    """The sketch in a file, or on standard input, signed by one of the keys of --trusted if there are any."""
     from sketchlearn.storage.sketch_files import from_bytes
 
+    keys = keys_from(trusted)
     with naming(path):
-        return from_bytes(read(path))
+        return from_bytes(read(path), trusted=keys)
+
+
+def keys_from(trusted: list[str] | None) -> frozenset[str] | None:
+    """The public keys of --trusted."""
+    from sketchlearn.storage.signatures import public_keys
+
+    return public_keys(trusted) if trusted else None
+
+
+def signing_key(path: str | None) -> Any:
+    """The private key of --key, to be read before any work."""
+    from sketchlearn.storage.signatures import private_key
+
+    return None if path is None else private_key(path)
 
 
 def model_from(path: str) -> Any:

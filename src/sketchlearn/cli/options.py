@@ -33,6 +33,15 @@ DesignComponents = Annotated[
 Columns = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to read: names, or positions from 0.")]
 NullsOption = Annotated[Nulls, typer.Option(help="Refuse missing values, or drop rows that have any.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random choices.")]
+Key = Annotated[
+    str | None, typer.Option("--key", metavar="FILE", help="Sign the sketch with this private key: see keygen.")
+]
+Trusted = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trusted", metavar="FILE", help="Accept only sketches signed by this public key; give it again for more keys."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to standard output, for machines.")]
 Progress = Annotated[
     bool | None,

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from sketchlearn.cli.descriptions import number, records_in_words
-from sketchlearn.cli.input_output import STANDARD, check_paths, named, read_sketch, report, write
-from sketchlearn.cli.options import Json, Neighbors, Output, SketchFile
+from sketchlearn.cli.input_output import STANDARD, check_paths, named, read_sketch, report, signing_key, write
+from sketchlearn.cli.options import Json, Key, Neighbors, Output, SketchFile, Trusted
 
 
 def privatize(
@@ -36,6 +36,8 @@ def privatize(
     assume_public_design: Annotated[
         bool, typer.Option("--assume-public-design", help="The design was made on other rows than these.")
     ] = False,
+    key: Key = None,
+    trusted: Trusted = None,
     json: Json = False,
 ) -> None:
     """Release a sketch with noise that hides each single record.
@@ -53,10 +55,11 @@ def privatize(
     from sketchlearn.privacy import privatize
     from sketchlearn.privacy.budget import Budget
 
-    check_paths([sketch, already], [output], json=json)
-    exact, earlier = read_sketch(sketch), None
+    check_paths([sketch, already, key, *(trusted or [])], [output], json=json)
+    signing = signing_key(key)
+    exact, earlier = read_sketch(sketch, trusted), None
     if already is not None:
-        earlier = read_sketch(already)
+        earlier = read_sketch(already, trusted)
         if earlier.ledger is None:
             raise ValueError(f"{named(already)} is not private: --already takes an earlier private release")
     path = budget or (None if sketch == STANDARD else f"{sketch}.budget.sqlite")
@@ -71,7 +74,7 @@ def privatize(
         budget=books,
         allow_weak=allow_weak,
     )
-    write(output, private.to_bytes())
+    write(output, private.to_bytes(key=signing))
     ledger = private.ledger
     assert ledger is not None
     largest = private.operator.ceiling * private.units / getattr(private.operator, "n_groups", 1)

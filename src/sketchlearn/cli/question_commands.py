@@ -9,13 +9,14 @@ import typer
 
 from sketchlearn.cli.descriptions import records_in_words
 from sketchlearn.cli.input_output import check_paths, read_sketch, report
-from sketchlearn.cli.options import Components, Decoder, Json, Plot, Seed, SketchFile
+from sketchlearn.cli.options import Components, Decoder, Json, Plot, Seed, SketchFile, Trusted
 
 
 def compare(
     a: Annotated[str, typer.Argument(metavar="A", help="A sketch file; - is standard input.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Another of the same operator.")],
     plot: Plot = None,
+    trusted: Trusted = None,
     json: Json = False,
 ) -> None:
     """Say how far two sketches are apart, and whether by chance.
@@ -28,7 +29,7 @@ def compare(
     from sketchlearn.queries import distance, two_sample_test
 
     check_paths([a, b], [plot])
-    first, second = read_sketch(a), read_sketch(b)
+    first, second = read_sketch(a, trusted), read_sketch(b, trusted)
     drift = two_sample_test(first, second)
     if plot is not None:
         plot_comparison(first, second, plot)
@@ -42,6 +43,7 @@ def watch(
     sketches: Annotated[list[str], typer.Argument(metavar="SKETCH...", help="Sketch files, the oldest first.")],
     level: Annotated[float, typer.Option(help="Share of the steps that may raise a false alarm.")] = 0.001,
     plot: Plot = None,
+    trusted: Trusted = None,
     json: Json = False,
 ) -> None:
     """Say whether, and since when, the records of a stream changed.
@@ -56,7 +58,7 @@ def watch(
     check_paths(sketches, [plot])
     detector = ChangeDetector(level=level)
     for path in sketches:
-        detector.update(read_sketch(path))
+        detector.update(read_sketch(path, trusted))
     changes = detector.changes
     if plot is not None:
         plot_changes(changes, plot, level=level)
@@ -79,6 +81,7 @@ def marginal(
     column: Annotated[str, typer.Argument(metavar="COLUMN", help="Name of the column, or its position from 0.")],
     bins: Annotated[int, typer.Option(min=1, help="Number of bins.")] = 20,
     plot: Plot = None,
+    trusted: Trusted = None,
     json: Json = False,
 ) -> None:
     """Draw the histogram of one column, from the sketch alone.
@@ -91,7 +94,7 @@ def marginal(
     from sketchlearn.queries import Questions
 
     check_paths([sketch], [plot])
-    ask = Questions(read_sketch(sketch))
+    ask = Questions(read_sketch(sketch, trusted))
     found = ask.marginal(int(column) if column.isdecimal() and column not in ask.columns else column, bins)
     if plot is not None:
         plot_marginal(found, plot)
@@ -99,7 +102,12 @@ def marginal(
 
 
 def explain(
-    sketch: SketchFile, n_components: Components, decoder: Decoder = "auto", seed: Seed = 0, json: Json = False
+    sketch: SketchFile,
+    n_components: Components,
+    decoder: Decoder = "auto",
+    seed: Seed = 0,
+    trusted: Trusted = None,
+    json: Json = False,
 ) -> None:
     """Say whether a sketch can tell clusters apart, or why not.
 
@@ -111,6 +119,6 @@ def explain(
     """
     from sketchlearn.diagnostics import explain
 
-    told = explain(read_sketch(sketch), n_components=n_components, decoder=decoder, random_state=seed)
+    told = explain(read_sketch(sketch, trusted), n_components=n_components, decoder=decoder, random_state=seed)
     figures = {name: float(value) for name, value in told.figures.items()}
     report(json, {"verdict": told.verdict.name, "sentences": told.sentences, "figures": figures}, *told.sentences)

@@ -16,7 +16,16 @@ import typer
 from sketchlearn.cli import options
 from sketchlearn.cli.descriptions import contents, extras_in_words, records_in_words
 from sketchlearn.cli.error_messages import misused, say
-from sketchlearn.cli.input_output import STANDARD, check_paths, columns_from, files_from, report, rows_from, write
+from sketchlearn.cli.input_output import (
+    STANDARD,
+    check_paths,
+    columns_from,
+    files_from,
+    report,
+    rows_from,
+    signing_key,
+    write,
+)
 from sketchlearn.tasks.registry import DESIGNS
 
 if TYPE_CHECKING:
@@ -51,6 +60,7 @@ def sketch(
     ] = False,
     jobs: options.Jobs = None,
     progress: options.Progress = None,
+    key: options.Key = None,
     json: options.Json = False,
 ) -> None:
     """Turn rows into a sketch: exact sums that merge. The operator is in it.
@@ -74,7 +84,8 @@ def sketch(
         raise misused("give either --design FILE, or -k to have an operator designed on the first rows")
     choices = Choices(n_components, task, n_frequencies, wave, seed, rows=rows, standardize=standardize)
     paths = files_from(data)
-    check_paths([*paths, design], [output], json=json)
+    check_paths([*paths, design, key], [output], json=json)
+    signing = signing_key(key)
     folder = None if checkpoint is None else Path(checkpoint)
     reading = Reading(columns_from(columns), nulls.value, jobs, skip_bad, folder, checkpoint_every)
     shown = sys.stderr.isatty() if progress is None else progress
@@ -89,7 +100,7 @@ def sketch(
         work = Work(paths)
         with row_bar(work, shown) as work.show:
             result = sketch_files(operator, paths, reading, work)
-    write(output, result.sketch.to_bytes())
+    write(output, result.sketch.to_bytes(key=signing))
     _report(result, output, len(paths), json)
 
 

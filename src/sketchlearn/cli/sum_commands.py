@@ -8,8 +8,8 @@ import typer
 
 from sketchlearn.cli.descriptions import contents, records_in_words
 from sketchlearn.cli.error_messages import say
-from sketchlearn.cli.input_output import check_paths, named, naming, read_sketch, report, write
-from sketchlearn.cli.options import Json, Output
+from sketchlearn.cli.input_output import check_paths, named, naming, read_sketch, report, signing_key, write
+from sketchlearn.cli.options import Json, Key, Output, Trusted
 
 
 def merge(
@@ -19,6 +19,8 @@ def merge(
         bool | None,
         typer.Option("--overlapping/--disjoint", help="May a record be in several of the sketches, or in none?"),
     ] = None,
+    key: Key = None,
+    trusted: Trusted = None,
     json: Json = False,
 ) -> None:
     """Add sketches: the sum is the sketch of all their rows.
@@ -29,17 +31,21 @@ def merge(
     \b
     Example:
       sketchlearn merge day1.sketch day2.sketch -o all.sketch
+      sketchlearn keygen mine
+      sketchlearn sketch day1.csv --design design.json --key mine.key -o signed.sketch
+      sketchlearn merge signed.sketch --trusted mine.pub -o trusted.sketch
     """
-    check_paths(sketches, [output], json=json)
+    check_paths([*sketches, key, *(trusted or [])], [output], json=json)
+    signing = signing_key(key)
     total, with_rows, without = None, 0, list[str]()
     for path in sketches:
-        sketch = read_sketch(path)
+        sketch = read_sketch(path, trusted)
         with_rows += sketch.kept is not None
         without += [named(path)] if sketch.kept is None and sketch.count else []
         with naming(path):
             total = sketch if total is None else total.merged(sketch, overlapping=overlapping)
     assert total is not None
-    write(output, total.to_bytes())
+    write(output, total.to_bytes(key=signing))
     if with_rows and total.kept is None:
         say(f"the sum keeps no rows: {_why(without)}")
     figures, rows = contents(total)
@@ -55,6 +61,8 @@ def subtract(
     whole: Annotated[str, typer.Argument(metavar="WHOLE", help="A sketch file; - is standard input.")],
     part: Annotated[str, typer.Argument(metavar="PART", help="The sketch of rows to take out.")],
     output: Output,
+    key: Key = None,
+    trusted: Trusted = None,
     json: Json = False,
 ) -> None:
     """Take rows out of a sketch, as if they had never been there.
@@ -64,11 +72,12 @@ def subtract(
       sketchlearn merge day1.sketch day2.sketch -o all.sketch
       sketchlearn subtract all.sketch day1.sketch -o rest.sketch
     """
-    check_paths([whole, part], [output], json=json)
-    a, b = read_sketch(whole), read_sketch(part)
+    check_paths([whole, part, key, *(trusted or [])], [output], json=json)
+    signing = signing_key(key)
+    a, b = read_sketch(whole, trusted), read_sketch(part, trusted)
     with naming(part):
         rest = a - b
-    write(output, rest.to_bytes())
+    write(output, rest.to_bytes(key=signing))
     if a.kept is not None and rest.kept is None:
         why = "keeps none" if b.kept is None else "keeps rows by another rule"
         say(f"what is left keeps no rows: {named(part)} {why}")

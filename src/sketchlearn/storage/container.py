@@ -1,5 +1,7 @@
 """The container of saved sketches: a safetensors file with one JSON entry and a digest of every byte.
 
+The digest detects damage, not forgery; signatures.py is about that.
+
 Nothing in it is executed. docs/file-format.md describes it for readers in other languages.
 """
 
@@ -44,7 +46,11 @@ def pack(sums: NDArray[np.int64], description: dict[str, Any], rows: RowsAndWeig
         tensors["rows"] = np.ascontiguousarray(rows[0], dtype="<f8")
         tensors["row_units"] = np.ascontiguousarray(rows[1], dtype="<i8")
     entry = json.dumps({"digest": _BLANK, "format": FORMAT, **description}, sort_keys=True, separators=(",", ":"))
-    data = save_tensors(tensors, metadata={ENTRY: entry})
+    return with_digest(save_tensors(tensors, metadata={ENTRY: entry}))
+
+
+def with_digest(data: bytes) -> bytes:
+    """A file whose digest is blank, with its digest, which detects damage, not forgery: anybody can make one."""
     return data.replace(_BLANK.encode(), hashlib.sha256(data).hexdigest().encode(), 1)
 
 

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from sketchlearn.batches import Batches
@@ -15,13 +16,20 @@ from sketchlearn.ledger import Ledger
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.storage.container import FormatError, read, unpack
+from sketchlearn.storage.signatures import check_signature, public_keys
 
 LARGEST_OPERATOR = 2**28  # Random numbers that a file's operator may draw: a small file could ask for any number.
 
 
-def from_bytes(data: bytes) -> Sketch:
-    """The sketch whose `to_bytes` these are; a `FormatError` says in a sentence why others are refused."""
-    tensors, description = unpack(bytes(data))
+def from_bytes(data: bytes, *, trusted: Iterable[Any] | None = None) -> Sketch:
+    """The sketch whose `to_bytes` these are; a `FormatError` says in a sentence why others are refused.
+
+    With `trusted`, a list of public keys as `load` takes it, only what one of them signed is accepted.
+    """
+    keys = None if trusted is None else public_keys(trusted)
+    data = bytes(data)
+    tensors, description = unpack(data)
+    check_signature(data, description, keys)
     with _refusing("a sketch"):
         form, count = description["operator"], description["count"]
         if not isinstance(count, str) or not re.fullmatch("0|[1-9][0-9]{0,29}", count):
@@ -96,8 +104,12 @@ def _skipped(description: dict[str, Any]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def load(path: str | os.PathLike[str]) -> Sketch:
+def load(path: str | os.PathLike[str], *, trusted: Iterable[Any] | None = None) -> Sketch:
     """Reads a saved sketch; a `FormatError` says in a sentence why a file is refused.
+
+    `trusted` is a list of public keys: hexadecimal digits, paths of files, or `Ed25519PublicKey`s. Then only a file
+    that one of them signed (`sketch.save(path, key=...)`) is accepted, with not a byte changed since. Without it, a
+    signature that does not match is refused, but nothing is known about who wrote the file.
 
     >>> import sketchlearn as skl, tempfile, os
     >>> operator = skl.FourierFeatures(2, 50, law=skl.frequencies.Gaussian(1.0), seed=0)
@@ -107,21 +119,29 @@ def load(path: str | os.PathLike[str]) -> Sketch:
     ...     skl.load(path) == operator.sketch([[1.0, 2.0]])
     True
     """
-    return read(path, from_bytes)
+    keys = None if trusted is None else public_keys(trusted)
+    return read(path, partial(from_bytes, trusted=keys))
 
 
-def merge(items: Iterable[Sketch | str | os.PathLike[str]], *, overlapping: bool | None = None) -> Sketch:
+def merge(
+    items: Iterable[Sketch | str | os.PathLike[str]],
+    *,
+    overlapping: bool | None = None,
+    trusted: Iterable[Any] | None = None,
+) -> Sketch:
     """The sum of a list of sketches or of paths of saved ones; files are read one at a time.
 
     Exact sketches that share a batch of rows are refused, unless `overlapping=True` says that those shall count
     several times. For private ones, `overlapping=False` states that no record is in more than one of them: then the
     largest epsilon holds for all (parallel composition). Otherwise epsilons add up (sequential composition).
+    `trusted` is about files, as `load` takes it. The sum is not signed: `save` it with a key of your own.
     """
+    keys = None if trusted is None else public_keys(trusted)
     if isinstance(items, str | os.PathLike | Sketch):
         raise TypeError("merge takes a list of sketches or paths")
     total: Sketch | None = None
     for item in items:
-        sketch = item if isinstance(item, Sketch) else load(item)
+        sketch = item if isinstance(item, Sketch) else load(item, trusted=keys)
         try:
             total = sketch.copy() if total is None else total.merged(sketch, overlapping=overlapping)
         except ValueError as error:
