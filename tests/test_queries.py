@@ -186,7 +186,7 @@ def fourier(seed=0, n=20):
         (
             lambda: skl.two_sample_test(*[skl.SecondMoments(2, bound=9.0).sketch(np.eye(2))] * 2),
             ValueError,
-            "Fourier features, but the sketch is of SecondMoments",
+            "Fourier features is needed, but this one is of SecondMoments",
         ),
     ],
 )
