@@ -9,6 +9,7 @@ from sklearn.cluster import KMeans
 
 import sketchlearn as skl
 from sketchlearn.decoders.problems.decoding_target import Target
+from sketchlearn.models import FrequencySet
 from sketchlearn.outline import LEAST_ROWS_PER_CELL, Outline
 from sketchlearn.weighting.clusters_of_rows import RowSample, SquaredLoss, clusters_of_rows
 from sketchlearn.weighting.entropy_tilting import WaveMeans, tempered, tilt
@@ -46,10 +47,24 @@ def waves(rows: Double, rng: np.random.Generator, m: int = 100, variance: float 
     unit = np.full(d, np.sqrt(rows.var(axis=0).mean()))
     values = np.exp(1j * ((rows - rows.mean(axis=0)) / unit) @ omega.T).mean(axis=0)
     noise = rng.standard_normal((2, m)) * np.sqrt(variance)
-    zeros = np.zeros(m)
-    return WaveMeans(
-        omega, rows.mean(axis=0), unit, values + noise[0] + 1j * noise[1], zeros, zeros, (), True, variance
+    target = Target(
+        frequencies=FrequencySet(omega),
+        values=values + noise[0] + 1j * noise[1],
+        weights=np.ones(m),
+        imaginary=1.0,
+        sampling=0.0,
+        subsampling=0.0,
+        released=2 * variance,
+        origin=rows.mean(axis=0),
+        unit=unit,
+        declared=np.zeros(d),
+        shapes=np.zeros((0, d, d)),
+        whole=True,
+        one_scale=False,
+        dither=np.zeros(m),
+        harmonics=(),
     )
+    return WaveMeans(target)
 
 
 def error(rows: Double, centers: Double) -> float:
@@ -109,7 +124,7 @@ def test_features_are_those_of_the_sketch(wave: str) -> None:
     rng = np.random.default_rng(4)
     rows = table(rng, 500)
     operator = skl.design(rows, n_components=3, wave=wave, n_frequencies=40)
-    means = WaveMeans.of(Target.of(operator.sketch(rows), highest=201))
+    means = WaveMeans(Target.of(operator.sketch(rows), highest=201))
     left = means.features(rows).mean(axis=0) - means.numbers
     assert np.sqrt(np.mean(left**2)) < (1e-4 if wave in ("exponential", "cosine") else 0.01)
 

@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import scale
 
 import sketchlearn as skl
-from sketchlearn.decoders.problems.decoding_outcome import Status
+from sketchlearn.decoders import Status
 from sketchlearn.weighting.calibrated_rows import Means, calibrated
 from sketchlearn.weighting.weighted_rows import WeightedRows
 

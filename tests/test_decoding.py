@@ -8,10 +8,10 @@ from sklearn.cluster import KMeans
 
 import sketchlearn as skl
 from sketchlearn.decoders import ClOmpr, Problem, Status, Target, decode, decoder_from
+from sketchlearn.decoders.densities.gaussian_mixture_fit import merge_components
 from sketchlearn.decoders.problems.first_reading import read
 from sketchlearn.decoders.problems.mixture_cost import best_weights, nonnegative, prune
 from sketchlearn.decoders.refinements.gauss_newton import correlated_errors, independent_errors, levenberg_marquardt
-from sketchlearn.decoders.refinements.merging_components import merge_components
 from sketchlearn.decoders.refinements.reduction_to_points import (
     antithetic_sample,
     breathe,
@@ -42,14 +42,12 @@ def risk(rows, centers):
 def test_location_and_spread_are_read_off_the_sketch(options):
     rows, _ = rows_of()
     target = Target.of(skl.design(rows[:5000], n_components=6, **options).sketch(rows))
-    reading = read(target, 6)
+    mean, variances, within = read(target, 6)
     deviation = rows.std(axis=0)
-    np.testing.assert_allclose(
-        reading.mean * target.unit + target.origin, rows.mean(axis=0), atol=0.5 * deviation.max()
-    )
-    ratio = np.sqrt(reading.variances) * target.unit / deviation
+    np.testing.assert_allclose(mean * target.unit + target.origin, rows.mean(axis=0), atol=0.5 * deviation.max())
+    ratio = np.sqrt(variances) * target.unit / deviation
     assert 0.7 < ratio.min() <= ratio.max() < 2.5
-    assert 0.3 < np.sqrt(reading.within) * target.unit.mean() < 2.5  # the deviation of a cluster is 1
+    assert 0.3 < np.sqrt(within) * target.unit.mean() < 2.5  # the deviation of a cluster is 1
 
 
 @pytest.mark.parametrize("seed", range(3))

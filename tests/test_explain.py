@@ -14,7 +14,7 @@ from sketchlearn.decoders import Problem, Status, Target
 from sketchlearn.decoders.searches.matching_pursuit import ClOmpr
 from sketchlearn.decoders.searches.search_loop import Decoder, State
 from sketchlearn.diagnostics import Explanation, Verdict, explain
-from sketchlearn.diagnostics.landscape import correlation
+from sketchlearn.diagnostics.density_drawing import correlation
 from sketchlearn.frequencies import Gaussian
 
 N = 10_000
@@ -218,7 +218,7 @@ def test_plot_without_matplotlib(monkeypatch):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: explain(skl.SketchKMeans(3)), NotFittedError, "SketchKMeans is not fitted yet: call fit"),
+        (lambda: explain(skl.SketchKMeans(3)), NotFittedError, "SketchKMeans has no sketch yet: fit it first"),
         (lambda: explain(np.zeros((3, 2))), TypeError, "not ndarray"),
         (lambda: explain(PCA().fit(blobs())), TypeError, "not PCA"),
         (lambda: explain(sketched(blobs(), 1.0)), ValueError, "give explain n_components"),

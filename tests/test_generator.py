@@ -182,7 +182,7 @@ def test_designs_have_frequencies_of_all_lengths():
 
 def test_other_sketches_are_refused():
     moments = skl.design(ROWS, task="moments").sketch(ROWS)
-    with pytest.raises(ValueError, match="learns from Fourier features, but the sketch is of SecondMoments"):
+    with pytest.raises(ValueError, match="a sketch of Fourier features is needed, but this one is of SecondMoments"):
         skl.SketchGenerator().fit_sketch(moments)
     with pytest.raises(ValueError, match="the sketch is empty"):
         skl.SketchGenerator().fit_sketch(skl.FourierFeatures(2, 10, law=Gaussian(1.0)).sketch(np.empty((0, 2))))

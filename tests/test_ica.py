@@ -126,7 +126,7 @@ def test_first_rows_that_differ_cost_accuracy_only(shift):
     X, mixing = mixed(MIXED, 40_000)
     rng = np.random.default_rng(1)
     first = (X[:3000] - 7) @ (np.eye(5) + 0.1 * rng.standard_normal((5, 5))) * 0.3 + shift
-    operator = cumulant_features(first, bounds=(-60, 60), representative=False, rng=rng)
+    operator = cumulant_features(skl.Glimpse(first, False, None), rng, bounds=(-60, 60))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*far from those")
         found = skl.SketchICA(random_state=0).fit_sketch(operator.sketch(X)).components_
@@ -136,7 +136,7 @@ def test_first_rows_that_differ_cost_accuracy_only(shift):
 def test_components_far_from_the_design_are_searched_for():
     X, mixing = mixed(("uniform", "Laplace", "exponential"))
     rng = np.random.default_rng(2)
-    operator = cumulant_features(rng.standard_normal((3000, 3)), bounds=(-30, 40), representative=False, rng=rng)
+    operator = cumulant_features(skl.Glimpse(rng.standard_normal((3000, 3)), False, None), rng, bounds=(-30, 40))
     with pytest.warns(UserWarning, match="far from those that the operator was designed for"):
         found = skl.SketchICA(random_state=0).fit_sketch(operator.sketch(X))
     assert amari(found.components_ @ mixing) < 0.1
@@ -196,7 +196,7 @@ def test_features_are_what_the_operator_says():
 @pytest.mark.filterwarnings("ignore:the components are far")  # with so much noise they are anywhere
 def test_private_sketches_are_learned_from():
     X, mixing = mixed(("uniform", "Laplace", "exponential"), 200_000)
-    operator = cumulant_features(X[:3000], bounds=(-40, 60), rng=np.random.default_rng(0))
+    operator = cumulant_features(skl.Glimpse(X[:3000], True, None), np.random.default_rng(0), bounds=(-40, 60))
     clipping = skl.concatenate([replace(part, outside="clip") for part in operator.parts])
     with pytest.raises(ValueError, match="nobody has said whether the numbers of this Concatenated were taken from"):
         skl.privatize(clipping.sketch(X[:100]), epsilon=1.0)

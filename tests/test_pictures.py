@@ -113,7 +113,7 @@ def test_without_matplotlib(monkeypatch):
         (lambda: plot_comparison(*sketches(2), "picture"), ValueError, "use one of .png, .svg, .pdf"),
         (lambda: plot_model(blobs(10, 2)), TypeError, "not ndarray"),
         (lambda: plot_model(sketches(2)[0], PCA()), TypeError, "not PCA"),
-        (lambda: plot_model(sketches(2)[0], skl.SketchKMeans(2)), NotFittedError, "not fitted yet"),
+        (lambda: plot_model(sketches(2)[0], skl.SketchKMeans(2)), NotFittedError, "no sketch yet"),
         (
             lambda: plot_model(sketches(1)[0], skl.SketchKMeans(2, random_state=0).fit(blobs(500, 2))),
             ValueError,

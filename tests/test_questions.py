@@ -162,7 +162,7 @@ SKETCH = skl.design(ROWS, n_components=2).sketch(ROWS[:1000])
     ("question", "message"),
     [
         (lambda: skl.Questions(ROWS), "questions are put to a sketch, not ndarray"),
-        (lambda: skl.Questions(skl.SecondMoments(3, bound=20.0).sketch(ROWS[:9])), "about Fourier features"),
+        (lambda: skl.Questions(skl.SecondMoments(3, bound=20.0).sketch(ROWS[:9])), "Fourier features is needed"),
         (lambda: skl.Questions(SKETCH.operator.sketch(ROWS[:0])), "the sketch is empty"),
         (lambda: skl.Questions(SKETCH).marginal("age"), "no column 'age'"),
         (lambda: skl.Questions(SKETCH).marginal(3), "no column 3"),

@@ -7,7 +7,7 @@ from scipy.stats import levy_stable
 
 import sketchlearn as skl
 from sketchlearn.models import FrequencySet, IndependentStable, Mixture, SymmetricStable
-from sketchlearn.models.stable_density import log_density
+from sketchlearn.weighting.mixture_likelihood import stable_log_density
 
 LIGHT = np.array([0.6, 0.3, 0.1])
 EVEN = np.full(3, 1 / 3)
@@ -32,7 +32,7 @@ def independent():
 def test_densities_are_those_of_scipy(alpha):
     x = np.concatenate([[0.0], np.geomspace(0.05, 1e4, 12)])
     true = levy_stable.logpdf(x, alpha, 0, scale=np.sqrt(0.5))
-    np.testing.assert_allclose(log_density(x, 1, alpha), true, atol=3e-4)
+    np.testing.assert_allclose(stable_log_density(x, 1, alpha), true, atol=3e-4)
 
 
 @pytest.mark.parametrize("columns", [1, 3, 10])
@@ -41,7 +41,7 @@ def test_the_density_of_cauchy_laws_is_known(columns):
     power = (1 + columns) / 2
     scale = 0.5 * columns * np.log(2)
     true = gammaln(power) - power * np.log(np.pi) + scale - power * np.log1p(2 * r**2)
-    np.testing.assert_allclose(log_density(r, columns, 1.0), true, atol=1e-4)
+    np.testing.assert_allclose(stable_log_density(r, columns, 1.0), true, atol=1e-4)
 
 
 def test_independent_coordinates_have_densities_that_multiply(independent):

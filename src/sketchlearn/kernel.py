@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import operator
 import os
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 import sketchlearn._native as native
 
@@ -68,3 +72,12 @@ def compare(
     sums = np.empty(1 + len(weights) + locations.size + shapes.size)
     native.compare(active, *frequencies, *target, weights, locations, shapes, n_threads(None), sums)
     return sums
+
+
+_pools = cache(ThreadpoolController)  # Made once, as it takes 4 ms to find which libraries are loaded.
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Holds BLAS to one thread: two pools of several wait for each other, 11 ms instead of 1.6 for one step."""
+    limited: AbstractContextManager[Any] = _pools().limit(limits=1)
+    return limited

@@ -1,7 +1,6 @@
 """From a sketch to parameters: one algorithm per file, one common loop."""
 
 from sketchlearn.decoders.densities.density_from_sketch import cleaned, fit_density
-from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.decoders.refinements.reduction_to_points import centroids
@@ -10,7 +9,7 @@ from sketchlearn.decoders.searches.hierarchical_splitting import HierarchicalSpl
 from sketchlearn.decoders.searches.matching_pursuit import ClOmpr
 from sketchlearn.decoders.searches.mean_shift import SketchAndShift
 from sketchlearn.decoders.searches.message_passing import ClAmp
-from sketchlearn.decoders.searches.search_loop import Decoder, decode
+from sketchlearn.decoders.searches.search_loop import Decoder, Outcome, Status, decode
 from sketchlearn.values import shortened
 
 #: decoders by name; docs/decoders.md says when to use which

@@ -14,7 +14,7 @@ from sketchlearn.designing.private_budget import Budget
 from sketchlearn.designing.sample_summary import MOST_ROWS, Sampled, Summary, deviations, summarize, thinned
 from sketchlearn.frequencies import Probed
 from sketchlearn.keeping import Keeping
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double
 from sketchlearn.operators import FourierFeatures, Histograms, Operator, SecondMoments, concatenate
 from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.outline import Outline

@@ -11,7 +11,7 @@ from sketchlearn.decoders.problems.first_reading import FREQUENCIES_PER_PARAMETE
 from sketchlearn.designing.private_budget import SHORTEST, lengths
 from sketchlearn.designing.sample_summary import Summary, cluster_shapes
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, LogUniform, Mixture, Probed, Shaped
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double
 from sketchlearn.waves import Wave
 
 LEAST_PER_PARAMETER = 2

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double
 from sketchlearn.operators.histograms import MOST_BINS, Histograms
 from sketchlearn.values import whole
 

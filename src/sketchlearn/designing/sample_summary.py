@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double
 from sketchlearn.sources import is_array, source
 from sketchlearn.sources import sample as sample_of
 
@@ -143,11 +143,11 @@ def _floored(spread: Double, mean: Double) -> Double:
 
 
 class Sampled(NamedTuple):
-    """Rows of a sample, names of their columns, and whether they come from all over the data."""
+    """Rows of a sample, whether they come from all over the data, and names of their columns."""
 
     rows: Double
-    columns: tuple[str, ...] | None
     from_all_over: bool
+    columns: tuple[str, ...] | None
 
 
 def rows_of(data: Any, seed: int, most: int, representative: bool | None) -> Sampled:
@@ -163,7 +163,7 @@ def rows_of(data: Any, seed: int, most: int, representative: bool | None) -> Sam
         raise ValueError(f"the sample must be a table with at least one row and one column, not of shape {rows.shape}")
     if not np.all(np.isfinite(rows)):
         raise ValueError("the sample has missing or infinite values: fill or drop them first")
-    return Sampled(thinned(rows, most), columns, from_all_over if representative is None else bool(representative))
+    return Sampled(thinned(rows, most), from_all_over if representative is None else bool(representative), columns)
 
 
 def cluster_shapes(rows: Double, n_clusters: int, seed: int, *, full: bool) -> tuple[tuple[float, ...], ...]:

@@ -1,4 +1,4 @@
-"""Densities drawn as maps, curves and differences, on the axes of a picture."""
+"""Densities drawn as maps, curves and differences, and what a sketch shows of them, on the axes of a picture."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from sketchlearn.decoders import Problem
+from sketchlearn.decoders.searches.mean_shift import Landscape
 from sketchlearn.diagnostics.directions import View
 from sketchlearn.extras import required
-from sketchlearn.models import Mixture
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double, Mixture
 
 GRID_POINTS = 160  # per axis
+LANDSCAPE_POINTS, LANDSCAPE_LEVELS = 120, 30  # per axis, and heights of contours
 MAP_ASPECT = 1.15  # width of a map over its height
 MARGIN_DEVIATIONS = 3.2  # between the components and the edge of the picture
 CONTOUR_SHARES = (0.99, 0.9, 0.75, 0.5, 0.25)  # of the records, inside each contour
@@ -158,3 +160,40 @@ def draw_curves(axes: Any, view: View, common: Mixture, densities: list[Mixture]
 def dress(axes: Any, view: View, grid: Grid) -> None:
     axes.set(xlabel=view.labels[0], ylabel=view.labels[1], aspect="equal" if view.equal else "auto")
     axes.set(xlim=grid.ticks[0][[0, -1]], ylim=grid.ticks[1][[0, -1]])
+
+
+def draw_landscape(axes: Any, problem: Problem, centers: Double) -> Any:
+    """Filled contours of c -> Re <Phi(c), z> / m over the box of two columns, and the centers on it."""
+    origin, unit = problem.target.origin, problem.target.unit
+    low, high = (origin + unit * (corner + problem.shift) for corner in (problem.box.low, problem.box.high))
+    low, high = np.minimum(low, centers.min(axis=0)), np.maximum(high, centers.max(axis=0))
+    x, y = (np.linspace(a, b, LANDSCAPE_POINTS) for a, b in zip(low, high, strict=True))
+    heights = np.stack([correlation(problem, np.column_stack([x, np.full(LANDSCAPE_POINTS, row)])) for row in y])
+    contours = axes.contourf(x, y, heights, LANDSCAPE_LEVELS)
+    axes.figure.colorbar(contours, ax=axes, label="correlation with the sketch")
+    axes.plot(*centers.T, "r+", markersize=12, markeredgewidth=2, label="learned centers")
+    axes.set(xlabel="column 0", ylabel="column 1", title="what the sketch shows")
+    axes.legend()
+    return axes
+
+
+def draw_decay(axes: Any, problem: Problem, mixture: Mixture) -> Any:
+    """|z| of each frequency against its length, in the sketch and in the mixture, and the level of sampling noise."""
+    target = problem.plain
+    lengths = np.linalg.norm(target.frequencies.omega / target.unit, axis=1)
+    left = target.residual(mixture)
+    fitted = [part - rest for part, rest in zip(target.parts, left, strict=True)]
+    axes.plot(lengths, np.abs(target.values), ".", label="sketch")
+    axes.plot(lengths, np.hypot(*fitted), "x", markersize=4, label="fitted mixture")
+    axes.axhline(np.sqrt(target.noise), color="grey", linestyle="--", label="sampling noise")
+    axes.set(xscale="log", yscale="log", xlabel="|omega|, radians per unit of the data", ylabel="|z|")
+    axes.set_title("what the sketch holds")
+    axes.legend()
+    return axes
+
+
+def correlation(problem: Problem, points: Double) -> Double:
+    """Re <Phi(c), z> / m at points c in the units of the data."""
+    target = problem.plain
+    landscape = Landscape(target, target.parts, np.ones(len(target), np.float32))
+    return landscape.heights((points - target.origin) / target.unit - problem.shift) * (landscape.norm / len(target))

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sketchlearn.models import Mixture
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double, Mixture
 
 COLUMNS_IN_LABEL = 3
 SMALLEST_LOADING = 0.3  # of the largest one: a label leaves columns of smaller loadings out

@@ -10,20 +10,18 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
-from sklearn.exceptions import NotFittedError
 from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.utils import check_array
 
 from sketchlearn.decoders import Decoder, Outcome, Problem, Status, Target, centroids, decode, decoder_from, fit_density
-from sketchlearn.decoders.problems.blas_threads import one_blas_thread
 from sketchlearn.decoders.refinements.joint_refinement import refine
 from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample
 from sketchlearn.decoders.searches.search_loop import EXPLAINED
 from sketchlearn.designing.sample_summary import MOST_ROWS
-from sketchlearn.diagnostics.landscape import draw_decay, draw_landscape
+from sketchlearn.diagnostics.density_drawing import draw_decay, draw_landscape
 from sketchlearn.extras import required
-from sketchlearn.models import DiagonalGaussian, Mixture
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.kernel import one_blas_thread
+from sketchlearn.models import DiagonalGaussian, Double, Mixture
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.clusters.clusters_of_sketch import reduced_in_units
@@ -195,17 +193,13 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
         raise TypeError(f"explain needs a fitted estimator or a sketch with n_components, not {name}")
     if not isinstance(fitted, DesignedEstimator):
         raise TypeError(f"explain knows sketched clusters and mixtures, not {name}: give it a SketchKMeans, say")
-    if not fitted.has_sketch:
-        raise NotFittedError(f"this {name} is not fitted yet: call fit(X) or fit_sketch(sketch) before explain")
-    model = fitted.fitted_model()
+    sketch, model = fitted.sketch_, fitted.fitted_model()
     centers = model.centers_of_parts
     k = len(centers)
     if n_components is not None and n_components != k:
         raise ValueError(f"this {name} was fitted with {k} components, not {n_components}: leave n_components out")
-    target = Target.of(fitted.sketch_)
-    chosen = decoder_from(fitted.decoder)
-    units = error_units(fitted.sketch_.operator)
-    case = _Case(target, Problem.of(target, k), chosen, model.outcome, centers, centers, units)
+    target, units = Target.of(sketch), error_units(sketch.operator)
+    case = _Case(target, Problem.of(target, k), decoder_from(fitted.decoder), model.outcome, centers, centers, units)
     if model.kind_of_part == "cluster":
         return case
     return replace(case, centroids=case.best_centroids(case.outcome.mixture, rng))

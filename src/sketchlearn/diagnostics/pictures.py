@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 
 from sketchlearn.decoders import Problem, Target
-from sketchlearn.decoders.problems.blas_threads import one_blas_thread
+from sketchlearn.decoders.densities.gaussian_mixture_fit import merge_components
+from sketchlearn.decoders.problems.decoding_target import fourier_part
 from sketchlearn.decoders.refinements.joint_refinement import refine
-from sketchlearn.decoders.refinements.merging_components import merge_components
 from sketchlearn.diagnostics.density_drawing import (
     BLUE,
     GREY,
@@ -26,11 +25,10 @@ from sketchlearn.diagnostics.density_drawing import (
 )
 from sketchlearn.diagnostics.directions import moments, view_of
 from sketchlearn.extras import required
-from sketchlearn.models import Mixture
-from sketchlearn.models.frequency_set import Double
-from sketchlearn.operators import FourierFeatures
+from sketchlearn.kernel import one_blas_thread
+from sketchlearn.models import Double, Mixture
 from sketchlearn.queries import Change, Histogram, two_sample_test
-from sketchlearn.queries.sampling_noise import Noise, Released, density_of, fourier_sketch, n_determined
+from sketchlearn.queries.sampling_noise import Noise, Released, density_of, n_determined
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
 
@@ -67,12 +65,12 @@ def plot_model(sketch: Sketch, estimator: Any = None, path: str | os.PathLike[st
     figure = _figure(path, 7.0, 5.6)
     if not isinstance(sketch, Sketch):
         raise TypeError(f"a picture is drawn from a sketch, not {type(sketch).__name__}: sketch the rows first")
-    sketch = fourier_sketch(sketch)
+    sketch, operator = fourier_part(sketch)
     density, parts = _model(sketch, estimator)
     mean, total = moments(density)
     away = parts.centers - parts.weights @ parts.centers / parts.weights.sum()
     between = (away * parts.weights[:, None]).T @ away
-    view = view_of(total, mean, between, sketch.operator.column_names)  # type: ignore[attr-defined]
+    view = view_of(total, mean, between, operator.column_names)
     axes = figure.add_subplot()
     (draw_curve if view.n_axes == 1 else draw_map)(axes, view, density, parts)
     n = len(parts.centers)
@@ -103,7 +101,7 @@ def plot_comparison(a: Sketch, b: Sketch, path: str | os.PathLike[str] | None = 
     """
     figure = _figure(path, 11.5, 5.0)
     drift = two_sample_test(a, b)
-    a, b = fourier_sketch(a), fourier_sketch(b)
+    (a, operator), (b, _) = fourier_part(a), fourier_part(b)
     rng = np.random.default_rng(0)
     with one_blas_thread():
         pooled = a.merged(b, overlapping=True)
@@ -113,7 +111,7 @@ def plot_comparison(a: Sketch, b: Sketch, path: str | os.PathLike[str] | None = 
     (mean_a, total_a), (mean_b, total_b) = map(moments, densities)
     mean, total = moments(common)
     difference = _difference(mean_b - mean_a, total_b - total_a, total)
-    view = view_of(total, mean, difference, a.operator.column_names)  # type: ignore[attr-defined]
+    view = view_of(total, mean, difference, operator.column_names)
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
     (draw_curves if view.n_axes == 1 else draw_difference)(left, view, common, densities)
     _draw_distances(right, a, b, noise, np.sqrt(np.maximum(np.diag(total), 1e-300)))
@@ -162,13 +160,11 @@ def _model(sketch: Sketch, estimator: Any) -> tuple[Mixture, Parts]:
         with one_blas_thread():
             density = _nearby(sketch, density_of(sketch, np.random.default_rng(0)))
         few = min(n_determined(Target.of(sketch)), len(density))
-        merged = merge_components(density.weights, density.locations, density.covariances(), few)
-        return density, Parts(merged[1], merged[0], merged[2], "component")
+        weights, centers, covariances = merge_components(*density.parts(), few)
+        return density, Parts(centers, weights, covariances, "component")
     name = type(estimator).__name__
     if not isinstance(estimator, SketchEstimator):
         raise TypeError(f"a picture needs a sketched estimator, such as a SketchKMeans, or none, not {name}")
-    if not estimator.has_sketch:
-        raise NotFittedError(f"this {name} is not fitted yet: call fit(X) or fit_sketch(sketch) before drawing it")
     if estimator.sketch_.operator.n_features != sketch.operator.n_features:  # type: ignore[attr-defined]
         raise ValueError("the estimator and the sketch have different numbers of columns: draw it with its own sketch")
     model: Any = estimator.fitted_model()
@@ -189,9 +185,8 @@ def _around(centers: Double, density: Mixture) -> Double:
 def _nearby(sketch: Sketch, common: Mixture) -> Mixture:
     """The density of a sketch, refined from a common one: what differs is then not the search's doing."""
     problem = Problem.of(Target.of(sketch), len(common))
-    start = problem.in_own_units(common.model, common.weights, common.locations, common.covariances())
-    if problem.target.harmonics:
-        problem = problem.without_harmonics(start)
+    start = problem.in_own_units(common.model, *common.parts())
+    problem = problem.without_harmonics(start)
     found = refine(problem.target, start, problem.box, iterations=REFINEMENT_ITERATIONS)[0]
     return problem.in_data_units(found.heavy())
 
@@ -204,8 +199,7 @@ def _difference(shift: Double, change: Double, total: Double) -> Double:
 
 
 def _draw_distances(axes: Any, a: Sketch, b: Sketch, noise: Noise, spread: Double) -> None:
-    operator = a.operator
-    assert isinstance(operator, FourierFeatures)
+    operator = fourier_part(a)[1]
     lengths = np.linalg.norm(operator.frequencies * spread[:, None], axis=0)
     order = np.argsort(lengths)
     lengths, away = lengths[order], np.abs(a.mean - b.mean)[order]

@@ -58,6 +58,10 @@ class Mixture:
         own = self.model.covariances(self.shapes, self.locations.shape[1])
         return np.broadcast_to(own, (len(self), *own.shape[1:])).copy()
 
+    def parts(self) -> tuple[Double, Double, Double]:
+        """Weights, locations and covariances."""
+        return self.weights, self.locations, self.covariances()
+
     def some(self, which: Any) -> Mixture:
         """Some of the components, by index."""
         shapes = self.shapes if self.model.tied else self.shapes[which]

@@ -10,7 +10,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double
 
 Index = NDArray[np.intp]
 BISECTIONS = 50

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sketchlearn.models import Double
 from sketchlearn.operators import Operator, SecondMoments
 from sketchlearn.operators.bounded_operators import FIXED_POINT
 from sketchlearn.sketch import Sketch
-
-Double = NDArray[np.float64]
 
 MOST_CORRELATION = 0.995  # Columns that were functions of each other could not be moved apart.
 MOST_INDEPENDENT_ROUNDINGS = 1000  # Records repeat themselves, and so do their roundings.
@@ -91,14 +89,7 @@ class Moments:
     @classmethod
     def of(cls, sketch: Sketch, task: str) -> Moments:
         """The moments in a sketch of second moments, or of several operators of which one is that."""
-        part = part_of(sketch, SecondMoments)
-        if part is None:
-            kind = type(sketch.operator).__name__
-            raise ValueError(
-                f"{task} needs a sketch of second moments (skl.SecondMoments), but the sketch is of {kind}"
-            )
-        if not sketch.units:
-            raise ValueError(f"the sketch is empty: {task} needs records")
+        part = needed_part(sketch, SecondMoments, f"{task} needs a sketch of second moments (skl.SecondMoments)")
         operator: SecondMoments = part.operator  # type: ignore[assignment]
         away, products = operator.split(part.mean)
         count = float(part.count)
@@ -107,10 +98,6 @@ class Moments:
         if noise is not None:
             away = np.clip(away, -noise.bound, noise.bound)  # where the mean must lie
         return cls(count, operator.middle + away, products - np.outer(away, away), rounding, noise)
-
-    def about_zero(self) -> Double:
-        """Mean products of the columns, not centred."""
-        return self.covariance + np.outer(self.mean, self.mean)
 
     def correlation(self, deviations: Double) -> Double:
         """Of columns whose deviations are known from elsewhere; directions that noise hides are left out.
@@ -140,3 +127,13 @@ class Moments:
 def part_of(sketch: Sketch, kind: type[Operator]) -> Sketch | None:
     """The sketch itself, or the part of a concatenated one, whose operator is of this kind."""
     return next((part for part in sketch.operator.leaves(sketch) if isinstance(part.operator, kind)), None)
+
+
+def needed_part(sketch: Sketch, kind: type[Operator], need: str) -> Sketch:
+    """The same, where `need` says what a task needs: refuses a sketch without it, or without records."""
+    part = part_of(sketch, kind)
+    if part is None:
+        raise ValueError(f"{need}, but the sketch is of {type(sketch.operator).__name__}")
+    if not part.units:
+        raise ValueError("the sketch is empty: add records before learning from it")
+    return part

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
+from sketchlearn.kernel import one_blas_thread
 from sketchlearn.operators.bounded_operators import REFUSE, check_outside
 from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.operators.moment_operators import SecondMoments
@@ -179,7 +179,7 @@ class ConvolutionalFeatures(Mapped):
         step = max(1, NUMBERS_PER_CHUNK // (height * width * self._taps))
         chunks = [rows[i : i + step] for i in range(0, len(rows), step)]
         self.signs  # noqa: B018 - drawn once, before threads
-        with _pools().limit(limits=1), ThreadPoolExecutor(threads) as pool:
+        with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
             found: Iterator[Double] = map(self._network, chunks) if threads == 1 else pool.map(self._network, chunks)
             return np.concatenate([np.empty((0, self.n_outputs)), *found])
 
@@ -221,11 +221,6 @@ class ConvolutionalFeatures(Mapped):
         column = int(np.argmax(np.maximum(low - row, row - high)))
         where = f"column {column} is {float(row[column])!r}, outside the range of pixels from {low!r} to {high!r}"
         return f"{where}: declare pixels=(lowest, highest), or outside='clip'"
-
-
-@cache
-def _pools() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 def cells(n: int) -> Double:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.decoders.problems.decoding_target import fourier_part
+from sketchlearn.models import Double
 from sketchlearn.operators import FourierFeatures, Histograms
 from sketchlearn.queries.feature_regression import Regression
 from sketchlearn.queries.sampling_noise import noise_in, real_parts
@@ -113,8 +114,7 @@ class Axis:
     @classmethod
     def of(cls, sketch: Sketch, column: int) -> Axis | None:
         """None where there are too few frequencies along the axis, or records contribute to some of them only."""
-        operator = sketch.operator
-        assert isinstance(operator, FourierFeatures)
+        operator = fourier_part(sketch)[1]
         others = np.delete(operator.frequencies, column, axis=0)
         own = np.flatnonzero(~np.any(others != 0, axis=0) & (operator.frequencies[column] != 0))
         if operator.n_features == 1:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from sketchlearn.models.frequency_set import Double, Single
+from sketchlearn.models import Double, Single
 
 LEAST_RIDGE = 1e-12  # in the features' mean square
 

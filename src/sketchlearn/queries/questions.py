@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, ndtr
 
 from sketchlearn.decoders import Problem, Target, cleaned, decoder_from, fit_density
-from sketchlearn.decoders.problems.blas_threads import one_blas_thread
-from sketchlearn.models import Mixture
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.decoders.problems.decoding_target import fourier_part
+from sketchlearn.kernel import one_blas_thread
+from sketchlearn.models import Double, Mixture
 from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.operators import FourierFeatures, Histograms
 from sketchlearn.queries.column_histograms import Axis, Counted
 from sketchlearn.queries.feature_regression import Regression
-from sketchlearn.queries.sampling_noise import fourier_sketch, n_determined, noise_in, real_parts
+from sketchlearn.queries.sampling_noise import n_determined, noise_in, real_parts
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import shortened, whole
 
@@ -95,9 +95,9 @@ class Questions:
         if not isinstance(sketch, Sketch):
             raise TypeError(f"questions are put to a sketch, not {type(sketch).__name__}: sketch the rows first")
         self._counts, waves = part_of(sketch, Histograms), part_of(sketch, FourierFeatures)
-        self._features = None if self._counts is not None and waves is None else fourier_sketch(sketch)
         if sketch.count == 0:
             raise ValueError("the sketch is empty: add records before asking")
+        self._features = None if self._counts is not None and waves is None else fourier_part(sketch)[0]
         #: names of the columns
         self.columns: tuple[str, ...] = sketch.operator.column_names  # type: ignore[attr-defined]
         self._seed = whole("seed", seed, 0)
@@ -105,17 +105,12 @@ class Questions:
     @property
     def _sketch(self) -> Sketch:
         if self._features is None:
-            raise ValueError(
-                "the question is about Fourier features, but the sketch has histograms alone: concatenate both, or "
-                "make the operator with design(sample, n_components=...)"
-            )
+            raise ValueError("only `marginal` can be asked of histograms alone: use design(sample, n_components=...)")
         return self._features
 
     @property
     def _operator(self) -> FourierFeatures:
-        operator = self._sketch.operator
-        assert isinstance(operator, FourierFeatures)
-        return operator
+        return fourier_part(self._sketch)[1]
 
     @cached_property
     def mixture(self) -> Mixture:

@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from sketchlearn.decoders import HierarchicalSplitting, Problem, Target, decode
-from sketchlearn.decoders.problems.decoding_target import released_variance
+from sketchlearn.decoders.problems.decoding_target import fourier_part, released_variance
 from sketchlearn.decoders.problems.first_reading import FREQUENCIES_PER_PARAMETER
 from sketchlearn.ledger import GAUSSIAN
-from sketchlearn.models import Mixture
-from sketchlearn.models.frequency_set import Double, Single
-from sketchlearn.operators import FourierFeatures
+from sketchlearn.models import Double, Mixture, Single
 from sketchlearn.sketch import Sketch
 
 TILTING_ITERATIONS = 60
@@ -28,17 +26,6 @@ DENSITY_RECORDS = 50.0  # The density counts as much: with 5, discrete one-bit s
 LEAST_VARIANCE = 1e-2  # of a value that is matched closely, in its mean square
 MOST_COMPONENTS = 8  # of the density; more change no correlation that matters
 NUMBERS, LEAST_ROWS, MOST_ROWS = 1 << 22, 1024, 4096  # features drawn in all, and rows
-
-
-def fourier_sketch(sketch: Sketch) -> Sketch:
-    """The sketch itself, or its part, if it is one of Fourier features."""
-    found = [part for part in sketch.operator.leaves(sketch) if isinstance(part.operator, FourierFeatures)]
-    if len(found) != 1:
-        raise ValueError(
-            f"the question is about Fourier features, but the sketch is of {type(sketch.operator).__name__}: make the "
-            "operator with design(sample, n_components=...)"
-        )
-    return found[0]
 
 
 def n_determined(target: Target, most: int = MOST_COMPONENTS) -> int:
@@ -73,8 +60,7 @@ class Released:
     @classmethod
     def of(cls, sketch: Sketch) -> Released:
         """The noise in the mean of a sketch; none if it is exact."""
-        operator, ledger = sketch.operator, sketch.ledger
-        assert isinstance(operator, FourierFeatures)
+        operator, ledger = fourier_part(sketch)[1], sketch.ledger
         variances = released_variance(sketch, operator) * operator.feature_weights**2
         # Laplace noise has large values more often than Gaussian noise; sums of many releases, less often
         share = 0.0 if ledger is None or ledger.mechanism == GAUSSIAN else 3 / ledger.releases
@@ -102,8 +88,7 @@ class Noise:
     @classmethod
     def of(cls, sketch: Sketch, density: Mixture, rng: np.random.Generator) -> Noise:
         """The noise of a sketch of Fourier features whose records are about those of the density."""
-        operator = sketch.operator
-        assert isinstance(operator, FourierFeatures)
+        operator = fourier_part(sketch)[1]
         n = int(np.clip(NUMBERS // operator.n_frequencies, LEAST_ROWS, MOST_ROWS))
         features = operator.features(density.sample(n, rng)[0], n_jobs=1)
         square = np.mean(np.abs(features) ** 2, axis=0)

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import ncx2, norm
 
-from sketchlearn.decoders.problems.blas_threads import one_blas_thread
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.kernel import one_blas_thread
+from sketchlearn.models import Double
 from sketchlearn.queries.sampling_noise import Noise, Released, density_of, real_parts
 from sketchlearn.queries.two_sample import checked_pair
 from sketchlearn.sketch import Sketch

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from sketchlearn.decoders.problems.blas_threads import one_blas_thread
+from sketchlearn.decoders.problems.decoding_target import fourier_part
 from sketchlearn.frequencies import Probed
-from sketchlearn.models.frequency_set import Double
-from sketchlearn.operators import FourierFeatures
-from sketchlearn.queries.sampling_noise import Noise, Released, density_of, fourier_sketch
+from sketchlearn.kernel import one_blas_thread
+from sketchlearn.models import Double
+from sketchlearn.queries.sampling_noise import Noise, Released, density_of
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import difference, whole
 
@@ -165,13 +165,12 @@ def checked_pair(a: Sketch, b: Sketch) -> tuple[Sketch, Sketch]:
             raise ValueError(f"the {name} sketch is empty: there is nothing to compare")
     if (a.ledger is None) != (b.ledger is None):
         raise ValueError("one sketch is private and the other exact: compare two of the same kind")
-    return fourier_sketch(a), fourier_sketch(b)
+    return fourier_part(a)[0], fourier_part(b)[0]
 
 
 def _columns(a: Sketch, b: Sketch, noise: Noise, weights: Double, private: Released) -> tuple[ColumnDrift, ...]:
     """The drift of each column, from the probes along its axis; a real wave has no phase to read shifts from."""
-    operator = a.operator
-    assert isinstance(operator, FourierFeatures)
+    operator = fourier_part(a)[1]
     if not isinstance(operator.law, Probed) or not operator.wave.complex:
         return ()
     d = operator.n_features

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.designing.cluster_operators import Asked, in_bounds, on_sample
-from sketchlearn.designing.column_ranges import checked_bounds, fourth_moments, second_moments
 from sketchlearn.designing.frequency_laws import STREAM_SPREAD_FACTOR, plain, times_as_many
 from sketchlearn.designing.private_budget import budget_of
 from sketchlearn.designing.sample_summary import MOST_ROWS, deviations, rows_of, rows_wanted
@@ -19,6 +18,7 @@ from sketchlearn.keeping import MOST_KEPT
 from sketchlearn.operators import Concatenated, FourierFeatures, Operator, SecondMoments, VeroneseMoments
 from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.origin import Origin
+from sketchlearn.tasks.column_ranges import checked_bounds, fourth_moments, second_moments
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.independent_components.cumulant_design import cumulant_features
 from sketchlearn.tasks.registry import DESIGNS, designs, tasks
@@ -137,10 +137,13 @@ def _moments(
 ) -> SecondMoments | VeroneseMoments:
     moments = second_moments if task == MOMENTS else fourth_moments
     if bounds is not None:
-        nothing = np.empty((0, len(checked_bounds(bounds)[0])))
-        return replace(moments(nothing, bounds=bounds), outside=CLIP)
-    rows, columns, from_all_over = rows_of(sample, seed, MOST_ROWS, representative)
-    return moments(rows, columns, representative=from_all_over)
+        return replace(moments(_nothing(bounds), bounds), outside=CLIP)
+    return moments(Glimpse(*rows_of(sample, seed, MOST_ROWS, representative)))
+
+
+def _nothing(bounds: Any) -> Glimpse:
+    """No rows, of as many columns as the bounds are for."""
+    return Glimpse(np.empty((0, len(checked_bounds(bounds)[0]))), False, None)
 
 
 def _for_generators(
@@ -152,7 +155,7 @@ def _for_generators(
         low, high = checked_bounds(bounds)
         center, unit, least, (coarse, fine) = (low + high) / 2, (high - low) / 2, (high - low) / 32, DETAIL_IN_BOUNDS
     else:
-        rows, columns, from_all_over = rows_of(sample, seed, MOST_ROWS, representative)
+        rows, from_all_over, columns = rows_of(sample, seed, MOST_ROWS, representative)
         center, unit = rows.mean(axis=0), deviations(rows)
         least, (coarse, fine) = unit, DETAIL
         if not from_all_over:
@@ -170,18 +173,13 @@ def _for_foreign(task: str, sample: Any, bounds: Any, representative: bool | Non
     """The operator that a task of another package designs."""
     kind: Any = tasks()[task].load()
     if bounds is None:
-        estimator, glimpse = kind(), Glimpse(*_in_order(rows_of(sample, seed, MOST_ROWS, representative)))
+        estimator, glimpse = kind(), Glimpse(*rows_of(sample, seed, MOST_ROWS, representative))
     elif "bounds" in kind().get_params():
-        estimator, glimpse = kind(bounds=bounds), Glimpse(np.empty((0, len(checked_bounds(bounds)[0]))), False, None)
+        estimator, glimpse = kind(bounds=bounds), _nothing(bounds)
     else:
         raise ValueError(f"task {task!r} needs a sample of rows: it does not take bounds")
     operator: Operator = estimator.design_operator(glimpse, np.random.default_rng(seed))
     return operator
-
-
-def _in_order(sampled: tuple[Any, Any, bool]) -> tuple[Any, bool, Any]:
-    rows, columns, from_all_over = sampled
-    return rows, from_all_over, columns
 
 
 def _leave_out(task: str, **given: Any) -> None:
@@ -194,13 +192,8 @@ def _leave_out(task: str, **given: Any) -> None:
 def _cumulants(sample: Any, n_components: int | None, representative: bool | None, seed: int) -> Concatenated:
     if sample is None:
         raise ValueError("task 'ica' needs a sample of rows: bounds do not tell which components there are")
-    rows, columns, from_all_over = rows_of(sample, seed, MOST_ROWS, representative)
-    if n_components is not None and whole("n_components", n_components) > rows.shape[1]:
-        raise ValueError(f"n_components={n_components} must be at most the number of columns, {rows.shape[1]}")
-    return cumulant_features(
-        rows,
-        columns,
-        n_components=n_components,
-        representative=from_all_over,
-        rng=np.random.default_rng(seed),
-    )
+    glimpse = Glimpse(*rows_of(sample, seed, MOST_ROWS, representative))
+    d = glimpse.rows.shape[1]
+    if n_components is not None and whole("n_components", n_components) > d:
+        raise ValueError(f"n_components={n_components} must be at most the number of columns, {d}")
+    return cumulant_features(glimpse, np.random.default_rng(seed), n_components)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sketchlearn.decoders.problems.decoding_target import fourier_part, released_variance
-from sketchlearn.models.frequency_set import Double, Single
+from sketchlearn.models import Double, Single
 from sketchlearn.sketch import Sketch
 from sketchlearn.waves import Wave
 from sketchlearn.weighting.weighted_rows import WeightedRows

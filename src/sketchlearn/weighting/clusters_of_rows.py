@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.cluster import KMeans
 
-from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.refinements.joint_refinement import refine
 from sketchlearn.decoders.refinements.reduction_to_points import breathe, lloyd, nearest, weiszfeld
-from sketchlearn.decoders.searches.search_loop import EXPLAINED, FEW_CLUSTERS
-from sketchlearn.models import DiagonalGaussian, Mixture
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.decoders.searches.search_loop import EXPLAINED, FEW_CLUSTERS, Outcome, Status
+from sketchlearn.models import DiagonalGaussian, Double, Mixture
 from sketchlearn.sketch import Sketch
 from sketchlearn.weighting.calibrated_rows import calibrated
 from sketchlearn.weighting.weighted_rows import WeightedRows
@@ -132,9 +130,8 @@ def mixture_near(problem: Problem, sample: RowSample, rng: np.random.Generator) 
     k, here = problem.n_components, sample.scaled_rows()
     size = k if k <= FEW_CLUSTERS else min(2 * k, len(here) // ROWS_PER_ATOM)
     points = sample.mean + sample.units * clusters_of(here, size, SquaredLoss(), rng, STARTS_OF_HALVES)
-    start = problem.in_own_units(DiagonalGaussian(), *parts_of(clouds(points, sample.rows)))
-    if problem.target.harmonics:
-        problem = problem.without_harmonics(start)
+    start = problem.in_own_units(DiagonalGaussian(), *clouds(points, sample.rows).parts())
+    problem = problem.without_harmonics(start)
     mixture, cost, iterations = start, problem.target.cost(start), 0
     if problem.misfit(cost) <= HOPELESS_MISFIT or cost <= SMALL_COST:
         mixture, cost, iterations = refine(problem.target, start, problem.box, iterations=REFINEMENT_ITERATIONS)
@@ -152,11 +149,6 @@ def halves(sample: WeightedRows, rng: np.random.Generator) -> list[WeightedRows]
     parts = (np.sort(order[::2]), np.sort(order[1::2]))
     copies = sample.copies if sample.copies is not None else np.ones(len(sample))
     return [replace(WeightedRows.of(sample.rows[part], sample.weights[part]), copies=copies[part]) for part in parts]
-
-
-def parts_of(density: Mixture) -> tuple[Double, Double, Double]:
-    """Weights, means and covariances."""
-    return density.weights, density.locations, density.covariances()
 
 
 def clouds(centers: Double, sample: WeightedRows) -> Mixture:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double
 
 Pair = tuple[Double, Double]
 LEAST_LEFT = 1e-9  # part of a component, or of its variance, that is left after a row was removed

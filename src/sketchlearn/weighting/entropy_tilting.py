@@ -10,7 +10,7 @@ where v_j is the variance of the noise in z_j: at the minimum, the features' mea
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
 from sketchlearn.decoders.problems.decoding_target import Target
-from sketchlearn.models.frequency_set import Double, Single
+from sketchlearn.models import Double, Single
 
 ITERATIONS, ROUGH_ITERATIONS = 60, 25  # Rough tilts are for atoms that will be moved and tilted again.
 CORRECTIONS = 20  # that L-BFGS remembers: in whitened coordinates 40 to 80 evaluations suffice for 300 features
@@ -29,62 +29,45 @@ MOST_CAUTION, CAUTION_STEP = 100.0, 10.0  # the first factor of the noise's vari
 
 @dataclass(frozen=True)
 class WaveMeans:
-    """Real numbers z that are means, over all records, of waves of y = (x - origin) / unit.
+    """The real numbers z of a target: means, over all records, of waves of y = (x - origin) / unit.
 
     A complex value gives two numbers, cosine and sine; one of a real wave gives one. Harmonics of one-bit and modulo
     waves are part of the features, so that they need not be removed from z.
     """
 
-    omega: Double  # (m, d), in the unit
-    origin: Double
-    unit: Double
-    values: NDArray[np.complex128]
-    shift: Double  # of the phases
-    dither: Double
-    harmonics: tuple[tuple[int, complex], ...]
-    imaginary: bool  # whether imaginary parts are known
-    variance: float  # of the noise in each number
-
-    @classmethod
-    def of(cls, target: Target) -> WaveMeans:
-        """The numbers of a target."""
-        shift, imaginary = target.frequencies.shift, bool(target.imaginary)
-        return cls(
-            omega=target.frequencies.omega.astype(np.float64),
-            origin=target.origin,
-            unit=target.unit,
-            values=target.values,
-            shift=np.zeros(len(target)) if shift is None else np.asarray(shift, np.float64),
-            dither=target.dither,
-            harmonics=target.harmonics,
-            imaginary=imaginary,
-            variance=target.released / (2 if imaginary else 1) + target.subsampling / 2,
-        )
+    target: Target
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self.target)
+
+    @property
+    def variance(self) -> float:
+        """Of the noise in each number."""
+        return self.target.released / (2 if self.target.imaginary else 1) + self.target.subsampling / 2
 
     @property
     def numbers(self) -> Double:
         """The numbers z: real parts, and imaginary ones if they are known."""
-        return np.concatenate([self.values.real, self.values.imag]) if self.imaginary else self.values.real
+        values = self.target.values
+        return np.concatenate([values.real, values.imag]) if self.target.imaginary else values.real
 
-    def some(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> WaveMeans:
+    def some(self, which: NDArray[np.int64]) -> WaveMeans:
         """The numbers of some of the frequencies."""
-        return replace(self, **{name: getattr(self, name)[which] for name in ("omega", "values", "shift", "dither")})
+        return WaveMeans(self.target.some(which))
 
     def features(self, rows: Double) -> Single:
         """Features of rows, whose means over all records are the numbers: shape (N, q)."""
-        phases = (((rows - self.origin) / self.unit) @ self.omega.T).astype(np.float32)
-        first = phases + self.shift.astype(np.float32)
-        real, imaginary = np.cos(first), np.sin(first) if self.imaginary else np.zeros((0, 0), np.float32)
-        for order, ratio in self.harmonics:
-            turns = (order - 1 if self.imaginary else order) * self.dither + np.angle(ratio)
+        target, omega, shift = self.target, self.target.frequencies.omega, self.target.frequencies.shift
+        phases = (((rows - target.origin) / target.unit) @ omega.astype(np.float64).T).astype(np.float32)
+        first = phases + (np.float32(0) if shift is None else shift)
+        waves = (np.cos, np.sin) if target.imaginary else (np.cos,)
+        parts = [wave(first) for wave in waves]
+        for order, ratio in target.harmonics:
+            turns = (order - 1 if target.imaginary else order) * target.dither + np.angle(ratio)
             turned = order * phases + turns.astype(np.float32)
-            real += np.float32(abs(ratio)) * np.cos(turned)
-            if self.imaginary:
-                imaginary += np.float32(abs(ratio)) * np.sin(turned)
-        return np.concatenate([real, imaginary], axis=1) if self.imaginary else real
+            for part, wave in zip(parts, waves, strict=True):
+                part += np.float32(abs(ratio)) * wave(turned)
+        return np.concatenate(parts, axis=1)
 
     def unexplained(self, rows: Double, weights: Double) -> float:
         """Mean square, per number, of what weighted rows leave of the numbers, less the noise's share of it."""

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double
 
 EMPTY = 1e-300  # a share or variance that stands for none
 #: Bins with less beyond, and that many times farther at one end than at the other, are wide ones of the tails.

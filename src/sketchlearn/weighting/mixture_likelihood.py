@@ -1,16 +1,21 @@
-"""How likely rows are under a mixture."""
+"""How likely rows are under a mixture of Gaussians, or of stable laws, whose densities have no closed form."""
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.interpolate import CubicSpline
+from scipy.linalg import solve_triangular
+from scipy.special import expit, logsumexp
 
-from sketchlearn.models import IndependentStable, Mixture, SymmetricStable
-from sketchlearn.models.frequency_set import Double
-from sketchlearn.models.stable_density import log_density
+from sketchlearn.models import Double, IndependentStable, Mixture, SymmetricStable
 
 MOST_DEVIATIONS = 1e100  # The square of a larger number overflows.
 LEAST_DEVIATION = 1e-150  # Its logarithm is finite.
+ANGLE_NODES, EXPONENTIAL_NODES, TABLE_RADII = 160, 100, 300
+LARGEST_LOGARITHM = 40.0  # Nodes farther out have no weight.
+LEAST_NODE_WEIGHT = 1e-25  # Lighter nodes, relative to the heaviest, are left out.
+RESOLUTION = 20.0  # The table is finest within a twentieth of the unit, as small alphas have sharp peaks.
+LARGEST_RADIUS = 1e8  # Beyond it, the density is the power law that it is nearly everywhere.
 LEAST_EIGENVALUE = 1e-12  # of a correlation matrix, where rounding leaves zero or a negative one
 
 
@@ -24,6 +29,15 @@ def log_densities(rows: Double, mixture: Mixture) -> Double:
     """Log-density of each component at each row, (S, k)."""
     density = _stable_density if isinstance(mixture.model, SymmetricStable) else _gaussian_density
     return np.stack([density(rows, mixture, component) for component in range(len(mixture))], axis=1)
+
+
+def cholesky_log_densities(rows: Double, means: Double, factors: Double) -> Double:
+    """Log-density of Gaussians with these lower Cholesky factors of their covariances, at each row: (S, k)."""
+    result = np.empty((len(rows), len(means)))
+    for c, (mean, factor) in enumerate(zip(means, factors, strict=True)):
+        away = solve_triangular(factor, (rows - mean).T, lower=True)
+        result[:, c] = -0.5 * np.sum(away * away, axis=0) - np.sum(np.log(np.diag(factor)))
+    return np.asarray(result - 0.5 * rows.shape[1] * np.log(2 * np.pi))
 
 
 def _gaussian_density(rows: Double, mixture: Mixture, component: int) -> Double:
@@ -45,9 +59,9 @@ def _stable_density(rows: Double, mixture: Mixture, component: int) -> Double:
     variances, alpha = mixture.shapes[component, :-1], float(mixture.shapes[component, -1])
     away, scales = _standardised(rows, mixture.locations[component], variances)
     if isinstance(mixture.model, IndependentStable):
-        logs = log_density(np.abs(away).ravel(), 1, alpha).reshape(away.shape).sum(axis=1)
+        logs = stable_log_density(np.abs(away).ravel(), 1, alpha).reshape(away.shape).sum(axis=1)
     else:
-        logs = log_density(np.linalg.norm(away, axis=1), away.shape[1], alpha)
+        logs = stable_log_density(np.linalg.norm(away, axis=1), away.shape[1], alpha)
     return np.asarray(logs - np.sum(np.log(scales)))
 
 
@@ -57,3 +71,37 @@ def _standardised(rows: Double, location: Double, variances: Double) -> tuple[Do
     with np.errstate(over="ignore"):  # what overflows is clipped
         away = np.clip((rows - location) / scales, -MOST_DEVIATIONS, MOST_DEVIATIONS)
     return away, scales
+
+
+def stable_log_density(radius: Double, n_features: int, alpha: float) -> Double:
+    """Log-density at these distances from the center of the law of psi = (|omega|^2 / 2)^(alpha / 2).
+
+    Gaussians are averaged over their variance, Kanter's function of an angle and of an exponential number. Nodes are
+    equally spaced in the logarithms that reach all of its tails, so that the density is right in the center and in the
+    tails: within 1e-4 for alphas from 0.8 to 1.98 (one column), within 1e-3 for others.
+    """
+    d = n_features
+    if alpha >= 2 - 1e-9:
+        return np.asarray(-0.5 * radius**2 - 0.5 * d * np.log(2 * np.pi))
+    logs, weights = _variances(alpha / 2)
+    at = np.linspace(0, np.arcsinh(RESOLUTION * LARGEST_RADIUS), TABLE_RADII)
+    inside = -0.5 * (np.sinh(at)[:, None] / RESOLUTION) ** 2 * np.exp(-logs) - 0.5 * d * (np.log(2 * np.pi) + logs)
+    table = logsumexp(inside, b=weights, axis=1)
+    near = CubicSpline(at, table)(np.arcsinh(RESOLUTION * np.minimum(radius, LARGEST_RADIUS)))
+    return np.asarray(near - (d + alpha) * np.log(np.maximum(radius / LARGEST_RADIUS, 1)))
+
+
+def _variances(a: float) -> tuple[Double, Double]:
+    """Logarithms of the one-sided law's numbers, E exp(-s A) = exp(-s^a), and their weights."""
+    place = np.linspace(-LARGEST_LOGARITHM, LARGEST_LOGARITHM, ANGLE_NODES)
+    angle, to_pi = np.pi * expit(place), np.pi * expit(-place)
+    by_angle = (
+        np.log(np.sin(a * angle))
+        - np.log(np.sin(np.minimum(angle, to_pi))) / a
+        + (1 - a) / a * np.log(np.sin((1 - a) * angle))
+    )
+    exponential = np.linspace(-LARGEST_LOGARITHM, np.log(LARGEST_LOGARITHM), EXPONENTIAL_NODES)
+    weights = np.outer(expit(place) * expit(-place), np.exp(exponential - np.exp(exponential)))
+    keep = weights > LEAST_NODE_WEIGHT * weights.max()
+    logs = by_angle[:, None] - (1 - a) / a * exponential
+    return logs[keep], weights[keep] / weights[keep].sum()

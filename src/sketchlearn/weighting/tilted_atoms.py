@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double
 from sketchlearn.weighting.entropy_tilting import MOST_CAUTION, Tilt, WaveMeans, tempered, tilt
 from sketchlearn.weighting.histogram_columns import EMPTY, Column
 from sketchlearn.weighting.weighted_rows import WeightedRows
@@ -81,7 +81,7 @@ def tilted_atoms(
     outline: Double | None = None,
     correlation: Double | None = None,
 ) -> Atoms:
-    """About n atoms from the means of waves, `WaveMeans.of(Target.of(sketch))`, and a histogram per column.
+    """About n atoms from the means of waves, `WaveMeans(Target.of(sketch))`, and a histogram per column.
 
     Columns are divided by `units`, if given, before distances are taken. `outline` are rows that were drawn from what
     is known beforehand, such as an `Outline` of a sample; `correlation` is that of the columns, as far as it is known.
@@ -129,10 +129,11 @@ def _chosen(means: WaveMeans, columns: Sequence[Column], rng: np.random.Generato
     Histograms tell more of a column than frequencies along its axis; waves far shorter than the data's spread tell
     more of the width of clusters than of where they lie.
     """
-    spreads = np.array([column.spread for column in columns]) / means.unit**2
-    deviations = np.sqrt(np.maximum(means.omega**2 @ spreads, EMPTY))
+    omega = means.target.frequencies.omega.astype(np.float64)
+    spreads = np.array([column.spread for column in columns]) / means.target.unit**2
+    deviations = np.sqrt(np.maximum(omega**2 @ spreads, EMPTY))
     off = np.abs(np.log(deviations / np.clip(deviations, *PREFERRED_DEVIATIONS)))
-    off[np.count_nonzero(means.omega, axis=1) == 1] = np.inf
+    off[np.count_nonzero(omega, axis=1) == 1] = np.inf
     order = rng.permutation(len(means))
     return rng.permutation(order[np.argsort(off[order], kind="stable")][:MOST_FREQUENCIES])
 

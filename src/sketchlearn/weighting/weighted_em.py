@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sketchlearn.decoders.refinements.reduction_to_points import lloyd, plus_plus
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double
 from sketchlearn.weighting.em_covariances import LEARNED, Full, Known
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
@@ -76,45 +76,33 @@ def weighted_em(
     rows, weights = sample.rows[present], sample.weights[present] / sample.weights[present].sum()
     copies = np.ones(len(rows)) if sample.copies is None else sample.copies[present]
     kind = LEARNED.get(covariance_type)
-    units = Units.of(rows, weights, kind is None or kind.per_column_units)
+    origin, unit = _units(rows, weights, kind is None or kind.per_column_units)
+    areas = np.outer(unit, unit)
     if kind is None:
         assert covariance is not None
-        kind, floors = Known(covariance / units.areas), floors[:1]
-    given = [_given_state(kind, units, start, floors[0]) for start in starts]
-    whole = _Sample((rows - units.origin) / units.unit, weights, copies, kind, floors[0])
+        kind, floors = Known(covariance / areas), floors[:1]
+    given = [_given_state(kind, w, (m - origin) / unit, c / areas, floors[0]) for w, m, c in starts]
+    whole = _Sample((rows - origin) / unit, weights, copies, kind, floors[0])
     best, used = _best_run(whole, n_components, given, n_init, floors, rng)
-    covariances = kind.matrices(best.parameters, n_components) * units.areas
-    means, shift = units.origin + units.unit * best.means, float(np.sum(np.log(units.unit)))
+    covariances = kind.matrices(best.parameters, n_components) * areas
+    means, shift = origin + unit * best.means, float(np.sum(np.log(unit)))
     likelihood, left_out = best.log_likelihood - shift, used.left_out(best) - shift
     return EmFit(best.weights, means, covariances, likelihood, left_out, best.converged)
 
 
-@dataclass(frozen=True)
-class Units:
-    """Units in which the rows have mean 0 and variance 1."""
-
-    origin: Double
-    unit: Double
-
-    @classmethod
-    def of(cls, rows: Double, weights: Double, per_column: bool) -> Units:
-        """The units of weighted rows; one unit for all columns where the columns' own are not wanted."""
-        anchor = rows[int(np.argmax(weights))]
-        away = rows - anchor  # exact zeros for a constant column, however large its value
-        reach = np.max(np.abs(away), axis=0)
-        reach = np.where(reach > 0, reach, 1.0)
-        away /= reach
-        mean = weights @ away
-        deviation = reach * np.sqrt(weights @ (away - mean) ** 2)
-        if not per_column:
-            largest = max(float(deviation.max()), 1e-300)
-            deviation = np.full(len(mean), largest * np.sqrt(np.mean((deviation / largest) ** 2)))
-        return cls(anchor + reach * mean, np.where(deviation > 0, deviation, 1.0))
-
-    @property
-    def areas(self) -> Double:
-        """Products of the units, (d, d): those of covariances."""
-        return np.outer(self.unit, self.unit)
+def _units(rows: Double, weights: Double, per_column: bool) -> tuple[Double, Double]:
+    """Origin and units in which weighted rows have mean 0 and variance 1; one unit for all columns if so wanted."""
+    anchor = rows[int(np.argmax(weights))]
+    away = rows - anchor  # exact zeros for a constant column, however large its value
+    reach = np.max(np.abs(away), axis=0)
+    reach = np.where(reach > 0, reach, 1.0)
+    away /= reach
+    mean = weights @ away
+    deviation = reach * np.sqrt(weights @ (away - mean) ** 2)
+    if not per_column:
+        largest = max(float(deviation.max()), 1e-300)
+        deviation = np.full(len(mean), largest * np.sqrt(np.mean((deviation / largest) ** 2)))
+    return anchor + reach * mean, np.where(deviation > 0, deviation, 1.0)
 
 
 @dataclass(frozen=True)
@@ -260,13 +248,11 @@ def _best_first(runs: list[tuple[_State, _Sample]]) -> list[tuple[_State, _Sampl
     return sorted(runs, key=lambda run: run[1].left_out(run[0]), reverse=True)
 
 
-def _given_state(kind: Full, units: Units, start: Start, floor: float) -> _State:
+def _given_state(kind: Full, weights: Double, means: Double, covariances: Double, floor: float) -> _State:
     """A start in the units of EM, its covariances made positive definite where they are not."""
-    weights, means, covariances = start
-    covariances = covariances / units.areas
     values, vectors = np.linalg.eigh(covariances)
     if values.min() < floor:
         covariances = (vectors * np.maximum(values, floor)[:, None, :]) @ vectors.transpose(0, 2, 1)
     shares = np.maximum(weights, 0.0)
     shares = shares / shares.sum()
-    return _State(shares, (means - units.origin) / units.unit, kind.parameters_of(covariances, shares))
+    return _State(shares, means, kind.parameters_of(covariances, shares))

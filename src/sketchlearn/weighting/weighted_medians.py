@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from sketchlearn.models import Mixture, SymmetricStable
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double, Mixture, SymmetricStable
 
 STARTS = 5
 ROWS_FOR_STARTS = 3000  # Starts are compared on at most so many rows.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double
 
 
 @dataclass(frozen=True)

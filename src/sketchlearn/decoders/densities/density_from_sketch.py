@@ -7,11 +7,18 @@ from dataclasses import replace
 import numpy as np
 
 from sketchlearn.decoders.densities.density_in_noise import fit_in_noise
-from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
 from sketchlearn.decoders.problems.decoding_problem import MOST_ATOMS, Problem
 from sketchlearn.decoders.problems.mixture_cost import best_weights
 from sketchlearn.decoders.refinements.joint_refinement import refine
-from sketchlearn.decoders.searches.search_loop import EXPLAINED, FEW_CLUSTERS, Decoder, Progress, decode
+from sketchlearn.decoders.searches.search_loop import (
+    EXPLAINED,
+    FEW_CLUSTERS,
+    Decoder,
+    Outcome,
+    Progress,
+    Status,
+    decode,
+)
 from sketchlearn.models import DiagonalGaussian, Mixture, Model, StretchedGaussian
 
 RUNS, SMALL_RUNS = 3, 7  # the latter where the sketch determines fewer components than one would fit

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.refinements.joint_refinement import refine
-from sketchlearn.decoders.searches.search_loop import EXPLAINED, Decoder, Progress, decode
+from sketchlearn.decoders.searches.search_loop import EXPLAINED, Decoder, Outcome, Progress, Status, decode
 from sketchlearn.models import Mixture
 
 MOST_RUNS, MOST_LARGE_RUNS = 16, 4  # the latter for more components than clusters

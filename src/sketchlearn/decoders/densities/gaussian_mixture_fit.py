@@ -6,19 +6,18 @@ import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from sketchlearn.decoders.densities.density_from_sketch import cleaned, fit_density
-from sketchlearn.decoders.problems.blas_threads import one_blas_thread
-from sketchlearn.decoders.problems.decoding_outcome import Outcome, Status
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.refinements.gauss_newton import correlated_errors, independent_errors, levenberg_marquardt
-from sketchlearn.decoders.refinements.merging_components import merge_components
 from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample
 from sketchlearn.decoders.refinements.sharpening_shapes import sharpened
 from sketchlearn.decoders.searches.hierarchical_splitting import split
-from sketchlearn.decoders.searches.search_loop import Decoder, Progress
+from sketchlearn.decoders.searches.search_loop import Decoder, Outcome, Progress, Status
+from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import DiagonalGaussian, Double, Mixture, Model
 
 PASSING_FIT_TEST = 1.5  # squared residual per degree of freedom
@@ -53,7 +52,7 @@ def fit_mixture(
     rng: np.random.Generator,
     progress: Progress | None = None,
 ) -> MixtureFit:
-    """The mixture of k components of `model` that the sketch tells of.
+    """The mixture of k components of `model`, which is in the units of the data, that the sketch tells of.
 
     Where the fit test fails, no such mixture explains the sketch, and matching the sketch more closely would make the
     mixture worse: the best likelihood under the fitted density is returned instead, sharpened where the operator
@@ -88,6 +87,45 @@ def with_components(density: Mixture, k: int) -> Mixture:
     while len(density) < k:
         density = split(density, k - len(density))
     return density
+
+
+def merge_components(weights: Double, means: Double, covariances: Double, k: int) -> tuple[Double, Double, Double]:
+    """k Gaussians with the moments of the given ones.
+
+    Each step merges the pair for which Runnalls' bound on the Kullback-Leibler divergence is least (IEEE Transactions
+    on Aerospace and Electronic Systems 43, 2007).
+    """
+    weights, means, covariances = weights.copy(), means.copy(), covariances.copy()
+    logs = np.linalg.slogdet(covariances)[1]
+    n = len(weights)
+    costs = np.full((n, n), np.inf)
+    for row in range(n):
+        costs[row, :row] = _costs(weights, means, covariances, logs, row, np.arange(row))
+    alive = np.ones(n, bool)
+    while alive.sum() > k:
+        i, j = divmod(int(np.argmin(costs)), n)
+        total, away = weights[i] + weights[j], means[i] - means[j]
+        a, b = weights[i] / total, weights[j] / total
+        covariances[i] = a * covariances[i] + b * covariances[j] + a * b * np.outer(away, away)
+        weights[i], means[i] = total, a * means[i] + b * means[j]
+        logs[i] = np.linalg.slogdet(covariances[i])[1]
+        alive[j] = False
+        costs[j, :] = costs[:, j] = np.inf
+        others = np.flatnonzero(alive & (np.arange(n) != i))
+        new = _costs(weights, means, covariances, logs, i, others)
+        low = others < i
+        costs[i, others[low]], costs[others[~low], i] = new[low], new[~low]
+    return weights[alive], means[alive], covariances[alive]
+
+
+def _costs(
+    weights: Double, means: Double, covariances: Double, logs: Double, i: int, others: NDArray[np.integer]
+) -> Double:
+    """Runnalls' bound for component i and each of the others."""
+    w, total, away = weights[others], weights[i] + weights[others], means[others] - means[i]
+    a, b = (weights[i] / total)[:, None, None], (w / total)[:, None, None]
+    together = a * covariances[i] + b * covariances[others] + a * b * away[:, :, None] * away[:, None, :]
+    return np.asarray(0.5 * (total * np.linalg.slogdet(together)[1] - weights[i] * logs[i] - w * logs[others]))
 
 
 def _gaussians(density: Mixture) -> tuple[Double, Double, Double]:

@@ -10,7 +10,16 @@ import numpy as np
 from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.decoders.problems.first_reading import read
 from sketchlearn.decoders.refinements.joint_refinement import Box
-from sketchlearn.models import DiagonalGaussian, Double, FrequencySet, Mixture, Model, Single, TiedDiagonalGaussian
+from sketchlearn.models import (
+    DiagonalGaussian,
+    Double,
+    FrequencySet,
+    KnownGaussian,
+    Mixture,
+    Model,
+    Single,
+    TiedDiagonalGaussian,
+)
 
 REACH = 4.0  # standard deviations; with 3, one draw in three of many-cluster problems lost a cluster
 WINDOW_EXPONENT = 0.25  # of the weights of frequencies
@@ -37,14 +46,16 @@ class Problem:
     @classmethod
     def of(cls, target: Target, n_components: int) -> Problem:
         """Reads scale and location off the target, and weights its frequencies."""
-        reading = read(target, n_components)
-        unit = float(np.sqrt(reading.within))
-        mean, spread = reading.mean / unit, np.sqrt(reading.variances) / unit
+        mean, variances, within = read(target, n_components)
+        unit = float(np.sqrt(within))
+        mean, spread = mean / unit, np.sqrt(variances) / unit
         target = _moved(target.measured_in(unit), mean)
         return cls(_weighted(target, spread, n_components), target, n_components, spread, mean)
 
     def without_harmonics(self, mixture: Mixture) -> Problem:
-        """The same problem, less what the wave's harmonics of a fitted mixture add to the sketch."""
+        """The same problem, less what the wave's harmonics of a fitted mixture add to the sketch, if it has any."""
+        if not self.plain.harmonics:
+            return self
         plain = self.plain.without_harmonics(mixture)
         return replace(self, target=_weighted(plain, self.spread, self.n_components), plain=plain)
 
@@ -128,8 +139,10 @@ class Problem:
         return replace(mixture, model=mixture.model.in_units(unit), locations=locations, shapes=shapes)
 
     def in_own_units(self, model: Model, weights: Double, means: Double, covariances: Double) -> Mixture:
-        """A mixture of this model, from means and covariances in the units of the data."""
+        """A mixture of this model; it, means and covariances are given in the units of the data."""
         unit = self.target.unit
+        if isinstance(model, KnownGaussian):
+            model = KnownGaussian(model.covariance / np.outer(unit, unit))
         locations = (means - self.target.origin) / unit - self.shift
         return Mixture(model, weights, locations, model.shapes_of(covariances / np.outer(unit, unit)))
 

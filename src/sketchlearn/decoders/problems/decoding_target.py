@@ -94,7 +94,7 @@ class Target:
         total = self.weights * weights
         return replace(self, weights=total).some(total > 1e-3 * total.max())
 
-    def some(self, which: NDArray[np.bool_] | slice) -> Target:
+    def some(self, which: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Target:
         """Some of the values."""
         shift = self.frequencies.shift
         frequencies = FrequencySet(self.frequencies.omega[which], None if shift is None else shift[which])
@@ -151,10 +151,8 @@ def fourier_part(sketch: Sketch) -> tuple[Sketch, FourierFeatures]:
     leaves = sketch.operator.leaves(sketch)
     found = [(leaf, leaf.operator) for leaf in leaves if isinstance(leaf.operator, FourierFeatures)]
     if len(found) != 1:
-        raise ValueError(
-            f"clusters and mixtures are learned from Fourier features, but the sketch is of "
-            f"{type(sketch.operator).__name__}: make the operator with design(sample, n_components=...)"
-        )
+        kind = type(sketch.operator).__name__
+        raise ValueError(f"a sketch of Fourier features is needed, but this one is of {kind}: use design(sample, ...)")
     if found[0][0].count == 0:
         raise ValueError("the sketch is empty: add records before learning from it")
     return found[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,17 +19,8 @@ LEAST_RELATIVE_VARIANCE = 0.05  # Few low frequencies tell little of a coordinat
 LARGEST_MEAN = 6.0  # standard deviations
 
 
-@dataclass(frozen=True)
-class Reading:
-    """In the target's unit: mean and variance of all records, by coordinate, and the variance of a cluster."""
-
-    mean: Double
-    variances: Double
-    within: float
-
-
-def read(target: Target, n_components: int) -> Reading:
-    """Reads location, spread and cluster width off the target."""
+def read(target: Target, n_components: int) -> tuple[Double, Double, float]:
+    """Mean and variance of all records, by coordinate, and the variance of a cluster, in the target's unit."""
     if target.one_scale and np.all(target.declared > 0) and (target.harmonics or not target.imaginary):
         # half the numbers, or disturbed ones, tell less than the sample that the operator was designed on
         mean, variances = np.zeros(target.n_features), target.declared**2
@@ -38,8 +29,8 @@ def read(target: Target, n_components: int) -> Reading:
     variances = np.maximum(variances, target.declared**2)
     d = target.n_features
     if target.one_scale:
-        return Reading(mean, variances, 1 / coarseness(n_components, d, len(target)) / d)
-    return Reading(mean, variances, _within(target, variances, n_components))
+        return mean, variances, 1 / coarseness(n_components, d, len(target)) / d
+    return mean, variances, _within(target, variances, n_components)
 
 
 def coarseness(n_components: int, n_features: int, n_frequencies: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +12,14 @@ from sketchlearn import kernel
 from sketchlearn.moments.moments_of_sketch import Moments
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.operators.composed_operators import Mapped
-from sketchlearn.tasks.classes.gaussian_discriminant import Gaussians
 from sketchlearn.tasks.estimating.fitted_model import Double
 from sketchlearn.tasks.gaussian_mixtures.gaussian_mixture_estimator import SketchGaussianMixture
+from sketchlearn.weighting.mixture_likelihood import cholesky_log_densities
 
 FOLDS = 5
+CLASS_SHRINKAGE = 0.3  # records per column that the common covariance is worth, beside those of a class
+COMMON_SHRINKAGE = 0.5  # records per column that uncorrelated columns are worth, beside all records
+LEAST_ADDED_VARIANCE = 1e-6  # relative to each column's own
 LEAST_RELATIVE_SCORE = 1e-6  # of a class, relative to the largest: random features make small scores negative
 
 
@@ -43,13 +47,42 @@ class Mixtures:
 
 
 @dataclass(frozen=True)
-class OneGaussian:
-    """A Gaussian per class."""
+class Gaussians:
+    """One Gaussian per class: means (classes, columns), lower Cholesky factors (classes, columns, columns)."""
 
-    gaussians: Gaussians
+    means: Double
+    factors: Double
+
+    @classmethod
+    def of(cls, classes: Sequence[Moments]) -> Gaussians:
+        """The classes' Gaussians; each covariance is shrunk towards the common one, and that towards its diagonal.
+
+        A class of n records in d columns keeps n / (n + 0.3 d) of its own covariance: nearly all of it, unless there
+        are few records.
+        """
+        d = len(classes[0].mean)
+        counts = np.array([moments.count for moments in classes])
+        pooled = np.tensordot(counts / counts.sum(), np.array([moments.covariance for moments in classes]), 1)
+        rounding = np.max([moments.rounding for moments in classes], axis=0)
+        variances = np.maximum(np.diag(pooled), 0.0)
+        alive = variances > (2 * rounding) ** 2
+        if not np.any(alive):
+            raise ValueError("all rows of a class are equal, in every class: there is no spread to learn")
+        # A column without any spread within classes separates them fully or not at all: it is given a little.
+        variances = np.where(alive, variances, np.maximum((2 * rounding) ** 2, np.finfo(float).tiny))
+        share = COMMON_SHRINKAGE * d / (counts.sum() + COMMON_SHRINKAGE * d)
+        added = variances * (share + LEAST_ADDED_VARIANCE) + np.where(alive, 0.0, variances)
+        common = (1 - share) * pooled + np.diag(added)
+        own = counts / (counts + CLASS_SHRINKAGE * d)
+        floor = np.diag(variances * LEAST_ADDED_VARIANCE + 2 * np.sqrt(d) * rounding**2)
+        covariances = [w * m.covariance + (1 - w) * common + floor for w, m in zip(own, classes, strict=True)]
+        return cls(np.array([moments.mean for moments in classes]), np.linalg.cholesky(np.array(covariances)))
 
     def log_scores(self, rows: Double) -> Double:
-        return self.gaussians.log_densities(rows)
+        return cholesky_log_densities(rows, self.means, self.factors)
+
+
+PlainRule = Parzen | Mixtures | Gaussians
 
 
 @dataclass(frozen=True)
@@ -57,7 +90,7 @@ class AfterMap:
     """A rule for what an operator's map makes of the rows."""
 
     operator: Mapped
-    scores: Parzen | Mixtures | OneGaussian
+    scores: PlainRule
 
     def log_scores(self, rows: Double) -> Double:
         mapped = self.operator.mapped(rows, kernel.n_threads(None))
@@ -67,7 +100,7 @@ class AfterMap:
         return self.scores.log_scores(mapped)
 
 
-Rule = Parzen | Mixtures | OneGaussian | AfterMap
+Rule = PlainRule | AfterMap
 
 
 def left_out_error(rows: Double, codes: NDArray[np.int64], seed: int) -> float:
@@ -81,7 +114,7 @@ def left_out_error(rows: Double, codes: NDArray[np.int64], seed: int) -> float:
             gaussians = Gaussians.of([_moments(rows[train & (codes == c)]) for c in classes])
         except ValueError:  # All rows of each class are equal.
             return 1.0
-        logs = gaussians.log_densities(rows[test]) + np.log(counts)
+        logs = gaussians.log_scores(rows[test]) + np.log(counts)
         wrong += int(np.sum(classes[np.argmax(logs, axis=1)] != codes[test]))
     return wrong / len(rows)
 

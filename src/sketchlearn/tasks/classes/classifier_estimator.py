@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,15 @@ from sklearn.base import ClassifierMixin, clone
 
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders.problems.decoding_target import released_variance
-from sketchlearn.designing.column_ranges import box
+from sketchlearn.designing.frequency_laws import plain
 from sketchlearn.moments.moments_of_sketch import Moments, part_of
 from sketchlearn.operators import FourierFeatures, Operator, SecondMoments
 from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.sketch import Sketch
-from sketchlearn.tasks.classes.class_rules import AfterMap, Mixtures, OneGaussian, Parzen, Rule, left_out_error
+from sketchlearn.tasks.classes.class_rules import AfterMap, Gaussians, Mixtures, Parzen, PlainRule, Rule, left_out_error
 from sketchlearn.tasks.classes.fitted_classes import FittedClasses
-from sketchlearn.tasks.classes.gaussian_discriminant import Gaussians
 from sketchlearn.tasks.classes.parzen_bandwidth import parzen_window
+from sketchlearn.tasks.column_ranges import box
 from sketchlearn.tasks.estimating.fitted_model import Document, Double
 from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.glimpse import Glimpse
@@ -57,8 +57,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     features : the operator of the sketches, such as `ConvolutionalFeatures` for images; None means that one is
         designed on a sample of the rows. The rule is the one that it is made for.
     random_state : seed of the operator and of the search.
-    n_jobs : threads that sketch; None means all cores.
-    verbose : 1 shows progress on standard error.
+    n_jobs, verbose : as in `SketchKMeans`.
 
     Attributes
     ----------
@@ -128,14 +127,14 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         codes = np.unique(labels, return_inverse=True)[1]
         columns = None if glimpse.columns is None else tuple(n for i, n in enumerate(glimpse.columns) if i != label)
         if self.features is not None:
-            return self._given(self.features, rows.shape[1], columns), 1.0
-        window = None
+            given: Any = self.features
+            if given.n_features != rows.shape[1]:
+                raise ValueError(f"features is for {given.n_features} columns, but X has {rows.shape[1]} features")
+            return (given.with_columns(columns) if given.columns is None and columns is not None else given), 1.0
         if self.rule != "mixture":
-            window = parzen_window(rows, codes, self.n_frequencies or FREQUENCIES, seed, columns)
-            if self.rule == "auto" and not _clearly_less(window.error, left_out_error(rows, codes, seed), len(rows)):
-                window = None
-        if window is not None:
-            return window.operator, window.power
+            window, power, error = parzen_window(rows, codes, self.n_frequencies or FREQUENCIES, seed, columns)
+            if self.rule == "parzen" or _clearly_less(error, left_out_error(rows, codes, seed), len(rows)):
+                return window, power
         if self.n_components > 1:
             operator = design(
                 rows,
@@ -147,21 +146,10 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             )
             return operator.with_columns(columns), 1.0
         if self.bounds is not None:
-            center, reach = box(rows, None, self.bounds, representative=True)
+            center, reach = box(replace(glimpse, rows=rows), self.bounds)
         else:
-            whole_rows = box(glimpse.rows, glimpse.everything, None, representative=glimpse.representative)
-            center, reach = (np.delete(values, label) for values in whole_rows)
-        bound, middle = tuple(reach.tolist()), tuple(center.tolist())
-        return SecondMoments(rows.shape[1], bound=bound, center=middle, columns=columns), 1.0
-
-    def _given(self, features: Any, width: int, columns: tuple[str, ...] | None) -> Operator:
-        """The operator that the user chose, for columns of these names."""
-        if features.n_features != width:
-            raise ValueError(f"features is an operator of {features.n_features} columns, but X has {width} features")
-        named: Operator = features
-        if features.columns is None and columns is not None:
-            named = features.with_columns(columns)
-        return named
+            center, reach = (np.delete(values, label) for values in box(glimpse, None))
+        return SecondMoments(rows.shape[1], bound=plain(reach), center=plain(center), columns=columns), 1.0
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> FittedClasses:
         found = {state.table.label_of(code): part for code, part in state.sketch.sketches.items() if part.units}
@@ -185,12 +173,10 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             return rule, AfterMap(operator, scores)
         return self._plain_scores(parts, rng)
 
-    def _plain_scores(
-        self, parts: list[Sketch], rng: np.random.Generator
-    ) -> tuple[str, Parzen | Mixtures | OneGaussian]:
+    def _plain_scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, PlainRule]:
         windows, moments = part_of(parts[0], FourierFeatures), part_of(parts[0], SecondMoments)
         if moments is not None and self.rule != "parzen" and self.n_components == 1:
-            return "mixture", OneGaussian(Gaussians.of(_shown([Moments.of(part, "a classifier") for part in parts])))
+            return "mixture", Gaussians.of(_shown([Moments.of(part, "a classifier") for part in parts]))
         if windows is None:
             needed = "Fourier features (skl.FourierFeatures)"
             if self.rule != "parzen" and self.n_components == 1:

@@ -11,8 +11,7 @@ from sketchlearn.operators import FourierFeatures, Operator
 from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.storage.json_documents import numbers_of
 from sketchlearn.storage.sketch_files import operator_from
-from sketchlearn.tasks.classes.class_rules import AfterMap, OneGaussian, Parzen, Rule
-from sketchlearn.tasks.classes.gaussian_discriminant import Gaussians
+from sketchlearn.tasks.classes.class_rules import AfterMap, Gaussians, Parzen, Rule
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, FittedModel
 from sketchlearn.tasks.estimating.labelled_estimator import check_labels
 from sketchlearn.values import whole
@@ -39,8 +38,8 @@ class FittedClasses(FittedModel):
             raise TypeError("classes can be saved if their labels are words or numbers")
         scores = self.scores.scores if isinstance(self.scores, AfterMap) else self.scores
         operator = self.scores.operator.to_json() if isinstance(self.scores, AfterMap | Parzen) else None
-        if isinstance(scores, OneGaussian):
-            means, factors = scores.gaussians.means, scores.gaussians.factors.tolist()
+        if isinstance(scores, Gaussians):
+            means, factors = scores.means, scores.factors.tolist()
         elif isinstance(scores, Parzen):
             means, factors = np.concatenate([scores.means.real, scores.means.imag], axis=1), None
         else:
@@ -73,11 +72,11 @@ def _scores(document: Document, k: int, d: int, operator: Operator | None) -> Ru
     if isinstance(inner, FourierFeatures):
         parts = numbers_of(document, "means", (k, 2 * inner.n_frequencies))
         real, imaginary = np.split(parts, 2, axis=1)
-        scores: Parzen | OneGaussian = Parzen(inner, real + 1j * imaginary)
+        scores: Parzen | Gaussians = Parzen(inner, real + 1j * imaginary)
     else:
         d = d if inner is None else inner.n_features
         factors = numbers_of(document, "factors", (k, d, d))
         if np.any(np.diagonal(factors, axis1=1, axis2=2) <= 0):
             raise ValueError("the diagonals of all factors must be positive")
-        scores = OneGaussian(Gaussians(numbers_of(document, "means", (k, d)), np.tril(factors)))
+        scores = Gaussians(numbers_of(document, "means", (k, d)), np.tril(factors))
     return AfterMap(operator, scores) if isinstance(operator, Mapped) else scores

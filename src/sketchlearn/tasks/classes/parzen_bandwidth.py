@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.frequencies import Gaussian, Mixture, Probed
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double
 from sketchlearn.operators import FourierFeatures
 
 MOST_ROWS = 1000
@@ -18,23 +16,14 @@ POWERS = (1.0, 0.5, 0.0, -0.5, -1.0)  # of the classes' shares
 SQUARED_ERROR_WEIGHT = 0.01  # of the mean squared error of probabilities, beside the rate of errors
 
 
-@dataclass(frozen=True)
-class Window:
-    """An operator, the power of the classes' shares that should count, and the rate of errors on rows left out."""
-
-    operator: FourierFeatures
-    power: float
-    error: float
-
-
 def parzen_window(
     rows: Double, labels: NDArray[np.int64], n_frequencies: int, seed: int, columns: tuple[str, ...] | None
-) -> Window:
-    """The window of least errors on a sample, with the very features that will be used.
+) -> tuple[FourierFeatures, float, float]:
+    """The window of least errors on a sample, the power of classes' shares that should count, and the rate of errors.
 
-    With few features a narrow window is mostly noise: the rows left out tell. Wide windows smooth classes so much that
-    their shares outweigh what the rows say, and wide classes score too little: a power of the shares makes up for it.
-    Errors are averaged over neighbouring widths, since one alone may be lucky.
+    It has the very features that will be used: with few of them, a narrow window is mostly noise. Wide windows smooth
+    classes so much that their shares outweigh what the rows say, and wide classes score too little: a power of the
+    shares makes up for it. Errors are averaged over neighbouring widths, since one alone may be lucky.
     """
     chosen = np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).astype(int)
     rows, (classes, codes) = rows[chosen], np.unique(labels[chosen], return_inverse=True)
@@ -49,7 +38,7 @@ def parzen_window(
         return FourierFeatures(d, n_frequencies, law=law, center=tuple(center.tolist()), seed=seed, columns=columns)
 
     if len(classes) < 2 or counts.min() < 2:
-        return Window(operator(typical / 2), 1.0, 1.0)
+        return operator(typical / 2), 1.0, 1.0
     phases = y @ (operator(1.0).frequencies.T * units).T  # windows of other widths divide them by the width
     errors, losses = np.empty((2, len(WIDTHS), len(POWERS)))
     for i, width in enumerate(WIDTHS * typical):
@@ -58,7 +47,7 @@ def parzen_window(
     padded = np.pad(errors, ((1, 1), (0, 0)), mode="edge")
     smooth = (padded[:-2] + padded[1:-1] + padded[2:]) / 3
     best, power = divmod(int(np.argmin(smooth + SQUARED_ERROR_WEIGHT * losses)), len(POWERS))
-    return Window(operator(float(WIDTHS[best] * typical)), POWERS[power], float(smooth[best, power]))
+    return operator(float(WIDTHS[best] * typical)), POWERS[power], float(smooth[best, power])
 
 
 def _left_out(features: Double, codes: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[Double, Double]:

@@ -16,7 +16,6 @@ from sketchlearn.decoders.refinements.reduction_to_points import medians
 from sketchlearn.models import Dirac, Mixture
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.clusters.clusters_of_sketch import (
-    Decoded,
     Task,
     clusters_of_sketch,
     clusters_with_rows,
@@ -130,16 +129,16 @@ class SketchKMeans(NearestClusters, DesignedEstimator):
         problem = Problem.of(Target.of(sketch), self.n_clusters)
         progress = self._say if self.verbose else None
         task = Task(sketch, problem, error_units(sketch.operator), self._loss, self._reduce, rng, progress)
-        found = self._decoded(task) if sample is None else clusters_with_rows(task, sample)
+        if sample is not None:
+            found = clusters_with_rows(task, sample)
+        elif self.decoder == "auto":
+            found = clusters_of_sketch(task, decoder_from("auto"))
+        else:  # a decoder that is named has no other beside it
+            found = mixture_clusters(task, decoder_from(self.decoder))
         for doubt in found.doubts:
             warn_caller(doubt, ConvergenceWarning)
         self._say(f"{found.outcome.status.value}. {found.outcome.advice}".strip())
         return Clusters(centers=found.centers, weights=found.shares, density=found.density, outcome=found.outcome)
-
-    def _decoded(self, task: Task) -> Decoded:
-        """What the sketch alone tells; a decoder that is named has no other beside it."""
-        decoder = decoder_from(self.decoder)
-        return clusters_of_sketch(task, decoder) if self.decoder == "auto" else mixture_clusters(task, decoder)
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Minus the sum of squared distances of rows to their centers."""

@@ -12,8 +12,7 @@ from sketchlearn.decoders import Decoder, Outcome, Problem, Status, Target, clea
 from sketchlearn.decoders.problems.decoding_target import fourier_part
 from sketchlearn.decoders.refinements.reduction_to_points import nearest
 from sketchlearn.decoders.searches.search_loop import Progress
-from sketchlearn.models import DiagonalGaussian, Mixture
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import DiagonalGaussian, Double, Mixture
 from sketchlearn.moments.moments_of_sketch import Moments, part_of
 from sketchlearn.operators import Histograms, SecondMoments
 from sketchlearn.sketch import Sketch
@@ -25,7 +24,6 @@ from sketchlearn.weighting.clusters_of_rows import (
     clusters_of_rows,
     has_less_risk,
     mixture_near,
-    parts_of,
 )
 from sketchlearn.weighting.entropy_tilting import WaveMeans
 from sketchlearn.weighting.histogram_columns import Column
@@ -245,7 +243,7 @@ def _atoms(task: Task, columns: Sequence[Column]) -> Atoms:
     operator = fourier_part(task.sketch)[1]
     n = max(ATOMS, ATOMS_PER_CLUSTER * task.k)
     outline = None if operator.outline is None else operator.outline.draw(int(OUTLINE_SHARE * n), task.rng)
-    means, correlation = WaveMeans.of(Target.of(task.sketch)), None
+    means, correlation = WaveMeans(Target.of(task.sketch)), None
     if outline is None and part_of(task.sketch, SecondMoments) is not None:
         deviations = np.sqrt([column.spread for column in columns])
         correlation = Moments.of(task.sketch, "clusters").correlation(deviations)
@@ -260,7 +258,7 @@ def _of_mixture(task: Task, outcome: Outcome) -> Decoded:
 def _of_points(task: Task, sample: RowSample, status: Status) -> Decoded:
     centers, shares = clusters_of_rows(sample, task.k, task.loss, task.rng)
     density = clouds(centers, sample.rows)
-    own = task.problem.in_own_units(DiagonalGaussian(), *parts_of(density))
+    own = task.problem.in_own_units(DiagonalGaussian(), *density.parts())
     cost = task.problem.target.cost(own)
     return Decoded(centers, shares, density, Outcome(own, cost, task.problem.misfit(cost), 0, status))
 
@@ -286,15 +284,13 @@ def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float) -> tuple[st
 
 
 def _left_by_atoms(task: Task, atoms: Atoms) -> float:
-    means = WaveMeans.of(Target.of(task.sketch)).some(_compared(task))
+    means = WaveMeans(Target.of(task.sketch)).some(_compared(task))
     left = means.numbers - atoms.points.weights.astype(np.float32) @ means.features(atoms.points.rows)
     return float(np.mean(left**2) + 2 * means.variance * atoms.freedom / task.problem.plain.n_numbers)
 
 
 def _left_by_mixture(task: Task, mixture: Mixture) -> float:
-    problem, noise = task.problem, WaveMeans.of(task.problem.target).variance
-    if problem.target.harmonics:
-        problem = problem.without_harmonics(mixture)
+    problem, noise = task.problem.without_harmonics(mixture), WaveMeans(task.problem.target).variance
     plain = problem.plain.some(_compared(task))
     left = plain.residual(mixture)
     followed = 2 * noise * problem.n_parameters(mixture) / problem.plain.n_numbers

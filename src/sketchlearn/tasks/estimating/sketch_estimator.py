@@ -18,8 +18,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sketchlearn import engines
-from sketchlearn.decoders.problems.blas_threads import one_blas_thread
 from sketchlearn.designing.sample_summary import MOST_ROWS
+from sketchlearn.kernel import one_blas_thread
 from sketchlearn.ledger import Ledger
 from sketchlearn.operators import Operator
 from sketchlearn.operators.operator_base import check_columns

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.caller_warnings import warn_caller
@@ -29,6 +28,7 @@ from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture, Sketch
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.gaussian_mixtures.mixtures_of_rows import Family, fit_mixture_of_rows
 from sketchlearn.weighting.clusters_of_rows import RowSample
+from sketchlearn.weighting.mixture_likelihood import cholesky_log_densities
 
 MODELS: dict[str, type[Model]] = {
     "spherical": SphericalGaussian,
@@ -40,13 +40,7 @@ MODELS: dict[str, type[Model]] = {
 
 
 #: sizes of the covariances of k components in d columns
-SHAPES = {
-    "full": ("k", "d", "d"),
-    "tied": ("d", "d"),
-    "known": ("d", "d"),
-    "diag": ("k", "d"),
-    "spherical": ("k",),
-}
+SHAPES = {"full": ("k", "d", "d"), "tied": ("d", "d"), "known": ("d", "d"), "diag": ("k", "d"), "spherical": ("k",)}
 
 
 def _read_covariances(name: str, value: Any, known: Known) -> Double:
@@ -63,14 +57,12 @@ class FittedGaussians(FittedMixture):
     @classmethod
     def of(cls, fit: MixtureFit, kind: str) -> FittedGaussians:
         """What was fitted, in the units of the data."""
-        mixture, every = fit.mixture, fit.mixture.covariances()
-        covariances = {
-            "full": lambda: every,
-            "tied": lambda: every[0],
-            "known": lambda: every[0],
-            "diag": lambda: np.diagonal(every, axis1=1, axis2=2).copy(),
-            "spherical": lambda: every[:, 0, 0].copy(),
-        }[kind]()
+        mixture, covariances = fit.mixture, fit.mixture.covariances()
+        if kind in ("tied", "known"):
+            covariances = covariances[0]
+        elif kind in ("diag", "spherical"):
+            variances = np.diagonal(covariances, axis1=1, axis2=2)
+            covariances = (variances if kind == "diag" else variances[:, 0]).copy()
         return cls(
             weights=mixture.weights,
             means=mixture.locations,
@@ -90,10 +82,8 @@ class FittedGaussians(FittedMixture):
 
     def _matrices(self) -> Double:
         given, d = self.covariances, self.means.shape[1]
-        if self.covariance_type == "spherical":
-            return np.asarray(given[:, None, None] * np.eye(d))
-        if self.covariance_type == "diag":
-            return np.asarray(given[:, :, None] * np.eye(d))
+        if self.covariance_type in ("spherical", "diag"):
+            return np.asarray(given.reshape(len(given), -1, 1) * np.eye(d))
         return given if self.covariance_type == "full" else given[None]
 
 
@@ -160,12 +150,14 @@ class SketchGaussianMixture(SketchMixture):
         sample = self._sample(sketch, sample)
         self._check_determined(sketch, sample)
         problem = Problem.of(Target.of(sketch, HIGHEST_HARMONIC), self.n_components)
+        model = self._gaussian(problem.target.n_features)
         if sample is not None:
-            fit = fit_mixture_of_rows(sketch, problem, sample, self._family(problem), rng)
+            family = Family(self.n_components, self.covariance_type, model)
+            fit = fit_mixture_of_rows(sketch, problem, sample, family, rng)
             self._say(f"{fit.outcome.status.value}; fit test {fit.misfit:.3g}")
         else:
-            model, decoder = self._gaussian(problem), decoder_from(self.decoder)
-            fit = fit_mixture(problem, model, self.covariance_type, decoder, rng, self._say if self.verbose else None)
+            progress, decoder = self._say if self.verbose else None, decoder_from(self.decoder)
+            fit = fit_mixture(problem, model, self.covariance_type, decoder, rng, progress)
         if not fit.passes:
             warn_caller(self._doubt(fit, sample), ConvergenceWarning)
         elif sketch.count < (p := problem.n_parameters(fit.outcome.mixture)):
@@ -178,36 +170,26 @@ class SketchGaussianMixture(SketchMixture):
 
     def _doubt(self, fit: MixtureFit, sample: RowSample | None) -> str:
         """What to say of rows that are not such a mixture."""
-        found = f"the sketch does not look like one of {self.n_components} Gaussians (fit test {fit.misfit:.3g}, about "
-        found += "1 if it did): the mixture is "
+        found = "the likeliest one of the rows that were kept"
         if sample is None:
-            found += "a likely one under a finer density, with shapes like those that the operator declares"
-        else:
-            found += "the likeliest one of the rows that were kept"
-        return f"{found}; try more components or another covariance_type"
+            found = "a likely one under a finer density, with shapes like those that the operator declares"
+        return (
+            f"the sketch does not look like one of {self.n_components} Gaussians (fit test {fit.misfit:.3g}, about 1 "
+            f"if it did): the mixture is {found}; try more components or another covariance_type"
+        )
 
-    def _family(self, problem: Problem) -> Family:
-        model = self._gaussian(problem)
-        if isinstance(model, KnownGaussian):
-            model = KnownGaussian(np.asarray(self.covariance, np.float64))
-        return Family(self.n_components, self.covariance_type, model)
-
-    def _gaussian(self, problem: Problem) -> Model:
+    def _gaussian(self, d: int) -> Model:
+        """What components are, in the units of the data."""
         if self.covariance_type != "known":
             return MODELS[self.covariance_type]()
-        given, d = np.asarray(self.covariance, np.float64), problem.target.n_features
+        given = np.asarray(self.covariance, np.float64)
         if given.shape != (d, d) or not np.allclose(given, given.T) or np.any(np.linalg.eigvalsh(given) <= 0):
             raise ValueError(f"covariance must be a positive definite matrix of {d} rows and columns")
-        return KnownGaussian(given / np.outer(problem.target.unit, problem.target.unit))
+        return KnownGaussian(given)
 
     def _log_densities(self, rows: Double) -> Double:
-        mixture, d = self.fitted_model().density, rows.shape[1]
-        result = np.empty((len(rows), len(mixture)))
-        for i, covariance in enumerate(mixture.covariances()):
-            factor = np.linalg.cholesky(covariance)
-            away = solve_triangular(factor, (rows - mixture.locations[i]).T, lower=True)
-            result[:, i] = -0.5 * np.sum(away * away, axis=0) - np.sum(np.log(np.diag(factor)))
-        return result - 0.5 * d * np.log(2 * np.pi)
+        mixture = self.fitted_model().density
+        return cholesky_log_densities(rows, mixture.locations, np.linalg.cholesky(mixture.covariances()))
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion on rows, the lower the better. A sketch alone has no likelihood: give rows."""

@@ -12,7 +12,7 @@ from sketchlearn.decoders.densities.gaussian_mixture_fit import PASSING_FIT_TEST
 from sketchlearn.models import KnownGaussian, Mixture, Model
 from sketchlearn.sketch import Sketch
 from sketchlearn.weighting.calibrated_rows import calibrated
-from sketchlearn.weighting.clusters_of_rows import RowSample, SquaredLoss, clouds, clusters_of_rows, halves, parts_of
+from sketchlearn.weighting.clusters_of_rows import RowSample, SquaredLoss, clouds, clusters_of_rows, halves
 from sketchlearn.weighting.mixture_likelihood import log_likelihoods
 from sketchlearn.weighting.weighted_em import Start, weighted_em
 from sketchlearn.weighting.weighted_rows import WeightedRows
@@ -51,14 +51,10 @@ def fit_mixture_of_rows(
     rows = sample.rows if sample.complete else calibrated(sketch, [sample.rows], rng)[0]
     clusters = clusters_of_rows(replace(sample, rows=rows), family.n_components, SquaredLoss(), rng)[0]
     start = clouds(clusters, rows)
-    found = family.fitted(rows, rng, starts=[parts_of(start)] if len(start) == len(clusters) else [])
-    model, unit = family.model, problem.target.unit
-    if isinstance(model, KnownGaussian):
-        model = KnownGaussian(model.covariance / np.outer(unit, unit))
-    own = problem.in_own_units(model, found.weights, found.locations, found.covariances())
+    found = family.fitted(rows, rng, starts=[start.parts()] if len(start) == len(clusters) else [])
+    own = problem.in_own_units(family.model, *found.parts())
     status = Status.ALL_ROWS if sample.complete else Status.ROWS
-    if problem.target.harmonics:
-        problem = problem.without_harmonics(own)
+    problem = problem.without_harmonics(own)
     misfit, most = fit_test(problem, own), MOST_MISFIT_TO_REFINE * max(1.0, float(sketch.count) / len(rows))
     if not sample.complete and misfit <= most and problem.n_parameters(own) <= MOST_PARAMETERS:
         better, test = refined(problem, own)

@@ -23,7 +23,7 @@ from sketchlearn.tasks.estimating.fitted_model import Document, Double
 from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows, SketchedTable
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.labelled_estimator import LabelledEstimator
-from sketchlearn.tasks.generators.fitted_generator import Generation
+from sketchlearn.tasks.generators.generator_files import Generation, restore, to_bytes
 from sketchlearn.tasks.task_design import design
 from sketchlearn.values import shortened, whole
 from sketchlearn.waves import Wave, wave_from
@@ -31,6 +31,11 @@ from sketchlearn.waves import Wave, wave_from
 EXTRA_LATENT_DIMENSIONS = 6  # With more latent numbers than columns, rows can fill all of their space.
 DOUBTFUL_SQUARED_RESIDUAL = 1e-3  # mean square residual: a test that compares a thousand rows would see it
 DOUBTFUL_TIMES_NOISE = 10.0  # and so many times the sketch's own noise
+
+
+def _match_attribute(name: str) -> Any:
+    """An attribute that shows a field of the match that was found."""
+    return property(lambda estimator: getattr(estimator.fitted_model().match, name))
 
 
 @dataclass(eq=False, repr=False)
@@ -85,18 +90,18 @@ class SketchGenerator(LabelledEstimator):
     wave: str | Wave = "exponential"
 
     model_type = Generation
+    network_ = _match_attribute("network")
+    residual_ = _match_attribute("residual")
+    misfit_ = _match_attribute("misfit")
+    n_iter_ = _match_attribute("iterations")
 
     def model_bytes(self, task: str) -> bytes:  # noqa: ARG002
         """A model file: safetensors, as a network's weights are too many for JSON."""
-        from sketchlearn.tasks.generators.generator_files import to_bytes
-
         return to_bytes(self.fitted_model(), self.model_facts(), self.network is not None)
 
     @classmethod
     def from_model_bytes(cls, data: bytes) -> Self:
         """The generator whose file these bytes are."""
-        from sketchlearn.tasks.generators.generator_files import restore
-
         return restore(cls(), data)
 
     def with_model(self, model: Generation, facts: Document) -> Self:
@@ -179,17 +184,10 @@ class SketchGenerator(LabelledEstimator):
         d = state.sketch.operator.n_features
         n_latent = self.n_latent or d + EXTRA_LATENT_DIMENSIONS
         seed = int(rng.integers(2**63))
-        own = self.network
-        network = default_network(n_inputs(n_latent, len(sketches)), d, seed) if own is None else own
-        found = match(
-            sketches,
-            network,
-            n_latent,
-            batch=self.batch_size,
-            steps=self.max_iter,
-            rng=rng,
-            say=self._say,
-        )
+        network = self.network
+        if network is None:
+            network = default_network(n_inputs(n_latent, len(sketches)), d, seed)
+        found = match(sketches, network, n_latent, batch=self.batch_size, steps=self.max_iter, rng=rng, say=self._say)
         if found.residual**2 > DOUBTFUL_SQUARED_RESIDUAL and found.misfit > DOUBTFUL_TIMES_NOISE:
             warn_caller(
                 f"a test that compares about {1 / found.residual**2:.0f} generated rows with the data would find a "
@@ -218,30 +216,12 @@ class SketchGenerator(LabelledEstimator):
 
     def load_weights(self, path: str | os.PathLike[str]) -> Self:
         """Takes over what `save_model` wrote, for a `network` of the same kind: that is not in the file."""
-        from sketchlearn.tasks.generators.generator_files import restore
-
         self.check_parameters()
         return restore(self, Path(path).read_bytes())
 
     @property
-    def network_(self) -> Any:
-        return self.fitted_model().match.network
-
-    @property
-    def residual_(self) -> float:
-        return float(self.fitted_model().match.residual)
-
-    @property
-    def misfit_(self) -> float:
-        return float(self.fitted_model().match.misfit)
-
-    @property
     def loss_curve_(self) -> list[float]:
         return list(self.fitted_model().match.curve)
-
-    @property
-    def n_iter_(self) -> int:
-        return int(self.fitted_model().match.iterations)
 
     def _labelled(self) -> bool:
         """Whether rows came with labels."""

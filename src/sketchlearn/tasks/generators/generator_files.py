@@ -1,8 +1,10 @@
-"""Generators as files: safetensors, the network's weights, and one JSON entry about them. Nothing in it is executed."""
+"""What a generator has learned, and its file: safetensors, with one JSON entry. Nothing in it is executed."""
 
 from __future__ import annotations
 
+import copy
 import json
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,8 +20,8 @@ from sketchlearn.storage.json_documents import (
     numbers_of,
     to_document,
 )
+from sketchlearn.tasks.estimating.fitted_model import Document, Double, FittedModel
 from sketchlearn.tasks.estimating.labelled_estimator import check_labels
-from sketchlearn.tasks.generators.fitted_generator import Generation
 from sketchlearn.values import shortened, whole
 
 VERSION = 1
@@ -30,6 +32,39 @@ FIELDS = {
     *("n_latent", "own_network", "residual", "misfit", "curve", "iterations"),
 }
 Estimator = TypeVar("Estimator", bound=Any)
+
+
+@dataclass(frozen=True, eq=False)
+class Generation(FittedModel):
+    """A network that matches, and the classes that it makes rows of. The network's weights are not among its fields."""
+
+    match: Any
+    labels: tuple[Any, ...] | None  # in the order that the network knows them; None without labels
+    shares: Double
+
+    def to_fields(self) -> Document:
+        match = self.match
+        if self.labels is not None and not all(isinstance(label, str | int | float) for label in self.labels):
+            raise TypeError("generators can be saved if their labels are words or numbers")
+        return {
+            "labels": None if self.labels is None else list(self.labels),
+            "shares": self.shares.tolist(),
+            "means": [place.mean.tolist() for place in match.places],
+            "deviations": [place.deviations.tolist() for place in match.places],
+            "n_latent": match.n_latent,
+            "residual": match.residual,
+            "misfit": match.misfit,
+            "curve": list(match.curve),
+            "iterations": match.iterations,
+        }
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Generation) or not super().__eq__(other):
+            return False
+        weights, others = self.match.network.state_dict(), other.match.network.state_dict()
+        return weights.keys() == others.keys() and all(bool((weights[key] == others[key]).all()) for key in weights)
+
+    __hash__ = None
 
 
 def to_bytes(fitted: Generation, known: dict[str, Any], own_network: bool) -> bytes:
@@ -65,8 +100,6 @@ def restore(estimator: Estimator, data: bytes) -> Estimator:
 
 
 def _filled(estimator: Estimator, document: dict[str, Any], weights: dict[str, Any]) -> Estimator:
-    import copy
-
     from sketchlearn.tasks.generators.network_matching import Match, Place, bare_network, n_inputs
 
     check_fields(document, FIELDS, OPTIONAL_IN_MODELS)

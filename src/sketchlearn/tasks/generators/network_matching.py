@@ -19,10 +19,9 @@ import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from sketchlearn.decoders import Target
+from sketchlearn.decoders.problems.decoding_target import fourier_part
 from sketchlearn.decoders.problems.first_reading import read
-from sketchlearn.models.frequency_set import Double
-from sketchlearn.moments.moments_of_sketch import part_of
-from sketchlearn.operators import FourierFeatures
+from sketchlearn.models import Double
 from sketchlearn.sketch import Sketch
 from sketchlearn.waves import Exponential
 
@@ -68,21 +67,15 @@ class Goal:
     """The sketch to match, of records less their mean, in units of their deviations."""
 
     def __init__(self, sketch: Sketch, batch: int) -> None:
-        part = part_of(sketch, FourierFeatures)
-        if part is None:
-            raise ValueError(
-                f"a generator learns from Fourier features, but the sketch is of {type(sketch.operator).__name__}: "
-                'make the operator with design(sample, task="generator")'
-            )
+        part, operator = fourier_part(sketch)
         target = Target.of(part)
-        reading = read(target, 1)
-        deviations = np.sqrt(reading.variances)
-        self._operator: Any = part.operator
-        self.target, self._count = target, float(part.count)
-        self.place = Place(target.origin + target.unit * reading.mean, target.unit * deviations)
+        mean, variances, _ = read(target, 1)
+        deviations = np.sqrt(variances)
+        self._operator, self.target, self._count = operator, target, float(part.count)
+        self.place = Place(target.origin + target.unit * mean, target.unit * deviations)
         omega, shift = target.frequencies.omega.astype(np.float64), target.frequencies.shift
         self._omega = torch.from_numpy((omega * deviations).astype(np.float32))
-        self._offset = torch.from_numpy(np.float32(omega @ reading.mean + (0 if shift is None else shift)))
+        self._offset = torch.from_numpy(np.float32(omega @ mean + (0 if shift is None else shift)))
         self._values, self._weights = torch.from_numpy(target.parts), torch.from_numpy(target.part_weights)
         self._some = min(FREQUENCIES_PER_STEP, len(target))
         self._phases, self._cosines, self._sines = (torch.empty(batch, self._some) for _ in range(3))

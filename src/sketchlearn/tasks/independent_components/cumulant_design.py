@@ -7,14 +7,14 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.decomposition import FastICA
 from sklearn.exceptions import ConvergenceWarning
 
-from sketchlearn.designing.column_ranges import box
-from sketchlearn.moments.moments_of_sketch import Double
+from sketchlearn.designing.frequency_laws import plain
+from sketchlearn.models import Double
 from sketchlearn.operators import Concatenated, CumulantFeatures, SecondMoments, concatenate
-from sketchlearn.sources import Source
+from sketchlearn.tasks.column_ranges import box
+from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.independent_components.independent_fit import polar
 
 FREQUENCIES = (1.0, 0.7, 0.5, 0.3, 1.4, 1.8, 2.3, 3.0)  # per deviation; the first suits most
@@ -26,38 +26,31 @@ LEAST_RELATIVE_VARIANCE = 1e-9  # of a direction, in deviations of the columns
 
 
 def cumulant_features(
-    rows: NDArray[Any],
-    columns: tuple[str, ...] | None = None,
-    *,
-    n_components: int | None = None,
-    everything: Source | None = None,
-    bounds: Any = None,
-    representative: bool = True,
-    rng: np.random.Generator,
+    glimpse: Glimpse, rng: np.random.Generator, n_components: int | None = None, bounds: Any = None
 ) -> Concatenated:
     """Second moments beside cumulant features, for rows such as these.
 
     >>> rows = np.random.default_rng(0).uniform(size=(1000, 3))
-    >>> cumulant_features(rows, rng=np.random.default_rng(0)).n_sums
+    >>> cumulant_features(Glimpse(rows, True, None), np.random.default_rng(0)).n_sums
     24
     """
-    d, sample = rows.shape[1], rows.astype(np.float64)
-    center, reach = box(rows, everything, bounds, representative=representative)
+    d, sample = glimpse.rows.shape[1], glimpse.rows.astype(np.float64)
+    center, reach = box(glimpse, bounds)
     whitening = _whitening(sample, n_components)
     mean = sample.mean(axis=0)
     y = (sample - mean) @ whitening.T
-    grid = FREQUENCIES if representative else STREAM_FREQUENCIES
+    grid = FREQUENCIES if glimpse.representative else STREAM_FREQUENCIES
     separated = [_separated(y, grid, rng) for _ in range(STARTS)]
     _, rotation, (frequencies, phases, noise) = min(separated, key=itemgetter(0))
     unmixing = rotation @ whitening
     phases = phases - frequencies * (unmixing @ (mean - center))
-    shared: dict[str, Any] = {"bound": tuple(reach.tolist()), "center": tuple(center.tolist()), "columns": columns}
+    shared: dict[str, Any] = {"bound": plain(reach), "center": plain(center), "columns": glimpse.columns}
     cumulants = CumulantFeatures(
         d,
-        unmixing=tuple(map(tuple, unmixing.tolist())),
-        frequencies=tuple(frequencies.tolist()),
-        phases=tuple(np.remainder(phases, 2 * np.pi).tolist()),
-        noise=tuple(noise.tolist()),
+        unmixing=tuple(map(plain, unmixing)),
+        frequencies=plain(frequencies),
+        phases=plain(np.remainder(phases, 2 * np.pi)),
+        noise=plain(noise),
         **shared,
     )
     return concatenate([SecondMoments(d, **shared), cumulants])

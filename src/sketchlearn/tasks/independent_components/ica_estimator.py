@@ -27,12 +27,9 @@ class SketchICA(LinearCoordinates):
     Parameters
     ----------
     n_components : number of components; None means as many as directions in which the sample varies.
-    bounds : lowest and highest value of each column, as a pair of numbers or of lists. By default arrays are looked
-        through; for files a sample tells, with room for values 8 times as far from their mean, and for streams the
-        first rows, with room for 32 times.
+    bounds : lowest and highest value of each column, as in `SketchPCA`.
     random_state : seed of the sample, and of the starts of the search for its components.
-    n_jobs : threads that sketch second moments; None means all cores.
-    verbose : 1 shows progress on standard error.
+    n_jobs, verbose : as in `SketchKMeans`.
 
     Attributes
     ----------
@@ -61,19 +58,10 @@ class SketchICA(LinearCoordinates):
     kind_of_components = "independent"
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
-        rows, d = glimpse.rows, glimpse.rows.shape[1]
-        if not len(rows):
+        if not len(glimpse.rows):
             raise ValueError("there are no rows")
-        self.check_components(d)
-        return cumulant_features(
-            rows,
-            glimpse.columns,
-            n_components=self.n_components,
-            everything=glimpse.everything,
-            bounds=self.bounds,
-            representative=glimpse.representative,
-            rng=rng,
-        )
+        self.check_components(glimpse.rows.shape[1])
+        return cumulant_features(glimpse, rng, self.n_components, self.bounds)
 
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Independent:
         found = independent_components(sketch, rng, self._say if self.verbose else None)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from sketchlearn.moments.moments_of_sketch import Double, Moments, part_of
+from sketchlearn.decoders.searches.search_loop import Progress
+from sketchlearn.models import Double
+from sketchlearn.moments.moments_of_sketch import Moments, needed_part
 from sketchlearn.operators import CumulantFeatures
 from sketchlearn.operators.bounded_operators import FIXED_POINT
 from sketchlearn.sketch import Sketch
@@ -46,9 +47,7 @@ class Independent(FittedModel):
         return np.flatnonzero(self.evidence < GAUSSIAN_EVIDENCE)
 
 
-def independent_components(
-    sketch: Sketch, rng: np.random.Generator, progress: Callable[[str], None] | None = None
-) -> Independent:
+def independent_components(sketch: Sketch, rng: np.random.Generator, progress: Progress | None = None) -> Independent:
     """The components in a sketch of second moments and cumulant features.
 
     With u = B (x - center), mean m and covariance C, the columns of
@@ -60,12 +59,8 @@ def independent_components(
     nearest rotation is taken, columns weighted by how exactly they are known.
     """
     moments, _ = Moments.of(sketch, "ICA").floored()
-    part = part_of(sketch, CumulantFeatures)
-    if part is None:
-        raise ValueError(
-            "ICA needs a sketch of second moments beside cumulant features (skl.design(rows, task='ica')), but the "
-            f"sketch is of {type(sketch.operator).__name__}"
-        )
+    need = "ICA needs a sketch of second moments beside cumulant features (skl.design(rows, task='ica'))"
+    part = needed_part(sketch, CumulantFeatures, need)
     operator: CumulantFeatures = part.operator  # type: ignore[assignment]
     B, noise = np.array(operator.unmixing), np.array(operator.noise)  # the variance per record of each measurement
     if part.ledger is not None:
@@ -126,7 +121,7 @@ class _Measured:
 
 
 def _searched(
-    measured: _Measured, noise: Double, start: Double, rng: np.random.Generator, progress: Callable[[str], None] | None
+    measured: _Measured, noise: Double, start: Double, rng: np.random.Generator, progress: Progress | None
 ) -> Double:
     """The best rotation of several starts, with f_k(x) = -i c_k x^2 / 2 + q_k x^3 / 6: third and fourth cumulants.
 

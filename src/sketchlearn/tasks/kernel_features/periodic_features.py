@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sketchlearn.frequencies import Gaussian, Law
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.packed import PackedBits
 from sketchlearn.values import positive, shortened, whole
@@ -21,6 +22,7 @@ from sketchlearn.waves import Exponential, FourierSeries, Pair, Sawtooth, Square
 REAL_WAVES = {"square": Square(complex=False), "sawtooth": Sawtooth(complex=False), "triangle": Triangle(complex=False)}
 
 
+@dataclass(eq=False, repr=False)
 class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Random periodic features in pairs: full precision to train with, one bit each for queries.
 
@@ -60,24 +62,14 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     True
     """
 
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        scale: float = 1.0,
-        law: Law | None = None,
-        wave: str | Wave = "cosine",
-        query: str | Wave = "square",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.scale = scale
-        self.law = law
-        self.wave = wave
-        self.query = query
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_components: int = 100
+    _: KW_ONLY
+    scale: float = 1.0
+    law: Law | None = None
+    wave: str | Wave = "cosine"
+    query: str | Wave = "square"
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> PeriodicFeatures:  # noqa: ARG002
         """Draws frequencies for the columns of X; phases are taken from its mean."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.models.frequency_set import Double, Single
+from sketchlearn.models import Double, Single
 
 MOST_ITERATIONS, MOST_GRADIENT_STEPS = 40, 30  # Gauss-Newton steps, and conjugate gradient steps of each
 GRADIENT_TOLERANCE = 1e-2  # squared residual that ends the gradient steps, relative to that at their start
@@ -17,29 +16,20 @@ EXACT_RESIDUAL = 1e-10  # relative to the squared measurements: float32 leaves a
 SHORTEST_STEP = 1e-3
 
 
-@dataclass(frozen=True)
-class LowRank:
-    """S = factors @ factors.T + floor * I, and the root mean square of what it leaves of the measurements."""
-
-    factors: Double
-    floor: float
-    residual: float
-
-
 def low_rank(
     directions: NDArray[np.floating], values: Double, rank: int, progress: Callable[[str], None] | None = None
-) -> LowRank:
-    """The matrix S of this form with omega_j' S omega_j nearest to value j, for directions (d, m) of length sqrt(d).
+) -> tuple[Double, float, float]:
+    """The S = U U' + s I with omega_j' S omega_j nearest to value j, for directions (d, m) of length sqrt(d).
 
-    Minimises sum_j (|U' omega_j|^2 + s - value_j)^2 over U (d, rank) and s. The start is spectral: the mean of
-    (value - mean) omega omega' is 2 d / (d + 2) times S without its trace. Then Gauss-Newton steps, solved by
+    Returns U (d, rank), s, and the root mean square of what they leave of the values. The start is spectral: the mean
+    of (value - mean) omega omega' is 2 d / (d + 2) times S without its trace. Then Gauss-Newton steps, solved by
     conjugate gradients.
 
     >>> rng = np.random.default_rng(0)
     >>> omega = rng.standard_normal((6, 60))
     >>> omega *= np.sqrt(6) / np.linalg.norm(omega, axis=0)
-    >>> found = low_rank(omega, (np.arange(6) @ omega) ** 2 + 12.0, 1)
-    >>> np.abs(found.factors[:, 0]).round(2).tolist(), round(found.floor, 3)
+    >>> factors, floor, _ = low_rank(omega, (np.arange(6) @ omega) ** 2 + 12.0, 1)
+    >>> np.abs(factors[:, 0]).round(2).tolist(), round(floor, 3)
     ([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], 2.0)
     """
     d, m = directions.shape
@@ -63,7 +53,7 @@ def low_rank(
                 u, offset = new, moved
                 break
             length /= 2
-    return LowRank(u.T.astype(np.float64) * np.sqrt(scale), offset * scale / d, scale * np.sqrt(cost / m))
+    return u.T.astype(np.float64) * np.sqrt(scale), offset * scale / d, scale * np.sqrt(cost / m)
 
 
 def _left(omega: Single, z: Double, u: Single, offset: float) -> tuple[Single, Double]:

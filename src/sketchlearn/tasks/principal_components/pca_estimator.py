@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from sketchlearn.caller_warnings import warn_caller
-from sketchlearn.designing.column_ranges import box, origin_of, radius
-from sketchlearn.operators import ColumnMoments, Operator, QuadraticFeatures, SecondMoments, concatenate
+from sketchlearn.designing.frequency_laws import plain
+from sketchlearn.operators import ColumnMoments, Operator, QuadraticFeatures, concatenate
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.column_ranges import box, origin_of, radius, second_moments
 from sketchlearn.tasks.estimating.fitted_model import Double
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.linear_coordinates import LinearCoordinates
@@ -40,8 +41,7 @@ class SketchPCA(LinearCoordinates):
         through; for files a sample tells, with room for values 8 times as far from their mean, and for streams the
         first rows, with room for 32 times (for projections the square roots of that).
     random_state : seed of the directions, and of the sample that tells the range of files.
-    n_jobs : threads that sketch; None means all cores.
-    verbose : 1 shows progress on standard error.
+    n_jobs, verbose : as in `SketchKMeans`.
 
     Attributes
     ----------
@@ -74,29 +74,20 @@ class SketchPCA(LinearCoordinates):
             whole("n_directions", self.n_directions)
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
-        rows, d = glimpse.rows, glimpse.rows.shape[1]
-        if not len(rows):
-            raise ValueError("there are no rows")
+        d = glimpse.rows.shape[1]
         self.check_components(d)
-        center, reach = box(rows, glimpse.everything, self.bounds, representative=glimpse.representative)
         if d <= MOST_EXACT_COLUMNS and self.n_directions is None:
-            moments = SecondMoments(d, bound=_plain(reach), center=_plain(center), columns=glimpse.columns)
-            return moments.with_origin(origin_of(self.bounds))
+            return second_moments(glimpse, self.bounds)
         if self.n_components is None:
-            raise ValueError(
-                f"of {d} columns, more than {MOST_EXACT_COLUMNS}, only a few components can be learned: give "
-                "n_components, such as 10"
-            )
+            raise ValueError(f"only a few components of {d} columns can be learned: give n_components, such as 10")
+        center, reach = box(glimpse, self.bounds)
         middle = center.astype(np.float32).astype(np.float64)
         reach = reach + np.abs(center - middle)
-        if self.bounds is None:
-            bound = radius(rows, glimpse.everything, middle, representative=glimpse.representative)
-        else:
-            bound = float(np.linalg.norm(reach)) * (1 + 1e-5)
+        bound = radius(glimpse, middle) if self.bounds is None else float(np.linalg.norm(reach)) * (1 + 1e-5)
         m = DIRECTIONS_PER_COORDINATE * self.n_components * d if self.n_directions is None else self.n_directions
         seed, columns = int(rng.integers(2**31)), glimpse.columns
-        squares = QuadraticFeatures(d, m, bound=bound, center=_plain(middle), seed=seed, columns=columns)
-        beside = ColumnMoments(d, bound=_plain(reach), center=_plain(middle), columns=columns)
+        squares = QuadraticFeatures(d, m, bound=bound, center=plain(middle), seed=seed, columns=columns)
+        beside = ColumnMoments(d, bound=plain(reach), center=plain(middle), columns=columns)
         return concatenate([squares, beside]).with_origin(origin_of(self.bounds))
 
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Subspace:  # noqa: ARG002
@@ -118,8 +109,7 @@ class SketchPCA(LinearCoordinates):
 
     @property
     def explained_variance_(self) -> Double:
-        found = self.fitted_model()
-        return np.asarray(found.variances * self._unbiased())
+        return np.asarray(self.fitted_model().variances * self._unbiased())
 
     @property
     def explained_variance_ratio_(self) -> Double:
@@ -131,7 +121,3 @@ class SketchPCA(LinearCoordinates):
         found = self.fitted_model()
         rest = found.components.shape[1] - len(found.components)
         return max(float(found.total - np.sum(found.variances)) * self._unbiased() / rest, 0.0) if rest else 0.0
-
-
-def _plain(values: Double) -> tuple[float, ...]:
-    return tuple(values.tolist())

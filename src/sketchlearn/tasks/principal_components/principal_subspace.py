@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.moments.moments_of_sketch import Double, Moments, part_of
+from sketchlearn.models import Double
+from sketchlearn.moments.moments_of_sketch import Moments, needed_part, part_of
 from sketchlearn.operators import ColumnMoments, QuadraticFeatures, SecondMoments
 from sketchlearn.operators.bounded_operators import FIXED_POINT
 from sketchlearn.sketch import Sketch
@@ -46,15 +47,11 @@ def principal_subspace(sketch: Sketch, k: int | None, progress: Callable[[str], 
     """The k directions of largest variance; all of them, from second moments, if k is None."""
     if part_of(sketch, SecondMoments) is not None:
         return _exact(Moments.of(sketch, "PCA"), k)
-    squares, columns = part_of(sketch, QuadraticFeatures), part_of(sketch, ColumnMoments)
-    if squares is None or columns is None:
-        raise ValueError(
-            "PCA needs a sketch of second moments (skl.SecondMoments), or of quadratic features beside column moments "
-            "(skl.concatenate([skl.QuadraticFeatures(...), skl.ColumnMoments(...)])), which give the mean; but the "
-            f"sketch is of {type(sketch.operator).__name__}"
-        )
-    if not sketch.units:
-        raise ValueError("the sketch is empty: PCA needs records")
+    need = (
+        "PCA needs a sketch of second moments (skl.SecondMoments), or of quadratic features beside column moments "
+        "(skl.concatenate([skl.QuadraticFeatures(...), skl.ColumnMoments(...)])), which give the mean"
+    )
+    squares, columns = (needed_part(sketch, kind, need) for kind in (QuadraticFeatures, ColumnMoments))
     if k is None:
         raise ValueError("n_components is required here: random projections determine only a few components")
     return _compressive(squares, columns, k, progress)
@@ -103,16 +100,16 @@ def _compressive(squares: Sketch, columns: Sketch, k: int, progress: Callable[[s
         raise ValueError(CONSTANT)
     omega = quadratic.directions
     values = squares.mean - ((mean - quadratic.middle) @ omega) ** 2
-    found = low_rank(omega, values, k, progress)
-    vectors, sizes, _ = np.linalg.svd(found.factors, full_matrices=False)
+    factors, floor, residual = low_rank(omega, values, k, progress)
+    vectors, sizes, _ = np.linalg.svd(factors, full_matrices=False)
     variances, hidden = sizes**2, 0
     if ledger is not None:
         noise = float(np.max(quadratic.mean_of(np.full(m, np.sqrt(ledger.sum_variance) / squares.units))))
         edges = np.full(k, NOISE_EDGE_FACTOR * noise * np.sqrt(quadratic.n_features / m))
         variances, above = _without_noise(variances, edges)
         hidden, total = int(np.sum(~above)), max(total, float(np.sum(variances)), float(edges[0]))
-    variances = np.clip(variances + found.floor, 0.0, total)
-    left = found.residual / max(float(np.std(values)), 1e-300)
+    variances = np.clip(variances + floor, 0.0, total)
+    left = residual / max(float(np.std(values)), 1e-300)
     return Subspace(mean, variances, upright(vectors.T), total, left, hidden)
 
 

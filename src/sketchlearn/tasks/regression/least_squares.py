@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from sketchlearn.moments.moments_of_sketch import Double, MomentNoise, Moments
+from sketchlearn.models import Double
+from sketchlearn.moments.moments_of_sketch import MomentNoise, Moments
 from sketchlearn.tasks.estimating.fitted_model import FittedModel, flag, integer, model_array, scalar
 
 GRID_SIZE = 33  # penalties that are tried before the best one is refined
@@ -48,7 +49,7 @@ class Regression:
     @classmethod
     def of(cls, moments: Moments, targets: tuple[int, ...], *, intercept: bool) -> Regression:
         features = tuple(i for i in range(len(moments.mean)) if i not in targets)
-        products = moments.covariance if intercept else moments.about_zero()
+        products = moments.covariance if intercept else moments.covariance + np.outer(moments.mean, moments.mean)
         variances = np.diag(moments.covariance)[list(targets)]
         block, columns, hidden = np.ix_(features, features), list(features), 0
         if moments.noise is not None:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from sketchlearn.caller_warnings import warn_caller
-from sketchlearn.designing.column_ranges import second_moments
 from sketchlearn.moments.moments_of_sketch import Moments
 from sketchlearn.operators import SecondMoments
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.column_ranges import second_moments
 from sketchlearn.tasks.estimating.fitted_model import Document, Double
 from sketchlearn.tasks.estimating.fitted_state import FittedState, SketchedTable
 from sketchlearn.tasks.estimating.glimpse import Glimpse
@@ -50,8 +50,7 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
         lists. By default arrays are looked through; for files a sample tells, with room for values 8 times as far from
         their mean, and for streams the first rows, with room for 32 times.
     random_state : seed of the sample that tells the range of files.
-    n_jobs : threads that sketch; None means all cores.
-    verbose : 1 shows progress on standard error.
+    n_jobs, verbose : as in `SketchKMeans`.
 
     Attributes
     ----------
@@ -129,22 +128,21 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
             raise ValueError(f"n_samples={n_rows} rows cannot tell a regression: give at least 2")
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> SecondMoments:  # noqa: ARG002
-        return second_moments(
-            glimpse.rows,
-            glimpse.columns,
-            everything=glimpse.everything,
-            bounds=self.bounds,
-            representative=glimpse.representative,
-        )
+        return second_moments(glimpse, self.bounds)
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> LinearFit:  # noqa: ARG002
         moments, table = Moments.of(state.sketch, "linear regression"), state.table
         regression = Regression.of(moments, table.targets, intercept=bool(self.fit_intercept))
         fit = replace(self._solve(regression), flat=table.flat)
         short = len(regression.features) - fit.rank
-        if regression.noise is not None:
-            self._warn_of_noise(short, len(regression.features), regression.hidden_by_noise(fit))
-        elif short and not fit.penalty:
+        if regression.noise is not None and (short or regression.hidden_by_noise(fit)):
+            what = f"{short} of the features' {len(regression.features)} directions" if short else "the coefficients"
+            drawn = ", and coefficients along those are drawn towards 0" if short else ""
+            warn_caller(
+                f"the noise of the private sketch hides {what}{drawn}: more records, fewer columns, tighter bounds or "
+                "a larger epsilon would help",
+            )
+        elif regression.noise is None and short and not fit.penalty:
             warn_caller(
                 f"the features are singular: the records tell only {fit.rank} of {len(regression.features)} directions "
                 "apart (columns that never change, or that others determine); the smallest coefficients that fit are "
@@ -152,15 +150,6 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
             )
         self._say(f"R^2 {float(np.mean(fit.r2)):.6g}, rank {fit.rank}, from {moments.count:g} records")
         return fit
-
-    def _warn_of_noise(self, short: int, n_features: int, hidden: bool) -> None:
-        if short or hidden:
-            what = f"{short} of the features' {n_features} directions" if short else "the coefficients"
-            drawn = ", and coefficients along those are drawn towards 0" if short else ""
-            warn_caller(
-                f"the noise of the private sketch hides {what}{drawn}: more records, fewer columns, tighter bounds or "
-                "a larger epsilon would help",
-            )
 
     def _solve(self, regression: Regression) -> LinearFit:
         return regression.fit(0.0)
@@ -176,13 +165,6 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
         parts = [rows @ coefficients + intercepts for rows in self.row_blocks(X, np.float64)]
         values = np.concatenate([np.empty((0, len(intercepts))), *parts])
         return values[:, 0] if fit.flat else values
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = True
-        return tags
 
 
 @dataclass(eq=False, repr=False)

@@ -12,7 +12,6 @@ from sketchlearn.decoders import Problem, Target, decoder_from
 from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit
 from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC
 from sketchlearn.models import IndependentStable, Mixture, SymmetricStable
-from sketchlearn.models.stable_density import log_density
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.fitted_model import Double, model_array, word
 from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture, SketchMixture
@@ -20,6 +19,7 @@ from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.stable_mixtures.stable_mixture_fit import fit_stable
 from sketchlearn.weighting.calibrated_rows import calibrated
 from sketchlearn.weighting.clusters_of_rows import RowSample
+from sketchlearn.weighting.mixture_likelihood import log_densities
 from sketchlearn.weighting.weighted_medians import start_from_rows
 
 LAWS = {"elliptical": SymmetricStable, "independent": IndependentStable}
@@ -120,11 +120,4 @@ class SketchStableMixture(SketchMixture):
         return FittedStableLaws.of(fit)
 
     def _log_densities(self, rows: Double) -> Double:
-        parts = zip(self.means_, self.scales_, self.alphas_, strict=True)
-        return np.stack([self._log_density((rows - c) / s, a) - np.sum(np.log(s)) for c, s, a in parts], axis=1)
-
-    def _log_density(self, standard: Double, alpha: float) -> Double:
-        """Log-density at rows of unit scales."""
-        if self.coordinates_ == "elliptical":
-            return log_density(np.linalg.norm(standard, axis=1), standard.shape[1], alpha)
-        return np.asarray(log_density(np.abs(standard).ravel(), 1, alpha).reshape(standard.shape).sum(axis=1))
+        return log_densities(rows, self.fitted_model().density)

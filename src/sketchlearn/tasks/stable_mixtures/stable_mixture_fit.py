@@ -8,13 +8,18 @@ import numpy as np
 
 from sketchlearn.decoders import ClOmpr, Decoder, Outcome, Problem, Status, cleaned, fit_density
 from sketchlearn.decoders.densities.density_from_sketch import CLEANINGS
-from sketchlearn.decoders.densities.gaussian_mixture_fit import HOLD, PASSING_FIT_TEST, MixtureFit, with_components
-from sketchlearn.decoders.problems.blas_threads import one_blas_thread
+from sketchlearn.decoders.densities.gaussian_mixture_fit import (
+    HOLD,
+    PASSING_FIT_TEST,
+    MixtureFit,
+    merge_components,
+    with_components,
+)
 from sketchlearn.decoders.problems.mixture_cost import prune
 from sketchlearn.decoders.refinements.gauss_newton import independent_errors, levenberg_marquardt
 from sketchlearn.decoders.refinements.joint_refinement import refine
-from sketchlearn.decoders.refinements.merging_components import merge_components
 from sketchlearn.decoders.searches.search_loop import Progress
+from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import IndependentStable, Mixture, SymmetricStable
 
 COARSE_ITERATIONS, FINE_ITERATIONS = 200, 60  # of a refinement
@@ -52,8 +57,7 @@ def fit_stable(
     density, outcome = fit_density(problem, decoder, rng, progress)
     density = with_components(density, problem.n_components)
     with one_blas_thread():
-        merged = merge_components(density.weights, density.locations, density.covariances(), problem.n_components)
-        start = problem.in_own_units(SymmetricStable(), *merged)
+        start = problem.in_own_units(SymmetricStable(), *merge_components(*density.parts(), problem.n_components))
         # tails of a stable law are found as wide components: begin with what is narrow
         start = replace(start, shapes=np.column_stack([np.minimum(start.shapes[:, :-1], 1.0), start.shapes[:, -1]]))
         found = [_searched(problem, start, rng, progress)]
@@ -72,10 +76,8 @@ def _near(problem: Problem, known: Mixture) -> Candidate:
     target = problem.target
     places = (known.locations - target.origin) / target.unit - problem.shift
     own = replace(known, locations=places, shapes=known.model.scaled(known.shapes, 1 / target.unit))
-    if target.harmonics:
-        problem = problem.without_harmonics(own)
     with one_blas_thread():
-        return _refined(problem, own)
+        return _refined(problem.without_harmonics(own), own)
 
 
 def _in_data_units(problem: Problem, best: Candidate, outcome: Outcome) -> MixtureFit:

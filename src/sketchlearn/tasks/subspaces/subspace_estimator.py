@@ -10,14 +10,14 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.caller_warnings import warn_caller
-from sketchlearn.designing.column_ranges import fourth_moments
 from sketchlearn.operators import VeroneseMoments
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.column_ranges import fourth_moments
 from sketchlearn.tasks.estimating.fitted_model import Document, Double
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.nearest_clusters import NearestClusters
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
-from sketchlearn.tasks.subspaces.union_of_subspaces import Subspaces, union_of_subspaces
+from sketchlearn.tasks.subspaces.union_of_subspaces import ACCEPTABLE_MISFIT, Subspaces, union_of_subspaces
 from sketchlearn.values import shortened, whole
 
 
@@ -36,8 +36,7 @@ class SketchSubspaces(NearestClusters):
         through; for files a sample tells, with room for values 2.8 times as far from the origin, and for streams the
         first rows, with room for 5.7 times.
     random_state : seed of the search, and of the sample that tells the range of files.
-    n_jobs : threads that sketch; None means all cores.
-    verbose : 1 shows progress on standard error.
+    n_jobs, verbose : as in `SketchKMeans`.
 
     Attributes
     ----------
@@ -107,13 +106,7 @@ class SketchSubspaces(NearestClusters):
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> VeroneseMoments:  # noqa: ARG002
         self._checked_dimensions(glimpse.rows.shape[1])
-        return fourth_moments(
-            glimpse.rows,
-            glimpse.columns,
-            everything=glimpse.everything,
-            bounds=self.bounds,
-            representative=glimpse.representative,
-        )
+        return fourth_moments(glimpse, self.bounds)
 
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Subspaces:
         operator: Any = sketch.operator
@@ -125,7 +118,7 @@ class SketchSubspaces(NearestClusters):
                 f"{max(dimensions)} apart from others: ask for fewer or smaller ones",
                 ConvergenceWarning,
             )
-        elif not found.explained:
+        elif found.misfit > ACCEPTABLE_MISFIT:
             warn_caller(
                 f"the subspaces leave {found.misfit:.2g} times the squared residual that sampling does: try other "
                 "n_clusters or n_dimensions, or rows whose subspaces meet in the origin",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double
 from sketchlearn.moments.fourth_moments import FourthMoments, flattened, forms
 
 LONGEST_STEP = 0.7  # radians that one basis may turn in a step

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double
 from sketchlearn.moments.fourth_moments import FourthMoments, Index, flattened, forms
 
 DRAWN, KEPT = 240, 120  # subspaces of each dimension
@@ -26,20 +25,13 @@ VANISHING_WEIGHT = 10.0  # of a mean square on the null space, beside overlaps
 NEAR_SQUARED_SINES = 0.5  # subspaces with a smaller sum of squared sines are near each other
 
 
-@dataclass(frozen=True)
-class Quadrics:
+def quadrics(moments: FourthMoments, noise: float, n_vanishing: int) -> tuple[Double, Double]:
     """Quadratic forms (n, d, d) that vanish on the subspaces, and the metric of the others."""
-
-    vanishing: Double
-    metric: Double
-
-    @classmethod
-    def of(cls, moments: FourthMoments, noise: float, n_vanishing: int) -> Quadrics:
-        d = moments.d
-        values, vectors = np.linalg.eigh(flattened(moments.without(noise), d))
-        vanishing = [forms(d, 2).tensor(vector) for vector in vectors[:, :n_vanishing].T]
-        rest = np.maximum(values[n_vanishing:], LEAST_MEAN_SQUARE * max(values[-1], 1.0))
-        return cls(np.reshape(vanishing, (n_vanishing, d, d)), (vectors[:, n_vanishing:] / np.sqrt(rest)).T)
+    d = moments.d
+    values, vectors = np.linalg.eigh(flattened(moments.without(noise), d))
+    vanishing = [forms(d, 2).tensor(vector) for vector in vectors[:, :n_vanishing].T]
+    rest = np.maximum(values[n_vanishing:], LEAST_MEAN_SQUARE * max(values[-1], 1.0))
+    return np.reshape(vanishing, (n_vanishing, d, d)), (vectors[:, n_vanishing:] / np.sqrt(rest)).T
 
 
 def n_vanishing(dimensions: Sequence[int], d: int) -> int:
@@ -54,23 +46,23 @@ def n_vanishing(dimensions: Sequence[int], d: int) -> int:
 
 
 def starts(
-    quadrics: Quadrics, dimensions: Sequence[int], n: int, rng: np.random.Generator, *, loose: bool
+    vanishing: Double, metric: Double, dimensions: Sequence[int], n: int, rng: np.random.Generator, *, loose: bool
 ) -> list[Double]:
     """At most n sets of subspaces, unlike each other: per subspace an array (sets, d, p).
 
-    If `loose`, every other set is drawn at random, not one that overlaps little.
+    `quadrics` gives the first two arguments. If `loose`, every other set is drawn at random.
     """
     if max(Counter(dimensions).values()) > KEPT:
         raise ValueError(f"n_clusters={len(dimensions)} subspaces are too many to search for: ask for fewer")
-    d = quadrics.vanishing.shape[1]
+    d = vanishing.shape[1]
     pools, places, alone = {}, {}, []
     for i, p in enumerate(sorted(set(dimensions))):
-        drawn, cost = _on_quadrics(quadrics.vanishing, np.linalg.qr(rng.standard_normal((DRAWN, d, p)))[0])
+        drawn, cost = _on_quadrics(vanishing, np.linalg.qr(rng.standard_normal((DRAWN, d, p)))[0])
         best = np.argsort(cost, kind="stable")[:KEPT]
         pools[p], places[p] = drawn[best], i * KEPT + np.arange(KEPT)
         alone.append(VANISHING_WEIGHT * cost[best])
     each = list(pools.values())
-    measured = [np.linalg.qr(quadrics.metric @ forms(d, 2).basis(pool))[0] for pool in each]
+    measured = [np.linalg.qr(metric @ forms(d, 2).basis(pool))[0] for pool in each]
     overlaps = np.block([[_cosines(a, b) for b in measured] for a in measured])
     unlike = np.block([[max(a.shape[2], b.shape[2]) - _cosines(a, b) for b in each] for a in each])
     sets = _sets(overlaps, np.concatenate(alone), places, dimensions)

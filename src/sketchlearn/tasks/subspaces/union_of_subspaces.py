@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.models import Double
 from sketchlearn.moments.fourth_moments import FourthMoments, forms, paired
-from sketchlearn.moments.moments_of_sketch import part_of
+from sketchlearn.moments.moments_of_sketch import needed_part
 from sketchlearn.operators import VeroneseMoments
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.fitted_model import FittedModel, arrays, model_array, scalar
 from sketchlearn.tasks.principal_components.principal_subspace import upright
 from sketchlearn.tasks.subspaces.subspace_fit import Linearised, Projection, SubspaceFit, Union, relative
-from sketchlearn.tasks.subspaces.subspace_starts import Quadrics, n_vanishing, starts
+from sketchlearn.tasks.subspaces.subspace_starts import n_vanishing, quadrics, starts
 
 STARTS, FINALISTS, MOST_ROUNDS = 16, 4, 10
 LATER_STARTS_FACTOR = 2  # times as many starts after the first round, half of them at random
@@ -52,10 +52,6 @@ class Subspaces(FittedModel):
     misfit: float = scalar()  # its square in units of what sampling (and a private release) leaves of Gaussian rows
     identified: bool = True  # whether the moments change with every small move of the subspaces
 
-    @property
-    def explained(self) -> bool:
-        return self.misfit <= ACCEPTABLE_MISFIT
-
     def distances(self, rows: Double) -> Double:
         """Distances of rows to each subspace, (rows, subspaces)."""
         y = rows - self.origin
@@ -74,15 +70,8 @@ def union_of_subspaces(
     sketch: Sketch, dimensions: Sequence[int], rng: np.random.Generator, progress: Callable[[str], None] | None = None
 ) -> Subspaces:
     """Subspaces of given dimensions, from a sketch of `VeroneseMoments`."""
-    part = part_of(sketch, VeroneseMoments)
-    if part is None:
-        raise ValueError(
-            "subspace clusters need a sketch of fourth moments (skl.VeroneseMoments), but the sketch is of "
-            f"{type(sketch.operator).__name__}"
-        )
-    if not part.units:
-        raise ValueError("the sketch is empty: subspace clusters need records")
-    problem = _Problem(part, dimensions)
+    need = "subspace clusters need a sketch of fourth moments (skl.VeroneseMoments)"
+    problem = _Problem(needed_part(sketch, VeroneseMoments, need), dimensions)
     rounds = [problem.search(rng)]
     while not problem.content(rounds, progress) and len(rounds) < MOST_ROUNDS:
         rounds.append(problem.search(rng, loose=True))
@@ -125,7 +114,7 @@ class _Problem:
         self.moments = FourthMoments(second, fourth, self.to_unit @ self.to_unit.T, most)
         n = n_vanishing(dimensions, self.rank)
         self.noise = self.moments.noise_beneath(n) if n else min(self.beside, most)
-        self.quadrics = Quadrics.of(self.moments, self.noise, n)
+        self.quadrics = quadrics(self.moments, self.noise, n)
         self.independent = sum(len(forms(p, 2)) for p in dimensions) == len(forms(self.rank, 2)) - n
         self.identified = identifiable(dimensions, self.rank)
         self.fit = SubspaceFit(self.moments)
@@ -139,7 +128,7 @@ class _Problem:
     def search(self, rng: np.random.Generator, *, loose: bool = False) -> list[_Candidate]:
         """The best of some starts, unlike each other."""
         more = LATER_STARTS_FACTOR if loose else 1
-        bases = starts(self.quadrics, self.dimensions, more * STARTS, rng, loose=loose or not self.independent)
+        bases = starts(*self.quadrics, self.dimensions, more * STARTS, rng, loose=loose or not self.independent)
         n = len(bases[0])
         found = self.coarse.descend(Union(bases, np.full(n, self.noise), np.zeros(n)), FIRST_STEPS)
         found = self.coarse.descend(found.only(self._finalists(found, more * FINALISTS)), STEPS)

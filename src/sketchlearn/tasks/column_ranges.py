@@ -8,56 +8,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.models.frequency_set import Double
+from sketchlearn.designing.frequency_laws import plain
+from sketchlearn.models import Double
 from sketchlearn.operators import SecondMoments, VeroneseMoments
 from sketchlearn.operators.origin import Origin
-from sketchlearn.sources import Source
+from sketchlearn.tasks.estimating.glimpse import Glimpse
 
 #: Other rows may lie so many times as far as those of a sample from all over, and as a stream's first rows.
 REACH_FACTOR, STREAM_REACH_FACTOR = 8.0, 32.0
 ROUNDING_ROOM = 1 + 1e-12  # The kernel rounds, too.
 
 
-def second_moments(
-    rows: NDArray[Any],
-    columns: tuple[str, ...] | None = None,
-    *,
-    everything: Source | None = None,
-    bounds: Any = None,
-    representative: bool = True,
-) -> SecondMoments:
+def second_moments(glimpse: Glimpse, bounds: Any = None) -> SecondMoments:
     """Second moments of rows such as these, within a range as `box` finds it.
 
-    >>> second_moments(np.empty((0, 2)), bounds=(0, 10)).center
+    >>> second_moments(Glimpse(np.empty((0, 2)), False, None), bounds=(0, 10)).center
     (5.0, 5.0)
     """
-    center, reach = box(rows, everything, bounds, representative=representative)
-    moments = SecondMoments(rows.shape[1], bound=tuple(reach.tolist()), center=tuple(center.tolist()), columns=columns)
+    center, reach = box(glimpse, bounds)
+    moments = SecondMoments(len(center), bound=plain(reach), center=plain(center), columns=glimpse.columns)
     return moments.with_origin(origin_of(bounds))
 
 
-def fourth_moments(
-    rows: NDArray[Any],
-    columns: tuple[str, ...] | None = None,
-    *,
-    everything: Source | None = None,
-    bounds: Any = None,
-    representative: bool = True,
-) -> VeroneseMoments:
+def fourth_moments(glimpse: Glimpse, bounds: Any = None) -> VeroneseMoments:
     """Moments of order 4 about the origin: as far from it as declared, as seen in all rows, or with some room.
 
-    >>> fourth_moments(np.empty((0, 2)), bounds=(-1, 10)).bound
+    >>> fourth_moments(Glimpse(np.empty((0, 2)), False, None), bounds=(-1, 10)).bound
     (10.0..., 10.0...)
     """
+    d = glimpse.rows.shape[1]
     if bounds is not None:
-        reach = np.max(np.abs(_declared(bounds, rows.shape[1])), axis=0) * ROUNDING_ROOM
+        reach = np.max(np.abs(_declared(bounds, d)), axis=0) * ROUNDING_ROOM
     else:
-        extremes = [np.max(np.abs(block), axis=0, initial=0.0) for block in _blocks(rows, everything)]
+        extremes = [np.max(np.abs(block), axis=0, initial=0.0) for block in _blocks(glimpse)]
         # products of four spread far: more room would cost precision
-        factor = ROUNDING_ROOM if everything is not None else np.sqrt(room(representative))
+        factor = ROUNDING_ROOM if glimpse.everything is not None else np.sqrt(_room(glimpse))
         reach = _positive(np.max(extremes, axis=0).astype(np.float64) * factor, np.zeros(1))
-    moments = VeroneseMoments(rows.shape[1], bound=tuple(reach.tolist()), columns=columns)
-    return moments.with_origin(origin_of(bounds))
+    return VeroneseMoments(d, bound=plain(reach), columns=glimpse.columns).with_origin(origin_of(bounds))
 
 
 def origin_of(bounds: Any) -> Origin:
@@ -65,44 +52,45 @@ def origin_of(bounds: Any) -> Origin:
     return Origin.SAMPLE if bounds is None else Origin.DECLARED
 
 
-def box(rows: NDArray[Any], everything: Source | None, bounds: Any, *, representative: bool) -> tuple[Double, Double]:
+def box(glimpse: Glimpse, bounds: Any) -> tuple[Double, Double]:
     """A center per column, and how far from it values may lie: as declared, as seen in all rows, or with much room.
 
-    >>> center, reach = box(np.array([[1.0], [3.0]]), None, None, representative=False)
+    >>> center, reach = box(Glimpse(np.array([[1.0], [3.0]]), False, None), None)
     >>> center.tolist(), reach.tolist()
     ([2.0], [32.0])
     """
+    rows = glimpse.rows
     if bounds is not None:
         low, high = _declared(bounds, rows.shape[1])
         return (low + high) / 2, (high - low) / 2 * ROUNDING_ROOM
-    blocks, center = _blocks(rows, everything), rows.mean(axis=0, dtype=np.float64)
-    if everything is not None:
+    blocks, center = _blocks(glimpse), rows.mean(axis=0, dtype=np.float64)
+    if glimpse.everything is not None:
         low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
         for block in blocks:
             low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
         return center, _positive(np.maximum(high - center, center - low) * ROUNDING_ROOM, center)
-    return center, _positive(room(representative) * np.max(np.abs(rows - center), axis=0), center)
+    return center, _positive(_room(glimpse) * np.max(np.abs(rows - center), axis=0), center)
 
 
-def radius(rows: NDArray[Any], everything: Source | None, center: Double, *, representative: bool) -> float:
+def radius(glimpse: Glimpse, center: Double) -> float:
     """How far from the center whole rows may lie: lengths of many columns vary less than values, and need less room."""
-    squares = (np.max(np.sum((block - center) ** 2, axis=1), initial=0.0) for block in _blocks(rows, everything))
+    squares = (np.max(np.sum((block - center) ** 2, axis=1), initial=0.0) for block in _blocks(glimpse))
     longest = float(np.sqrt(max(squares))) or float(np.linalg.norm(center)) or 1.0
-    if everything is not None:
+    if glimpse.everything is not None:
         return longest * (1 + 1e-5)  # rows are rounded to float32
-    return longest * np.sqrt(room(representative))
+    return longest * np.sqrt(_room(glimpse))
 
 
-def room(representative: bool) -> float:
+def _room(glimpse: Glimpse) -> float:
     """How many times as far from the center as the rows of a sample others may lie."""
-    return REACH_FACTOR if representative else STREAM_REACH_FACTOR
+    return REACH_FACTOR if glimpse.representative else STREAM_REACH_FACTOR
 
 
-def _blocks(rows: NDArray[Any], everything: Source | None) -> Iterator[NDArray[Any]]:
+def _blocks(glimpse: Glimpse) -> Iterator[NDArray[Any]]:
     """All rows, or those of the sample."""
-    if not len(rows):
+    if not len(glimpse.rows):
         raise ValueError("there are no rows to read the range of values from: give rows, or bounds")
-    return iter([rows]) if everything is None else (block.rows for block in everything.blocks())
+    return iter([glimpse.rows]) if glimpse.everything is None else (b.rows for b in glimpse.everything.blocks())
 
 
 def _declared(bounds: Any, n_features: int) -> tuple[Double, Double]:
