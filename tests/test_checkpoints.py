@@ -119,7 +119,7 @@ def test_a_sketch_remembers_skipped_files(files, tmp_path):
     assert (both - rest).skipped == both.copy().skipped == ("a", "b", "c")
     both.save(tmp_path / "a.sketch")
     assert skl.load(tmp_path / "a.sketch").skipped == ("a", "b", "c")
-    assert skl.merge([tmp_path / "a.sketch", rest]).skipped == ("a", "b", "c")
+    assert skl.merge([tmp_path / "a.sketch", rest], overlapping=True).skipped == ("a", "b", "c")
     assert reader.read(tmp_path / "a.sketch")[0]["skipped"] == ["a", "b", "c"]
     assert b"skipped" not in rest.to_bytes()
 

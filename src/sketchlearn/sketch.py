@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.batches import RELEASED, Batches
+from sketchlearn.few_records import NOTICE
 from sketchlearn.keeping import Keeping, KeptRows
 from sketchlearn.ledger import Ledger
 from sketchlearn.packed import PackedBits
@@ -211,8 +212,7 @@ class Sketch:
 
         With overlapping=True records may be in both: those of exact sketches then count several times, and a release
         has more noise for it; epsilons of private ones add up. With False they certainly are not: the largest epsilon
-        of private ones holds for all. By default exact sketches that share a batch are refused, and private ones are
-        taken to overlap.
+        of private ones holds for all. By default exact sketches that share a batch are refused; private ones overlap.
         """
         return self._combine(_a_sketch(other, "operator.sketch"), 1, overlapping)
 
@@ -316,8 +316,9 @@ class Sketch:
         return self.content(**({"batches": self.batches.to_json()} if self.ledger is None else {}), **more)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the sketch to a file, all of it or nothing."""
-        container.write(path, self.to_bytes())
+        """Writes the sketch to a file, all of it or nothing; a new file of an exact one is for its owner alone."""
+        NOTICE.give(self.count if self.ledger is None else 0)
+        container.write(path, self.to_bytes(), owner_only=self.ledger is None)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state["sums"].flags.writeable = False
@@ -340,10 +341,8 @@ class Sketch:
             "operator": shortened(self.operator, 400),
             **({} if self.ledger is None else {"privacy": str(self.ledger)}),
         }
-        cells = "".join(
-            f"<tr><th style='text-align:left'>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items()
-        )
-        return f"<table><caption>Sketch</caption>{cells}</table>"
+        lines = (f"<tr><th style='text-align:left'>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items())
+        return f"<table><caption>Sketch</caption>{''.join(lines)}</table>"
 
 
 def _check_private(operator: SketchOperator, ledger: Any, units: int, bits: int) -> None:

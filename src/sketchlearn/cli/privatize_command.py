@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sketchlearn.cli.descriptions import number, records_in_words
-from sketchlearn.cli.input_output import STANDARD, check_paths, named, read_sketch, report, write
+from sketchlearn.cli.input_output import STANDARD, check_paths, named, read_sketch, report, write_sketch
 from sketchlearn.cli.options import Json, Neighbors, Output, SketchFile
 
 
@@ -71,7 +71,7 @@ def privatize(
         budget=books,
         allow_weak=allow_weak,
     )
-    write(output, private.to_bytes())
+    write_sketch(output, private)
     ledger = private.ledger
     assert ledger is not None
     largest = private.operator.ceiling * private.units / getattr(private.operator, "n_groups", 1)

@@ -8,8 +8,9 @@ import typer
 
 from sketchlearn.cli.descriptions import contents, records_in_words
 from sketchlearn.cli.error_messages import say
-from sketchlearn.cli.input_output import check_paths, named, naming, read_sketch, report, write
-from sketchlearn.cli.options import Json, Output
+from sketchlearn.cli.input_output import check_paths, named, naming, read_sketch, report, write_sketch
+from sketchlearn.cli.options import Json, MinRecords, Output
+from sketchlearn.few_records import FEW_RECORDS
 
 
 def merge(
@@ -19,6 +20,7 @@ def merge(
         bool | None,
         typer.Option("--overlapping/--disjoint", help="May a record be in several of the sketches, or in none?"),
     ] = None,
+    min_records: MinRecords = FEW_RECORDS,
     json: Json = False,
 ) -> None:
     """Add sketches: the sum is the sketch of all their rows.
@@ -39,7 +41,7 @@ def merge(
         with naming(path):
             total = sketch if total is None else total.merged(sketch, overlapping=overlapping)
     assert total is not None
-    write(output, total.to_bytes())
+    write_sketch(output, total, min_records)
     if with_rows and total.kept is None:
         say(f"the sum keeps no rows: {_why(without)}")
     figures, rows = contents(total)
@@ -55,6 +57,7 @@ def subtract(
     whole: Annotated[str, typer.Argument(metavar="WHOLE", help="A sketch file; - is standard input.")],
     part: Annotated[str, typer.Argument(metavar="PART", help="The sketch of rows to take out.")],
     output: Output,
+    min_records: MinRecords = FEW_RECORDS,
     json: Json = False,
 ) -> None:
     """Take rows out of a sketch, as if they had never been there.
@@ -68,7 +71,7 @@ def subtract(
     a, b = read_sketch(whole), read_sketch(part)
     with naming(part):
         rest = a - b
-    write(output, rest.to_bytes())
+    write_sketch(output, rest, min_records)
     if a.kept is not None and rest.kept is None:
         why = "keeps none" if b.kept is None else "keeps rows by another rule"
         say(f"what is left keeps no rows: {named(part)} {why}")
