@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sketchlearn.caller_warnings import warn_caller
 
-FEW_RECORDS = 100  # Of so many, benchmarks/recovery.py tells nearly always whether a row is among them.
+FEW_RECORDS = 100  # benchmarks/recovery.py tells whether a row is among so many, with an AUC of 0.8 to 0.99.
 
 
 def few_records(count: float, remedy: str) -> str:

@@ -50,6 +50,7 @@ def sample(
     if sys.stdout.isatty():  # a table keeps names as they are, but they must not steer a terminal
         heads = list(map(printable, heads))
     # before version 3.13, Python does not quote a \r where lines end in \n
-    quoting = csv.QUOTE_ALL if any("\r" in head for head in heads) else csv.QUOTE_MINIMAL
-    csv.writer(sys.stdout, lineterminator="\n", quoting=quoting).writerow(heads)
-    csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    quoting = csv.writer(sys.stdout, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    (quoting if any("\r" in head for head in heads) else writer).writerow(heads)
+    writer.writerows(rows)
