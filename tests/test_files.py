@@ -194,14 +194,14 @@ def test_saving_keeps_links_and_permissions(sketch, tmp_path):
         sketch.save(tmp_path / "no" / "a.sketch")
 
 
-def test_concurrent_saves_keep_the_default_permissions(sketch, tmp_path):
+def test_concurrent_saves_are_whole_and_for_their_owner_alone(sketch, tmp_path):
     old = os.umask(0o022)
     try:
         for i in range(20):
             path = tmp_path / f"{i}.sketch"
             with ThreadPoolExecutor(6) as pool:
                 list(pool.map(sketch.save, [path] * 6))
-            assert path.stat().st_mode & 0o777 == 0o644
+            assert path.stat().st_mode & 0o777 == 0o600
             assert skl.load(path) == sketch
     finally:
         os.umask(old)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.batches import RELEASED, Batches
+from sketchlearn.few_records import NOTICE
 from sketchlearn.keeping import Keeping, KeptRows
 from sketchlearn.ledger import Ledger
 from sketchlearn.packed import PackedBits
@@ -210,8 +211,7 @@ class Sketch:
 
         With overlapping=True records may be in both: those of exact sketches then count several times, and a release
         has more noise for it; epsilons of private ones add up. With False they certainly are not: the largest epsilon
-        of private ones holds for all. By default exact sketches that share a batch are refused, and private ones are
-        taken to overlap.
+        of private ones holds for all. By default exact sketches that share a batch are refused; private ones overlap.
         """
         return self._combine(_a_sketch(other, "operator.sketch"), 1, overlapping)
 
@@ -315,8 +315,12 @@ class Sketch:
         return self.content(**more) if key is None else signed(self.content, more, key)
 
     def save(self, path: str | os.PathLike[str], *, key: Any = None) -> None:
-        """Writes the sketch to a file, all of it or nothing; signed, if a private key or its path is given."""
-        container.write(path, self.to_bytes(key=key))
+        """Writes the sketch to a file, all of it or nothing; signed, if a private key or its path is given.
+
+        A new file of an exact sketch is for its owner alone.
+        """
+        NOTICE.give(self.count if self.ledger is None else 0)
+        container.write(path, self.to_bytes(key=key), owner_only=self.ledger is None)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state["sums"].flags.writeable = False

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from sketchlearn.control_characters import printable
+
 if TYPE_CHECKING:
     from sketchlearn.keeping import KeptRows
     from sketchlearn.operators import Operator
@@ -62,7 +64,8 @@ def number(value: float) -> str:
 
 def table(heads: list[str], cells: list[list[str]], values: Any, names: Sequence[str]) -> list[str]:
     """Right-aligned lines: the cells of each row under their heads, then its values under the names of the columns."""
-    rows = [[*heads, *names[:TABLE_COLUMNS_SHOWN], *(["..."] if len(names) > TABLE_COLUMNS_SHOWN else [])]]
+    more = ["..."] if len(names) > TABLE_COLUMNS_SHOWN else []
+    rows = [[*heads, *map(printable, names[:TABLE_COLUMNS_SHOWN]), *more]]
     rows += [[*row, *map(number, some[:TABLE_COLUMNS_SHOWN])] for row, some in zip(cells, values, strict=True)]
     widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
     return ["  ".join(map(str.rjust, row, widths)).rstrip() for row in rows]

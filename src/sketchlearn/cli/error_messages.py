@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 
 import typer
 
+from sketchlearn.control_characters import printable
+
 FAILED, USAGE, DOUBTFUL, INTERRUPTED, CLOSED_PIPE = 1, 2, 3, 130, 141  # exit codes
 #: mistakes of users and their files: their messages are sentences already
 EXPECTED_ERRORS = (ValueError, TypeError, OSError, OverflowError, ImportError)
@@ -19,9 +21,9 @@ misused = typer.BadParameter
 
 
 def say(message: str) -> None:
-    """Prints one line on standard error."""
+    """Prints one line on standard error, control characters in it escaped."""
     with suppress(OSError):
-        print(f"sketchlearn: {message}", file=sys.stderr, flush=True)
+        print(f"sketchlearn: {printable(message)}", file=sys.stderr, flush=True)
 
 
 def warn(message: Warning | str, *_others: Any, **_more: Any) -> None:

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sketchlearn.cli.error_messages import misused
+from sketchlearn.cli.error_messages import misused, say
+from sketchlearn.control_characters import printable
 
 if TYPE_CHECKING:
     from sketchlearn.sketch import Sketch
@@ -117,7 +118,18 @@ def rows_from(paths: list[str], columns: tuple[Any, ...] | None, nulls: str) -> 
     return source(paths if len(paths) > 1 else paths[0], columns=columns, nulls=nulls)
 
 
-def write(path: str, data: bytes) -> None:
+def write_sketch(path: str, sketch: Sketch, min_records: int = 0, *, key: Any = None) -> None:
+    """Writes a sketch, an exact one for its owner alone; warns if that has fewer records than `min_records`."""
+    exact = sketch.ledger is None
+    write(path, sketch.to_bytes(key=key), owner_only=exact)
+    if exact and 0 < sketch.count < min_records:
+        from sketchlearn.few_records import few_records
+
+        remedy = "use sketchlearn privatize, or merge it with sketches of more records (--min-records 0 silences this)"
+        say(f"warning: {few_records(sketch.count, remedy)}")
+
+
+def write(path: str, data: bytes, *, owner_only: bool = False) -> None:
     """Writes a file, all of it or nothing; or standard output."""
     if path == STANDARD:
         sys.stdout.buffer.write(data)
@@ -125,7 +137,7 @@ def write(path: str, data: bytes) -> None:
         return
     from sketchlearn.storage import container
 
-    container.write(path, data)
+    container.write(path, data, owner_only=owner_only)
 
 
 def check_paths(inputs: Iterable[str | None], outputs: Iterable[str | None], *, json: bool = False) -> None:
@@ -160,14 +172,13 @@ def _same(a: str, b: str) -> bool:
 
 
 def report(as_json: bool, figures: dict[str, Any], *lines: str, output: str | None = None) -> None:
-    """Prints the figures as one JSON object, or the lines for people.
+    """Prints the figures as one JSON object, or the lines for people, control characters in them escaped.
 
     The lines go to standard error if the result itself goes to standard output.
     """
     stream = sys.stderr if output == STANDARD else sys.stdout
-    if as_json:
-        lines = (json.dumps(figures, allow_nan=False, default=_plain),)
-    stream.writelines(f"{line}\n" for line in lines)
+    told = (json.dumps(figures, allow_nan=False, default=_plain),) if as_json else map(printable, lines)
+    stream.writelines(f"{line}\n" for line in told)
     stream.flush()
 
 

@@ -80,5 +80,11 @@ Sample = Annotated[
         help="Some of the sketched rows, or rows like them (files or -): they are reweighted, and clustered.",
     ),
 ]
+MinRecords = Annotated[
+    int, typer.Option(min=0, help="Warn of an exact sketch of fewer records, which gives them back; 0 never warns.")
+]
+SafeCsv = Annotated[
+    bool, typer.Option("--safe-csv", help="Put ' before text that a spreadsheet would take for a formula.")
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit with code 3 if there was a warning about the fit.")]
 Decoder = Annotated[str, typer.Option(help="auto, ompr, splitting, shift, amp or genetic.")]

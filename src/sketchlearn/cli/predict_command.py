@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json as json_module
 import sys
 import warnings
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sketchlearn.cli.csv_cells import safe_cells
 from sketchlearn.cli.error_messages import misused
 from sketchlearn.cli.input_output import STANDARD, check_paths, columns_from, files_from, model_from, rows_from
-from sketchlearn.cli.options import Columns, Data, Json, Nulls, NullsOption
+from sketchlearn.cli.options import Columns, Data, Json, Nulls, NullsOption, SafeCsv
+from sketchlearn.control_characters import printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +27,7 @@ def predict(
     proba: Annotated[bool, typer.Option("--proba", help="Probabilities of components as CSV, for mixtures.")] = False,
     columns: Columns = None,
     nulls: NullsOption = Nulls.error,
+    safe_csv: SafeCsv = False,
     json: Json = False,
 ) -> None:
     """Print what a model says of each row, line by line.
@@ -50,7 +54,7 @@ def predict(
         if json:
             _print_json(answers, "probabilities" if proba else _what(learned))
         else:
-            _print_csv(answers, _heads(learned) if proba else None)
+            _print_csv(answers, _heads(learned) if proba else None, safe_csv)
 
 
 def _what(learned: Any) -> str:
@@ -78,12 +82,14 @@ def _blocks(paths: list[str], columns: Any, nulls: str, learned: Any) -> Iterato
         yield block.rows
 
 
-def _print_csv(answers: Iterator[NDArray[Any]], heads: list[str] | None) -> None:
+def _print_csv(answers: Iterator[NDArray[Any]], heads: list[str] | None, safe_csv: bool) -> None:
     """One line per row, written while rows are read."""
     if heads is not None:
-        print(",".join(heads))
+        csv.writer(sys.stdout, lineterminator="\n").writerow(map(printable, safe_cells(heads) if safe_csv else heads))
     for part in answers:
         lines = part.tolist() if part.ndim == 1 else (",".join(map(repr, row)) for row in part.tolist())
+        if part.ndim == 1 and part.dtype.kind not in "iufb":
+            lines = [printable(str(label)) for label in (safe_cells(lines) if safe_csv else lines)]
         print(*lines, sep="\n", flush=True)
 
 

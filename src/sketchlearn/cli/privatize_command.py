@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sketchlearn.cli.descriptions import number, records_in_words
-from sketchlearn.cli.input_output import STANDARD, check_paths, named, read_sketch, report, signing_key, write
+from sketchlearn.cli.input_output import STANDARD, check_paths, named, read_sketch, report, signing_key, write_sketch
 from sketchlearn.cli.options import Json, Key, Neighbors, Output, SketchFile, Trusted
 
 
@@ -74,7 +74,7 @@ def privatize(
         budget=books,
         allow_weak=allow_weak,
     )
-    write(output, private.to_bytes(key=signing))
+    write_sketch(output, private, key=signing)
     ledger = private.ledger
     assert ledger is not None
     largest = private.operator.ceiling * private.units / getattr(private.operator, "n_groups", 1)

@@ -10,6 +10,7 @@ import typer
 from sketchlearn.cli.descriptions import records_in_words
 from sketchlearn.cli.input_output import check_paths, read_sketch, report
 from sketchlearn.cli.options import Components, Decoder, Json, Plot, Seed, SketchFile, Trusted
+from sketchlearn.control_characters import printable
 
 
 def compare(
@@ -98,7 +99,8 @@ def marginal(
     found = ask.marginal(int(column) if column.isdecimal() and column not in ask.columns else column, bins)
     if plot is not None:
         plot_marginal(found, plot)
-    report(json, {"sketch": sketch, "plot": plot, **dataclasses.asdict(found)}, str(found))
+    shown = str(dataclasses.replace(found, column=printable(found.column)))
+    report(json, {"sketch": sketch, "plot": plot, **dataclasses.asdict(found)}, *shown.splitlines())
 
 
 def explain(

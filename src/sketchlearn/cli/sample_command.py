@@ -8,9 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+from sketchlearn.cli.csv_cells import safe_cells
 from sketchlearn.cli.error_messages import misused
 from sketchlearn.cli.input_output import check_paths, model_from, report
-from sketchlearn.cli.options import Json, Seed
+from sketchlearn.cli.options import Json, SafeCsv, Seed
+from sketchlearn.control_characters import printable
 
 
 def sample(
@@ -18,6 +20,7 @@ def sample(
     n_rows: Annotated[int, typer.Option("-n", "--n-rows", min=1, help="How many rows.")] = 1000,
     label: Annotated[str | None, typer.Option(help="The class of all rows, if the generator has classes.")] = None,
     seed: Seed = 0,
+    safe_csv: SafeCsv = False,
     json: Json = False,
 ) -> None:
     """Print random rows of a model, as CSV.
@@ -43,6 +46,11 @@ def sample(
     if json:
         report(json, {"columns": list(names), "rows": rows})
         return
-    lines = csv.writer(sys.stdout, lineterminator="\n")
-    lines.writerow(names)
-    lines.writerows(rows)
+    heads = safe_cells(names) if safe_csv else list(names)
+    if sys.stdout.isatty():  # a table keeps names as they are, but they must not steer a terminal
+        heads = list(map(printable, heads))
+    # before version 3.13, Python does not quote a \r where lines end in \n
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    quoting = csv.writer(sys.stdout, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    (quoting if any("\r" in head for head in heads) else writer).writerow(heads)
+    writer.writerows(rows)

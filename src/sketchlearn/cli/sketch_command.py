@@ -6,7 +6,6 @@ import hashlib
 import json as json_module
 import os
 import sys
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,8 +23,9 @@ from sketchlearn.cli.input_output import (
     report,
     rows_from,
     signing_key,
-    write,
+    write_sketch,
 )
+from sketchlearn.few_records import FEW_RECORDS
 from sketchlearn.tasks.registry import DESIGNS
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def sketch(
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out files that cannot be read, and list them.")
     ] = False,
+    min_records: options.MinRecords = FEW_RECORDS,
     jobs: options.Jobs = None,
     progress: options.Progress = None,
     key: options.Key = None,
@@ -100,7 +101,7 @@ def sketch(
         work = Work(paths)
         with row_bar(work, shown) as work.show:
             result = sketch_files(operator, paths, reading, work)
-    write(output, result.sketch.to_bytes(key=signing))
+    write_sketch(output, result.sketch, min_records, key=signing)
     _report(result, output, len(paths), json)
 
 
@@ -119,20 +120,26 @@ def _designed(paths: list[str], choices: Choices, reading: Reading) -> Operator:
     """An operator for these files; a checkpoint keeps it, so that a run that goes on uses the same one."""
     from sketchlearn.cli.operator_choice import design_on_rows
     from sketchlearn.storage.design_files import design_from_bytes, design_to_bytes
+    from sketchlearn.storage.owner_folder import LinkError, make_folder, read_file, write_file
 
     kept = None
     if reading.folder is not None:
         facts = [asdict(choices), reading.nulls, reading.columns, [os.path.abspath(path) for path in paths]]
         name = hashlib.sha256(json_module.dumps(facts, sort_keys=True).encode()).hexdigest()
         kept = reading.folder / f"design-{name[:32]}.json"
-        with suppress(OSError, ValueError):
-            operator, _ = design_from_bytes(kept.read_bytes())
+        try:
+            operator, _ = design_from_bytes(read_file(kept))
+        except LinkError:
+            raise
+        except (OSError, ValueError):
+            pass
+        else:
             say(f"using the design that was saved as {kept}")
             return operator
     (operator, made), _ = design_on_rows(rows_from(paths, reading.columns, reading.nulls), choices)
     if kept is not None:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        write(str(kept), design_to_bytes(operator, made))
+        make_folder(kept.parent)
+        write_file(kept, design_to_bytes(operator, made))
     _say_designed(operator, made)
     return operator
 

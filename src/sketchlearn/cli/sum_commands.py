@@ -8,8 +8,9 @@ import typer
 
 from sketchlearn.cli.descriptions import contents, records_in_words
 from sketchlearn.cli.error_messages import say
-from sketchlearn.cli.input_output import check_paths, named, naming, read_sketch, report, signing_key, write
-from sketchlearn.cli.options import Json, Key, Output, Trusted
+from sketchlearn.cli.input_output import check_paths, named, naming, read_sketch, report, signing_key, write_sketch
+from sketchlearn.cli.options import Json, Key, MinRecords, Output, Trusted
+from sketchlearn.few_records import FEW_RECORDS
 
 
 def merge(
@@ -21,6 +22,7 @@ def merge(
     ] = None,
     key: Key = None,
     trusted: Trusted = None,
+    min_records: MinRecords = FEW_RECORDS,
     json: Json = False,
 ) -> None:
     """Add sketches: the sum is the sketch of all their rows.
@@ -45,7 +47,7 @@ def merge(
         with naming(path):
             total = sketch if total is None else total.merged(sketch, overlapping=overlapping)
     assert total is not None
-    write(output, total.to_bytes(key=signing))
+    write_sketch(output, total, min_records, key=signing)
     if with_rows and total.kept is None:
         say(f"the sum keeps no rows: {_why(without)}")
     figures, rows = contents(total)
@@ -63,6 +65,7 @@ def subtract(
     output: Output,
     key: Key = None,
     trusted: Trusted = None,
+    min_records: MinRecords = FEW_RECORDS,
     json: Json = False,
 ) -> None:
     """Take rows out of a sketch, as if they had never been there.
@@ -77,7 +80,7 @@ def subtract(
     a, b = read_sketch(whole, trusted), read_sketch(part, trusted)
     with naming(part):
         rest = a - b
-    write(output, rest.to_bytes(key=signing))
+    write_sketch(output, rest, min_records, key=signing)
     if a.kept is not None and rest.kept is None:
         why = "keeps none" if b.kept is None else "keeps rows by another rule"
         say(f"what is left keeps no rows: {named(part)} {why}")

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn import kernel
+from sketchlearn.control_characters import check_names
 from sketchlearn.keeping import Keeping, KeptRows
 from sketchlearn.operators.origin import Origin
 from sketchlearn.packed import PackedBits
@@ -294,6 +295,7 @@ class Operator(Value, ABC):
         return total.hexdigest()
 
     def to_json(self) -> dict[str, Any]:
+        check_names("a column", self.columns or ())  # a file of it could not be read again
         own = self.__dict__.get("_origin", Origin.UNKNOWN)
         known = {} if own is Origin.UNKNOWN else {"origin": own.value}
         return {**super().to_json(), **known, "digest": self.digest}
@@ -313,6 +315,7 @@ class Operator(Value, ABC):
     def _build(cls, fields: dict[str, Any]) -> Self:
         own = {name: value for name, value in fields.items() if name not in ("digest", "origin", "declared")}
         operator = super()._build(own)
+        check_names("a column", operator.columns or ())
         # as files said it before there were origins
         before = Origin.DECLARED if truth("declared", fields.get("declared", False)) else Origin.UNKNOWN
         origin = Origin.of(fields.get("origin", before))

@@ -21,9 +21,11 @@ from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Block, source
 from sketchlearn.sources.sampling import Begun
 from sketchlearn.storage import container
+from sketchlearn.storage.owner_folder import LinkError, make_folder, read_file, write_file
 from sketchlearn.storage.sketch_files import from_bytes
 
 LEAST_KERNEL_ROWS = 1024  # Rows of one call of the kernel, however many sums each of them has.
+LARGEST_ROWS_PER_BYTE = {".csv": 1, ".csv.gz": 1032}  # A row has a byte at least; deflate makes 1032 bytes one.
 MOST_KERNEL_SUMS = 100_000_000  # Additions of one call, a fraction of a second: Ctrl-C waits for the kernel to return.
 
 
@@ -79,7 +81,7 @@ def sketch_files(operator: Operator, paths: list[str], reading: Reading, work: W
     """The sketch of all rows of all files."""
     run = Run(Sketch(operator))
     if reading.folder is not None:
-        reading.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(reading.folder)
     for path in paths:
         try:
             part, kept = _sketch_file(operator, path, reading, work)
@@ -88,6 +90,9 @@ def sketch_files(operator: Operator, paths: list[str], reading: Reading, work: W
                 raise bad.__cause__ or bad from None
             run.skipped[path] = str(bad)
             continue
+        if run.sketch.batches.shared(part.sketch.batches):
+            twice = f"{path} has the same rows in {reading.folder} as another file has"
+            raise ValueError(f"{twice}: remove the folder, and start again")
         run.sketch += part.sketch
         run.dropped += part.dropped
         run.kept += kept
@@ -119,11 +124,14 @@ def _sketch_file(operator: Operator, path: str, reading: Reading, work: Work) ->
         before = _identity(path)
     name = _name(operator, path, before, reading)
     part = _kept(operator, name, reading.folder) or Part(Sketch(operator))
+    with _bad_file(path):
+        rows = _BlocksOfFile(path, operator, reading, work)
+    if not rows.may_have(part):
+        part = Part(Sketch(operator))
     if part.done:
         work.advance(part.rows, before[0])
         return part, True
-    with _bad_file(path):
-        rows = _BlocksOfFile(path, operator, reading, part.rows, work)
+    rows.skip = part.rows
     while not part.done:
         with _bad_file(path):
             new = operator.sketch(Begun(rows.source, rows.next_blocks()), n_jobs=reading.n_jobs)
@@ -138,8 +146,8 @@ def _sketch_file(operator: Operator, path: str, reading: Reading, work: Work) ->
 class _BlocksOfFile:
     """The blocks of one file, after the rows that were sketched before."""
 
-    def __init__(self, path: str, operator: Operator, reading: Reading, skip: int, work: Work) -> None:
-        self.path, self.skip, self.work = path, skip, work
+    def __init__(self, path: str, operator: Operator, reading: Reading, work: Work) -> None:
+        self.path, self.skip, self.work = path, 0, work
         self.seconds = None if reading.folder is None else reading.every
         self.read, self.seen, self.ended = 0, 0, False
         rows = source(path, columns=reading.columns, nulls=reading.nulls)
@@ -148,6 +156,21 @@ class _BlocksOfFile:
         step = max(LEAST_KERNEL_ROWS, MOST_KERNEL_SUMS // operator.n_sums)
         blocks = self.source.blocks(operator.n_features)
         self.pieces = (_cut(block, i, i + step) for block in blocks for i in range(0, len(block.rows), step))
+
+    def may_have(self, part: Part) -> bool:
+        """Whether a part can be one of this file, as far as that is known without reading all rows.
+
+        A part's digest shows damage; whoever writes a part on purpose gives it a digest that matches.
+        """
+        sketch, n_rows = part.sketch, part.rows + part.dropped
+        unweighted = (sketch.units, sketch.bits, sketch.heaviest) == (part.rows, 0, 1)
+        exact = sketch.ledger is None and not sketch.skipped and sketch.clipped <= part.rows
+        if not unweighted or not exact or (part.dropped and self.source.nulls == "error"):
+            return False
+        if self.source.n_rows is not None:
+            return n_rows == self.source.n_rows if part.done else n_rows <= self.source.n_rows
+        most = [size for ending, size in LARGEST_ROWS_PER_BYTE.items() if self.path.lower().endswith(ending)]
+        return not most or n_rows <= most[0] * os.path.getsize(self.path)
 
     def next_blocks(self) -> Iterator[Block]:
         """The blocks that come next: until it is time to keep a part, or the file has ended."""
@@ -186,19 +209,21 @@ def _name(operator: Operator, path: str, identity: tuple[int, int], reading: Rea
 
 def _keep(part: Part, name: str, folder: Path) -> None:
     progress = {"name": name, "rows": part.rows, "dropped": part.dropped, "done": part.done}
-    container.write(folder / f"{name}.part", part.sketch.to_bytes(progress=progress))
+    write_file(folder / f"{name}.part", part.sketch.to_bytes(progress=progress))
 
 
 def _kept(operator: Operator, name: str, folder: Path | None) -> Part | None:
-    """What an earlier run left of a file; None if there is nothing, or nothing that can be trusted."""
+    """What an earlier run left of a file; None if there is nothing, or nothing that fits. Links are refused."""
     if folder is None:
         return None
     try:
-        data = (folder / f"{name}.part").read_bytes()
+        data = read_file(folder / f"{name}.part")
         sketch, progress = from_bytes(data), container.unpack(data)[1]["progress"]
         rows, dropped, done = progress["rows"], progress["dropped"], progress["done"]
+    except LinkError:
+        raise
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    sound = [type(fact) for fact in (rows, dropped, done)] == [int, int, bool]
+    sound = [type(fact) for fact in (rows, dropped, done)] == [int, int, bool] and min(rows, dropped) >= 0
     own = progress["name"] == name and sketch.operator == operator
     return Part(sketch, rows, dropped, done) if sound and own else None

@@ -98,9 +98,14 @@ def read(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T:
         raise FormatError(f"{os.fspath(path)}: {error}") from None
 
 
-def write(path: str | os.PathLike[str], data: bytes) -> None:
-    """Writes a file so that, whatever happens, either all of it is there or what was there before."""
-    target = Path(os.path.realpath(path))  # a link stays one
+def write(path: str | os.PathLike[str], data: bytes, *, owner_only: bool = False, through_links: bool = True) -> None:
+    """Writes a file so that, whatever happens, either all of it is there or what was there before.
+
+    A file that was there keeps its permissions. A new one has those that the umask leaves or, with `owner_only`, can
+    be read by its owner alone. A link stays one, and the file that it leads to is written; without `through_links`,
+    links are refused.
+    """
+    target = Path(os.path.realpath(path) if through_links else path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot save {os.fspath(path)}: there is no folder {target.parent}")
     before = os.lstat(target) if os.path.lexists(target) else None
@@ -108,7 +113,8 @@ def write(path: str | os.PathLike[str], data: bytes) -> None:
         raise OSError(f"cannot save {os.fspath(path) or 'without a name'}: that is not a regular file")
     part = target.with_name(f".{secrets.token_hex(8)}.part")
     try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+        mode = 0o600 if owner_only or before else 0o666
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

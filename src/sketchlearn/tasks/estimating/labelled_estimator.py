@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
+from sketchlearn.control_characters import check_names
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.classes.class_sketches import ClassSketches
@@ -24,6 +25,7 @@ def check_labels(labels: Any) -> None:
         raise ValueError("labels must be a list of words or numbers")
     if len(set(labels)) < len(labels) or len({isinstance(label, str) for label in labels}) > 1:
         raise ValueError("labels must differ, and be all words or all numbers")
+    check_names("a class", labels)
 
 
 def _check_declared(sketches: Mapping[Any, Sketch], classes: Any) -> None:

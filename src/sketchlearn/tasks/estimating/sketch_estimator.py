@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sketchlearn import engines
+from sketchlearn.control_characters import check_names
 from sketchlearn.designing.sample_summary import MOST_ROWS
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.ledger import Ledger
@@ -29,7 +30,7 @@ from sketchlearn.storage.json_documents import MODEL, to_document
 from sketchlearn.tasks.estimating.fitted_model import Document, FittedModel
 from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows, SketchedTable
 from sketchlearn.tasks.estimating.glimpse import Glimpse
-from sketchlearn.values import shortened
+from sketchlearn.values import listed, shortened
 
 FLOATS = (np.float64, np.float32)
 VERSION = 1  # of model files
@@ -311,6 +312,8 @@ class SketchEstimator(BaseEstimator):
     def model_facts(self) -> Document:
         """What every model file says, of whatever task."""
         columns = self.columns_
+        check_names("a column", columns or ())  # a file with such names could not be read again
+        check_names("a class", listed(getattr(self.fitted_model(), "labels", None)))
         facts: Document = {
             "n_features": int(self.n_features_in_),
             "columns": None if columns is None else list(columns),
@@ -331,6 +334,7 @@ class SketchEstimator(BaseEstimator):
     def with_model(self, model: Any, facts: Document) -> Self:
         """Takes over what a file says: a model, and the facts of all model files."""
         columns = check_columns(facts["columns"], facts["n_features"])
+        check_names("a column", columns or ())
         privacy = Ledger.from_json(facts["privacy"]) if "privacy" in facts else None
         table, n_records = SketchedTable(columns, facts["n_features"]), _count(facts["n_records"])
         if "parameters" in facts:  # files that were written before have none

@@ -1,0 +1,33 @@
+"""A warning that exact sketches of few records give the records back."""
+
+from __future__ import annotations
+
+from sketchlearn.caller_warnings import warn_caller
+
+FEW_RECORDS = 100  # benchmarks/recovery.py tells whether a row is among so many, with an AUC of 0.8 to 0.99.
+
+
+def few_records(count: float, remedy: str) -> str:
+    """The warning in words: how many records there are, and what to do."""
+    shown = "1 record" if count == 1 else f"{count:,} records"
+    return (
+        f"an exact sketch of few records gives them back, and this one has {shown}: keep it as you keep the records "
+        f"themselves; before you share it, {remedy}"
+    )
+
+
+class FewRecordsNotice:
+    """Warns once per process."""
+
+    def __init__(self) -> None:
+        self.given = False
+
+    def give(self, count: float) -> None:
+        """Warns of a sketch that is to be saved, if it has records, but few."""
+        if self.given or not 0 < count < FEW_RECORDS:
+            return
+        self.given = True
+        warn_caller(few_records(count, "release it with privatize, or merge it with sketches of more records"))
+
+
+NOTICE = FewRecordsNotice()
