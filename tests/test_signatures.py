@@ -479,7 +479,8 @@ def test_signatures_pass_through_a_pipeline():
     run(f"merge private.sketch {trusted} -o unsigned.sketch")
     run(f"merge private.sketch {trusted} --key mine.key -o merged.sketch")
     assert "it is not signed" in run(f"fit pca -k 1 unsigned.sketch {trusted} -o model.json", 1)
-    run(f"fit pca -k 1 merged.sketch {trusted} -o model.json")
+    run(f"fit pca -k 1 signed.sketch {trusted} -o model.json")
+    assert skl.load("merged.sketch", trusted=["mine.pub"]).ledger.epsilon == 1
     run(f"subtract signed.sketch signed.sketch {trusted} --key mine.key -o nothing.sketch")
     assert skl.load("nothing.sketch", trusted=["mine.pub"]).count == 0
 
