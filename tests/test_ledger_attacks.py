@@ -134,6 +134,15 @@ def test_a_merged_ledger_of_less_rho_does_not_stand_for_this_one():
         skl.privatize(exact, epsilon=1.0, delta=1e-6, already=other)
 
 
+def test_a_record_of_two_batches_has_paid_for_both():
+    """Somebody said that the batches overlap: the most that was spent on one of them is not all."""
+    one, same = OPERATOR.sketch(X), OPERATOR.sketch(X)
+    for sketch in (one, same):
+        skl.privatize(sketch, epsilon=1.0)
+    assert (one + same).released.epsilon == 1.0
+    assert one.merged(same, overlapping=True).released.epsilon == 2.0
+
+
 def test_what_the_caller_tells_is_not_dropped_for_what_the_process_knows(tmp_path):
     elsewhere = skl.privatize(OPERATOR.sketch(X + 1), epsilon=5.0)
     exact, budget = OPERATOR.sketch(X), skl.Budget(tmp_path / "budget")

@@ -122,7 +122,8 @@ class Released:
         """
         contents = content.times if content else ()
         known = [self._ledgers.get(number) for number in (*batches.times, *contents)]
-        return self._most(known + [self._contents.get(number) for number in batches.times])
+        known += [self._contents.get(number) for number in batches.times]
+        return self._most(known, several=batches.most > 1)
 
     def note(self, book: Callable[[Ledger | None], Ledger], batches: Batches, content: Batches) -> Ledger:
         """Books a release of these batches: `book` says what is spent then, or refuses, knowing what was before.
@@ -141,15 +142,15 @@ class Released:
         self._contents.clear()
 
     @staticmethod
-    def _most(ledgers: list[Ledger | None]) -> Ledger | None:
-        """What covers all of them: a record is in one batch."""
+    def _most(ledgers: list[Ledger | None], *, several: bool) -> Ledger | None:
+        """What covers all of them: a record is in one batch, unless somebody has said that it may be in several."""
         found: Ledger | None = None
-        for ledger in ledgers:
-            if ledger is None or ledger is found:
+        for ledger in {id(ledger): ledger for ledger in ledgers}.values():
+            if ledger is None:
                 continue
             if found is not None and found.neighbors != ledger.neighbors:
                 found, ledger = found.about_replacing(), ledger.about_replacing()
-            found = ledger if found is None else found.merged(ledger, overlapping=False)
+            found = ledger if found is None else found.merged(ledger, overlapping=several)
         return found
 
 
