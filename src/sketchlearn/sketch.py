@@ -311,7 +311,7 @@ class Sketch:
 
         Records that count several times are then rows of that weight, which no release takes.
         """
-        heaviest = max(self.heaviest, self.batches.largest if self.ledger is None else 1)
+        heaviest = self.heaviest * (self.batches.largest if self.ledger is None else 1)
         return self._packed(**({"heaviest": heaviest} if heaviest > 1 else {}), **more)
 
     def to_bytes(self, **more: Any) -> bytes:
