@@ -15,6 +15,7 @@ from audit import (
     measured_epsilon,
     released,
 )
+from audit_claims import cases, epsilon_of
 from scipy import stats
 
 import sketchlearn as skl
@@ -140,3 +141,17 @@ def test_variances_are_those_of_the_laws():
         for scale in (0.05, 0.3, 1.0, 3.9, 4.1, 50.0):
             weights = np.exp(log_likelihood(mechanism, k, scale))
             assert mechanism.variance(scale) == pytest.approx(float(k**2 @ weights / weights.sum()), rel=1e-9)
+
+
+def test_no_ledger_is_exceeded():
+    """With seeded noise, which is fast; `make audit` takes a million releases of private noise."""
+    found = list(cases(60_000, seed=0))
+    assert all(bound <= ledger.epsilon for _, ledger, bound in found)
+    assert sum(bound > 0.3 * ledger.epsilon for _, ledger, bound in found) >= len(found) // 2
+
+
+def test_records_that_count_twice_would_be_found():
+    """The noise of a sketch on a sum with itself: the loss is twice what is claimed."""
+    scales = PURE.scales([1, 1], [0.5, 0.5])
+    assert epsilon_of(PURE, [5, 5], [6, 6], scales, 200_000, seed=0) <= PURE.epsilon
+    assert epsilon_of(PURE, [10, 10], [12, 12], scales, 200_000, seed=0) > 1.5 * PURE.epsilon

@@ -83,8 +83,8 @@ def test_noise_has_the_deviation_that_the_ledger_says(delta, neighbors):
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_count_has_noise_of_its_own(delta):
     operator = skl.FourierFeatures(1, 1, law=Gaussian(1.0)).with_origin("declared")
-    many = {"units": 10**6, "batches": Batches()}
-    releases = [privatize(skl.Sketch(operator, **many), epsilon=1.0, delta=delta) for _ in range(400)]
+    many = [skl.Sketch(operator, units=10**6, batches=Batches.new()) for _ in range(400)]
+    releases = [privatize(sketch, epsilon=1.0, delta=delta) for sketch in many]
     noise = np.array([release.count - 10**6 for release in releases], float)
     assert noise.var() == pytest.approx(releases[0].ledger.count_variance, rel=0.7)
     assert abs(noise.mean()) < 6 * math.sqrt(releases[0].ledger.count_variance / len(noise))

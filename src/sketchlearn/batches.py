@@ -6,14 +6,14 @@ import hashlib
 import secrets
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.ledger import Ledger
-from sketchlearn.values import shortened
+from sketchlearn.values import shortened, whole
 
 MOST_IDENTITIES = 4096  # A file has at most 80 kB of them; beyond, the smallest ones stand for all.
 _END = 1 << 64
@@ -30,6 +30,8 @@ class Batches:
     ----------
     times : how often each batch was added, less how often it was subtracted.
     below : numbers from here on are not kept.
+    most : how often a record may count for all that the numbers tell: what was said of overlapping sketches, and of
+        numbers that are not kept.
 
     Examples
     --------
@@ -41,11 +43,12 @@ class Batches:
 
     times: dict[int, int] = field(default_factory=dict)
     below: int = _END
+    most: int = 1
 
     @classmethod
-    def new(cls) -> Batches:
-        """One batch that nobody has seen."""
-        return cls({secrets.randbits(64): 1})
+    def new(cls, units: int = 1) -> Batches:
+        """One batch that nobody has seen; none, if it has no records."""
+        return cls({secrets.randbits(64): 1} if units else {})
 
     @classmethod
     def of_content(cls, sums: NDArray[np.int64], units: int) -> Batches:
@@ -55,42 +58,52 @@ class Batches:
         digest = hashlib.sha256(np.ascontiguousarray(sums, "<i8").tobytes() + str(units).encode()).digest()
         return cls({int.from_bytes(digest[:8], "big"): 1})
 
-    def shared(self, other: Batches) -> list[int]:
-        """Batches that a sum of both would count twice."""
-        return [number for number, n in self.times.items() if n * other.times.get(number, 0) > 0]
+    def or_content(self, sums: NDArray[np.int64], units: int) -> Batches:
+        """The same; of records without a number, and of those whose numbers are all forgotten, the content's."""
+        return self if self.times or not units else replace(self.of_content(sums, units), most=self.most)
 
-    def combined(self, other: Batches, sign: int) -> Batches:
-        """Those of a sum or a difference."""
+    def shared(self, other: Batches, sign: int = 1) -> list[int]:
+        """Batches that a sum (or a difference) of both would count twice."""
+        return [number for number, n in self.times.items() if n * other.times.get(number, 0) * sign > 0]
+
+    def combined(self, other: Batches, sign: int, *, overlapping: bool = False) -> Batches:
+        """Those of a sum or a difference; of overlapping ones, a record of any two batches may be the same."""
         times, below = dict(self.times), min(self.below, other.below)
+        twice = overlapping or bool(self.shared(other, sign))
+        most = self.largest + other.largest if twice else max(self.most, other.most)
         for number, n in other.times.items():
             times[number] = times.get(number, 0) + sign * n
-        if below < _END or 0 in times.values():
-            times = {number: n for number, n in times.items() if n and number < below}
+        if 0 in times.values():
+            times = {number: n for number, n in times.items() if n}
         if len(times) > MOST_IDENTITIES:
-            below = sorted(times)[MOST_IDENTITIES]
+            below = min(below, sorted(times)[MOST_IDENTITIES])
+        if below < _END:
+            most = max(most, *(abs(n) for number, n in times.items() if number >= below), 1)
             times = {number: n for number, n in times.items() if number < below}
-        return Batches(times, below)
+        return Batches(times, below, most)
 
     @property
     def largest(self) -> int:
         """How often a record may count."""
-        return max(map(abs, self.times.values()), default=1)
+        return max(self.most, *map(abs, self.times.values()), 1)
 
     def to_json(self) -> dict[str, Any]:
         """As a file says it."""
         form: dict[str, Any] = {f"{number:016x}": n for number, n in sorted(self.times.items())}
-        return form if self.below == _END else {**form, "below": f"{self.below:016x}"}
+        below = {} if self.below == _END else {"below": f"{self.below:016x}"}
+        return {**form, **below, **({"most": self.most} if self.most > 1 else {})}
 
     @classmethod
     def from_json(cls, form: Any) -> Batches:
         """What a file says; a `ValueError` says why another form is refused."""
-        if not isinstance(form, dict) or len(form) > MOST_IDENTITIES + 1:
+        if not isinstance(form, dict) or len(form) > MOST_IDENTITIES + 2:
             raise ValueError(f"its batches must be an object of at most {MOST_IDENTITIES} numbers")
         below = _number(form["below"]) if "below" in form else _END
-        times = {_number(number): n for number, n in form.items() if number != "below"}
+        most = whole("most", form.get("most", 1))
+        times = {_number(number): n for number, n in form.items() if number not in ("below", "most")}
         if any(type(n) is not int or not 0 < abs(n) < 2**63 for n in times.values()) or any(i >= below for i in times):
             raise ValueError("its batches must be counted by whole numbers, and lie below their limit")
-        return cls(times, below)
+        return cls(times, below, most)
 
 
 class Released:
@@ -98,11 +111,19 @@ class Released:
 
     def __init__(self) -> None:
         self._ledgers: dict[int, Ledger] = {}
+        self._contents: dict[int, Ledger] = {}
         self._lock = threading.Lock()
 
-    def spent(self, batches: Batches) -> Ledger | None:
-        """The most that was spent on a record of these batches."""
-        return self._most([self._ledgers.get(number) for number in batches.times])
+    def spent(self, batches: Batches, content: Batches | None = None) -> Ledger | None:
+        """The most that was spent on a record of these batches.
+
+        Contents tell where one of two sketches is known by nothing else. Two that were made of rows are two batches,
+        even of equal content.
+        """
+        contents = content.times if content else ()
+        known = [self._ledgers.get(number) for number in (*batches.times, *contents)]
+        known += [self._contents.get(number) for number in batches.times]
+        return self._most(known, several=batches.most > 1)
 
     def note(self, book: Callable[[Ledger | None], Ledger], batches: Batches, content: Batches) -> Ledger:
         """Books a release of these batches: `book` says what is spent then, or refuses, knowing what was before.
@@ -110,24 +131,26 @@ class Released:
         Nobody else books meanwhile. The content is noted, too, for sketches that are known by nothing else.
         """
         with self._lock:
-            ledger = book(self.spent(batches))
-            self._ledgers.update(dict.fromkeys((*batches.times, *content.times), ledger))
+            ledger = book(self.spent(batches, content))
+            self._ledgers.update(dict.fromkeys(batches.times, ledger))
+            self._contents.update(dict.fromkeys(content.times, ledger))
         return ledger
 
     def forget(self) -> None:
         """As if nothing had been released: for tests alone."""
         self._ledgers.clear()
+        self._contents.clear()
 
     @staticmethod
-    def _most(ledgers: list[Ledger | None]) -> Ledger | None:
-        """What covers all of them: a record is in one batch."""
+    def _most(ledgers: list[Ledger | None], *, several: bool) -> Ledger | None:
+        """What covers all of them: a record is in one batch, unless somebody has said that it may be in several."""
         found: Ledger | None = None
-        for ledger in ledgers:
-            if ledger is None or ledger is found:
+        for ledger in {id(ledger): ledger for ledger in ledgers}.values():
+            if ledger is None:
                 continue
             if found is not None and found.neighbors != ledger.neighbors:
                 found, ledger = found.about_replacing(), ledger.about_replacing()
-            found = ledger if found is None else found.merged(ledger, overlapping=False)
+            found = ledger if found is None else found.merged(ledger, overlapping=several)
         return found
 
 

@@ -16,26 +16,28 @@ millionth of epsilon is set aside for it, which suffices for 10^5 numbers of the
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 ROUNDING_VARIANCE = 2.0  # r^2
 LEAST_DEVIATION = 2.0  # of the continuous noise
 EPSILON_ROOM = 1e-6  # the share of epsilon that is set aside for rounding to integers
-# Relative room for the rounding of floating-point numbers, which has errors of about 1e-14 here.
-ROOM = 1e-9
+UNIT_ERROR = 1e-15  # several times what floating-point numbers of size 1 are rounded by
+LARGEST_EPSILON = 1e12  # beyond, rounding errors are as large as what is computed
 
 
 def profile(epsilon: float, mu: float) -> float:
-    """The smallest delta: Phi(mu / 2 - epsilon / mu) - e^epsilon Phi(-mu / 2 - epsilon / mu).
+    """The smallest delta, rounded up: Phi(mu / 2 - epsilon / mu) - e^epsilon Phi(-mu / 2 - epsilon / mu).
 
     >>> round(profile(1.0, 1.0), 6)
     0.126937
     """
-    first, second = log_ndtr(mu / 2 - epsilon / mu), epsilon + log_ndtr(-mu / 2 - epsilon / mu)
-    return float(math.exp(first) * -math.expm1(min(second - first, 0.0)))
+    ratio = epsilon / mu
+    first, second = log_ndtr(mu / 2 - ratio), epsilon + log_ndtr(-mu / 2 - ratio)
+    error = UNIT_ERROR * (1 + ratio + mu) ** 2  # logarithms and epsilon are of the size of these squares
+    return 1.0 if error > 1 else min(1.0, math.exp(first + error) * -math.expm1(min(second - first, 0.0) - error))
 
 
 @cache
@@ -46,28 +48,41 @@ def largest_ratio(epsilon: float, delta: float) -> float:
     >>> round(1 / mu, 4), profile(1.0, mu) <= 1e-6
     (4.2247, True)
     """
-    high = 1.0
-    while profile(epsilon, high) < delta:
-        high *= 2
-    low = high / 2
+    epsilon = min(epsilon, LARGEST_EPSILON)
+    low = math.sqrt(2 * epsilon)  # where the first probability is a half
     while profile(epsilon, low) > delta:
         low /= 2
-    return float(brentq(lambda mu: profile(epsilon, mu) - delta * (1 - ROOM), low, high, rtol=1e-12)) * (1 - ROOM)
+    high = 2 * low
+    while profile(epsilon, high) <= delta:
+        low, high = high, 2 * high
+    return _bisected(lambda mu: profile(epsilon, mu) <= delta, low, high)
 
 
 @cache
 def smallest_epsilon(mu: float, delta: float) -> float:
-    """The smallest epsilon at which noise of ratio mu is private with this delta, rounded up.
+    """The smallest epsilon at which noise of ratio mu is private with this delta, rounded up; infinite for delta 0.
 
     Ten releases of (1, 1e-6), with the delta of all of them:
 
     >>> round(smallest_epsilon(math.sqrt(10) * largest_ratio(1.0, 1e-6), 1e-5), 2)
     3.14
     """
-    aim = delta * (1 - ROOM)
-    if profile(0.0, mu) <= aim:
+    if profile(0.0, mu) <= delta:
         return 0.0
-    high = 1.0
-    while profile(high, mu) > aim:
+    high = mu
+    while profile(high, mu) > delta:
         high *= 2
-    return float(brentq(lambda epsilon: profile(epsilon, mu) - aim, 0.0, high, rtol=1e-12)) * (1 + ROOM)
+        if high > LARGEST_EPSILON or not delta > 0:
+            return math.inf
+    low = high / 2
+    while profile(low, mu) <= delta:
+        low, high = low / 2, low
+    return _bisected(lambda epsilon: profile(epsilon, mu) <= delta, high, low)
+
+
+def _bisected(holds: Callable[[float], bool], sound: float, wrong: float) -> float:
+    """A number that holds, to 12 digits from one that does not."""
+    while abs(wrong - sound) > 1e-12 * sound:
+        middle = (sound + wrong) / 2
+        sound, wrong = (middle, wrong) if holds(middle) else (sound, middle)
+    return sound

@@ -252,3 +252,17 @@ class KeptRows:
             raise ValueError("the kept rows have impossible values or weights")
         if len(self) and (np.any(np.diff(self.priorities) <= 0) or self.priorities[-1] >= self.below):
             raise ValueError("the kept rows are not those that their rule keeps")
+
+
+def checked_rows(rule: Keeping | None, kept: KeptRows | None, weight: int) -> KeptRows | None:
+    """The kept rows of records of this weight, if they are those of the operator's rule; none yet, without records."""
+    if kept is None:
+        if rule is not None and weight:
+            raise ValueError("the operator keeps rows, but none came: make the sketch with operator.sketch(rows)")
+        return None if rule is None else KeptRows.none(rule)
+    if rule is None or kept.rule != rule:
+        raise ValueError("the kept rows were chosen by another rule than the operator's")
+    reason = kept.why_not_among(weight)
+    if reason:
+        raise ValueError(reason)
+    return kept

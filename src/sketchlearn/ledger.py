@@ -119,7 +119,7 @@ class Ledger(Value):
             both = f"{self.neighbors} and {other.neighbors}"
             raise ValueError(f"the guarantees are about different neighbors ({both}): release with the same")
         step, parts = SEQUENTIAL if overlapping else PARALLEL, None
-        if self.parts is not None and other.parts is not None:
+        if self.parts is not None and other.parts is not None and len(self.parts) == len(other.parts):
             parts = tuple(a.merged(b) for a, b in zip(self.parts, other.parts, strict=True))
         delta = min(1.0, _added(self.delta, other.delta)) if overlapping else max(self.delta, other.delta)
         epsilon = _added(self.epsilon, other.epsilon) if overlapping else max(self.epsilon, other.epsilon)
@@ -168,6 +168,8 @@ class Ledger(Value):
 
     def covers(self, other: Ledger) -> bool:
         """Whether this ledger admits to at least what the other has spent."""
+        if self.rho is not None and (other.rho is None or other.rho > self.rho):
+            return False  # by rho, further releases would add less to it than to the other
         return self.neighbors == other.neighbors and self.epsilon >= other.epsilon and self.delta >= other.delta
 
     def __str__(self) -> str:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from sketchlearn.batches import RELEASED, Batches
 from sketchlearn.few_records import NOTICE
-from sketchlearn.keeping import Keeping, KeptRows
+from sketchlearn.keeping import Keeping, KeptRows, checked_rows
 from sketchlearn.ledger import Ledger
 from sketchlearn.packed import PackedBits
-from sketchlearn.sketch_limits import LARGEST_INTEGER, canonical, check_room, checked_kept, total_weight
+from sketchlearn.sketch_limits import LARGEST_INTEGER, canonical, check_room, total_weight
 from sketchlearn.sources import WEIGHT_BITS
 from sketchlearn.storage import container
 from sketchlearn.storage.signatures import signed
@@ -101,7 +101,7 @@ class Sketch:
                 raise ValueError(reason)
         else:
             _check_private(operator, ledger, units, bits)
-        kept = checked_kept(operator, self.kept, units, bits)
+        kept = checked_rows(operator.keeping, self.kept, total_weight(units, bits))
         sums, units, bits = canonical(integers.astype(np.int64), units, bits)
         sums.flags.writeable = False
         self.__dict__.update(
@@ -112,7 +112,7 @@ class Sketch:
             clipped=whole("clipped", self.clipped, 0),
             heaviest=whole("heaviest", self.heaviest),
             kept=kept,
-            batches=Batches.of_content(sums, units) if self.batches is None else self.batches,
+            batches=(self.batches or Batches()).or_content(sums, units),
         )
 
     @property
@@ -142,8 +142,10 @@ class Sketch:
         return float(np.sqrt(np.mean(np.abs(self.mean - other.mean) ** 2)))
 
     def copy(self) -> Sketch:
-        """An independent copy."""
-        return self.of_same_records(self.operator, self.sums, self.ledger, self.kept)
+        """An independent copy of what is in it at this moment, whatever other threads do."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
 
     def of_same_records(
         self, operator: SketchOperator, sums: NDArray[np.int64], ledger: Ledger | None, kept: KeptRows | None = None
@@ -151,11 +153,6 @@ class Sketch:
         """Other sums of the same records: a release of either sketch counts for both."""
         notes = (self.skipped, ledger, self.clipped, self.heaviest, kept, self.batches)
         return Sketch(operator, sums, self.units, self.bits, *notes)
-
-    def as_one_batch(self) -> Sketch:
-        """The same records, as one batch that nobody has seen before."""
-        self.__dict__["batches"] = Batches.new() if self.units else Batches()
-        return self
 
     @property
     def released(self) -> Ledger | None:
@@ -220,6 +217,9 @@ class Sketch:
         return self
 
     def _combine(self, other: Sketch, sign: int, overlapping: bool | None = None) -> Sketch:
+        return self.copy()._combine_now(other.copy(), sign, overlapping)  # other threads may change both meanwhile
+
+    def _combine_now(self, other: Sketch, sign: int, overlapping: bool | None) -> Sketch:
         self._require_same_operator(other, "add" if sign > 0 else "subtract")
         shared = self.batches.shared(other.batches) if sign > 0 else []
         if self.ledger is not None or other.ledger is not None:
@@ -247,7 +247,7 @@ class Sketch:
         clipped = max(0, self.clipped + sign * other.clipped)
         heaviest = max(self.heaviest, other.heaviest)
         operator = operator.with_worse_origin(self.operator).with_worse_origin(other.operator)
-        batches = self.batches.combined(other.batches, sign)
+        batches = self.batches.combined(other.batches, sign, overlapping=overlapping is True)
         return Sketch(operator, sums, count, bits, skipped, None, clipped, heaviest, kept, batches)
 
     def _rows_with(self, other: Sketch, sign: int) -> tuple[SketchOperator, KeptRows | None]:
@@ -305,14 +305,21 @@ class Sketch:
         }
 
     def content(self, **more: Any) -> bytes:
-        """The bytes of a file without the random identities of batches: equal sketches give equal bytes."""
-        rows = None if self.kept is None else (self.kept.rows, self.kept.units)
-        return container.pack(self.sums, {**self.description(), **more}, rows)
+        """The bytes of a file without the random identities of batches: equal sketches give equal bytes.
+
+        Records that count several times are then rows of that weight, which no release takes.
+        """
+        heaviest = self.heaviest * (self.batches.largest if self.ledger is None else 1)
+        return self._packed(**({"heaviest": heaviest} if heaviest > 1 else {}), **more)
 
     def to_bytes(self, *, key: Any = None, **more: Any) -> bytes:
         """The sketch as the bytes of a file, with more entries in its description; signed, if a key is given."""
         more |= {"batches": self.batches.to_json()} if self.ledger is None else {}
-        return self.content(**more) if key is None else signed(self.content, more, key)
+        return self._packed(**more) if key is None else signed(self._packed, more, key)
+
+    def _packed(self, **more: Any) -> bytes:
+        rows = None if self.kept is None else (self.kept.rows, self.kept.units)
+        return container.pack(self.sums, {**self.description(), **more}, rows)
 
     def save(self, path: str | os.PathLike[str], *, key: Any = None) -> None:
         """Writes the sketch to a file, all of it or nothing; signed, if a private key or its path is given.

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.keeping import KeptRows
 from sketchlearn.sources import WEIGHT_BITS
 
 LARGEST_INTEGER = 2**63 - 1
@@ -27,21 +26,6 @@ def check_room(operator: Any, units: int, bits: int) -> None:
 def total_weight(units: int, bits: int) -> int:
     """The weight of all records, in the steps in which rows are kept."""
     return units << (WEIGHT_BITS - bits)
-
-
-def checked_kept(operator: Any, kept: KeptRows | None, units: int, bits: int) -> KeptRows | None:
-    """The kept rows, if they are those of the operator's rule; none yet, for a sketch without records."""
-    rule = operator.keeping
-    if kept is None:
-        if rule is not None and units:
-            raise ValueError("the operator keeps rows, but none came: make the sketch with operator.sketch(rows)")
-        return None if rule is None else KeptRows.none(rule)
-    if rule is None or kept.rule != rule:
-        raise ValueError("the kept rows were chosen by another rule than the operator's")
-    reason = kept.why_not_among(total_weight(units, bits))
-    if reason:
-        raise ValueError(reason)
-    return kept
 
 
 def canonical(sums: NDArray[np.int64], units: int, bits: int) -> tuple[NDArray[np.int64], int, int]:

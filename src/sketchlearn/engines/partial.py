@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from threading import Lock
 from typing import Any
@@ -68,8 +69,8 @@ def total(parts: Iterable[bytes], operator: Operator) -> Sketch:
             raise FormatError("a partial sketch was made by another operator than this run's")
         sums, count, bits = tensors["sums"], int(description["count"]), description["bits"]
         kept, clipped = kept_rows(operator, tensors, description), description.get("clipped", 0)
-        sketch += Sketch(operator, sums, count, bits, kept=kept, clipped=clipped, batches=Batches())
-    return sketch.as_one_batch()
+        sketch += Sketch(operator, sums, count, bits, kept=kept, clipped=clipped, batches=Batches.new())
+    return replace(sketch, batches=Batches.new(sketch.units))
 
 
 @contextmanager

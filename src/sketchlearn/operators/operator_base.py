@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn import kernel
+from sketchlearn.batches import Batches
 from sketchlearn.control_characters import check_names
 from sketchlearn.keeping import Keeping, KeptRows
 from sketchlearn.operators.origin import Origin
@@ -219,7 +220,7 @@ class Operator(Value, ABC):
                 if block.start == 0 and len(block.rows):
                     self.warn_of_noise(block.rows[:100])
                 advance(block.end - block.start)
-        return Sketch(self, sums, units, bits, (), None, clipped, heaviest, kept).as_one_batch()
+        return Sketch(self, sums, units, bits, (), None, clipped, heaviest, kept, Batches.new(units))
 
     def features(self, data: Any, *, n_jobs: int | None = None) -> NDArray[Any]:
         """Phi(x) of each row; the mean over rows is the mean of their sketch."""
@@ -251,7 +252,8 @@ class Operator(Value, ABC):
         units = len(bits) if weights is None else int(weights.sum())
         check_room(self, units, n_bits)
         operator = self.without_keeping()  # signs are no rows
-        return Sketch(operator, bits.sums(weights), units, n_bits, heaviest=heaviest).as_one_batch()
+        notes = {"heaviest": heaviest, "batches": Batches.new(units)}
+        return Sketch(operator, bits.sums(weights), units, n_bits, **notes)  # type: ignore[arg-type]
 
     def _require_one_bit(self) -> None:
         if not self.one_bit:

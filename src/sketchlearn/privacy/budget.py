@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sketchlearn.gaussian_profile import largest_ratio, smallest_epsilon
-from sketchlearn.ledger import ADD_REMOVE, GAUSSIAN, REPLACE, Ledger
+from sketchlearn.ledger import ADD_REMOVE, GAUSSIAN, LAPLACE, REPLACE, Ledger
 from sketchlearn.values import number, positive, shortened
 
 SECONDS_TO_WAIT = 60.0  # for another process that is releasing
@@ -31,6 +31,10 @@ CREATE TRIGGER IF NOT EXISTS keep_entries BEFORE UPDATE ON releases
 BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END;
 CREATE TRIGGER IF NOT EXISTS keep_rows BEFORE DELETE ON releases
 BEGIN SELECT RAISE(ABORT, 'entries are never removed'); END;
+CREATE TRIGGER IF NOT EXISTS keep_limit BEFORE UPDATE ON budget
+BEGIN SELECT RAISE(ABORT, 'the limit is never changed'); END;
+CREATE TRIGGER IF NOT EXISTS keep_budget BEFORE DELETE ON budget
+BEGIN SELECT RAISE(ABORT, 'the limit is never removed'); END;
 """
 
 
@@ -87,14 +91,16 @@ class Budget:
         neighbors: str = ADD_REMOVE,
     ) -> None:
         self.path = Path(path)
+        self._file = self.path.resolve()  # whatever becomes of links and of the working directory
+        self._seen = (0, _START)
         limit = None if epsilon is None else positive("epsilon", epsilon)
         wanted = (limit, None if delta is None else number("delta", delta), neighbors)
         if not 0 <= (wanted[1] or 0.0) < 1:
             raise ValueError(f"delta must be at least 0 and below 1, not {delta!r}")
         if neighbors not in (ADD_REMOVE, REPLACE):
             raise ValueError(f"neighbors must be {ADD_REMOVE!r} or {REPLACE!r}, not {shortened(neighbors)}")
-        if not self.path.exists():
-            with open(os.open(self.path, os.O_CREAT | os.O_WRONLY, 0o600), "wb"):
+        if not self._file.exists():
+            with open(os.open(self._file, os.O_CREAT | os.O_WRONLY, 0o600), "wb"):
                 pass
         with self._transaction() as database:
             for statement in _TABLES.split(";\n"):
@@ -109,7 +115,7 @@ class Budget:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Budget:
         """The budget of a file that is there."""
-        if not Path(path).exists():
+        if not Path(path).exists() or not os.path.getsize(path):
             raise FileNotFoundError(f"there is no budget {os.fspath(path)}: make it with Budget(path, epsilon=...)")
         return cls(path)
 
@@ -131,6 +137,8 @@ class Budget:
 
     def reserve(self, ledger: Ledger) -> None:
         """Books a release, or refuses it in a sentence that says what is left."""
+        if ledger.releases != 1:
+            raise BudgetError("a budget books single releases, and this ledger is of several: reserve each of them")
         if ledger.neighbors != self.neighbors:
             both = f"the budget is about {self.neighbors}, and the release about {ledger.neighbors}"
             raise BudgetError(f"{both}: use the same")
@@ -145,7 +153,7 @@ class Budget:
             if self.delta == 0 and ledger.mechanism == GAUSSIAN:
                 raise BudgetError("the budget has delta 0, so it books Laplace releases alone: privatize with delta=0")
             after = self._total([*entries, entry])
-            if self.epsilon is not None and after.epsilon > self.epsilon * (1 + 1e-12):
+            if self.epsilon is not None and not after.epsilon <= self.epsilon * (1 + 1e-12):
                 before = self._total(entries)
                 raise BudgetError(
                     f"this release would spend more than the budget has: {before} of {self.epsilon:.4g} are spent, and "
@@ -156,6 +164,7 @@ class Budget:
             text, previous = json.dumps(entry, sort_keys=True), last[0] if last else _START
             values = (text, previous, _digest(previous, text))
             database.execute("INSERT INTO releases (entry, previous, digest) VALUES (?, ?, ?)", values)
+        self._seen = (len(entries) + 1, values[2])
 
     def _total(self, entries: list[dict[str, Any]]) -> Spent:
         gaussian = [e for e in entries if e["mechanism"] == GAUSSIAN]
@@ -167,20 +176,32 @@ class Budget:
         return Spent(epsilon, 0.0, len(entries))
 
     def _entries(self, database: sqlite3.Connection) -> list[dict[str, Any]]:
-        """The log, each entry checked against the digest of the one before."""
-        previous, entries = _START, []
+        """The log, each entry checked against the digest of the one before, and the log against what was seen of it."""
+        previous, entries = _START, list[dict[str, Any]]()
+        known, last = self._seen
         for text, before, digest in database.execute("SELECT entry, previous, digest FROM releases ORDER BY id"):
             if before != previous or digest != _digest(previous, text):
                 raise BudgetError(f"{self.path} was changed or damaged: its log does not fit together any more")
             previous = digest
-            entries.append(json.loads(text))
+            entries.append(_entry(text))
+            if len(entries) == known and digest != last:
+                break
+        if len(entries) < known or (len(entries) == known and previous != last):
+            raise BudgetError(f"{self.path} has lost releases that it had: put the newest copy of it back")
+        self._seen = (len(entries), previous)
         return entries
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """The database, locked for everybody else; nothing is changed if an error comes."""
+        if self._file.exists() and self._file.stat().st_nlink > 1:  # SQLite's locks and journals know one name
+            raise BudgetError(
+                f"{self.path} is a file of several names (hard links), which cannot be kept safe: copy it"
+            )
+        # a budget that was removed is not made anew without a word
+        name = f"{self._file.as_uri()}?mode=rw"
         try:
-            with closing(sqlite3.connect(self.path, timeout=SECONDS_TO_WAIT, isolation_level=None)) as database:
+            with closing(sqlite3.connect(name, SECONDS_TO_WAIT, isolation_level=None, uri=True)) as database:
                 database.execute("PRAGMA synchronous = FULL")
                 database.execute("BEGIN IMMEDIATE")
                 try:
@@ -191,6 +212,19 @@ class Budget:
                 database.execute("COMMIT")
         except sqlite3.DatabaseError as error:
             raise BudgetError(f"{self.path} cannot be used as a budget: {error}") from None
+
+
+def _entry(text: str) -> dict[str, Any]:
+    """A release of the log, if it is one."""
+    try:
+        entry: dict[str, Any] = json.loads(text)
+        sizes = positive("epsilon", entry["epsilon"]), number("delta", entry["delta"])
+        sound = 0 < sizes[1] < 1 if entry["mechanism"] == GAUSSIAN else (entry["mechanism"], sizes[1]) == (LAPLACE, 0)
+    except (ValueError, TypeError, KeyError):
+        sound = False
+    if not sound:
+        raise BudgetError(f"the log of the budget has an entry that no release writes: {shortened(text)}")
+    return entry
 
 
 def _digest(previous: str, text: str) -> str:

@@ -84,6 +84,9 @@ def privatize(
             f"epsilon above {LARGEST_EPSILON:g} or delta above {LARGEST_DELTA:g} protects next to nothing: ask for "
             "less, or say allow_weak=True"
         )
+    if not isinstance(sketch, Sketch):
+        raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: sketch the rows first")
+    sketch = sketch.copy()  # other threads may add to it meanwhile
     operator = _releasable(sketch)
     design = _design(operator, truth("assume_public_design", assume_public_design))
     earlier = already.ledger if isinstance(already, Sketch) else already
@@ -134,16 +137,17 @@ def privatize(
 
 def _booked(ledger: Ledger, earlier: Ledger | None, budget: Budget | None, spent: Ledger | None) -> Ledger:
     """What is spent after this release, if it may be made, knowing what this process has spent on the records."""
-    if budget is not None and spent is not None and (earlier is None or not earlier.covers(spent)):
-        earlier = spent
     if spent is not None and (earlier is None or not earlier.covers(spent)):
-        said = f"records of this sketch were released before ({spent})"
-        raise ValueError(f"{said}: pass already= that release, or a budget, and both are paid")
+        if budget is None:
+            said = f"records of this sketch were released before ({spent})"
+            raise ValueError(f"{said}: pass already= that release, or a budget, and both are paid")
+        earlier = spent if earlier is None else earlier.merged(spent, overlapping=True)
+    after = ledger if earlier is None else ledger.after(earlier)
     if budget is None:
         _warn_once()
     else:
-        budget.reserve(ledger)
-    return ledger if earlier is None else ledger.after(earlier)
+        budget.reserve(ledger)  # the last step that may refuse
+    return after
 
 
 @cache
@@ -196,8 +200,6 @@ def sensitivity(operator: Operator, neighbors: str = ADD_REMOVE) -> Sensitivity:
 
 
 def _releasable(sketch: Sketch) -> Operator:
-    if not isinstance(sketch, Sketch):
-        raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: sketch the rows first")
     if sketch.ledger is not None:
         raise ValueError("the sketch is private already: release the exact one")
     if sketch.bits:

@@ -1,0 +1,150 @@
+"""Audits of what ledgers claim: lower bounds of epsilon, at 99.9 % confidence, from a million releases per case.
+
+`make audit` prints the table. Two neighboring datasets are released by `privatize`'s own scales. Half of the releases
+choose the best threshold of the likelihood ratio, the other half bound its probabilities (Clopper and Pearson), so that
+the bound holds however the threshold was found.
+"""
+
+import math
+import sys
+import warnings
+
+import numpy as np
+from audit import at_least, at_most, log_likelihood
+
+import sketchlearn as skl
+from sketchlearn.batches import RELEASED
+from sketchlearn.frequencies import Gaussian
+from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
+
+CONFIDENCE = 1 - 1e-3
+GAUSSIAN_CLAIMS = ((0.5, 0.01), (1.0, 1e-2), (1.0, 1e-3), (3.0, 1e-3))
+
+
+def signs(m):
+    """An operator of m integers, each of which a record moves by 1."""
+    wave = skl.waves.Square(complex=False)
+    return skl.FourierFeatures(1, m, law=Gaussian(1.0), wave=wave, seed=1).with_origin("declared")
+
+
+def several(mechanism, values, scales, size, seed=None):
+    """Many releases of these integers at once: an array (values, size)."""
+    rng = None if seed is None else np.random.default_rng(seed)
+    pairs = zip(values, scales, strict=True)
+    return np.array([mechanism.release(np.full(size, int(value), np.int64), scale, rng) for value, scale in pairs])
+
+
+def loss_of(mechanism, numbers, less, more, scales):
+    """The logarithm of the likelihood ratio of each release: positive speaks for `more`."""
+    rows = zip(numbers, less, more, scales, strict=True)
+    return sum(log_likelihood(mechanism, x - b, s) - log_likelihood(mechanism, x - a, s) for x, a, b, s in rows)
+
+
+def least_epsilon(low, high, delta):
+    """What epsilon is at least, at this delta, by the losses of releases of both datasets."""
+    found = [0.0]
+    for seldom, often in ((low, high), (-high, -low)):
+        half, rest = (seldom[::2], often[::2]), (seldom[1::2], often[1::2])
+        thresholds = np.quantile(half[1], np.linspace(0.02, 0.999, 60))
+        rates = [[np.mean(losses >= t) for losses in half] for t in thresholds]
+        scores = [math.log(max(b - delta, 1e-9) / a) if a * len(half[0]) > 50 else 0.0 for a, b in rates]
+        t = thresholds[int(np.argmax(scores))]
+        hits, n = [np.count_nonzero(losses >= t) for losses in rest], len(rest[0])
+        top = at_least(hits[1], n, 1 - (1 - CONFIDENCE) / 4) - delta
+        if top > 0:
+            found.append(math.log(top / at_most(hits[0], n, 1 - (1 - CONFIDENCE) / 4)))
+    return max(found)
+
+
+def epsilon_of(mechanism, less, more, scales, size, seed=None):
+    """The lower bound, from `size` numbers released of each dataset."""
+    each, delta = size // len(less), getattr(mechanism, "delta", 0.0)
+    numbers = [
+        several(mechanism, values, scales, each, None if seed is None else seed + i)
+        for i, values in enumerate((less, more))
+    ]
+    return least_epsilon(*(loss_of(mechanism, x, less, more, scales) for x in numbers), delta)
+
+
+def mechanism_of(ledger):
+    return DiscreteGaussian(ledger.epsilon, ledger.delta) if ledger.delta else DiscreteLaplace(ledger.epsilon)
+
+
+def ledger_of(sketch, **options):
+    RELEASED.forget()  # one dataset, released in many ways
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return skl.privatize(sketch, allow_weak=True, **options).ledger
+
+
+def integers(sketch):
+    return [*sketch.sums.tolist(), sketch.units]
+
+
+def scales_of(ledger, sketch):
+    return [ledger.sum_scale] * len(sketch.sums) + [ledger.count_scale]
+
+
+def overlapping(size, seed=None, **options):
+    """Each record counts twice: in a sum with itself, and in one with the same rows sketched anew, if that is said."""
+    operator = signs(1)
+    for name, anew in (("a sum with itself", False), ("rows sketched twice, said to overlap", True)):
+        less, more = (operator.sketch([[0.0]] * n) for n in (5, 6))
+        twice = [s.merged(operator.sketch([[0.0]] * s.units) if anew else s, overlapping=True) for s in (less, more)]
+        ledger = ledger_of(twice[1], **options)
+        pair = [integers(s) for s in twice]
+        yield name, ledger, epsilon_of(mechanism_of(ledger), *pair, scales_of(ledger, more), size, seed)
+
+
+def classes(size, seed=None, **options):
+    """A record that is replaced leaves class a for class b: both releases change."""
+    operator = skl.Histograms.even([0], [1], bins=1)
+    rows = [[0.5]] * 5
+    before = [operator.sketch(rows), operator.sketch(rows)]
+    after = [operator.sketch(rows[:-1]), operator.sketch([*rows, [0.5]])]
+    ledgers = [ledger_of(s, neighbors="replace", **options) for s in before]
+    total = ledgers[0].merged(ledgers[1], overlapping=False).across_classes()
+    pair = [[n for s in both for n in integers(s)] for both in (before, after)]
+    scales = [scale for ledger, s in zip(ledgers, before, strict=True) for scale in scales_of(ledger, s)]
+    mechanism = mechanism_of(ledgers[0])
+    each = size // len(scales)
+    numbers = [
+        several(mechanism, values, scales, each, None if seed is None else seed + i) for i, values in enumerate(pair)
+    ]
+    bound = least_epsilon(*(loss_of(mechanism, x, *pair, scales) for x in numbers), total.delta)
+    yield "a record changes its class", total, bound
+
+
+def gaussian(size, seed=None):
+    """Noise that is as small as its profile allows, on one integer and on several."""
+    for epsilon, delta in GAUSSIAN_CLAIMS:
+        for m in (1, 4):
+            operator = signs(m)
+            less, more = (operator.sketch([[0.0]] * n) for n in (5, 6))
+            ledger = ledger_of(more, epsilon=epsilon, delta=delta)
+            scales = scales_of(ledger, more)
+            bound = epsilon_of(mechanism_of(ledger), integers(less), integers(more), scales, size, seed)
+            yield f"{m + 1} integers", ledger, bound
+
+
+def cases(size, seed=None):
+    for options in ({"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-3}):
+        yield from overlapping(size, seed, **options)
+        yield from classes(size, seed, **options)
+    yield from gaussian(size, seed)
+
+
+def main(size):
+    print(f"{size:,} numbers of each dataset; epsilon is at least, at a confidence of {CONFIDENCE}:")
+    print(f"{'case':38} {'mechanism':18} {'epsilon':>8} {'delta':>7} {'at least':>9}")
+    exceeded = 0
+    for name, ledger, bound in cases(size):
+        wrong = bound > ledger.epsilon
+        exceeded += wrong
+        figures = f"{ledger.epsilon:8.4g} {ledger.delta:7.2g} {bound:9.4f}"
+        print(f"{name:38} {ledger.mechanism:18} {figures}{'  EXCEEDED' if wrong else ''}", flush=True)
+    return f"{exceeded} ledgers were exceeded" if exceeded else None
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000))
