@@ -52,7 +52,7 @@ def main() -> None:
 
     def fresh() -> list[skl.Sketch]:
         """The exact sketches as if never released: each run below is a world of its own, of which one would be real."""
-        return [skl.Sketch(operator, sketch.sums, sketch.units) for sketch in exact]
+        return [operator.sketch(rows) for rows in parties]
 
     print(f"exact sketch: RSSE {learned(skl.merge(exact))[1]:.4f} (squared error relative to KMeans on all rows)")
     ways = {"fifty parties, no trust": parties_alone, "one trusted curator": curator}
