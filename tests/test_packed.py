@@ -144,7 +144,7 @@ def test_what_cannot_be_packed():
         OPERATOR.sketch_packed(bits, sample_weight=[1.0])
     heavy = OPERATOR.sketch_packed(bits, sample_weight=[2**60] * 3)
     with pytest.raises(OverflowError, match="a sum could overflow"):
-        (heavy + heavy).update_packed(bits, sample_weight=[2**60] * 3)
+        heavy.merged(heavy, overlapping=True).update_packed(bits, sample_weight=[2**60] * 3)
 
 
 @pytest.mark.parametrize("n_bits", [1, 63, 64, 65, 127, 200, 513, 4099])

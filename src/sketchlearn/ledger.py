@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import combinations
 from typing import Any, ClassVar
 
 from sketchlearn.values import Value, number, positive, shortened, truth, whole
 
-LAPLACE, GAUSSIAN = "discrete Laplace", "discrete Gaussian"
+LAPLACE, GAUSSIAN, RANDOMISED_RESPONSE = "discrete Laplace", "discrete Gaussian", "randomised response"
+MECHANISMS = (LAPLACE, GAUSSIAN, RANDOMISED_RESPONSE)
 ADD_REMOVE, REPLACE = "add-remove", "replace"
 DECLARED, ASSUMED = "declared", "assumed public"
 SINGLE, PARALLEL, SEQUENTIAL, MIXED = "single", "parallel", "sequential", "mixed"
 LARGEST_SENSITIVITY = 2**80
 
 _CHOICES = {
-    "mechanism": (LAPLACE, GAUSSIAN, f"{LAPLACE} and {GAUSSIAN}"),
+    "mechanism": tuple(" and ".join(some) for n in (1, 2, 3) for some in combinations(MECHANISMS, n)),
     "neighbors": (ADD_REMOVE, REPLACE),
     "design": (DECLARED, ASSUMED),
     "composition": (SINGLE, PARALLEL, SEQUENTIAL, MIXED),
@@ -47,11 +49,13 @@ class Ledger(Value):
 
     Attributes
     ----------
-    mechanism : "discrete Laplace" or "discrete Gaussian"; both, if releases of both were merged.
+    mechanism : "discrete Laplace", "discrete Gaussian" or, of local privacy, "randomised response"; several, if such
+        releases were merged.
     epsilon, delta : what is guaranteed, of sums and count together.
     neighbors : "add-remove" (datasets that differ by one record more or less) or "replace" (by one record's values).
     sensitivity : how far one record can move the integers: L1 for Laplace noise, L2 (rounded up) for Gaussian noise.
-    sum_scale, count_scale : scales of the noise on each sum and on the count; of several releases, the largest.
+    sum_scale, count_scale : scales of the noise on each sum and on the count; of several releases, the largest. Of
+        randomised response, by how much each bit counts that was sent.
     count_share : the count's share of epsilon (Laplace), or of rho = 1 / (2 scale^2) (Gaussian).
     sum_variance, count_variance : variances of the noise on each integer of `sketch.sums` and on the count; they add
         up where sketches are merged.
@@ -128,7 +132,7 @@ class Ledger(Value):
             rho = _added(self.rho, other.rho) if overlapping else max(self.rho, other.rho)
             epsilon = min(epsilon, _epsilon_of(rho, delta)) if overlapping else epsilon
         return Ledger(
-            mechanism=self.mechanism if self.mechanism == other.mechanism else _CHOICES["mechanism"][2],
+            mechanism=" and ".join(name for name in MECHANISMS if name in self.mechanism + other.mechanism),
             epsilon=epsilon,
             delta=delta,
             neighbors=self.neighbors,
@@ -166,6 +170,11 @@ class Ledger(Value):
         delta = min(1.0, _added(self.delta, self.delta))
         return replace(self, epsilon=_added(self.epsilon, self.epsilon), delta=delta, composition=MIXED, rho=None)
 
+    @property
+    def local(self) -> bool:
+        """Whether each record was made private where it is, so that whoever has the bits sent knows no more."""
+        return self.mechanism == RANDOMISED_RESPONSE
+
     def covers(self, other: Ledger) -> bool:
         """Whether this ledger admits to at least what the other has spent."""
         return self.neighbors == other.neighbors and self.epsilon >= other.epsilon and self.delta >= other.delta
@@ -174,12 +183,13 @@ class Ledger(Value):
         if not self.private:
             return f"NOT private: the noise was drawn from a seed for tests (epsilon {self.epsilon:.4g} was asked for)"
         delta = f", delta {self.delta:.4g}" if self.delta else ""
+        local = "local privacy: " if self.local else ""
         change = "adding or removing" if self.neighbors == ADD_REMOVE else "replacing"
         count = f" and {math.sqrt(self.count_variance):.3g} on the count" if self.count_variance else ""
         noise = f"{self.mechanism} noise of deviation {math.sqrt(self.sum_variance):.3g} on each sum{count}"
         several = f"; {self.releases:,} releases, {self.composition} composition" if self.releases > 1 else ""
         assumed = "; the design is assumed to be public" if self.design == ASSUMED else ""
-        return f"epsilon {self.epsilon:.4g}{delta} for {change} one record; {noise}{several}{assumed}"
+        return f"{local}epsilon {self.epsilon:.4g}{delta} for {change} one record; {noise}{several}{assumed}"
 
 
 def _epsilon_of(rho: float, delta: float) -> float:

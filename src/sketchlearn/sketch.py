@@ -16,12 +16,12 @@ from sketchlearn.batches import RELEASED, Batches
 from sketchlearn.keeping import Keeping, KeptRows
 from sketchlearn.ledger import Ledger
 from sketchlearn.packed import PackedBits
+from sketchlearn.private_bits import PrivateBits
+from sketchlearn.private_sums import LARGEST_INTEGER, check_private
 from sketchlearn.sources import WEIGHT_BITS
 from sketchlearn.storage import container
 from sketchlearn.values import difference, shortened, whole
 from sketchlearn.version import __version__
-
-LARGEST_INTEGER = 2**63 - 1
 
 
 class SketchOperator(Protocol):
@@ -38,7 +38,7 @@ class SketchOperator(Protocol):
     def with_worse_origin(self, other: Any) -> Any: ...
     @property
     def sketch(self) -> Callable[..., Any]: ...
-    def sketch_packed(self, bits: PackedBits, *, sample_weight: Any = None) -> Any: ...
+    def sketch_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Any: ...
     def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]: ...
     def to_json(self) -> dict[str, Any]: ...
     def leaves(self, sketch: Any) -> list[Any]: ...
@@ -100,7 +100,7 @@ class Sketch:
             if reason:
                 raise ValueError(reason)
         else:
-            _check_private(operator, ledger, units, bits)
+            check_private(operator, ledger, units, bits)
         kept = _checked_kept(operator, self.kept, units, bits)
         sums, units, bits = _canonical(integers.astype(np.int64), units, bits)
         sums.flags.writeable = False
@@ -176,10 +176,14 @@ class Sketch:
         options = {"sample_weight": sample_weight, "nulls": nulls, "n_jobs": n_jobs, "progress": progress}
         return self.__iadd__(self.operator.sketch(data, **options))
 
-    def update_packed(self, bits: PackedBits, *, sample_weight: Any = None) -> Sketch:
-        """Adds records of which only the signs came, as `operator.pack` packs them."""
-        self._require_exact("take in records")
-        return self.__iadd__(self.operator.sketch_packed(bits, sample_weight=sample_weight))
+    def update_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Sketch:
+        """Adds records of which only the signs came; private bits only to an empty sketch or one of such bits."""
+        added: Sketch = self.operator.sketch_packed(bits, sample_weight=sample_weight)
+        if added.ledger is None:
+            self._require_exact("take in records")
+            return self.__iadd__(added)
+        self._require_same_operator(added, "add")
+        return self._become(added if not self.units else self.merged(added, overlapping=False))
 
     def forget(
         self, data: Any, *, sample_weight: Any = None, nulls: str = "error", n_jobs: int | None = None
@@ -344,15 +348,6 @@ class Sketch:
             f"<tr><th style='text-align:left'>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items()
         )
         return f"<table><caption>Sketch</caption>{cells}</table>"
-
-
-def _check_private(operator: SketchOperator, ledger: Any, units: int, bits: int) -> None:
-    """Refuses a private sketch that no release gives: noise moves sums anywhere, but not the count below 1."""
-    if not isinstance(ledger, Ledger):
-        raise TypeError(f"ledger must be a Ledger, not {type(ledger).__name__}")
-    n_parts = len(getattr(operator, "parts", ()))
-    if bits or not 1 <= units <= LARGEST_INTEGER or (ledger.parts is not None and len(ledger.parts) != n_parts):
-        raise ValueError("a private sketch needs bits=0, a count of at least 1 and a ledger that fits its operator")
 
 
 def _a_sketch(other: Any, method: str) -> Sketch:

@@ -10,9 +10,9 @@ import numpy as np
 
 from sketchlearn.batches import RELEASED, Batches
 from sketchlearn.caller_warnings import warn_caller
-from sketchlearn.ledger import ADD_REMOVE, ASSUMED, DECLARED, REPLACE, Ledger, PartNoise
+from sketchlearn.ledger import ADD_REMOVE, REPLACE, Ledger, PartNoise
 from sketchlearn.operators import Concatenated, FourierFeatures, Histograms, Operator, SecondMoments
-from sketchlearn.operators.origin import Origin
+from sketchlearn.operators.origin import public_design
 from sketchlearn.privacy.budget import Budget
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism
 from sketchlearn.sensitivity import Sensitivity
@@ -87,7 +87,7 @@ def privatize(
             "less, or say allow_weak=True"
         )
     operator = _releasable(sketch)
-    design = _design(operator, truth("assume_public_design", assume_public_design))
+    design = public_design(operator, truth("assume_public_design", assume_public_design))
     earlier = already.ledger if isinstance(already, Sketch) else already
     if already is not None and not isinstance(earlier, Ledger):
         raise TypeError("already must be the ledger of an earlier release, or that private sketch")
@@ -206,21 +206,3 @@ def _releasable(sketch: Sketch) -> Operator:
                 "outside='clip', and a bound and center that were not taken from the rows"
             )
     return operator.without_keeping()  # rows are never released
-
-
-def _design(operator: Operator, assumed: bool) -> str:
-    """Whether the operator itself may be known: one whose numbers come from rows tells about them."""
-    if operator.origin is Origin.DECLARED:
-        return DECLARED
-    if assumed:
-        return ASSUMED
-    if operator.origin is Origin.SAMPLE:
-        raise ValueError(
-            "the operator was designed on a sample of rows, which it tells about: design it on bounds alone or, if "
-            "the sample is public, say assume_public_design=True"
-        )
-    raise ValueError(
-        f"nobody has said whether the numbers of this {type(operator).__name__} were taken from the rows, which it "
-        "would tell about: make it with design(bounds=...); or, if none was, say so with "
-        "operator.with_origin('declared') before sketching, or with assume_public_design=True"
-    )
