@@ -65,10 +65,12 @@ class Ledger(Value):
     composition : "single", "parallel" (of disjoint records), "sequential" (of records that may overlap) or "mixed".
     parts : the noise of each part of a concatenated operator, which is not the same; the sums' fields above are then
         those of the noisiest part.
+    parties, shares : of shares of noise (`privatize(..., parties=50)`), how many must be added before the guarantee
+        holds, and how many are.
     rho : of Gaussian noise alone, half the squared ratio of sensitivity to noise: releases add up in it, exactly.
     """
 
-    _omitted: ClassVar[dict[str, Any]] = {"parts": None, "rho": None}
+    _omitted: ClassVar[dict[str, Any]] = {"parts": None, "rho": None, "parties": None, "shares": None}
     mechanism: str
     epsilon: float
     delta: float
@@ -85,6 +87,8 @@ class Ledger(Value):
     composition: str = SINGLE
     parts: tuple[PartNoise, ...] | None = None
     rho: float | None = None
+    parties: int | None = None
+    shares: int | None = None
 
     def __post_init__(self) -> None:
         for name, known in _CHOICES.items():
@@ -103,6 +107,8 @@ class Ledger(Value):
             count_share=share,
             sensitivity=whole("sensitivity", self.sensitivity, 0, LARGEST_SENSITIVITY),
             rho=None if self.rho is None else positive("rho", self.rho),
+            parties=None if self.parties is None else whole("parties", self.parties),
+            shares=None if self.parties is None else whole("shares", self.shares),
             private=truth("private", self.private),
             releases=whole("releases", self.releases),
         )
@@ -122,7 +128,8 @@ class Ledger(Value):
         if self.neighbors != other.neighbors:
             both = f"{self.neighbors} and {other.neighbors}"
             raise ValueError(f"the guarantees are about different neighbors ({both}): release with the same")
-        step, parts = SEQUENTIAL if overlapping else PARALLEL, None
+        in_shares = self.parties == other.parties and bool(self.lacking or other.lacking)  # of one release
+        step, parts = SEQUENTIAL if overlapping else SINGLE if in_shares else PARALLEL, None
         if self.parts is not None and other.parts is not None:
             parts = tuple(a.merged(b) for a, b in zip(self.parts, other.parts, strict=True))
         delta = min(1.0, _added(self.delta, other.delta)) if overlapping else max(self.delta, other.delta)
@@ -144,17 +151,20 @@ class Ledger(Value):
             count_variance=self.count_variance + other.count_variance,
             private=self.private and other.private,
             design=ASSUMED if ASSUMED in (self.design, other.design) else DECLARED,
-            releases=self.releases + other.releases,
+            releases=max(self.releases, other.releases) if in_shares else self.releases + other.releases,
             composition=step if {self.composition, other.composition} <= {SINGLE, step} else MIXED,
             parts=parts,
             rho=rho,
+            parties=self.parties if in_shares else None,
+            shares=(self.shares or 1) + (other.shares or 1) if in_shares else None,
         )
 
     def after(self, earlier: Ledger) -> Ledger:
         """The ledger of a release after an earlier one of the same records: both are paid, the noise is this one's."""
         both = earlier.merged(self, overlapping=True)
-        own = ("mechanism", "sensitivity", "sum_scale", "count_scale", "count_share", "sum_variance", "count_variance")
-        return replace(both, parts=self.parts, **{name: getattr(self, name) for name in own})
+        noise = ("sensitivity", "sum_scale", "count_scale", "count_share", "sum_variance", "count_variance")
+        own = ("mechanism", *noise, "parts", "parties", "shares")
+        return replace(both, **{name: getattr(self, name) for name in own})
 
     def about_replacing(self) -> Ledger:
         """The same about replaced records: one is removed and one added, which is paid twice."""
@@ -171,6 +181,11 @@ class Ledger(Value):
         return replace(self, epsilon=_added(self.epsilon, self.epsilon), delta=delta, composition=MIXED, rho=None)
 
     @property
+    def lacking(self) -> int:
+        """How many more shares of noise must be added before the guarantee holds."""
+        return 0 if self.parties is None else max(0, self.parties - (self.shares or 1))
+
+    @property
     def local(self) -> bool:
         """Whether each record was made private where it is, so that whoever has the bits sent knows no more."""
         return self.mechanism == RANDOMISED_RESPONSE
@@ -183,13 +198,18 @@ class Ledger(Value):
         if not self.private:
             return f"NOT private: the noise was drawn from a seed for tests (epsilon {self.epsilon:.4g} was asked for)"
         delta = f", delta {self.delta:.4g}" if self.delta else ""
-        local = "local privacy: " if self.local else ""
+        kind = "local privacy: " if self.local else ""
         change = "adding or removing" if self.neighbors == ADD_REMOVE else "replacing"
         count = f" and {math.sqrt(self.count_variance):.3g} on the count" if self.count_variance else ""
         noise = f"{self.mechanism} noise of deviation {math.sqrt(self.sum_variance):.3g} on each sum{count}"
         several = f"; {self.releases:,} releases, {self.composition} composition" if self.releases > 1 else ""
         assumed = "; the design is assumed to be public" if self.design == ASSUMED else ""
-        return f"{local}epsilon {self.epsilon:.4g}{delta} for {change} one record; {noise}{several}{assumed}"
+        if self.lacking:
+            few = "one of them" if self.shares == 1 else f"{self.shares:,} of them"
+            kind = (
+                f"a share of noise, NOT private until {self.parties:,} parties' shares are added, and this is {few}: "
+            )
+        return f"{kind}epsilon {self.epsilon:.4g}{delta} for {change} one record; {noise}{several}{assumed}"
 
 
 def _epsilon_of(rho: float, delta: float) -> float:

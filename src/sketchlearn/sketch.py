@@ -17,7 +17,7 @@ from sketchlearn.keeping import Keeping, KeptRows
 from sketchlearn.ledger import Ledger
 from sketchlearn.packed import PackedBits
 from sketchlearn.private_bits import PrivateBits
-from sketchlearn.private_sums import LARGEST_INTEGER, check_private
+from sketchlearn.private_sums import LARGEST_INTEGER, check_private, merged_ledger, require_enough_shares
 from sketchlearn.sources import WEIGHT_BITS
 from sketchlearn.storage import container
 from sketchlearn.values import difference, shortened, whole
@@ -93,7 +93,8 @@ class Sketch:
         integers = np.zeros(operator.n_sums, np.int64) if self.sums is None else np.array(self.sums)
         if integers.dtype.kind not in "iu" or integers.shape != (operator.n_sums,):
             raise ValueError(f"sums must be {operator.n_sums} integers, as many as the operator gives")
-        units, bits = whole("units", self.units, 0, 2**80), whole("bits", self.bits, 0, WEIGHT_BITS)
+        fewest = -LARGEST_INTEGER if getattr(ledger, "lacking", 0) else 0
+        units, bits = whole("units", self.units, fewest, 2**80), whole("bits", self.bits, 0, WEIGHT_BITS)
         if ledger is None:
             check_room(operator, units, bits)
             reason = operator.why_impossible(integers, units)
@@ -129,6 +130,7 @@ class Sketch:
     @property
     def mean(self) -> NDArray[Any]:
         """The mean feature vector z, real or complex."""
+        require_enough_shares(self.ledger)
         if self.units == 0:
             raise ValueError("an empty sketch has no mean: add records first")
         return self.operator.mean_of(self.sums / self.units)
@@ -268,17 +270,14 @@ class Sketch:
     def _combine_private(self, other: Sketch, sign: int, overlapping: bool | None, shared: bool) -> Sketch:
         if sign < 0:
             raise ValueError("cannot subtract private sketches: their noise would stay, and nothing would be forgotten")
-        if self.ledger is None or other.ledger is None:
-            raise ValueError("cannot add a private sketch and an exact one: make the exact one private first")
-        if shared and overlapping is False:
-            raise ValueError("the private sketches share a batch of rows: their records are not disjoint")
-        ledger = self.ledger.merged(other.ledger, overlapping=overlapping is not False)
+        ledger = merged_ledger(self.ledger, other.ledger, overlapping, shared=shared)
         largest = (max(int(s.sums.max(initial=0)), -int(s.sums.min(initial=0))) for s in (self, other))
         if max(sum(largest), self.units + other.units) > LARGEST_INTEGER:
             raise OverflowError("a sum would overflow: the noise is too large for 64 bits")
         operator = self.operator.with_worse_origin(other.operator)
         batches = self.batches.combined(other.batches, 1)
-        return Sketch(operator, self.sums + other.sums, self.units + other.units, ledger=ledger, batches=batches)
+        units = self.units + other.units if ledger.lacking else max(1, self.units + other.units)
+        return Sketch(operator, self.sums + other.sums, units, ledger=ledger, batches=batches)
 
     def _require_exact(self, verb: str) -> None:
         if self.ledger is not None:

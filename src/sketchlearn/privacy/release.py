@@ -15,6 +15,7 @@ from sketchlearn.operators import Concatenated, FourierFeatures, Histograms, Ope
 from sketchlearn.operators.origin import public_design
 from sketchlearn.privacy.budget import Budget
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism
+from sketchlearn.privacy.noise_shares import DiscreteLaplaceShare
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import number, positive, shortened, truth, whole
@@ -24,6 +25,7 @@ COUNT_SHARE = 0.02  # The count is one number of sensitivity 1, beside sums of h
 HISTOGRAM_SHARE = 0.15  # Of the budget for sums, where histograms stand beside other parts.
 MOMENT_SHARE = 0.15  # Of the same, for moments beside histograms and Fourier features, which they help to decode.
 LARGEST_EPSILON, LARGEST_DELTA = 20.0, 0.01  # Beyond, a release protects next to nothing.
+MOST_PARTIES = 10**6
 LARGEST_SCALE = 2.0**56  # Scales beyond this leave no room for noise in 64 bits.
 
 
@@ -37,6 +39,7 @@ def privatize(
     already: Ledger | Sketch | None = None,
     assume_public_design: bool = False,
     budget: Budget | None = None,
+    parties: int | None = None,
     allow_weak: bool = False,
     seed_for_tests_not_private: int | None = None,
 ) -> Sketch:
@@ -59,6 +62,9 @@ def privatize(
     assume_public_design : the caller knows that the operator was designed on other data, or on none.
     budget : a `Budget` that books the release before the noise is drawn, or refuses it. Without one, nobody keeps count
         over several processes and days.
+    parties : release a share of noise, as one of at least so many parties that have records of their own and whose
+        shares are added: their sum has the noise of one release, and the guarantee; a single share protects little.
+        With delta = 0 alone.
     allow_weak : release with epsilon above 20 or delta above 0.01 all the same, which protects next to nothing.
     seed_for_tests_not_private : draws the noise from a seed. Whoever knows it can subtract the noise, so the result is
         marked as not private.
@@ -92,7 +98,7 @@ def privatize(
     if already is not None and not isinstance(earlier, Ledger):
         raise TypeError("already must be the ledger of an earlier release, or that private sketch")
 
-    mechanism: Mechanism = DiscreteGaussian(epsilon, delta) if delta else DiscreteLaplace(epsilon)
+    mechanism = _mechanism(epsilon, delta, parties)
     parts = operator.side_by_side
     times = sketch.batches.largest  # a record may count several times, in a sum of overlapping sketches
     of_sums = [times * mechanism.norm(sensitivity(part, neighbors)) for part in parts]
@@ -119,6 +125,8 @@ def privatize(
         design=design,
         parts=tuple(noise) if isinstance(operator, Concatenated) else None,
         rho=mechanism.rho,
+        parties=parties,
+        shares=None if parties is None else 1,
     )
     if rng is None:
         content = Batches.of_content(sketch.sums, sketch.units)
@@ -128,7 +136,20 @@ def privatize(
     pieces = np.split(sketch.sums, np.cumsum([part.n_sums for part in parts])[:-1])
     sums = [mechanism.release(piece, scale, rng) for piece, scale in zip(pieces, scales, strict=True)]
     count = mechanism.release(np.array([sketch.units], np.int64), count_scale, rng)
-    return Sketch(operator, np.concatenate(sums), max(1, int(count[0])), ledger=ledger, batches=sketch.batches)
+    units, batches = int(count[0]), sketch.batches
+    if ledger.lacking:  # a share is known by its noise, too, so that a copy of it is not added again
+        batches = batches.combined(Batches.of_content(np.concatenate(sums), units), 1)
+    return Sketch(
+        operator, np.concatenate(sums), units if ledger.lacking else max(1, units), ledger=ledger, batches=batches
+    )
+
+
+def _mechanism(epsilon: float, delta: float, parties: int | None) -> Mechanism:
+    if parties is None:
+        return DiscreteGaussian(epsilon, delta) if delta else DiscreteLaplace(epsilon)
+    if delta:
+        raise ValueError("shares of noise are of Laplace noise, which needs no delta: leave out delta, or parties")
+    return DiscreteLaplaceShare(epsilon, whole("parties", parties, most=MOST_PARTIES))
 
 
 def _booked(ledger: Ledger, earlier: Ledger | None, budget: Budget | None, spent: Ledger | None) -> Ledger:

@@ -24,7 +24,7 @@ def from_bytes(data: bytes) -> Sketch:
     tensors, description = unpack(bytes(data))
     with _refusing("a sketch"):
         form, count = description["operator"], description["count"]
-        if not isinstance(count, str) or not re.fullmatch("0|[1-9][0-9]{0,29}", count):
+        if not isinstance(count, str) or not re.fullmatch("0|-?[1-9][0-9]{0,29}", count):
             raise ValueError("its count is not a decimal number")
         operator = Operator.unverified(form)
         ledger = Ledger.from_json(description["ledger"]) if "ledger" in description else None
