@@ -90,7 +90,7 @@ class RandomisedResponse:
     @property
     def loss_ratio(self) -> Fraction:
         """The largest ratio of probabilities of the same report for two readings: at most e^epsilon."""
-        return 1 + self.truth * 2**self.n_sent / (1 - self.truth)
+        return 1 + self.truth * (1 << self.n_sent) / (1 - self.truth)
 
     @property
     def variance(self) -> float:
@@ -118,5 +118,5 @@ def sent_columns(response: RandomisedResponse, positions: NDArray[np.uint32]) ->
 
 def _least_factor(n_bits: int, n_sent: int, excess: Fraction) -> int:
     """The least whole number c for which t = n_bits / (n_sent c) satisfies (1)."""
-    least = n_bits * (1 + 2**n_sent / excess) / n_sent
+    least = n_bits * (1 + (1 << n_sent) / excess) / n_sent
     return -(-least.numerator // least.denominator)

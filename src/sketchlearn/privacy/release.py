@@ -133,15 +133,22 @@ def privatize(
         ledger = RELEASED.note(partial(_booked, ledger, earlier, budget), sketch.batches, content)
     elif earlier is not None:
         ledger = ledger.after(earlier)
-    pieces = np.split(sketch.sums, np.cumsum([part.n_sums for part in parts])[:-1])
-    sums = [mechanism.release(piece, scale, rng) for piece, scale in zip(pieces, scales, strict=True)]
-    count = mechanism.release(np.array([sketch.units], np.int64), count_scale, rng)
-    units, batches = int(count[0]), sketch.batches
+    return _noisy(sketch, operator, mechanism, ledger, [*scales, count_scale], rng)
+
+
+def _noisy(
+    sketch: Sketch, operator: Operator, mechanism: Mechanism, ledger: Ledger, scales: list[float], rng: Any
+) -> Sketch:
+    """The release, with noise of these scales on the parts and, the last one, on the count."""
+    pieces = np.split(sketch.sums, np.cumsum([part.n_sums for part in operator.side_by_side])[:-1])
+    pieces.append(np.array([sketch.units], np.int64))
+    *noisy, count = (mechanism.release(piece, scale, rng) for piece, scale in zip(pieces, scales, strict=True))
+    sums, units, batches = np.concatenate(noisy), int(count[0]), sketch.batches
     if ledger.lacking:  # a share is known by its noise, too, so that a copy of it is not added again
-        batches = batches.combined(Batches.of_content(np.concatenate(sums), units), 1)
-    return Sketch(
-        operator, np.concatenate(sums), units if ledger.lacking else max(1, units), ledger=ledger, batches=batches
-    )
+        return Sketch(
+            operator, sums, units, ledger=ledger, batches=batches.combined(Batches.of_content(sums, units), 1)
+        )
+    return Sketch(operator, sums, max(1, units), ledger=ledger, batches=batches)
 
 
 def _mechanism(epsilon: float, delta: float, parties: int | None) -> Mechanism:
