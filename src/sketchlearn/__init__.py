@@ -20,6 +20,7 @@ _HOMES = {
     "packed": ("PackedBits",),
     "privacy": ("privatize",),
     "privacy.budget": ("Budget",),
+    "private_bits": ("PrivateBits",),
     "queries": ("ChangeDetector", "Drift", "Questions", "distance", "two_sample_test"),
     "sketch": ("Sketch",),
     "sources": ("Source", "register_reader", "source"),

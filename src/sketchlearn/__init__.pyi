@@ -17,6 +17,7 @@ from sketchlearn.operators import (
 from sketchlearn.packed import PackedBits
 from sketchlearn.privacy import privatize
 from sketchlearn.privacy.budget import Budget
+from sketchlearn.private_bits import PrivateBits
 from sketchlearn.queries import ChangeDetector, Drift, Questions, distance, two_sample_test
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Source, register_reader, source
@@ -59,6 +60,7 @@ __all__ = [
     "Operator",
     "PackedBits",
     "PeriodicFeatures",
+    "PrivateBits",
     "QuadraticFeatures",
     "Questions",
     "SecondMoments",

@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import combinations
 from typing import Any, ClassVar
 
 from sketchlearn.values import Value, number, positive, shortened, truth, whole
 
-LAPLACE, GAUSSIAN = "discrete Laplace", "discrete Gaussian"
+LAPLACE, GAUSSIAN, RANDOMISED_RESPONSE = "discrete Laplace", "discrete Gaussian", "randomised response"
+MECHANISMS = (LAPLACE, GAUSSIAN, RANDOMISED_RESPONSE)
 ADD_REMOVE, REPLACE = "add-remove", "replace"
 DECLARED, ASSUMED = "declared", "assumed public"
 SINGLE, PARALLEL, SEQUENTIAL, MIXED = "single", "parallel", "sequential", "mixed"
 LARGEST_SENSITIVITY = 2**80
 
 _CHOICES = {
-    "mechanism": (LAPLACE, GAUSSIAN, f"{LAPLACE} and {GAUSSIAN}"),
+    "mechanism": tuple(" and ".join(some) for n in (1, 2, 3) for some in combinations(MECHANISMS, n)),
     "neighbors": (ADD_REMOVE, REPLACE),
     "design": (DECLARED, ASSUMED),
     "composition": (SINGLE, PARALLEL, SEQUENTIAL, MIXED),
@@ -47,11 +49,13 @@ class Ledger(Value):
 
     Attributes
     ----------
-    mechanism : "discrete Laplace" or "discrete Gaussian"; both, if releases of both were merged.
+    mechanism : "discrete Laplace", "discrete Gaussian" or, of local privacy, "randomised response"; several, if such
+        releases were merged.
     epsilon, delta : what is guaranteed, of sums and count together.
     neighbors : "add-remove" (datasets that differ by one record more or less) or "replace" (by one record's values).
     sensitivity : how far one record can move the integers: L1 for Laplace noise, L2 (rounded up) for Gaussian noise.
-    sum_scale, count_scale : scales of the noise on each sum and on the count; of several releases, the largest.
+    sum_scale, count_scale : scales of the noise on each sum and on the count; of several releases, the largest. Of
+        randomised response, by how much each bit counts that was sent.
     count_share : the count's share of epsilon (Laplace), or of rho = 1 / (2 scale^2) (Gaussian).
     sum_variance, count_variance : variances of the noise on each integer of `sketch.sums` and on the count; they add
         up where sketches are merged.
@@ -61,10 +65,12 @@ class Ledger(Value):
     composition : "single", "parallel" (of disjoint records), "sequential" (of records that may overlap) or "mixed".
     parts : the noise of each part of a concatenated operator, which is not the same; the sums' fields above are then
         those of the noisiest part.
+    parties, shares : of shares of noise (`privatize(..., parties=50)`), how many must be added before the guarantee
+        holds, and how many are.
     rho : of Gaussian noise alone, half the squared ratio of sensitivity to noise: releases add up in it, exactly.
     """
 
-    _omitted: ClassVar[dict[str, Any]] = {"parts": None, "rho": None}
+    _omitted: ClassVar[dict[str, Any]] = {"parts": None, "rho": None, "parties": None, "shares": None}
     mechanism: str
     epsilon: float
     delta: float
@@ -81,6 +87,8 @@ class Ledger(Value):
     composition: str = SINGLE
     parts: tuple[PartNoise, ...] | None = None
     rho: float | None = None
+    parties: int | None = None
+    shares: int | None = None
 
     def __post_init__(self) -> None:
         for name, known in _CHOICES.items():
@@ -99,6 +107,8 @@ class Ledger(Value):
             count_share=share,
             sensitivity=whole("sensitivity", self.sensitivity, 0, LARGEST_SENSITIVITY),
             rho=None if self.rho is None else positive("rho", self.rho),
+            parties=None if self.parties is None else whole("parties", self.parties),
+            shares=None if self.parties is None else whole("shares", self.shares),
             private=truth("private", self.private),
             releases=whole("releases", self.releases),
         )
@@ -118,7 +128,8 @@ class Ledger(Value):
         if self.neighbors != other.neighbors:
             both = f"{self.neighbors} and {other.neighbors}"
             raise ValueError(f"the guarantees are about different neighbors ({both}): release with the same")
-        step, parts = SEQUENTIAL if overlapping else PARALLEL, None
+        in_shares = self.parties == other.parties and bool(self.lacking or other.lacking)  # of one release
+        step, parts = SEQUENTIAL if overlapping else SINGLE if in_shares else PARALLEL, None
         if self.parts is not None and other.parts is not None and len(self.parts) == len(other.parts):
             parts = tuple(a.merged(b) for a, b in zip(self.parts, other.parts, strict=True))
         delta = min(1.0, _added(self.delta, other.delta)) if overlapping else max(self.delta, other.delta)
@@ -128,7 +139,7 @@ class Ledger(Value):
             rho = _added(self.rho, other.rho) if overlapping else max(self.rho, other.rho)
             epsilon = min(epsilon, _epsilon_of(rho, delta)) if overlapping else epsilon
         return Ledger(
-            mechanism=self.mechanism if self.mechanism == other.mechanism else _CHOICES["mechanism"][2],
+            mechanism=" and ".join(name for name in MECHANISMS if name in self.mechanism + other.mechanism),
             epsilon=epsilon,
             delta=delta,
             neighbors=self.neighbors,
@@ -140,17 +151,20 @@ class Ledger(Value):
             count_variance=self.count_variance + other.count_variance,
             private=self.private and other.private,
             design=ASSUMED if ASSUMED in (self.design, other.design) else DECLARED,
-            releases=self.releases + other.releases,
+            releases=max(self.releases, other.releases) if in_shares else self.releases + other.releases,
             composition=step if {self.composition, other.composition} <= {SINGLE, step} else MIXED,
             parts=parts,
             rho=rho,
+            parties=self.parties if in_shares else None,
+            shares=(self.shares or 1) + (other.shares or 1) if in_shares else None,
         )
 
     def after(self, earlier: Ledger) -> Ledger:
         """The ledger of a release after an earlier one of the same records: both are paid, the noise is this one's."""
         both = earlier.merged(self, overlapping=True)
-        own = ("mechanism", "sensitivity", "sum_scale", "count_scale", "count_share", "sum_variance", "count_variance")
-        return replace(both, parts=self.parts, **{name: getattr(self, name) for name in own})
+        noise = ("sensitivity", "sum_scale", "count_scale", "count_share", "sum_variance", "count_variance")
+        own = ("mechanism", *noise, "parts", "parties", "shares")
+        return replace(both, **{name: getattr(self, name) for name in own})
 
     def about_replacing(self) -> Ledger:
         """The same about replaced records: one is removed and one added, which is paid twice."""
@@ -166,6 +180,16 @@ class Ledger(Value):
         delta = min(1.0, _added(self.delta, self.delta))
         return replace(self, epsilon=_added(self.epsilon, self.epsilon), delta=delta, composition=MIXED, rho=None)
 
+    @property
+    def lacking(self) -> int:
+        """How many more shares of noise must be added before the guarantee holds."""
+        return 0 if self.parties is None else max(0, self.parties - (self.shares or 1))
+
+    @property
+    def local(self) -> bool:
+        """Whether each record was made private where it is, so that whoever has the bits sent knows no more."""
+        return self.mechanism == RANDOMISED_RESPONSE
+
     def covers(self, other: Ledger) -> bool:
         """Whether this ledger admits to at least what the other has spent."""
         if self.rho is not None and (other.rho is None or other.rho > self.rho):
@@ -176,12 +200,18 @@ class Ledger(Value):
         if not self.private:
             return f"NOT private: the noise was drawn from a seed for tests (epsilon {self.epsilon:.4g} was asked for)"
         delta = f", delta {self.delta:.4g}" if self.delta else ""
+        kind = "local privacy: " if self.local else ""
         change = "adding or removing" if self.neighbors == ADD_REMOVE else "replacing"
         count = f" and {math.sqrt(self.count_variance):.3g} on the count" if self.count_variance else ""
         noise = f"{self.mechanism} noise of deviation {math.sqrt(self.sum_variance):.3g} on each sum{count}"
         several = f"; {self.releases:,} releases, {self.composition} composition" if self.releases > 1 else ""
         assumed = "; the design is assumed to be public" if self.design == ASSUMED else ""
-        return f"epsilon {self.epsilon:.4g}{delta} for {change} one record; {noise}{several}{assumed}"
+        if self.lacking:
+            few = "one of them" if self.shares == 1 else f"{self.shares:,} of them"
+            kind = (
+                f"a share of noise, NOT private until {self.parties:,} parties' shares are added, and this is {few}: "
+            )
+        return f"{kind}epsilon {self.epsilon:.4g}{delta} for {change} one record; {noise}{several}{assumed}"
 
 
 def _epsilon_of(rho: float, delta: float) -> float:

@@ -14,6 +14,7 @@ from sketchlearn._native import bit_products, signed_sums
 from sketchlearn.values import shortened, whole
 
 MAGIC = b"SKLBITS\x01"
+PRIVATE_MAGIC = b"SKLRESP\x01"  # of PrivateBits
 HEADER = struct.Struct("<8sQQ")  # magic, rows, bits per row
 MOST_BITS = 2**30
 ROWS_PER_BLOCK = 255  # The counts of ones in a block fit into bytes.
@@ -68,6 +69,8 @@ class PackedBits:
             magic, n_rows, n_bits = HEADER.unpack_from(data)
         except (struct.error, TypeError):
             magic = b""
+        if magic == PRIVATE_MAGIC:
+            raise ValueError("these bytes are private bits: read them with PrivateBits.from_bytes")
         if magic != MAGIC:
             raise ValueError("these bytes are not packed bits in a format that this version of sketchlearn reads")
         width = -(-n_bits // 8)

@@ -17,6 +17,8 @@ from sketchlearn.few_records import NOTICE
 from sketchlearn.keeping import Keeping, KeptRows, checked_rows
 from sketchlearn.ledger import Ledger
 from sketchlearn.packed import PackedBits
+from sketchlearn.private_bits import PrivateBits
+from sketchlearn.private_sums import check_private, merged_ledger, require_enough_shares
 from sketchlearn.sketch_limits import LARGEST_INTEGER, canonical, check_room, total_weight
 from sketchlearn.sources import WEIGHT_BITS
 from sketchlearn.storage import container
@@ -39,7 +41,7 @@ class SketchOperator(Protocol):
     def with_worse_origin(self, other: Any) -> Any: ...
     @property
     def sketch(self) -> Callable[..., Any]: ...
-    def sketch_packed(self, bits: PackedBits, *, sample_weight: Any = None) -> Any: ...
+    def sketch_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Any: ...
     def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]: ...
     def to_json(self) -> dict[str, Any]: ...
     def leaves(self, sketch: Any) -> list[Any]: ...
@@ -94,13 +96,14 @@ class Sketch:
         integers = np.zeros(operator.n_sums, np.int64) if self.sums is None else np.array(self.sums)
         if integers.dtype.kind not in "iu" or integers.shape != (operator.n_sums,):
             raise ValueError(f"sums must be {operator.n_sums} integers, as many as the operator gives")
-        units, bits = whole("units", self.units, 0, 2**80), whole("bits", self.bits, 0, WEIGHT_BITS)
+        fewest = -LARGEST_INTEGER if getattr(ledger, "lacking", 0) else 0
+        units, bits = whole("units", self.units, fewest, 2**80), whole("bits", self.bits, 0, WEIGHT_BITS)
         if ledger is None:
             check_room(operator, units, bits)
             if reason := operator.why_impossible(integers, units):
                 raise ValueError(reason)
         else:
-            _check_private(operator, ledger, units, bits)
+            check_private(operator, ledger, units, bits)
         kept = checked_rows(operator.keeping, self.kept, total_weight(units, bits))
         sums, units, bits = canonical(integers.astype(np.int64), units, bits)
         sums.flags.writeable = False
@@ -129,6 +132,7 @@ class Sketch:
     @property
     def mean(self) -> NDArray[Any]:
         """The mean feature vector z, real or complex."""
+        require_enough_shares(self.ledger)
         if self.units == 0:
             raise ValueError("an empty sketch has no mean: add records first")
         return self.operator.mean_of(self.sums / self.units)
@@ -173,10 +177,14 @@ class Sketch:
         options = {"sample_weight": sample_weight, "nulls": nulls, "n_jobs": n_jobs, "progress": progress}
         return self.__iadd__(self.operator.sketch(data, **options))
 
-    def update_packed(self, bits: PackedBits, *, sample_weight: Any = None) -> Sketch:
-        """Adds records of which only the signs came, as `operator.pack` packs them."""
-        self._require_exact("take in records")
-        return self.__iadd__(self.operator.sketch_packed(bits, sample_weight=sample_weight))
+    def update_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Sketch:
+        """Adds records of which only the signs came; private bits only to an empty sketch or one of such bits."""
+        added: Sketch = self.operator.sketch_packed(bits, sample_weight=sample_weight)
+        if added.ledger is None:
+            self._require_exact("take in records")
+            return self.__iadd__(added)
+        self._require_same_operator(added, "add")
+        return self._become(added if not self.units else self.merged(added, overlapping=False))
 
     def forget(
         self, data: Any, *, sample_weight: Any = None, nulls: str = "error", n_jobs: int | None = None
@@ -263,17 +271,14 @@ class Sketch:
     def _combine_private(self, other: Sketch, sign: int, overlapping: bool | None, shared: bool) -> Sketch:
         if sign < 0:
             raise ValueError("cannot subtract private sketches: their noise would stay, and nothing would be forgotten")
-        if self.ledger is None or other.ledger is None:
-            raise ValueError("cannot add a private sketch and an exact one: make the exact one private first")
-        if shared and overlapping is False:
-            raise ValueError("the private sketches share a batch of rows: their records are not disjoint")
-        ledger = self.ledger.merged(other.ledger, overlapping=overlapping is not False)
+        ledger = merged_ledger(self.ledger, other.ledger, overlapping, shared=shared)
         largest = (max(int(s.sums.max(initial=0)), -int(s.sums.min(initial=0))) for s in (self, other))
         if max(sum(largest), self.units + other.units) > LARGEST_INTEGER:
             raise OverflowError("a sum would overflow: the noise is too large for 64 bits")
         operator = self.operator.with_worse_origin(other.operator)
         batches = self.batches.combined(other.batches, 1)
-        return Sketch(operator, self.sums + other.sums, self.units + other.units, ledger=ledger, batches=batches)
+        units = self.units + other.units if ledger.lacking else max(1, self.units + other.units)
+        return Sketch(operator, self.sums + other.sums, units, ledger=ledger, batches=batches)
 
     def _require_exact(self, verb: str) -> None:
         if self.ledger is not None:
@@ -352,15 +357,6 @@ class Sketch:
         }
         cells = (f"<tr><th style='text-align:left'>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items())
         return f"<table><caption>Sketch</caption>{''.join(cells)}</table>"
-
-
-def _check_private(operator: SketchOperator, ledger: Any, units: int, bits: int) -> None:
-    """Refuses a private sketch that no release gives: noise moves sums anywhere, but not the count below 1."""
-    if not isinstance(ledger, Ledger):
-        raise TypeError(f"ledger must be a Ledger, not {type(ledger).__name__}")
-    n_parts = len(getattr(operator, "parts", ()))
-    if bits or not 1 <= units <= LARGEST_INTEGER or (ledger.parts is not None and len(ledger.parts) != n_parts):
-        raise ValueError("a private sketch needs bits=0, a count of at least 1 and a ledger that fits its operator")
 
 
 def _a_sketch(other: Any, method: str) -> Sketch:

@@ -18,8 +18,10 @@ from sketchlearn import kernel
 from sketchlearn.batches import Batches
 from sketchlearn.control_characters import check_names
 from sketchlearn.keeping import Keeping, KeptRows
-from sketchlearn.operators.origin import Origin
+from sketchlearn.operators.origin import Origin, public_design
+from sketchlearn.operators.packing import ledger_of, private_bits
 from sketchlearn.packed import PackedBits
+from sketchlearn.private_bits import PrivateBits
 from sketchlearn.progress import row_bar
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
@@ -226,8 +228,14 @@ class Operator(Value, ABC):
         """Phi(x) of each row; the mean over rows is the mean of their sketch."""
         return self.mean_of(np.concatenate(list(self._integers(data, n_jobs))).astype(np.float64))
 
-    def pack(self, data: Any, *, n_jobs: int | None = None) -> PackedBits:
-        """The signs that rows contribute to their sketch, one bit each, for operators that are `one_bit`.
+    def pack(
+        self, data: Any, *, epsilon: float | None = None, assume_public_design: bool = False, n_jobs: int | None = None
+    ) -> Any:
+        """The signs that rows contribute to their sketch, one bit each, for operators that are `one_bit`: `PackedBits`.
+
+        With epsilon, `PrivateBits`: randomised responses of each row, with a privacy loss of epsilon, to be sent to
+        whom nobody trusts. Pack each row once, since a second response spends epsilon again. The operator is public:
+        unless it was declared, say that no row of these went into it (assume_public_design=True).
 
         >>> import numpy as np, sketchlearn as skl
         >>> operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(2.0), wave="square", seed=7)
@@ -236,22 +244,32 @@ class Operator(Value, ABC):
         <PackedBits: 3 rows of 200 bits>
         >>> operator.sketch_packed(bits) == operator.sketch(np.eye(3))
         True
+        >>> private = operator.with_origin("declared").pack(np.eye(3), epsilon=2.0)
+        >>> print(operator.with_origin("declared").sketch_packed(private).ledger)
+        local privacy: epsilon 2 for replacing one record; randomised response noise of deviation 28.2 on each sum
         """
         self._require_one_bit()
+        if epsilon is not None:
+            public_design(self, truth("assume_public_design", assume_public_design))
+            return private_bits(self._integers(data, n_jobs), self.n_sums, epsilon)
         words = [PackedBits.from_signs(signs).words for signs in self._integers(data, n_jobs)]
         return PackedBits(np.concatenate(words), self.n_sums)
 
-    def sketch_packed(self, bits: PackedBits, *, sample_weight: Any = None) -> Sketch:
-        """The sketch of the rows that `pack` packed: the same integers as of the rows themselves."""
+    def sketch_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Sketch:
+        """The sketch of the rows that `pack` packed: the same integers, or the same on average if they are private."""
         self._require_one_bit()
-        if not isinstance(bits, PackedBits):
+        if not isinstance(bits, PackedBits | PrivateBits):
             raise TypeError(f"expected PackedBits, as operator.pack(rows) gives them, not {type(bits).__name__}")
         if bits.n_bits != self.n_sums:
             raise ValueError(f"the packed rows have {bits.n_bits} bits, but this operator gives {self.n_sums}")
+        operator = self.without_keeping()  # signs are no rows
+        if isinstance(bits, PrivateBits):
+            if sample_weight is not None or not len(bits):
+                raise ValueError("a private sketch is of at least one reading, and each counts once: leave out weights")
+            return Sketch(operator, bits.sums(), len(bits), ledger=ledger_of(bits, self.origin)).as_one_batch()
         weights, n_bits, heaviest = _weights(sample_weight, len(bits))
         units = len(bits) if weights is None else int(weights.sum())
         check_room(self, units, n_bits)
-        operator = self.without_keeping()  # signs are no rows
         notes = {"heaviest": heaviest, "batches": Batches.new(units)}
         return Sketch(operator, bits.sums(weights), units, n_bits, **notes)  # type: ignore[arg-type]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+from sketchlearn.ledger import ASSUMED, DECLARED
 from sketchlearn.values import shortened
 
 
@@ -32,3 +33,22 @@ class Origin(Enum):
         'sample'
         """
         return max(self, other, key=list(Origin).index)
+
+
+def public_design(operator: Any, assumed: bool) -> str:
+    """What a ledger says of an operator that may be known; one whose numbers come from rows tells about them, and is
+    refused unless the caller says that they are public."""
+    if operator.origin is Origin.DECLARED:
+        return DECLARED
+    if assumed:
+        return ASSUMED
+    if operator.origin is Origin.SAMPLE:
+        raise ValueError(
+            "the operator was designed on a sample of rows, which it tells about: design it on bounds alone or, if "
+            "the sample is public, say assume_public_design=True"
+        )
+    raise ValueError(
+        f"nobody has said whether the numbers of this {type(operator).__name__} were taken from the rows, which it "
+        "would tell about: make it with design(bounds=...); or, if none was, say so with "
+        "operator.with_origin('declared') before sketching, or with assume_public_design=True"
+    )

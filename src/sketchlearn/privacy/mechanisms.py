@@ -91,7 +91,7 @@ class DiscreteLaplace(Mechanism):
         starts = [_ratio(s, self.epsilon * share) for s, share in zip(sensitivities, shares, strict=True)]
         found = _finite(starts, self.epsilon)
         while sum(map(self._spent, sensitivities, found)) > Fraction(self.epsilon):
-            found = [_short(math.nextafter(scale, math.inf)) for scale in found]
+            found = [short_scale(math.nextafter(scale, math.inf)) for scale in found]
         return found
 
     def _spent(self, sensitivity: int, scale: float) -> Fraction:
@@ -156,7 +156,7 @@ class DiscreteGaussian(Mechanism):
         return found[:size]
 
 
-def _short(scale: float) -> float:
+def short_scale(scale: float) -> float:
     """The next number from a scale on that has few bits."""
     mantissa, exponent = math.frexp(scale)
     return math.ldexp(math.ceil(mantissa * 2**SCALE_BITS), exponent - SCALE_BITS)
@@ -170,4 +170,4 @@ def _finite(scales: Sequence[float], epsilon: float) -> list[float]:
     """Scales of few bits, if they are numbers."""
     if not all(map(math.isfinite, scales)):
         raise ValueError(f"epsilon {epsilon!r} is so small that its noise has no finite scale: ask for more")
-    return [_short(scale) for scale in scales]
+    return [short_scale(scale) for scale in scales]

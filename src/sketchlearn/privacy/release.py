@@ -11,11 +11,12 @@ import numpy as np
 
 from sketchlearn.batches import RELEASED, Batches
 from sketchlearn.caller_warnings import warn_caller
-from sketchlearn.ledger import ADD_REMOVE, ASSUMED, DECLARED, REPLACE, Ledger, PartNoise
+from sketchlearn.ledger import ADD_REMOVE, REPLACE, Ledger, PartNoise
 from sketchlearn.operators import Concatenated, FourierFeatures, Histograms, Operator, SecondMoments
-from sketchlearn.operators.origin import Origin
+from sketchlearn.operators.origin import public_design
 from sketchlearn.privacy.budget import Budget
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism
+from sketchlearn.privacy.noise_shares import DiscreteLaplaceShare
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import number, positive, shortened, truth, whole
@@ -25,6 +26,7 @@ LARGEST_COUNT_SHARE = 0.1  # The best share for few sums would be larger, but th
 HISTOGRAM_SHARE = 0.15  # Of the budget for sums, where histograms stand beside other parts.
 MOMENT_SHARE = 0.15  # Of the same, for moments beside histograms and Fourier features, which they help to decode.
 LARGEST_EPSILON, LARGEST_DELTA = 20.0, 0.01  # Beyond, a release protects next to nothing.
+MOST_PARTIES = 10**6
 LARGEST_SCALE = 2.0**56  # Scales beyond this leave no room for noise in 64 bits.
 
 
@@ -38,6 +40,7 @@ def privatize(
     already: Ledger | Sketch | None = None,
     assume_public_design: bool = False,
     budget: Budget | None = None,
+    parties: int | None = None,
     allow_weak: bool = False,
     seed_for_tests_not_private: int | None = None,
 ) -> Sketch:
@@ -60,6 +63,9 @@ def privatize(
     assume_public_design : the caller knows that the operator was designed on other data, or on none.
     budget : a `Budget` that books the release before the noise is drawn, or refuses it. Without one, nobody keeps count
         over several processes and days.
+    parties : release a share of noise, as one of at least so many parties that have records of their own and whose
+        shares are added: their sum has the noise of one release, and the guarantee; a single share protects little.
+        With delta = 0 alone.
     allow_weak : release with epsilon above 20 or delta above 0.01 all the same, which protects next to nothing.
     seed_for_tests_not_private : draws the noise from a seed. Whoever knows it can subtract the noise, so the result is
         marked as not private.
@@ -88,12 +94,12 @@ def privatize(
         raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: sketch the rows first")
     sketch = sketch.copy()  # other threads may add to it meanwhile
     operator = _releasable(sketch)
-    design = _design(operator, truth("assume_public_design", assume_public_design))
+    design = public_design(operator, truth("assume_public_design", assume_public_design))
     earlier = already.ledger if isinstance(already, Sketch) else already
     if already is not None and not isinstance(earlier, Ledger):
         raise TypeError("already must be the ledger of an earlier release, or that private sketch")
 
-    mechanism: Mechanism = DiscreteGaussian(epsilon, delta) if delta else DiscreteLaplace(epsilon)
+    mechanism = _mechanism(epsilon, delta, parties)
     parts = operator.side_by_side
     share = best_count_share(operator.n_sums, delta) if count_share is None else number("count_share", count_share)
     if not 0 < share < 1:
@@ -123,16 +129,38 @@ def privatize(
         design=design,
         parts=tuple(noise) if isinstance(operator, Concatenated) else None,
         rho=mechanism.rho,
+        parties=parties,
+        shares=None if parties is None else 1,
     )
     if rng is None:
         content = Batches.of_content(sketch.sums, sketch.units)
         ledger = RELEASED.note(partial(_booked, ledger, earlier, budget), sketch.batches, content)
     elif earlier is not None:
         ledger = ledger.after(earlier)
-    pieces = np.split(sketch.sums, np.cumsum([part.n_sums for part in parts])[:-1])
-    sums = [mechanism.release(piece, scale, rng) for piece, scale in zip(pieces, scales, strict=True)]
-    count = mechanism.release(np.array([sketch.units], np.int64), count_scale, rng)
-    return Sketch(operator, np.concatenate(sums), max(1, int(count[0])), ledger=ledger, batches=sketch.batches)
+    return _noisy(sketch, operator, mechanism, ledger, [*scales, count_scale], rng)
+
+
+def _noisy(
+    sketch: Sketch, operator: Operator, mechanism: Mechanism, ledger: Ledger, scales: list[float], rng: Any
+) -> Sketch:
+    """The release, with noise of these scales on the parts and, the last one, on the count."""
+    pieces = np.split(sketch.sums, np.cumsum([part.n_sums for part in operator.side_by_side])[:-1])
+    pieces.append(np.array([sketch.units], np.int64))
+    *noisy, count = (mechanism.release(piece, scale, rng) for piece, scale in zip(pieces, scales, strict=True))
+    sums, units, batches = np.concatenate(noisy), int(count[0]), sketch.batches
+    if ledger.lacking:  # a share is known by its noise, too, so that a copy of it is not added again
+        return Sketch(
+            operator, sums, units, ledger=ledger, batches=batches.combined(Batches.of_content(sums, units), 1)
+        )
+    return Sketch(operator, sums, max(1, units), ledger=ledger, batches=batches)
+
+
+def _mechanism(epsilon: float, delta: float, parties: int | None) -> Mechanism:
+    if parties is None:
+        return DiscreteGaussian(epsilon, delta) if delta else DiscreteLaplace(epsilon)
+    if delta:
+        raise ValueError("shares of noise are of Laplace noise, which needs no delta: leave out delta, or parties")
+    return DiscreteLaplaceShare(epsilon, whole("parties", parties, most=MOST_PARTIES))
 
 
 def _booked(ledger: Ledger, earlier: Ledger | None, budget: Budget | None, spent: Ledger | None) -> Ledger:
@@ -219,21 +247,3 @@ def _releasable(sketch: Sketch) -> Operator:
                 "outside='clip', and a bound and center that were not taken from the rows"
             )
     return operator.without_keeping()  # rows are never released
-
-
-def _design(operator: Operator, assumed: bool) -> str:
-    """Whether the operator itself may be known: one whose numbers come from rows tells about them."""
-    if operator.origin is Origin.DECLARED:
-        return DECLARED
-    if assumed:
-        return ASSUMED
-    if operator.origin is Origin.SAMPLE:
-        raise ValueError(
-            "the operator was designed on a sample of rows, which it tells about: design it on bounds alone or, if "
-            "the sample is public, say assume_public_design=True"
-        )
-    raise ValueError(
-        f"nobody has said whether the numbers of this {type(operator).__name__} were taken from the rows, which it "
-        "would tell about: make it with design(bounds=...); or, if none was, say so with "
-        "operator.with_origin('declared') before sketching, or with assume_public_design=True"
-    )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sketchlearn.decoders.problems.decoding_target import fourier_part
 from sketchlearn.models import Double
 from sketchlearn.operators import FourierFeatures, Histograms
+from sketchlearn.private_sums import require_enough_shares
 from sketchlearn.queries.feature_regression import Regression
 from sketchlearn.queries.sampling_noise import noise_in, real_parts
 from sketchlearn.sketch import Sketch
@@ -37,6 +38,7 @@ class Counted:
     def of(cls, sketch: Sketch, column: int) -> Counted:
         operator = sketch.operator
         assert isinstance(operator, Histograms)
+        require_enough_shares(sketch.ledger)
         values = None if operator.values is None else operator.values[column]
         return cls(
             edges=np.array(operator.edges[column]),

@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 from sketchlearn.decoders import HierarchicalSplitting, Problem, Target, decode
 from sketchlearn.decoders.problems.decoding_target import fourier_part, released_variance
 from sketchlearn.decoders.problems.first_reading import FREQUENCIES_PER_PARAMETER
-from sketchlearn.ledger import GAUSSIAN
+from sketchlearn.ledger import LAPLACE
 from sketchlearn.models import Double, Mixture, Single
 from sketchlearn.sketch import Sketch
 
@@ -63,7 +63,7 @@ class Released:
         operator, ledger = fourier_part(sketch)[1], sketch.ledger
         variances = released_variance(sketch, operator) * operator.feature_weights**2
         # Laplace noise has large values more often than Gaussian noise; sums of many releases, less often
-        share = 0.0 if ledger is None or ledger.mechanism == GAUSSIAN else 3 / ledger.releases
+        share = 0.0 if ledger is None or LAPLACE not in ledger.mechanism else 3 / ledger.releases
         count = 0.0 if ledger is None else ledger.count_variance / float(sketch.count) ** 2
         return cls(variances, share * variances**2, count)
 

@@ -14,6 +14,7 @@ from sketchlearn.decoders.problems.decoding_target import fourier_part
 from sketchlearn.frequencies import Probed
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import Double
+from sketchlearn.private_sums import require_enough_shares
 from sketchlearn.queries.sampling_noise import Noise, Released, density_of
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import difference, whole
@@ -163,6 +164,7 @@ def checked_pair(a: Sketch, b: Sketch) -> tuple[Sketch, Sketch]:
     for name, given in (("first", a), ("second", b)):
         if given.count == 0:
             raise ValueError(f"the {name} sketch is empty: there is nothing to compare")
+        require_enough_shares(given.ledger)
     if (a.ledger is None) != (b.ledger is None):
         raise ValueError("one sketch is private and the other exact: compare two of the same kind")
     return fourier_part(a)[0], fourier_part(b)[0]

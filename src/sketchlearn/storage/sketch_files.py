@@ -32,10 +32,11 @@ def from_bytes(data: bytes, *, trusted: Iterable[Any] | None = None) -> Sketch:
     check_signature(data, description, keys)
     with _refusing("a sketch"):
         form, count = description["operator"], description["count"]
-        if not isinstance(count, str) or not re.fullmatch("0|[1-9][0-9]{0,29}", count):
-            raise ValueError("its count is not a decimal number")
         operator = Operator.unverified(form)
         ledger = Ledger.from_json(description["ledger"]) if "ledger" in description else None
+        sign = "-?" if ledger is not None and ledger.lacking else ""  # shares of noise alone have negative counts
+        if not isinstance(count, str) or not re.fullmatch(f"0|{sign}[1-9][0-9]{{0,29}}", count):
+            raise ValueError("its count is not a decimal number")
         notes: dict[str, Any] = {name: description[name] for name in ("clipped", "heaviest") if name in description}
         if "batches" in description:
             notes["batches"] = Batches.from_json(description["batches"])

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from sketchlearn.control_characters import check_names
 from sketchlearn.operators import Operator
+from sketchlearn.private_sums import require_enough_shares
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.classes.class_sketches import ClassSketches
 from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows, SketchedTable
@@ -99,7 +100,8 @@ class LabelledEstimator(SupervisedEstimator):
             raise ValueError("there are no sketches: give one per class")
         parts = list(sketches.values())
         operator: Any = parts[0].operator
-        for part in parts[1:]:
+        for part in parts:
+            require_enough_shares(part.ledger)
             if reason := difference(operator, part.operator):
                 raise ValueError(f"the classes' sketches cannot be compared: {reason}")
         _check_disjoint(sketches)

@@ -24,6 +24,7 @@ from sketchlearn.kernel import one_blas_thread
 from sketchlearn.ledger import Ledger
 from sketchlearn.operators import Operator
 from sketchlearn.operators.operator_base import check_columns
+from sketchlearn.private_sums import require_enough_shares
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import is_array, sample, source
 from sketchlearn.storage.json_documents import MODEL, to_document
@@ -114,6 +115,7 @@ class SketchEstimator(BaseEstimator):
         if not isinstance(sketch, Sketch):
             raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: rows go through fit(rows)")
         self.check_parameters()
+        require_enough_shares(sketch.ledger)
         operator: Any = sketch.operator
         return FittedState(SketchedTable(operator.columns, operator.n_features), sketch.copy())
 
