@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sketchlearn.ledger import Ledger
-
-LARGEST_INTEGER = 2**63 - 1
+from sketchlearn.sketch_limits import LARGEST_INTEGER
 
 
 def check_private(operator: Any, ledger: Any, units: int, bits: int) -> None:

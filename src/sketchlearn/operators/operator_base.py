@@ -266,7 +266,8 @@ class Operator(Value, ABC):
         if isinstance(bits, PrivateBits):
             if sample_weight is not None or not len(bits):
                 raise ValueError("a private sketch is of at least one reading, and each counts once: leave out weights")
-            return Sketch(operator, bits.sums(), len(bits), ledger=ledger_of(bits, self.origin)).as_one_batch()
+            private = {"ledger": ledger_of(bits, self.origin), "batches": Batches.new(len(bits))}
+            return Sketch(operator, bits.sums(), len(bits), **private)  # type: ignore[arg-type]
         weights, n_bits, heaviest = _weights(sample_weight, len(bits))
         units = len(bits) if weights is None else int(weights.sum())
         check_room(self, units, n_bits)
