@@ -233,19 +233,15 @@ class Operator(Value, ABC):
     ) -> Any:
         """The signs that rows contribute to their sketch, one bit each, for operators that are `one_bit`: `PackedBits`.
 
-        With epsilon, `PrivateBits`: randomised responses of each row, with a privacy loss of epsilon, to be sent to
-        whom nobody trusts. Pack each row once, since a second response spends epsilon again. The operator is public:
-        unless it was declared, say that no row of these went into it (assume_public_design=True).
+        With epsilon, `PrivateBits`: a randomised response per row, which costs epsilon, for a server that nobody
+        trusts. Pack each row once. An operator that was not declared needs assume_public_design=True.
 
         >>> import numpy as np, sketchlearn as skl
         >>> operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(2.0), wave="square", seed=7)
-        >>> bits = operator.pack(np.eye(3))
-        >>> bits
-        <PackedBits: 3 rows of 200 bits>
-        >>> operator.sketch_packed(bits) == operator.sketch(np.eye(3))
+        >>> operator.sketch_packed(operator.pack(np.eye(3))) == operator.sketch(np.eye(3))
         True
-        >>> private = operator.with_origin("declared").pack(np.eye(3), epsilon=2.0)
-        >>> print(operator.with_origin("declared").sketch_packed(private).ledger)
+        >>> declared = operator.with_origin("declared")
+        >>> print(declared.sketch_packed(declared.pack(np.eye(3), epsilon=2.0)).ledger)
         local privacy: epsilon 2 for replacing one record; randomised response noise of deviation 28.2 on each sum
         """
         self._require_one_bit()
@@ -266,13 +262,12 @@ class Operator(Value, ABC):
         if isinstance(bits, PrivateBits):
             if sample_weight is not None or not len(bits):
                 raise ValueError("a private sketch is of at least one reading, and each counts once: leave out weights")
-            private = {"ledger": ledger_of(bits, self.origin), "batches": Batches.new(len(bits))}
-            return Sketch(operator, bits.sums(), len(bits), **private)  # type: ignore[arg-type]
+            ledger, batches = ledger_of(bits, self.origin), Batches.new(len(bits))
+            return Sketch(operator, bits.sums(), len(bits), ledger=ledger, batches=batches)
         weights, n_bits, heaviest = _weights(sample_weight, len(bits))
         units = len(bits) if weights is None else int(weights.sum())
         check_room(self, units, n_bits)
-        notes = {"heaviest": heaviest, "batches": Batches.new(units)}
-        return Sketch(operator, bits.sums(weights), units, n_bits, **notes)  # type: ignore[arg-type]
+        return Sketch(operator, bits.sums(weights), units, n_bits, heaviest=heaviest, batches=Batches.new(units))
 
     def _require_one_bit(self) -> None:
         if not self.one_bit:
