@@ -22,7 +22,7 @@ from sketchlearn.sketch import Sketch
 from sketchlearn.values import number, positive, shortened, truth, whole
 
 # Shares of the budget; docs/privacy.md has the measurements behind them.
-LARGEST_COUNT_SHARE = 0.1  # The best share for few sums would be larger, but they matter more than the count.
+LARGEST_COUNT_SHARE = 0.02  # An error of the count scales all means alike, which clusters do not notice.
 HISTOGRAM_SHARE = 0.15  # Of the budget for sums, where histograms stand beside other parts.
 MOMENT_SHARE = 0.15  # Of the same, for moments beside histograms and Fourier features, which they help to decode.
 LARGEST_EPSILON, LARGEST_DELTA = 20.0, 0.01  # Beyond, a release protects next to nothing.
@@ -57,7 +57,7 @@ def privatize(
         which is much smaller for many frequencies. Far below one over the number of records.
     neighbors : "add-remove" hides whether any one record is there; "replace" hides its values, at about twice the
         noise.
-    count_share : the count's share of the budget; None means the best one for as many sums, 0.6 to 10 %.
+    count_share : the count's share of the budget; None means the best one for as many sums, at most 2 %.
     already : the ledger of earlier releases of any of these records, or a private sketch that has it: both are paid.
         Releases in this process are known without it if there is a budget.
     assume_public_design : the caller knows that the operator was designed on other data, or on none.
@@ -190,7 +190,7 @@ def best_count_share(n_sums: int, delta: float) -> float:
     """The count's share of the budget for which the error of the mean features is least (docs/privacy.md).
 
     >>> round(best_count_share(2000, 0.0), 3), round(best_count_share(2000, 1e-6), 3)
-    (0.006, 0.022)
+    (0.006, 0.02)
     """
     power = 1 / 2 if delta else 2 / 3
     return min(LARGEST_COUNT_SHARE, 1 / (1 + math.pow(n_sums, power)))
