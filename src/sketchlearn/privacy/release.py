@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any
@@ -22,7 +21,7 @@ from sketchlearn.sketch import Sketch
 from sketchlearn.values import number, positive, shortened, truth, whole
 
 # Shares of the budget; docs/privacy.md has the measurements behind them.
-LARGEST_COUNT_SHARE = 0.02  # An error of the count scales all means alike, which clusters do not notice.
+COUNT_SHARE = 0.02  # The count is one number of sensitivity 1, beside sums of hundreds.
 HISTOGRAM_SHARE = 0.15  # Of the budget for sums, where histograms stand beside other parts.
 MOMENT_SHARE = 0.15  # Of the same, for moments beside histograms and Fourier features, which they help to decode.
 LARGEST_EPSILON, LARGEST_DELTA = 20.0, 0.01  # Beyond, a release protects next to nothing.
@@ -36,7 +35,7 @@ def privatize(
     epsilon: float,
     delta: float = 0.0,
     neighbors: str = ADD_REMOVE,
-    count_share: float | None = None,
+    count_share: float = COUNT_SHARE,
     already: Ledger | Sketch | None = None,
     assume_public_design: bool = False,
     budget: Budget | None = None,
@@ -57,7 +56,7 @@ def privatize(
         which is much smaller for many frequencies. Far below one over the number of records.
     neighbors : "add-remove" hides whether any one record is there; "replace" hides its values, at about twice the
         noise.
-    count_share : the count's share of the budget; None means the best one for as many sums, at most 2 %.
+    count_share : the count's share of the budget.
     already : the ledger of earlier releases of any of these records, or a private sketch that has it: both are paid.
         Releases in this process are known without it if there is a budget.
     assume_public_design : the caller knows that the operator was designed on other data, or on none.
@@ -101,7 +100,7 @@ def privatize(
 
     mechanism = _mechanism(epsilon, delta, parties)
     parts = operator.side_by_side
-    share = best_count_share(operator.n_sums, delta) if count_share is None else number("count_share", count_share)
+    share = number("count_share", count_share)
     if not 0 < share < 1:
         raise ValueError(f"count_share must be a number between 0 and 1, not {count_share!r}")
     times = sketch.batches.largest  # a record may count several times, in a sum of overlapping sketches
@@ -184,16 +183,6 @@ def _warn_once() -> None:
         "nobody keeps count of what releases of these records spend together: pass "
         "budget=skl.Budget(path, epsilon=...) to have it booked and limited"
     )
-
-
-def best_count_share(n_sums: int, delta: float) -> float:
-    """The count's share of the budget for which the error of the mean features is least (docs/privacy.md).
-
-    >>> round(best_count_share(2000, 0.0), 3), round(best_count_share(2000, 1e-6), 3)
-    (0.006, 0.02)
-    """
-    power = 1 / 2 if delta else 2 / 3
-    return min(LARGEST_COUNT_SHARE, 1 / (1 + math.pow(n_sums, power)))
 
 
 def shares_of(parts: Sequence[Operator]) -> list[float]:
