@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import heapq
 import secrets
 import threading
 from collections.abc import Callable
@@ -64,22 +65,27 @@ class Batches:
 
     def shared(self, other: Batches, sign: int = 1) -> list[int]:
         """Batches that a sum (or a difference) of both would count twice."""
-        return [number for number, n in self.times.items() if n * other.times.get(number, 0) * sign > 0]
+        few, many = sorted((self.times, other.times), key=len)
+        return [number for number, n in few.items() if n * many.get(number, 0) * sign > 0]
 
     def combined(self, other: Batches, sign: int, *, overlapping: bool = False) -> Batches:
-        """Those of a sum or a difference; of overlapping ones, a record of any two batches may be the same."""
+        """Those of a sum or a difference; of overlapping ones, a record of any two batches may be the same.
+
+        A stream adds one batch at a time to thousands: only a copy and a search for the largest look at all of them.
+        """
         times, below = dict(self.times), min(self.below, other.below)
         twice = overlapping or bool(self.shared(other, sign))
         most = self.largest + other.largest if twice else max(self.most, other.most)
         for number, n in other.times.items():
-            times[number] = times.get(number, 0) + sign * n
-        if 0 in times.values():
-            times = {number: n for number, n in times.items() if n}
+            left = times.pop(number, 0) + sign * n
+            if left:
+                times[number] = left
+        dropped = [number for side in (self, other) if side.below > below for number in side.times if number >= below]
+        counts = [abs(times.pop(number, 0)) for number in dropped]
         if len(times) > MOST_IDENTITIES:
-            below = min(below, sorted(times)[MOST_IDENTITIES])
-        if below < _END:
-            most = max(most, *(abs(n) for number, n in times.items() if number >= below), 1)
-            times = {number: n for number, n in times.items() if number < below}
+            largest = heapq.nlargest(len(times) - MOST_IDENTITIES, times)
+            below, counts = largest[-1], counts + [abs(times.pop(number)) for number in largest]
+        most = max(most, *counts, 1)
         return Batches(times, below, most)
 
     @property
