@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import cProfile
 import json
 import math
 import os
@@ -101,6 +102,17 @@ def test_many_batches_are_known_by_the_smallest_numbers():
     noticed = sum(bool(many.shared(one)) for one in singles)
     assert noticed == MOST_IDENTITIES  # a third of those that were there
     assert Batches.from_json(json.loads(json.dumps(many.to_json()))) == many
+
+
+def test_a_stream_looks_at_few_of_its_batches():
+    """Adding one batch to thousands, as each update of a long stream does: calls are counted, not seconds."""
+    many = Batches(dict.fromkeys(range(0, 2**20, 2**8), 1))
+    assert len(many.times) == MOST_IDENTITIES
+    counted = cProfile.Profile()
+    counted.runcall(many.combined, Batches({7: 1}), 1)
+    counted.runcall(many.combined, Batches.new(), 1)
+    counted.runcall(many.shared, Batches.new())
+    assert sum(entry.callcount for entry in counted.getstats()) < 100
 
 
 @pytest.mark.parametrize(

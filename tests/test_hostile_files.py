@@ -15,7 +15,8 @@ import pytest
 from test_cli import called, done
 
 import sketchlearn as skl
-from sketchlearn.few_records import FEW_RECORDS, NOTICE
+from sketchlearn.caller_warnings import WARNED
+from sketchlearn.few_records import FEW_RECORDS
 from sketchlearn.storage import container
 from sketchlearn.storage.checkpoints import Reading, Work, sketch_files
 from sketchlearn.storage.owner_folder import LinkError
@@ -250,7 +251,7 @@ def test_commands_write_exact_sketches_for_their_owner_alone(tmp_path):
 
 def test_saving_few_records_warns_once(tmp_path):
     path, few, many = tmp_path / "a.sketch", OPERATOR.sketch(np.zeros((5, 3))), OPERATOR.sketch(np.zeros((100, 3)))
-    NOTICE.given = False
+    WARNED.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         skl.Sketch(OPERATOR).save(path)

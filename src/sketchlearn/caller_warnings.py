@@ -10,6 +10,16 @@ from types import FrameType
 PACKAGE_FOLDER = os.path.dirname(__file__) + os.sep
 
 
+WARNED = set[str]()  # topics that were warned of once
+
+
+def warn_caller_once(topic: str, message: str) -> None:
+    """Warns of a topic the first time only that it arises in this process."""
+    if topic not in WARNED:
+        WARNED.add(topic)
+        warn_caller(message)
+
+
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Warns at the nearest line outside this package and scikit-learn, whose pipelines call it."""
     inside = [PACKAGE_FOLDER]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sketchlearn.caller_warnings import warn_caller
+from sketchlearn.caller_warnings import warn_caller_once
 
 FEW_RECORDS = 100  # benchmarks/recovery.py tells whether a row is among so many, with an AUC of 0.8 to 0.99.
 
@@ -16,18 +16,8 @@ def few_records(count: float, remedy: str) -> str:
     )
 
 
-class FewRecordsNotice:
-    """Warns once per process."""
-
-    def __init__(self) -> None:
-        self.given = False
-
-    def give(self, count: float) -> None:
-        """Warns of a sketch that is to be saved, if it has records, but few."""
-        if self.given or not 0 < count < FEW_RECORDS:
-            return
-        self.given = True
-        warn_caller(few_records(count, "release it with privatize, or merge it with sketches of more records"))
-
-
-NOTICE = FewRecordsNotice()
+def warn_of_few_records(count: float) -> None:
+    """Warns once of a sketch that is to be saved, if it has records, but few."""
+    if 0 < count < FEW_RECORDS:
+        remedy = "release it with privatize, or merge it with sketches of more records"
+        warn_caller_once("few records", few_records(count, remedy))

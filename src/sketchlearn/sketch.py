@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.batches import RELEASED, Batches
-from sketchlearn.few_records import NOTICE
+from sketchlearn.few_records import warn_of_few_records
 from sketchlearn.keeping import Keeping, KeptRows, checked_rows
 from sketchlearn.ledger import Ledger
 from sketchlearn.packed import PackedBits
@@ -331,7 +331,7 @@ class Sketch:
 
         A new file of an exact sketch is for its owner alone.
         """
-        NOTICE.give(self.count if self.ledger is None else 0)
+        warn_of_few_records(self.count if self.ledger is None else 0)
         container.write(path, self.to_bytes(key=key), owner_only=self.ledger is None)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -148,6 +148,7 @@ def classifier(
     """Learn to tell classes apart, from one sketch of each.
 
     From a design for --task moments, each class is a Gaussian; from others, classes are compared by Parzen windows.
+    Labels of private sketches are released as they are: give all that there may be, known without the data.
 
     \b
     Example:
@@ -254,5 +255,4 @@ def give_model(
 
 def column_names(model: Any) -> list[str]:
     """Names of the columns that a model was fitted on."""
-    named = getattr(model, "feature_names_in_", None)
-    return [f"column {i}" for i in range(model.n_features_in_)] if named is None else named.tolist()
+    return list(model.columns_ or (f"column {i}" for i in range(model.n_features_in_)))

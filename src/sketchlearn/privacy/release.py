@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sketchlearn.batches import RELEASED, Batches
-from sketchlearn.caller_warnings import warn_caller
+from sketchlearn.caller_warnings import warn_caller_once
 from sketchlearn.ledger import ADD_REMOVE, REPLACE, Ledger, PartNoise
 from sketchlearn.operators import Concatenated, FourierFeatures, Histograms, Operator, SecondMoments
 from sketchlearn.operators.origin import public_design
@@ -171,18 +171,14 @@ def _booked(ledger: Ledger, earlier: Ledger | None, budget: Budget | None, spent
         earlier = spent if earlier is None else earlier.merged(spent, overlapping=True)
     after = ledger if earlier is None else ledger.after(earlier)
     if budget is None:
-        _warn_once()
+        warn_caller_once(
+            "no budget",
+            "nobody keeps count of what releases of these records spend together: pass "
+            "budget=skl.Budget(path, epsilon=...) to have it booked and limited",
+        )
     else:
         budget.reserve(ledger)  # the last step that may refuse
     return after
-
-
-@cache
-def _warn_once() -> None:
-    warn_caller(
-        "nobody keeps count of what releases of these records spend together: pass "
-        "budget=skl.Budget(path, epsilon=...) to have it booked and limited"
-    )
 
 
 def shares_of(parts: Sequence[Operator]) -> list[float]:

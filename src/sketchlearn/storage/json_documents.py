@@ -15,6 +15,8 @@ from sketchlearn.values import shortened
 
 DESIGN, MODEL = KINDS = ("sketchlearn design", "sketchlearn model")
 LARGEST_BYTES = 1 << 30
+MODEL_VERSION = 1
+SHARED_IN_MODELS = frozenset({"kind", "version", "type", "n_features", "columns", "n_records"})
 OPTIONAL_IN_MODELS = frozenset({"privacy", "parameters"})
 
 
@@ -73,9 +75,9 @@ def numbers_of(document: dict[str, Any], name: str, shape: tuple[int, ...]) -> N
     return array.astype(np.float64)
 
 
-def check_fields(document: dict[str, Any], required: Set[str], optional: Set[str]) -> None:
-    """Refuses fields that are missing or unknown."""
-    odd = sorted((document.keys() - optional) ^ required)
+def check_model_fields(document: dict[str, Any], own: Set[str]) -> None:
+    """Refuses fields of a model file that are missing or unknown: beside those of all models, it has its own."""
+    odd = sorted((document.keys() - OPTIONAL_IN_MODELS) ^ (SHARED_IN_MODELS | own))
     if odd:
         raise ValueError(f"field {shortened(odd[0])} is {'unknown' if odd[0] in document else 'missing'}")
 

@@ -8,18 +8,10 @@ from typing import Any
 
 from sketchlearn.operators.operator_base import MOST_FEATURES
 from sketchlearn.storage.container import FormatError, write
-from sketchlearn.storage.json_documents import (
-    MODEL,
-    OPTIONAL_IN_MODELS,
-    check_fields,
-    from_document,
-    is_network,
-)
-from sketchlearn.tasks.estimating.sketch_estimator import VERSION, SketchEstimator
+from sketchlearn.storage.json_documents import MODEL, MODEL_VERSION, check_model_fields, from_document, is_network
+from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
 from sketchlearn.tasks.registry import task_of, tasks
 from sketchlearn.values import shortened, whole
-
-SHARED_FIELDS = {"kind", "version", "type", "n_features", "columns", "n_records"}
 
 
 def save_model(estimator: SketchEstimator, path: str | os.PathLike[str]) -> None:
@@ -60,7 +52,7 @@ def model_from_bytes(data: bytes) -> SketchEstimator:
     if is_network(data):
         generator: SketchEstimator = tasks()["generator"].load().from_model_bytes(data)
         return generator
-    document = from_document(data, MODEL, VERSION)
+    document = from_document(data, MODEL, MODEL_VERSION)
     try:
         return _estimator(document)
     except (KeyError, TypeError, ValueError, OverflowError, MemoryError, RecursionError) as error:
@@ -73,7 +65,7 @@ def _estimator(document: dict[str, Any]) -> SketchEstimator:
     kind: Any = tasks()[name].load() if isinstance(name, str) and name in tasks() else None
     if kind is None or not kind.model_type.saved_fields():
         raise ValueError(f"{shortened(name)} is not a type of model that this version knows")
-    check_fields(document, SHARED_FIELDS | kind.model_type.saved_fields().keys(), OPTIONAL_IN_MODELS)
+    check_model_fields(document, kind.model_type.saved_fields().keys())
     d = whole("n_features", document["n_features"], most=MOST_FEATURES)
     model = kind.model_type.from_fields(document, d)
     estimator: SketchEstimator = kind(**kind.parameters_of(model))

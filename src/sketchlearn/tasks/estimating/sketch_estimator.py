@@ -27,14 +27,13 @@ from sketchlearn.operators.operator_base import check_columns
 from sketchlearn.private_sums import require_enough_shares
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import is_array, sample, source
-from sketchlearn.storage.json_documents import MODEL, to_document
+from sketchlearn.storage.json_documents import MODEL, MODEL_VERSION, to_document
 from sketchlearn.tasks.estimating.fitted_model import Document, FittedModel
 from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows, SketchedTable
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.values import listed, shortened
 
 FLOATS = (np.float64, np.float32)
-VERSION = 1  # of model files
 
 
 def model_attribute(name: str) -> Any:
@@ -309,7 +308,7 @@ class SketchEstimator(BaseEstimator):
     def model_bytes(self, task: str) -> bytes:
         """A model file, of a task of this name."""
         content = self.fitted_model().to_fields()
-        return to_document(MODEL, VERSION, {"type": task, **self.model_facts(), **content})
+        return to_document(MODEL, MODEL_VERSION, {"type": task, **self.model_facts(), **content})
 
     def model_facts(self) -> Document:
         """What every model file says, of whatever task."""

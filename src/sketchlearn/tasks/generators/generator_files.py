@@ -14,8 +14,8 @@ from sketchlearn.operators.operator_base import MOST_FEATURES
 from sketchlearn.storage.container import ENTRY, FormatError, without_repetition
 from sketchlearn.storage.json_documents import (
     MODEL,
-    OPTIONAL_IN_MODELS,
-    check_fields,
+    MODEL_VERSION,
+    check_model_fields,
     from_document,
     numbers_of,
     to_document,
@@ -24,11 +24,10 @@ from sketchlearn.tasks.estimating.fitted_model import Document, Double, FittedMo
 from sketchlearn.tasks.estimating.labelled_estimator import check_labels
 from sketchlearn.values import shortened, whole
 
-VERSION = 1
 MOST_CLASSES = 2**16
 TYPE = "generator"
 FIELDS = {
-    *("kind", "version", "type", "n_features", "columns", "n_records", "labels", "shares", "means", "deviations"),
+    *("labels", "shares", "means", "deviations"),
     *("n_latent", "own_network", "residual", "misfit", "curve", "iterations"),
 }
 Estimator = TypeVar("Estimator", bound=Any)
@@ -73,7 +72,7 @@ def to_bytes(fitted: Generation, known: dict[str, Any], own_network: bool) -> by
 
     content = known | fitted.to_fields() | {"type": TYPE, "own_network": own_network}
     weights = {name: value.detach().contiguous() for name, value in fitted.match.network.state_dict().items()}
-    data: bytes = save(weights, metadata={ENTRY: to_document(MODEL, VERSION, content).decode()})
+    data: bytes = save(weights, metadata={ENTRY: to_document(MODEL, MODEL_VERSION, content).decode()})
     return data
 
 
@@ -89,7 +88,7 @@ def restore(estimator: Estimator, data: bytes) -> Estimator:
         entry = header["__metadata__"][ENTRY]
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError):
         raise FormatError("not a generator's file, or a damaged one") from None
-    document = from_document(entry.encode(), MODEL, VERSION)
+    document = from_document(entry.encode(), MODEL, MODEL_VERSION)
     if document.get("own_network") is not False and estimator.network is None:
         raise FormatError("its network is its maker's own: give SketchGenerator(network).load_weights(path)")
     try:
@@ -102,7 +101,7 @@ def restore(estimator: Estimator, data: bytes) -> Estimator:
 def _filled(estimator: Estimator, document: dict[str, Any], weights: dict[str, Any]) -> Estimator:
     from sketchlearn.tasks.generators.network_matching import Match, Place, bare_network, n_inputs
 
-    check_fields(document, FIELDS, OPTIONAL_IN_MODELS)
+    check_model_fields(document, FIELDS)
     if document["type"] != TYPE:
         raise ValueError(f"{shortened(document['type'])} is not a type of model that this version knows")
     d, labels = whole("n_features", document["n_features"], most=MOST_FEATURES), document["labels"]
