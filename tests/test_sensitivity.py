@@ -62,6 +62,20 @@ def climbed(operator, norm, rng, *, pairs, rounds=200):
     return score.max()
 
 
+# What the search reaches of the bounds, in norms: those of moments and histograms are exact. A record far away can have
+# any phases, which no search of this kind finds for 60 frequencies at once.
+REACHED = {
+    "moments": 0.995,
+    "veronese": 0.995,
+    "histograms": 1.0,
+    "columns": 0.97,
+    "quadratic": 0.7,
+    "convolutional": 0.55,
+    "cumulants": 0.45,
+    "concatenated": 0.99,
+}
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("neighbors", ["add-remove", "replace"])
 def test_no_record_exceeds_the_sensitivity(name, neighbors):
@@ -70,7 +84,8 @@ def test_no_record_exceeds_the_sensitivity(name, neighbors):
     for norm in ("l1", "l2_squared"):
         largest = climbed(operator, norm, rng, pairs=neighbors == "replace")
         assert largest <= getattr(bound, norm) * (1 + 1e-12)
-        assert largest > 0.1 * getattr(bound, norm)  # the search is not blind, and the bound not absurd
+        share = largest / getattr(bound, norm)
+        assert (share if norm == "l1" else np.sqrt(share)) >= REACHED.get(name, 0.3)
 
 
 @pytest.mark.parametrize("name", WAVES)

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.operators.operator_base import Centred, Double, Integers
-from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import positive, shortened
 
 REFUSE, CLIP = "refuse", "clip"
@@ -144,12 +143,6 @@ class Blockwise(Boxed):
                 return integers, block.start + bad
             integers[block] = features.T
         return integers, -1
-
-
-def replaced_moments(n_sums: int, never_negative: int) -> Sensitivity:
-    """How far a replaced record moves sums of moments, of which so many are never negative, in a boxed operator."""
-    others = Sensitivity.of_integers(n_sums - never_negative, 2 * FIXED_POINT)
-    return Sensitivity.of_integers(never_negative, FIXED_POINT) + others
 
 
 def check_outside(outside: Any) -> None:

@@ -11,9 +11,14 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn._native import add_moments, write_moments
-from sketchlearn.operators.bounded_operators import FIXED_POINT, Blockwise, Boxed, replaced_moments
+from sketchlearn.operators.bounded_operators import FIXED_POINT, Blockwise, Boxed
 from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.operators.operator_base import Double, Integers
+from sketchlearn.operators.replaced_moments import (
+    replaced_column_moments,
+    replaced_second_moments,
+    replaced_veronese_moments,
+)
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import whole
 
@@ -23,13 +28,10 @@ SMALLEST_VERONESE_BOUND, LARGEST_VERONESE_BOUND = 1e-75, 1e75
 
 
 class BoxedMoments(Boxed):
-    """A boxed operator of means and products, of which the n_features squares are never negative."""
+    """A boxed operator of means and products, all of which a row at a corner of the box takes to the fixed point."""
 
     def change_by_record(self) -> Sensitivity:
         return Sensitivity.of_integers(self.n_sums, FIXED_POINT)
-
-    def change_by_replacement(self) -> Sensitivity:
-        return replaced_moments(self.n_sums, never_negative=self.n_features)
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,9 @@ class SecondMoments(BoxedMoments):
     @property
     def n_sums(self) -> int:
         return self.n_features + self.n_features * (self.n_features + 1) // 2
+
+    def change_by_replacement(self) -> Sensitivity:
+        return replaced_second_moments(self.n_features, FIXED_POINT)
 
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
         return add_moments(kernel.active, self.within(rows), self.middle, np.array(self.bound), weights, threads, sums)
@@ -105,6 +110,9 @@ class ColumnMoments(BoxedMoments, Blockwise):
     @property
     def n_sums(self) -> int:
         return 2 * self.n_features
+
+    def change_by_replacement(self) -> Sensitivity:
+        return replaced_column_moments(self.n_features, FIXED_POINT)
 
     def _write_features(self, away: Double, features: Double) -> None:
         y = away / np.array(self.bound)[:, None]
@@ -153,9 +161,7 @@ class VeroneseMoments(Mapped, Boxed):
         return f"moments of order 2 and 4 of {self.n_features:,} columns"
 
     def change_by_replacement(self) -> Sensitivity:
-        d = self.n_features
-        never_negative = d + self.inner.n_features + d * (d - 1) // 2  # y_a^2, (y_a y_b)^2, and y_a^2 y_b^2 for b < a
-        return replaced_moments(self.n_sums, never_negative)
+        return replaced_veronese_moments(self.n_features, FIXED_POINT)
 
     @cached_property
     def inner(self) -> SecondMoments:

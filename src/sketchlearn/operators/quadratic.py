@@ -15,6 +15,7 @@ from sketchlearn._native import Plan, dense_plan
 from sketchlearn.operators.bounded_operators import REFUSE, REMEDY, Bounded
 from sketchlearn.operators.operator_base import Double, Integers
 from sketchlearn.operators.projected import Projected
+from sketchlearn.operators.quadratic_energy import QuadraticEnergy
 from sketchlearn.randomness import Stream, lengths, squares
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import positive, whole
@@ -67,20 +68,26 @@ class QuadraticFeatures(Bounded, Projected):
         projections = f"{self.n_directions:,} random projections of {self.n_features:,} columns"
         return f"squares of {projections}, seed {self.seed}"
 
+    @cached_property
+    def _energy(self) -> QuadraticEnergy:
+        return QuadraticEnergy.of_directions(self.directions / math.sqrt(self.n_features))
+
     def change_by_record(self) -> Sensitivity:
-        directions = self.directions / math.sqrt(self.n_features)
-        small = directions if self.n_features > self.n_directions else directions.T
-        # the most that the squares (omega_j . y / bound)^2 add up to for |y| <= bound: a largest eigenvalue
-        energy = float(np.linalg.eigvalsh(small.T @ small)[-1]) * (1 + 1e-6)  # far above the errors of float64
-        m, error = self.n_directions, (self.n_features + 3) * 2.0**-24
-        rounding = 0.5  # of the last product; t * 2^20 is exact
-        l1 = FIXED_POINT * (energy + 2 * error * math.sqrt(m * energy) + m * error**2) + m * rounding
-        l2 = FIXED_POINT * ((1 + 2 * error) * math.sqrt(energy) + math.sqrt(m) * error**2) + math.sqrt(m) * rounding
-        return Sensitivity.of_norms(l1, l2, n=m, largest=self.ceiling)
+        energy = self._energy
+        return self._in_integers(energy.squares, math.sqrt(energy.fourth_powers), rows=1)
 
     def change_by_replacement(self) -> Sensitivity:
-        one = self.change_by_record()  # no feature is negative, so that two vectors of them never point apart
-        return Sensitivity(min(2 * one.l1, self.n_directions * self.ceiling), 2 * one.l2_squared)
+        energy = self._energy
+        return self._in_integers(energy.replaced_squares, math.sqrt(energy.replaced_fourth_powers), rows=2)
+
+    def _in_integers(self, l1: float, l2: float, rows: int) -> Sensitivity:
+        """Norms of the true change as norms of what changes in integers, of so many rows with their errors."""
+        m, energy, error = self.n_directions, self._energy.squares, (self.n_features + 3) * 2.0**-24
+        rounding = 0.5  # of the last product; t * 2^20 is exact
+        of_t = 2 * error * math.sqrt(energy) + math.sqrt(m) * error**2  # L2; times sqrt(m) in L1
+        l1 = FIXED_POINT * (l1 + rows * math.sqrt(m) * of_t) + rows * m * rounding
+        l2 = FIXED_POINT * (l2 + rows * of_t) + rows * math.sqrt(m) * rounding
+        return Sensitivity.of_norms(l1, l2, n=m, largest=self.ceiling)
 
     @property
     def n_sums(self) -> int:

@@ -54,8 +54,8 @@ def privatize(
     epsilon : the privacy loss, of sums and count together: the smaller, the more noise.
     delta : 0 gives pure epsilon by discrete Laplace noise; more gives (epsilon, delta) by discrete Gaussian noise,
         which is much smaller for many frequencies. Far below one over the number of records.
-    neighbors : "add-remove" hides whether any one record is there; "replace" hides its values, at about twice the
-        noise.
+    neighbors : "add-remove" hides whether any one record is there; "replace" hides its values, at up to twice the
+        noise: Fourier features cost twice, moments hardly more (docs/privacy.md).
     count_share : the count's share of the budget.
     already : the ledger of earlier releases of any of these records, or a private sketch that has it: both are paid.
         Releases in this process are known without it if there is a budget.
