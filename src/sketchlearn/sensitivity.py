@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Self
 
@@ -12,15 +12,19 @@ ROUNDING_MARGIN = 1 + 1e-12  # This factor covers the rounding of the bounds the
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Integer bounds of the L1 norm and of the squared L2 norm of what changes between neighbors."""
+    """Integer bounds of the L1 norm and of the squared L2 norm of what changes between neighbors.
+
+    `each`, if it is known, is the most that any integer changes, where no more than l1 / each of them change.
+    """
 
     l1: int
     l2_squared: int
+    each: int | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of_integers(cls, n: int, largest: int) -> Self:
-        """Of n integers, each of which changes by at most `largest`."""
-        return cls(n * largest, n * largest**2)
+        """Of n integers, each of which changes by at most `largest`; no others change."""
+        return cls(n * largest, n * largest**2, largest)
 
     @classmethod
     def of_norms(cls, l1: float, l2: float, *, n: int, largest: int) -> Self:
@@ -35,7 +39,22 @@ class Sensitivity:
 
     def times(self, n: int) -> Sensitivity:
         """Of n parts that are bounded alike."""
-        return Sensitivity(n * self.l1, n * self.l2_squared)
+        return Sensitivity(n * self.l1, n * self.l2_squared, self.each)
+
+    def counted(self, times: int) -> Sensitivity:
+        """Of so many records that are bounded alike, or of one that counts so many times.
+
+        >>> Sensitivity.of_integers(3, 1).counted(2)
+        Sensitivity(l1=6, l2_squared=12)
+        """
+        # several records may change more integers than one
+        return self if times == 1 else Sensitivity(times * self.l1, times**2 * self.l2_squared)
+
+    def replaced(self, n_sums: int) -> Sensitivity:
+        """Of one record that leaves and one that comes, which change some of n_sums integers each."""
+        if self.each is not None and self.l1 == self.each * n_sums:  # both change the same integers: all of them
+            return self.of_integers(n_sums, 2 * self.each)
+        return self.counted(2)
 
     def __add__(self, other: Sensitivity) -> Sensitivity:
         """Of two parts side by side."""

@@ -111,8 +111,7 @@ class Operator(Value, ABC):
 
     def change_by_replacement(self) -> Sensitivity:
         """The most that another record in place of one changes the sums: one leaves, the other one comes."""
-        one = self.change_by_record()
-        return Sensitivity(2 * one.l1, 4 * one.l2_squared)
+        return self.change_by_record().replaced(self.n_sums)
 
     @property
     def tells_by_refusing(self) -> bool:

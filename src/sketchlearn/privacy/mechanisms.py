@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.discrete_profile import is_computed, ratio_of, smallest_scale
 from sketchlearn.extras import required
 from sketchlearn.gaussian_profile import EPSILON_ROOM, LEAST_DEVIATION, ROUNDING_VARIANCE, largest_ratio
 from sketchlearn.ledger import GAUSSIAN, LAPLACE
-from sketchlearn.sensitivity import Sensitivity
+from sketchlearn.sensitivity import ROUNDING_MARGIN, Sensitivity
 
 Integers = NDArray[np.int64]
 LARGEST_COMPUTED = 1e300  # Scales beyond this, and budgets below its inverse, are refused: float64 ends there.
@@ -52,6 +53,10 @@ class Mechanism(ABC):
     @abstractmethod
     def scales(self, sensitivities: Sequence[int], shares: Sequence[float]) -> list[float]:
         """Scales of the parts, such that together they spend no more than the budget."""
+
+    def scales_of(self, bounds: Sequence[Sensitivity], shares: Sequence[float]) -> list[float]:
+        """The same, from all that is known of what a record changes."""
+        return self.scales([self.norm(bound) for bound in bounds], shares)
 
     @property
     def rho(self) -> float | None:
@@ -121,14 +126,25 @@ class DiscreteGaussian(Mechanism):
         return bound.l2
 
     def scales(self, sensitivities: Sequence[int], shares: Sequence[float]) -> list[float]:
-        """By the exact profile of continuous noise (gaussian_profile.py says why it holds for integers)."""
+        return self.scales_of([Sensitivity(size, size**2) for size in sensitivities], shares)
+
+    def scales_of(self, bounds: Sequence[Sensitivity], shares: Sequence[float]) -> list[float]:
+        """By the exact profile of continuous noise: each part has its share of the squared ratio."""
         if not 1 / LARGEST_COMPUTED < self.epsilon < LARGEST_COMPUTED or self.delta <= 1 / LARGEST_COMPUTED:
             limits = f"epsilon {self.epsilon!r} and delta {self.delta!r}"
             raise ValueError(f"{limits} are beyond what Gaussian noise is computed for: ask for others")
         ratio = largest_ratio(self.epsilon * (1 - EPSILON_ROOM), self.delta)
-        starts = [_ratio(s, ratio * math.sqrt(share)) for s, share in zip(sensitivities, shares, strict=True)]
-        rounding = math.sqrt(ROUNDING_VARIANCE)
-        return _finite([math.hypot(max(scale, LEAST_DEVIATION), rounding) for scale in starts], self.epsilon)
+        return [self._scale(bound, ratio * math.sqrt(share)) for bound, share in zip(bounds, shares, strict=True)]
+
+    def _scale(self, bound: Sensitivity, ratio: float) -> float:
+        """Of one part: by its own probabilities if they are few (discrete_profile.py), else by rounding."""
+        if bound.each and is_computed(n := bound.l1 // bound.each, bound.each, ratio, self.delta):
+            scale = short_scale(smallest_scale(ratio, n, bound.each))
+            while ratio_of(scale, n, bound.each) > ratio:
+                scale = short_scale(math.nextafter(scale, math.inf))
+            return scale
+        continuous = _ratio(math.sqrt(bound.l2_squared) * ROUNDING_MARGIN, ratio)
+        return _finite([math.hypot(max(continuous, LEAST_DEVIATION), math.sqrt(ROUNDING_VARIANCE))], self.epsilon)[0]
 
     @property
     def rho(self) -> float:
@@ -162,7 +178,7 @@ def short_scale(scale: float) -> float:
     return math.ldexp(math.ceil(mantissa * 2**SCALE_BITS), exponent - SCALE_BITS)
 
 
-def _ratio(sensitivity: int, spent: float) -> float:
+def _ratio(sensitivity: float, spent: float) -> float:
     return sensitivity / spent if spent > sensitivity / LARGEST_COMPUTED else math.inf
 
 

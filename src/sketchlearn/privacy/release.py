@@ -104,14 +104,15 @@ def privatize(
     if not 0 < share < 1:
         raise ValueError(f"count_share must be a number between 0 and 1, not {count_share!r}")
     times = sketch.batches.largest  # a record may count several times, in a sum of overlapping sketches
-    of_sums = [times * mechanism.norm(sensitivity(part, neighbors)) for part in parts]
+    bounds = [sensitivity(part, neighbors).counted(times) for part in parts]
     shares = [(1 - share) * part for part in shares_of(parts)]
     # neighbors that replace a record differ in count, too, where rows are left out for their values
-    *scales, count_scale = mechanism.scales([*of_sums, times], [*shares, share])
+    *scales, count_scale = mechanism.scales_of([*bounds, Sensitivity.of_integers(1, times)], [*shares, share])
     if max(*scales, count_scale) > LARGEST_SCALE:
         raise ValueError(f"epsilon {epsilon!r} is so small that its noise does not fit into 64 bits: ask for more")
 
-    noise = [PartNoise(*of) for of in zip(of_sums, scales, map(mechanism.variance, scales), strict=True)]
+    sizes, variances = map(mechanism.norm, bounds), map(mechanism.variance, scales)
+    noise = [PartNoise(*of) for of in zip(sizes, scales, variances, strict=True)]
     noisiest = max(noise, key=lambda part: part.variance)
     ledger = Ledger(
         mechanism=mechanism.name,
