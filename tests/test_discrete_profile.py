@@ -31,12 +31,16 @@ def told(scale, shifts, epsilon):
     return float(np.maximum(moved - math.exp(epsilon) * still, 0.0).sum())
 
 
-@pytest.mark.parametrize("scale", [0.35, 0.6, 1.0, 1.7, 2.5, 4.0])
-@pytest.mark.parametrize(("n", "largest"), [(1, 1), (1, 3), (2, 1), (2, 2), (3, 1)])
+@pytest.mark.parametrize(
+    ("scale", "n", "largest"),
+    [
+        *product([0.35, 0.6, 1.0, 1.7, 2.5, 4.0], [1, 2], [1, 2]),
+        *product([0.35, 0.6, 1.0, 1.7], [3], [1]),
+        *product([0.35, 1.0, 4.0], [1], [3]),
+    ],
+)
 def test_no_record_tells_more_than_the_ratio_says(scale, n, largest):
     """Every way to move n integers by up to `largest`."""
-    if scale > 2 and n == 3:
-        pytest.skip("too many values to sum over")
     mu = ratio_of(scale, n, largest)
     for shifts in product(range(largest + 1), repeat=n):
         for epsilon in EPSILONS:
@@ -87,9 +91,9 @@ def smallest_exact(epsilon, delta, n):
     return high
 
 
-# How far the noise on n integers that a record moves by 1 is above the smallest discrete Gaussian: at most 0.5 % up to a
-# given epsilon. Beyond that it is more, because noise must be as private as continuous noise at every epsilon, or
-# releases would not add up (docs/privacy.md). The smallest one of a single epsilon and delta need not be.
+# The noise on n integers that a record moves by 1 is at most 0.5 % above the smallest discrete Gaussian up to a given
+# epsilon. Beyond that it is more, because noise must be as private as continuous noise at every epsilon, or releases
+# would not add up (docs/privacy.md). The smallest one of a single epsilon and delta need not be.
 UP_TO = {1: 2.0, 2: 2.0, 3: 3.0, 5: 5.0, 8: 10.0, 10: 10.0, 50: 10.0}
 BEYOND = {1: 1.25, 2: 1.08, 3: 1.04, 5: 1.02}
 
@@ -130,9 +134,13 @@ def test_the_pattern_of_a_change_is_known_where_it_is_certain():
 def test_extreme_budgets_have_noise(epsilon, delta, n):
     (scale,) = DiscreteGaussian(epsilon, delta).scales_of([Sensitivity.of_integers(n, 1)], [1.0])
     assert 0 < scale < math.inf
-    if scale < 1e4 and n < 10**4 and delta < 0.5:
-        reach = int(40 * scale * math.sqrt(n)) + 2 * n + 30
-        assert ratio_of(scale, n, 1) <= largest_ratio(epsilon, delta) * (1 + 1e-9) or reach > 10**7
+    if scale < 1e4 and n < 10**4:
+        assert ratio_of(scale, n, 1) <= largest_ratio(epsilon, delta)
+
+
+def test_what_no_record_changes_has_noise_all_the_same():
+    (scale,) = DiscreteGaussian(1.0, 1e-6).scales_of([Sensitivity.of_integers(0, 1)], [1.0])
+    assert scale > 0
 
 
 def test_the_smallest_scale_is_sound_from_wherever_it_starts():

@@ -88,6 +88,15 @@ def test_no_record_exceeds_the_sensitivity(name, neighbors):
         assert (share if norm == "l1" else np.sqrt(share)) >= REACHED.get(name, 0.3)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_replacing_covers_leaving_out(name):
+    """A replaced record may be dropped for its new values, or leave its class: then it is removed."""
+    operator = clipping(operators(9)[name])
+    one, both = sensitivity(operator), sensitivity(operator, "replace")
+    assert one.l1 <= both.l1
+    assert one.l2_squared <= both.l2_squared
+
+
 @pytest.mark.parametrize("name", WAVES)
 def test_bounds_of_waves_are_tight(name):
     """One frequency, every phase of a fine grid: the bound holds, and some phase comes within a few integers of it."""

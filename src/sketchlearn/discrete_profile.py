@@ -20,6 +20,7 @@ Of smaller scales, probabilities are convolved.
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ Double = NDArray[np.float64]
 NEGLIGIBLE = 1e-60
 SMALLEST_DELTA = 1e-45  # NEGLIGIBLE is far below what rounding sets aside of it.
 SMALLEST_SUMMED_SCALE = 2.0  # From here on, sums of discrete Gaussians are discrete Gaussians.
-PROBABILITY_ERROR = 1e-10  # Far above the errors of sums of 10^5 numbers in float64, and those of 10^5 such Gaussians.
+PROBABILITY_ERROR = 1e-10  # Above the errors of sums of 600,000 numbers in float64, and those of 10^5 such Gaussians.
 MOST_INTEGERS, MOST_CONVOLVED = 10**5, 128
 LARGEST_SCALE, LARGEST_RATIO = 40.0, 64.0
 DEVIATIONS_BEYOND = 12.0  # Tails that are cut off there are e^-72 of those that are looked at.
@@ -67,6 +68,7 @@ def ratio_of(scale: float, n: int, shift: int) -> float:
     return float(excess.max()) * (1 + PROBABILITY_ERROR)
 
 
+@cache
 def smallest_scale(ratio: float, n: int, shift: int) -> float:
     """A scale at which noise on n integers is as private as continuous noise of this ratio, about the smallest one.
 

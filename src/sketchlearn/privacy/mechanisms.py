@@ -138,7 +138,7 @@ class DiscreteGaussian(Mechanism):
 
     def _scale(self, bound: Sensitivity, ratio: float) -> float:
         """Of one part: by its own probabilities if they are few (discrete_profile.py), else by rounding."""
-        if bound.each and is_computed(n := bound.l1 // bound.each, bound.each, ratio, self.delta):
+        if bound.each and bound.l1 and is_computed(n := bound.l1 // bound.each, bound.each, ratio, self.delta):
             scale = short_scale(smallest_scale(ratio, n, bound.each))
             while ratio_of(scale, n, bound.each) > ratio:
                 scale = short_scale(math.nextafter(scale, math.inf))
