@@ -21,7 +21,7 @@ from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Block, source
 from sketchlearn.sources.sampling import Begun
 from sketchlearn.storage import container
-from sketchlearn.storage.sketch_files import from_bytes
+from sketchlearn.storage.sketch_files import sketch_of
 
 LEAST_KERNEL_ROWS = 1024  # Rows of one call of the kernel, however many sums each of them has.
 MOST_KERNEL_SUMS = 100_000_000  # Additions of one call, a fraction of a second: Ctrl-C waits for the kernel to return.
@@ -195,7 +195,8 @@ def _kept(operator: Operator, name: str, folder: Path | None) -> Part | None:
         return None
     try:
         data = (folder / f"{name}.part").read_bytes()
-        sketch, progress = from_bytes(data), container.unpack(data)[1]["progress"]
+        tensors, description = container.unpack(data)
+        sketch, progress = sketch_of(tensors, description, operator), description["progress"]
         rows, dropped, done = progress["rows"], progress["dropped"], progress["done"]
     except (OSError, ValueError, KeyError, TypeError):
         return None

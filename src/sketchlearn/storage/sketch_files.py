@@ -15,18 +15,21 @@ from sketchlearn.ledger import Ledger
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.storage.container import FormatError, read, unpack
-
-LARGEST_OPERATOR = 2**28  # Random numbers that a file's operator may draw: a small file could ask for any number.
+from sketchlearn.storage.loading_limit import check_cost
 
 
 def from_bytes(data: bytes) -> Sketch:
     """The sketch whose `to_bytes` these are; a `FormatError` says in a sentence why others are refused."""
-    tensors, description = unpack(bytes(data))
+    return sketch_of(*unpack(bytes(data)))
+
+
+def sketch_of(tensors: dict[str, Any], description: dict[str, Any], known: Operator | None = None) -> Sketch:
+    """The sketch of an unpacked file; an operator that is `known` and is the file's own is not drawn once more."""
     with _refusing("a sketch"):
         form, count = description["operator"], description["count"]
         if not isinstance(count, str) or not re.fullmatch("0|[1-9][0-9]{0,29}", count):
             raise ValueError("its count is not a decimal number")
-        operator = Operator.unverified(form)
+        operator = known if known is not None and form == known.to_json() else _undrawn(form)
         ledger = Ledger.from_json(description["ledger"]) if "ledger" in description else None
         notes: dict[str, Any] = {name: description[name] for name in ("clipped", "heaviest") if name in description}
         if "batches" in description:
@@ -36,15 +39,16 @@ def from_bytes(data: bytes) -> Sketch:
         notes["kept"] = kept_rows(operator, tensors, description)
         sums, bits = tensors["sums"], description["bits"]
         sketch = Sketch(operator, sums, int(count), bits, _skipped(description), ledger, **notes)
-        _verify(operator, form)
+        if operator is not known:
+            operator.verify(form)
     return sketch
 
 
 def operator_from(form: Any, what: str) -> Operator:
     """The operator of a JSON form that may come from anywhere; a `FormatError` says why another is refused."""
     with _refusing(what):
-        operator = Operator.unverified(form)
-        _verify(operator, form)
+        operator = _undrawn(form)
+        operator.verify(form)
     return operator
 
 
@@ -61,14 +65,11 @@ def _refusing(what: str) -> Iterator[None]:
         raise FormatError(f"not {what} that this version can use: {error}") from error
 
 
-def _verify(operator: Operator, form: Any) -> None:
-    """Draws the operator's random numbers, if they are not too many, and compares them with the form's digest."""
-    if operator.n_drawn > LARGEST_OPERATOR:
-        raise ValueError(
-            f"its operator draws {operator.n_drawn:,} random numbers; if you trust the file, raise "
-            "sketchlearn.storage.sketch_files.LARGEST_OPERATOR"
-        )
-    operator.verify(form)
+def _undrawn(form: Any) -> Operator:
+    """The described operator before its random numbers are drawn, if that does not cost too much."""
+    operator = Operator.unverified(form)
+    check_cost("drawing its random numbers", operator.cost)
+    return operator
 
 
 def kept_rows(operator: Operator, tensors: dict[str, Any], description: dict[str, Any]) -> KeptRows | None:
