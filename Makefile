@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE := $(wildcard src/sketchlearn/_native/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint sanitize exhaustive everywhere kill audit memory benchmark benchmark-clustering benchmark-engines benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
+.PHONY: demo test lint sanitize exhaustive everywhere kill audit fuzz memory benchmark benchmark-clustering benchmark-engines benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
 
 demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
@@ -38,6 +38,10 @@ kill: .venv/installed-test
 # What a million numbers that were released with noise tell about one record, per mechanism: a minute.
 audit: .venv/installed-test
 	$(BIN)/python tests/audit.py
+
+# Changed sketches, designs and models, signed anew: each is loaded or refused, at little cost. Twenty minutes.
+fuzz: .venv/installed-test
+	$(BIN)/python tests/fuzz.py --n 100000 --seed 0
 
 # A stream of 1e8 rows: half a minute.
 memory: .venv/installed

@@ -5,14 +5,16 @@ that you trust, raise the two limits:
 
 >>> from sketchlearn.storage import loading_limit
 >>> loading_limit.MOST_SECONDS, loading_limit.MOST_MEGABYTES
-(2.0, 300.0)
+(2.5, 300.0)
 """
 
 from __future__ import annotations
 
 from sketchlearn.cost import Cost
 
-MOST_SECONDS = 2.0  # on a slow core
+# On a slow core. A design of a mixture of 10 components of 784 columns takes 2.2 s and 295 MB, one for 10 clusters half
+# of that, those of tables of up to 50 columns less than a tenth of the limits (test_designs_of_ordinary_use_have_room).
+MOST_SECONDS = 2.5
 MOST_MEGABYTES = 300.0
 
 
