@@ -291,7 +291,7 @@ class Operator(Value, ABC):
         """SHA-256 of all that was drawn from the seed."""
         total = hashlib.sha256()
         for part in self.random_parts():
-            total.update(np.ascontiguousarray(part).astype(part.dtype.newbyteorder("<"), copy=False))
+            total.update(np.ascontiguousarray(part).astype(part.dtype.newbyteorder("<"), copy=False).data)
         return total.hexdigest()
 
     def to_json(self) -> dict[str, Any]:

@@ -84,10 +84,9 @@ class Structured:
     def draw(cls, law: Law, n_features: int, n_frequencies: int, seed: int) -> Structured:
         size = cls.block_size(n_features)
         blocks = -(-n_frequencies // size)
-        signs = Stream(seed, "signs").signs(3 * blocks * size).reshape(blocks, 3, size)
+        signs = Stream(seed, "signs").signs(3 * blocks * size).astype(np.float32).reshape(blocks, 3, size)
         radii = law.radii(n_features, blocks * size, Stream(seed, "radii"))
         in_turns(radii)  # refuses what dense frequencies would
-        signs = signs.astype(np.float32)
         lengths = np.concatenate([_row_lengths(block, n_features) for block in signs])
         # Among few columns a row of zeros can happen; its frequency is zero then.
         turns = np.where(lengths > 0, radii / (2 * math.pi * np.maximum(lengths, 1.0)), 0.0).astype(np.float32)
