@@ -124,7 +124,14 @@ def changed(item: Any, dice: random.Random, others: list[dict[str, Any]]) -> Any
             [{"type": "Mixture", "laws": inside, "shares": []}, {"type": "Concatenated", "parts": inside}]
         )
     if isinstance(item, int | float) and not isinstance(item, bool) and dice.random() < 0.85:
-        near = [item + 1, item - 1, item * 2, -item, float(item), dice.randrange(10 ** dice.randrange(1, 12))]
+        near = [
+            item + 1,
+            item - 1,
+            item * 2,
+            -item,
+            item / 3 if abs(item) < 1e300 else 0.0,
+            dice.randrange(10 ** dice.randrange(1, 12)),
+        ]
         return dice.choice([*near, dice.choice(NUMBERS), dice.choice(FLOATS)])
     if dice.random() < 0.5:
         document = dice.choice(others)["document"]
