@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE := $(wildcard src/sketchlearn/_native/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint sanitize exhaustive everywhere kill audit memory benchmark benchmark-clustering benchmark-engines benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
+.PHONY: demo test lint sanitize exhaustive everywhere kill audit fuzz memory benchmark benchmark-clustering benchmark-engines benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
 
 demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
@@ -42,6 +42,10 @@ audit: .venv/installed-test
 	$(BIN)/python tests/audit_claims.py
 	KILLS=50 $(BIN)/python -m pytest -q tests/test_adversary.py -k kill
 	STEPS=100000 $(BIN)/python -m pytest -q -s tests/test_release_states.py
+
+# Changed sketches, designs and models, signed anew: each is loaded or refused, at little cost. Twenty minutes.
+fuzz: .venv/installed-test
+	$(BIN)/python tests/fuzz.py --n 100000 --seed 0
 
 # A stream of 1e8 rows: half a minute.
 memory: .venv/installed

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from sketchlearn import kernel
 from sketchlearn._native import Plan, dense_plan, structured_plan
 from sketchlearn.caller_warnings import warn_caller
+from sketchlearn.cost import Cost
 from sketchlearn.frequencies import Law
 from sketchlearn.keeping import Keeping
 from sketchlearn.operators.operator_base import Double
-from sketchlearn.operators.projected import FEWEST_FEATURES, Projected, Single, Structured, in_turns
+from sketchlearn.operators.projected import FEWEST_FEATURES, Projected, Single, Structured, float32_cost, in_turns
 from sketchlearn.outline import Outline
-from sketchlearn.randomness import Stream, lengths
+from sketchlearn.randomness import Stream, lengths, uniform_cost
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import listed, positive, shortened, truth, whole
 from sketchlearn.waves import Exponential, Wave, wave_from
@@ -181,12 +182,12 @@ class FourierFeatures(Projected):
         return self.law.weights(self.n_features, lengths(self.frequencies))
 
     @property
-    def n_drawn(self) -> int:
-        if not self.structured:
-            return super().n_drawn
-        # The lengths of the transforms' rows are found by multiplying them out.
-        size = Structured.block_size(self.n_features)
-        return self.n_features * size * -(-self.n_frequencies // size)
+    def cost(self) -> Cost:
+        d, m = self.n_features, self.n_frequencies
+        dither = uniform_cost(m).then(float32_cost(m))
+        if self.structured:
+            return Structured.cost(self.law, d, m) + dither
+        return self.law.cost(d, m).then(float32_cost(d * m)).then(dither + Cost(4 * d * m))
 
     def random_parts(self) -> list[NDArray[Any]]:
         drawn = [self._structured.signs, self._structured.radii] if self.structured else [self._dense]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import numbers
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from sketchlearn import kernel
 from sketchlearn.batches import Batches
 from sketchlearn.control_characters import check_names
+from sketchlearn.cost import Cost
 from sketchlearn.keeping import Keeping, KeptRows
 from sketchlearn.operators.origin import Origin, public_design
 from sketchlearn.operators.packing import ledger_of, private_bits
@@ -174,9 +176,9 @@ class Operator(Value, ABC):
         """Warns where the features of such rows would tell nothing."""
 
     @property
-    def n_drawn(self) -> int:
-        """About how many random numbers must be drawn."""
-        return 0
+    def cost(self) -> Cost:
+        """What it takes to draw its random numbers and to digest them; known before, from the fields alone."""
+        return Cost()
 
     def random_parts(self) -> list[NDArray[Any]]:
         """All that was drawn from the seed, for the digest."""
@@ -307,7 +309,7 @@ class Operator(Value, ABC):
         """SHA-256 of all that was drawn from the seed."""
         total = hashlib.sha256()
         for part in self.random_parts():
-            total.update(np.ascontiguousarray(part).astype(part.dtype.newbyteorder("<"), copy=False).tobytes())
+            total.update(np.ascontiguousarray(part).astype(part.dtype.newbyteorder("<"), copy=False).data)
         return total.hexdigest()
 
     def to_json(self) -> dict[str, Any]:
@@ -378,9 +380,13 @@ def check_columns(columns: Any, n_features: int) -> tuple[str, ...] | None:
 
 def _check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] | None:
     """A center as n_features finite numbers of this precision, or None for the origin."""
+    if center is None:
+        return None
     message = f"center must be {n_features} finite numbers"
+    if isinstance(center, tuple | list) and not all(issubclass(kind, numbers.Real) for kind in set(map(type, center))):
+        raise ValueError(message)  # an array of words would have room for the longest in each place
     try:
-        values = np.zeros(n_features) if center is None else np.asarray(center)
+        values = np.asarray(center)
     except (TypeError, ValueError):
         raise ValueError(message) from None
     if isinstance(center, np.ma.MaskedArray) or values.dtype.kind not in "fiu" or values.shape != (n_features,):

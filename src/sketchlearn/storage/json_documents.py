@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Set
@@ -66,13 +67,23 @@ def _finite(digits: str) -> float:
 
 def numbers_of(document: dict[str, Any], name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """A field of a document that holds so many finite numbers."""
-    try:
-        array = np.array(document[name])
-    except (ValueError, TypeError):
-        array = np.array(None)
-    if array.dtype.kind not in "iuf" or array.shape != shape or not np.all(np.isfinite(array)):
-        raise ValueError(f"{name} must be {' x '.join(map(str, shape)) or 'one'} finite numbers")
-    return array.astype(np.float64)
+    given = document[name]
+    with contextlib.suppress(OverflowError):
+        if _holds_numbers(given, shape) and np.all(np.isfinite(array := np.array(given, np.float64))):
+            return array.reshape(shape)
+    raise ValueError(f"{name} must be {' x '.join(map(str, shape)) or 'one'} finite numbers")
+
+
+def _holds_numbers(given: Any, shape: tuple[int, ...]) -> bool:
+    """Whether lists in lists have this shape and hold numbers alone: an array of words would have room for the longest
+    in each place."""
+    if not shape:
+        return type(given) in (int, float)
+    if not isinstance(given, list) or len(given) != shape[0]:
+        return False
+    if len(shape) == 1:
+        return set(map(type, given)) <= {int, float}
+    return all(_holds_numbers(part, shape[1:]) for part in given)
 
 
 def check_model_fields(document: dict[str, Any], own: Set[str]) -> None:
