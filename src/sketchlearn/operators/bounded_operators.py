@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.operators.operator_base import Centred, Double, Integers
+from sketchlearn.operators.centred import Centred
+from sketchlearn.operators.operator_base import Double, Integers
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import positive, shortened
 

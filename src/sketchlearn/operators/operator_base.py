@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import numbers
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -29,7 +28,7 @@ from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
 from sketchlearn.sketch_limits import check_room
 from sketchlearn.sources import Block, Source, source, weight_units
-from sketchlearn.values import Value, listed, shortened, truth, whole
+from sketchlearn.values import Value, listed, shortened, truth
 
 Double = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -351,23 +350,6 @@ class Operator(Value, ABC):
         return {name: self.__dict__[name] for name in kept if name in self.__dict__}
 
 
-class Centred(Operator):
-    """An operator that first subtracts a center from each row."""
-
-    center: tuple[float, ...] | None
-    _center_type: ClassVar[type] = np.float64
-
-    def __post_init__(self) -> None:
-        n_features = whole("n_features", self.n_features, most=MOST_FEATURES)
-        center = _check_center(self.center, n_features, self._center_type)
-        self._set(n_features=n_features, center=center, columns=check_columns(self.columns, n_features))
-
-    @property
-    def middle(self) -> Double:
-        """What is subtracted from each row."""
-        return np.zeros(self.n_features) if self.center is None else np.array(self.center)
-
-
 def check_columns(columns: Any, n_features: int) -> tuple[str, ...] | None:
     """The columns' names, if there are as many as columns, all different."""
     if columns is None:
@@ -376,26 +358,6 @@ def check_columns(columns: Any, n_features: int) -> tuple[str, ...] | None:
     if len(names) != n_features or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
         raise ValueError(f"columns must be {n_features} different names, not {shortened(columns)}")
     return names
-
-
-def _check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] | None:
-    """A center as n_features finite numbers of this precision, or None for the origin."""
-    if center is None:
-        return None
-    message = f"center must be {n_features} finite numbers"
-    if isinstance(center, tuple | list) and not all(issubclass(kind, numbers.Real) for kind in set(map(type, center))):
-        raise ValueError(message)  # an array of words would have room for the longest in each place
-    try:
-        values = np.asarray(center)
-    except (TypeError, ValueError):
-        raise ValueError(message) from None
-    if isinstance(center, np.ma.MaskedArray) or values.dtype.kind not in "fiu" or values.shape != (n_features,):
-        raise ValueError(message)
-    with np.errstate(all="ignore"):
-        values = values.astype(dtype).astype(np.float64) + 0.0  # no negative zeros: equal centers have equal bytes
-    if not np.all(np.isfinite(values)):
-        raise ValueError(message)
-    return tuple(values.tolist()) if np.any(values) else None
 
 
 def _weights(sample_weight: Any, n_rows: int) -> tuple[Integers | None, int, int]:

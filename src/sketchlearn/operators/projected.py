@@ -19,7 +19,8 @@ from sketchlearn import kernel
 from sketchlearn._native import Plan
 from sketchlearn.cost import Cost
 from sketchlearn.frequencies import Law
-from sketchlearn.operators.operator_base import Centred, Double, Integers
+from sketchlearn.operators.centred import Centred
+from sketchlearn.operators.operator_base import Double, Integers
 from sketchlearn.randomness import NUMBERS_PER_CHUNK, Stream, uniform_cost
 
 Single = NDArray[np.float32]
