@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import functools
 import json
 import os
 import random
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +244,15 @@ class Fuzzing:
         if line["outcome"] == "raised":
             self.failures.append(f"number {line['number']} raised {line['said']}")
 
+    def joined(self, other: Fuzzing) -> Fuzzing:
+        """What came of the files of both."""
+        both = Fuzzing()
+        both.counts = {what: n + other.counts[what] for what, n in self.counts.items()}
+        both.slowest = max(self.slowest, other.slowest, key=lambda one: one["seconds"])
+        both.largest = max(self.largest, other.largest, key=lambda one: one["megabytes"])
+        both.failures = self.failures + other.failures
+        return both
+
     def __str__(self) -> str:
         counts = ", ".join(f"{n:,} {what}" for what, n in self.counts.items())
         slowest = f"the slowest took {self.slowest['seconds']:.2f} s (number {self.slowest.get('number')})"
@@ -297,7 +308,11 @@ def main() -> None:
     if given.work:
         work(given.seed, given.first, given.n, given.show)
         return
-    result = fuzz(given.n, given.seed, given.first, given.show)
+    parts = min(os.cpu_count() or 1, given.n)
+    edges = [given.first + given.n * part // parts for part in range(parts + 1)]
+    with ThreadPoolExecutor(parts) as threads:
+        found = threads.map(lambda a, b: fuzz(b - a, given.seed, a, given.show), edges, edges[1:])
+        result = functools.reduce(Fuzzing.joined, found)
     print(result)
     sys.exit("\n".join(result.failures[:50]) if result.failures else 0)
 

@@ -12,7 +12,7 @@ from sketchlearn.cost import Cost
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, Mixture, Probed, Shaped
 from sketchlearn.models import gaussian_family
 from sketchlearn.operators import Operator
-from sketchlearn.storage import loading_limit
+from sketchlearn.storage import container, json_documents, loading_limit
 from sketchlearn.storage.design_files import design_from_bytes
 from sketchlearn.storage.json_documents import DESIGN, MODEL, to_document
 from sketchlearn.storage.sketch_files import operator_from
@@ -142,6 +142,7 @@ def test_matrices_of_models_are_limited(monkeypatch):
     rows = np.random.default_rng(0).normal(size=(500, 2))
     data = model_to_bytes(skl.SketchGaussianMixture(1, random_state=0).fit(rows))
     model_from_bytes(data)
+    monkeypatch.setattr(json_documents, "check_text", lambda _: None)
     monkeypatch.setattr(loading_limit, "MOST_SECONDS", 1e-9)
     with pytest.raises(skl.FormatError, match="making its model would take about"):
         model_from_bytes(data)
@@ -192,3 +193,15 @@ def test_changed_files_are_refused_in_sentences_and_cost_little():
     assert not result.failures
     assert result.counts["loaded"] > 20
     assert sum(result.counts.values()) > 290
+
+
+def test_long_texts_are_refused_before_they_are_read():
+    """38 MB of JSON took 415 MB of memory, to say that it was nonsense."""
+    for data in (b'{"kind": "sketchlearn design", "x": [' + b"1," * 20_000_000 + b"1]}", long_header()):
+        with pytest.raises(skl.FormatError, match=r"bytes of text: reading it would take about .*TRUST_FILES=1"):
+            (design_from_bytes if data[:1] == b"{" else skl.from_bytes)(data)
+
+
+def long_header():
+    description = {"bits": 0, "count": "0", "operator": "x" * 40_000_000}
+    return container.pack(np.zeros(1, np.int64), description)

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.storage.container import FormatError, without_repetition
+from sketchlearn.storage.container import FormatError, check_text, without_repetition
 from sketchlearn.values import shortened
 
 DESIGN, MODEL = KINDS = ("sketchlearn design", "sketchlearn model")
-LARGEST_BYTES = 1 << 30
 MODEL_VERSION = 1
 SHARED_IN_MODELS = frozenset({"kind", "version", "type", "n_features", "columns", "n_records"})
 OPTIONAL_IN_MODELS = frozenset({"privacy", "parameters"})
@@ -43,8 +42,7 @@ def from_document(data: bytes, kind: str, version: int) -> dict[str, Any]:
 
 def parsed(data: bytes) -> dict[str, Any]:
     """Any JSON object, read strictly: no repeated keys, no NaN, nothing after its end."""
-    if len(data) > LARGEST_BYTES:
-        raise FormatError("not a JSON file of sketchlearn: it is too large")
+    check_text(len(data))
     try:
         text = data.decode("utf-8")
         document = json.loads(text, object_pairs_hook=without_repetition, parse_constant=_finite, parse_float=_finite)
