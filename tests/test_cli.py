@@ -487,6 +487,41 @@ def test_a_further_release_is_paid(exact_of_bounds, tmp_path):
     assert "--already takes an earlier private release" in told.stderr
 
 
+def test_shares_of_noise_are_private_in_their_sum_alone(exact_of_bounds, worked, tmp_path):
+    """What one party writes, and a sum of too few, say that they are not private; a sum of all of them is."""
+    for name, rows in (("one", "day1.csv"), ("two", "day2.csv"), ("three", "day1.csv")):
+        done("sketch", worked / rows, "--design", exact_of_bounds / "bounds.json", "-o", name, cwd=tmp_path)
+        told = done("privatize", name, "--epsilon", 1, "--parties", 3, "-o", f"{name}.share", cwd=tmp_path).stdout
+        assert "NOT private until 3 parties' shares are added, and this is one of them" in told
+        assert "learns little more" not in told
+        assert (tmp_path / f"{name}.share").stat().st_mode & 0o077 == 0
+    told = done("merge", "one.share", "two.share", "-o", "few", cwd=tmp_path).stdout
+    assert "NOT private yet: " in told
+    for file in ("one.share", "few"):
+        told = done("info", file, cwd=tmp_path).stdout
+        assert "share of noise, not private yet" in told
+        assert "private sketch" not in told
+        ledger = json.loads(done("info", file, "--json", cwd=tmp_path).stdout)["ledger"]
+        assert (ledger["parties"], ledger["shares"]) == (3, 1 if file == "one.share" else 2)
+        told = called("fit", "kmeans", "-k", 3, file, cwd=tmp_path)
+        assert told.returncode == 1
+        assert "not private yet" in told.stderr
+    told = done("merge", "few", "three.share", "-o", "all", cwd=tmp_path).stdout
+    assert "private: epsilon 1 for adding or removing one record" in told
+    assert "private sketch" in done("info", "all", cwd=tmp_path).stdout
+    done("fit", "kmeans", "-k", 3, "all", "-o", "model.json", cwd=tmp_path)
+    told = called("merge", "one.share", "one.share", "-o", "twice", cwd=tmp_path)
+    assert (told.returncode, "the same one twice" in told.stderr) == (1, True)
+
+
+def test_shares_of_noise_have_no_delta(exact_of_bounds, tmp_path):
+    options = ["--epsilon", 1, "--delta", 1e-6, "--parties", 3, "--budget", tmp_path / "books", "-o", tmp_path / "x"]
+    told = called("privatize", exact_of_bounds / "day1.sketch", *options)
+    assert told.returncode == 1
+    assert "leave out --delta, or --parties" in told.stderr
+    assert called("privatize", exact_of_bounds / "day1.sketch", *options[:5], "0", *options[6:]).returncode == 2
+
+
 def test_release_of_a_sampled_design_needs_a_word(worked, tmp_path):
     told = called("privatize", "day1.sketch", "--epsilon", 1, "-o", tmp_path / "x", cwd=worked)
     assert told.returncode == 1

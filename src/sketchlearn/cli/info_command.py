@@ -70,7 +70,10 @@ def _of_sketch(data: bytes) -> Facts:
     records = records_in_words(sketch.count)
     if sketch.ledger is not None:
         figures["ledger"] = sketch.ledger.to_json()
-        return figures, [("kind", "private sketch"), ("holds", records), *rows, ("privacy", str(sketch.ledger))]
+        kind = "private sketch"
+        if not sketch.guaranteed:
+            kind, records = "share of noise, not private yet", f"{records}, by a noisy count"
+        return figures, [("kind", kind), ("holds", records), *rows, ("privacy", str(sketch.ledger))]
     figures |= {"skipped": sketch.skipped, "clipped": sketch.clipped}
     notes = [("skipped files", ", ".join(sketch.skipped) or "none")]
     if sketch.kept is not None:

@@ -119,9 +119,9 @@ def rows_from(paths: list[str], columns: tuple[Any, ...] | None, nulls: str) -> 
 
 
 def write_sketch(path: str, sketch: Sketch, min_records: int = 0, *, key: Any = None) -> None:
-    """Writes a sketch, an exact one for its owner alone; warns if that has fewer records than `min_records`."""
+    """Writes a sketch, an exact one or a share of noise for its owner alone; warns of exact ones of few records."""
     exact = sketch.ledger is None
-    write(path, sketch.to_bytes(key=key), owner_only=exact)
+    write(path, sketch.to_bytes(key=key), owner_only=not sketch.guaranteed)
     if exact and 0 < sketch.count < min_records:
         from sketchlearn.few_records import few_records
 
