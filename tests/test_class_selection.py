@@ -1,5 +1,6 @@
 """Names of classes that are selected by noisy counts: attempts to see a class of one record, or to pay less."""
 
+import json
 import math
 import pickle
 
@@ -11,6 +12,8 @@ import sketchlearn as skl
 from sketchlearn.ledger import Ledger, SelectionCost
 from sketchlearn.privacy import class_selection, select_classes
 from sketchlearn.privacy.budget import BudgetError
+from sketchlearn.storage.container import FormatError
+from sketchlearn.tasks.classes.selected_class_files import selected_from_bytes, selected_to_bytes
 
 CERTAIN = 1e-6  # the probability that a test of statistics fails by chance
 MANY = 20_000
@@ -291,3 +294,23 @@ def test_other_things_are_refused():
         select_classes(["a"], **COST)
     with pytest.raises(TypeError, match="already must be the ledger"):
         select_classes({"a": 1}, already=1.0, **COST)
+
+
+# Files of selected names
+
+
+def test_a_damaged_file_of_names_is_refused():
+    selected = select_classes({"a": 500, "b": 400}, **COST)
+    document = json.loads(selected_to_bytes(selected))
+    assert selected_from_bytes(selected_to_bytes(selected)) == selected
+    plain = skl.privatize(OPERATOR.sketch(X), epsilon=1.0).ledger.to_json()
+    for change, message in (
+        ({"labels": ["a", "a"]}, "labels must differ"),
+        ({"labels": ["a", "\x1b[2J"]}, "control characters"),
+        ({"ledger": {"type": "Ledger"}}, "is missing"),
+        ({"ledger": plain}, "tells of no selection"),
+        ({"more": 1}, "nothing else"),
+        ({"version": 2}, "upgrade sketchlearn"),
+    ):
+        with pytest.raises(FormatError, match=message):
+            selected_from_bytes(json.dumps({**document, **change}).encode())

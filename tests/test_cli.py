@@ -24,7 +24,7 @@ from sketchlearn.cli import main
 CENTERS = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
 VERBS = [
     *("design", "sketch", "merge", "subtract", "privatize", "info", "predict", "sample", "compare", "watch"),
-    *("marginal", "explain", "keygen", "benchmark"),
+    *("marginal", "explain", "keygen", "benchmark", "select-classes"),
     "demo",
 ]
 FITS = ["kmeans", "kmedians", "gmm", "stable", "generator", "pca", "ica", "regression", "classifier"]
@@ -107,7 +107,7 @@ def test_completion():
         "COMP_WORDS": "sketchlearn s",
         "COMP_CWORD": "1",
     }
-    assert run(env=variables).stdout.split() == ["sketch", "subtract", "sample"]
+    assert run(env=variables).stdout.split() == ["sketch", "subtract", "select-classes", "sample"]
 
 
 HEAVY = ("numpy", "scipy", "sklearn", "rich", "safetensors", "sketchlearn._native", "sketchlearn.operators")
@@ -520,6 +520,31 @@ def test_shares_of_noise_have_no_delta(exact_of_bounds, tmp_path):
     assert told.returncode == 1
     assert "leave out --delta, or --parties" in told.stderr
     assert called("privatize", exact_of_bounds / "day1.sketch", *options[:5], "0", *options[6:]).returncode == 2
+
+
+def test_names_of_classes_are_selected_and_booked(folder):
+    """A class of one record is not named in what is written and printed; budgets and the model have what it cost."""
+    (folder / "day3.csv").write_text("a,b\n1,1\n")
+    done("design", "--bounds", "-20,20", "--columns", "a,b", "--task", "moments", "-o", "moments.json", cwd=folder)
+    for day in ("day1", "day2", "day3"):
+        done("sketch", f"{day}.csv", "--design", "moments.json", "-o", f"{day}.sketch", cwd=folder)
+    classes = ["zebra=day3.sketch", "two=day2.sketch", "one=day1.sketch"]
+    options = ["--epsilon", 0.5, "--delta", 1e-6, "-o", "classes.json"]
+    told = done("select-classes", *classes, *options, cwd=folder).stdout
+    assert "selected: one, two\n" in told
+    assert "zebra" not in told + (folder / "classes.json").read_text()
+    assert "one, two" in done("info", "classes.json", cwd=folder).stdout
+    for day in ("day1", "day2"):
+        done("privatize", f"{day}.sketch", "--epsilon", 1, "-o", f"{day}.private", cwd=folder)
+        assert skl.Budget.open(folder / f"{day}.sketch.budget.sqlite").spent.epsilon == 1.5
+    fit = ["fit", "classifier", "--classes", "classes.json", "one=day1.private", "two=day2.private"]
+    privacy = json.loads(done(*fit, "--json", cwd=folder).stdout)["privacy"]
+    assert (privacy["epsilon"], privacy["delta"]) == (1.5, 1e-6)
+    told = called(*fit, "zebra=day3.sketch", cwd=folder)
+    assert (told.returncode, told.stderr.count("\n")) == (1, 1)
+    assert "zebra" not in told.stderr
+    told = called("fit", "classifier", "--classes", "moments.json", "one=day1.private", cwd=folder)
+    assert "not a sketchlearn classes, but a sketchlearn design" in told.stderr
 
 
 def test_release_of_a_sampled_design_needs_a_word(worked, tmp_path):

@@ -90,6 +90,23 @@ def columns_from(text: str | None, option: str = "--columns") -> tuple[Any, ...]
     return tuple(map(int, names)) if all(name.isdecimal() for name in names) else names
 
 
+def files_by_label(arguments: list[str]) -> dict[str, str]:
+    """The file of each class, of arguments LABEL=SKETCH.
+
+    >>> files_by_label(["setosa=one.sketch", "virginica=two.sketch"])
+    {'setosa': 'one.sketch', 'virginica': 'two.sketch'}
+    """
+    files: dict[str, str] = {}
+    for text in arguments:
+        label, _, path = text.partition("=")
+        if not label or not path:
+            raise misused(f"{text}: give LABEL=SKETCH, such as setosa=setosa.sketch")
+        if label in files:
+            raise misused(f"the label {label} is given twice: merge the sketches of one class first")
+        files[label] = path
+    return files
+
+
 def files_from(arguments: list[str]) -> list[str]:
     """All files that the arguments stand for, each once; `-` alone is standard input."""
     from sketchlearn.sources.paths import files_of

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import secrets
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -65,7 +65,7 @@ def select_classes(
     delta: float,
     neighbors: str = ADD_REMOVE,
     already: Ledger | None = None,
-    budget: Budget | None = None,
+    budget: Budget | Sequence[Budget] | None = None,
 ) -> SelectedClasses:
     """The names of classes that have many records: private, where names that come from the data are not.
 
@@ -79,7 +79,8 @@ def select_classes(
     delta : bounds the probability that a class is named for one record alone. Above 0, and far below one over the
         number of records.
     neighbors : as in `privatize`; "replace" hides the class of a record, too, and needs about twice the records.
-    already, budget : as in `privatize`.
+    already : as in `privatize`.
+    budget : as in `privatize`; where classes have budgets of their own, all of them.
 
     Examples
     --------
@@ -129,8 +130,17 @@ def select_classes(
         count_variance=DiscreteLaplace(epsilon).variance(scale),
         selections=(SelectionCost(secrets.token_hex(8), epsilon, delta),),
     )
-    ledger = RELEASED.note(partial(booked, ledger, already, budget), batches, content)
+    budgets = [budget] if isinstance(budget, Budget) else list(budget or ())
+    ledger = RELEASED.note(partial(_booked_everywhere, ledger, already, budgets), batches, content)
     return SelectedClasses(_passing(counts, scale, threshold), ledger)
+
+
+def _booked_everywhere(ledger: Ledger, earlier: Ledger | None, budgets: list[Budget], spent: Ledger | None) -> Ledger:
+    """What is spent after the selection, booked in all budgets; if one refuses, others may have booked too much."""
+    after = booked(ledger, earlier, budgets[0] if budgets else None, spent)
+    for budget in budgets[1:]:
+        budget.reserve(ledger)
+    return after
 
 
 def _passing(counts: dict[Any, int], scale: float, threshold: int) -> tuple[Any, ...]:
