@@ -159,9 +159,9 @@ class Sketch:
         return Sketch(operator, sums, self.units, self.bits, *notes)
 
     @property
-    def guaranteed(self) -> bool:
-        """Whether it is private; an exact sketch is not, nor are shares of noise before enough of them are added."""
-        return self.ledger is not None and not self.ledger.lacking
+    def lacks_shares(self) -> bool:
+        """Whether it is a share of noise, or a sum of too few of them, which is not private yet."""
+        return self.ledger is not None and self.ledger.lacking > 0
 
     @property
     def released(self) -> Ledger | None:
@@ -337,7 +337,7 @@ class Sketch:
         A new file of an exact sketch, or of a share of noise, is for its owner alone.
         """
         warn_of_few_records(self.count if self.ledger is None else 0)
-        container.write(path, self.to_bytes(key=key), owner_only=not self.guaranteed)
+        container.write(path, self.to_bytes(key=key), owner_only=self.ledger is None or self.lacks_shares)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state["sums"].flags.writeable = False

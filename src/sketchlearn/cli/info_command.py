@@ -73,7 +73,7 @@ def _of_sketch(data: bytes) -> Facts:
     if sketch.ledger is not None:
         figures["ledger"] = sketch.ledger.to_json()
         kind = "private sketch"
-        if not sketch.guaranteed:
+        if sketch.lacks_shares:
             kind, records = "share of noise, not private yet", f"{records}, by a noisy count"
         return figures, [("kind", kind), ("holds", records), *rows, ("privacy", str(sketch.ledger))]
     figures |= {"skipped": sketch.skipped, "clipped": sketch.clipped}

@@ -138,7 +138,7 @@ def rows_from(paths: list[str], columns: tuple[Any, ...] | None, nulls: str) -> 
 def write_sketch(path: str, sketch: Sketch, min_records: int = 0, *, key: Any = None) -> None:
     """Writes a sketch, an exact one or a share of noise for its owner alone; warns of exact ones of few records."""
     exact = sketch.ledger is None
-    write(path, sketch.to_bytes(key=key), owner_only=not sketch.guaranteed)
+    write(path, sketch.to_bytes(key=key), owner_only=exact or sketch.lacks_shares)
     if exact and 0 < sketch.count < min_records:
         from sketchlearn.few_records import few_records
 

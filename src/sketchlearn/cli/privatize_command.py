@@ -94,7 +94,7 @@ def privatize(
     write_sketch(output, private, key=signing)
     ledger = private.ledger
     assert ledger is not None
-    noise, lines = _release(private, ledger, output) if private.guaranteed else _share(ledger, output)
+    noise, lines = _share(ledger, output) if private.lacks_shares else _release(private, ledger, output)
     figures = {"output": output, "records": private.count, "ledger": ledger.to_json(), "noise_of_means": noise}
     lines += [f"Keep {named(sketch)} to yourself.", _booked(books)]
     lines += [] if exact.kept is None else [f"The rows that {named(sketch)} keeps are not in {named(output)}."]

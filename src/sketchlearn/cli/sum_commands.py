@@ -56,7 +56,7 @@ def merge(
     lines = [f"{records_in_words(total.count)} of {len(sketches):,} sketches", *rows]
     if total.ledger is not None:
         figures["ledger"] = total.ledger.to_json()
-        lines.append(f"private: {total.ledger}" if total.guaranteed else f"NOT private yet: {total.ledger}")
+        lines.append(f"{'NOT private yet' if total.lacks_shares else 'private'}: {total.ledger}")
     report(json, figures, *lines, output=output)
 
 
