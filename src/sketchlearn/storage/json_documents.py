@@ -1,4 +1,4 @@
-"""JSON files of the package: designs and models. Each names its kind and version; reading one is strict."""
+"""JSON files of the package: designs, models, names of classes. Each names its kind and version; reading is strict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sketchlearn.storage.container import FormatError, check_text, without_repetition
 from sketchlearn.values import shortened
 
-DESIGN, MODEL = KINDS = ("sketchlearn design", "sketchlearn model")
+DESIGN, MODEL, CLASSES = KINDS = ("sketchlearn design", "sketchlearn model", "sketchlearn classes")
 MODEL_VERSION = 1
 SHARED_IN_MODELS = frozenset({"kind", "version", "type", "n_features", "columns", "n_records"})
 OPTIONAL_IN_MODELS = frozenset({"privacy", "parameters"})
