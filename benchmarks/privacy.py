@@ -1,23 +1,20 @@
-"""Clusters and mixtures from private sketches, beside DPLloyd and diffprivlib: python benchmarks/privacy.py
+"""Clusters and mixtures from private sketches, beside DPLloyd, diffprivlib, Google's: python benchmarks/privacy.py
 
 Every figure is a median over fresh draws, with default arguments: the operator is designed from bounds, the number of
 rows and the budget alone, and the noise is OpenDP's, so that two runs differ. The box is declared knowledge: the
 smallest cube around the origin that holds the rows, rounded up to a whole number. RSSE is the sum of squared distances
 to the nearest center, divided by that of KMeans on the same rows: the better of n_init=10 and a start at the true means
-(of a million rows, the latter alone). diffprivlib needs an older scikit-learn: it gets an environment of its own, in
-build/, at first use.
+(of a million rows, the latter alone). diffprivlib and Google's get environments of their
+own, in build/, at first use.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import subprocess
 import sys
-import tempfile
-import venv
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from private_peers import BLOCK, diffprivlib_centers, dplloyd_centers, google_centers, sse
 from report import add_only, table_of
 from rich.console import Console
 from sklearn.cluster import KMeans
@@ -38,22 +36,7 @@ EPSILONS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 DELTA = 1e-8
 BETTER_FROM = 0.1  # the epsilon from which on the sketch must be better than its peers
 LOOSE, LOOSE_COST = 3.0, 0.05  # a box that is too large, and how much more it may cost
-ITERATIONS = 5  # of DPLloyd
-BLOCK = 100_000  # rows whose distances are computed at a time
 FILE = "mnist_spectral10.npz"
-PEERS = Path(__file__).parent.parent / "build" / "diffprivlib"
-PEER = """
-import sys, warnings
-import numpy as np
-from diffprivlib.models import KMeans
-warnings.simplefilter("ignore")
-folder, k, bound, seed, *epsilons = sys.argv[1:]
-rows = np.load(f"{folder}/rows.npy")
-limits = (np.full(rows.shape[1], -float(bound)), np.full(rows.shape[1], float(bound)))
-fits = [KMeans(int(k), epsilon=float(e), bounds=limits, random_state=int(seed)).fit(rows) for e in epsilons]
-np.save(f"{folder}/centers.npy", np.array([fit.cluster_centers_ for fit in fits]))
-"""
-
 Rows = NDArray[Any]
 console = Console(width=150, highlight=False)
 progress = Console(stderr=True, highlight=False)
@@ -79,6 +62,9 @@ class Draw:
 
     def rsse(self, centers: Rows) -> float:
         return sse(self.X, centers) / self.reference
+
+    def dplloyd(self, epsilon: float, delta: float) -> Rows:
+        return dplloyd_centers(self.X, self.k, epsilon, delta, np.random.default_rng(self.seed), self.bound)
 
 
 @dataclass(frozen=True)
@@ -142,16 +128,6 @@ def thesis_mixture(n: int, seed: int, k: int = 6, d: int = 8) -> Rows:
     return centers[labels] + rng.standard_normal((len(labels), d)) * deviations[labels]
 
 
-def sse(X: Rows, centers: Rows) -> float:
-    """Sum of squared distances to the nearest center, in float64."""
-    centers, total = np.asarray(centers, np.float64), 0.0
-    for first in range(0, len(X), BLOCK):
-        rows = X[first : first + BLOCK].astype(np.float64)
-        nearest = np.min(np.sum(centers**2, axis=1) - 2 * rows @ centers.T, axis=1)
-        total += float(np.sum(np.maximum(nearest + np.sum(rows**2, axis=1), 0)))
-    return total
-
-
 # The methods
 
 
@@ -169,59 +145,6 @@ def released(X: Rows, bound: float, seed: int, epsilon: float, delta: float, **t
 def sketch_centers(draw: Draw, epsilon: float, delta: float = 0.0, loose: float = 1.0) -> Rows:
     sketch = released(draw.X, loose * draw.bound, draw.seed, epsilon, delta, n_components=draw.k)
     return skl.SketchKMeans(draw.k, random_state=draw.seed).fit_sketch(sketch).cluster_centers_
-
-
-def dplloyd_centers(draw: Draw, epsilon: float) -> Rows:
-    """Lloyd's algorithm with Laplace noise on each step's counts and sums (Su et al., CODASPY 2016).
-
-    A record moves one count by 1 and one sum by at most d times the bound, in L1. Starts lie apart from each other and
-    from the box's sides.
-    """
-    rng, d = np.random.default_rng(draw.seed), draw.X.shape[1]
-    scale = ITERATIONS * (d + 1) / epsilon
-    centers = draw.bound * apart(rng, draw.k, d)
-    for _ in range(ITERATIONS):
-        sums, counts = np.zeros((draw.k, d)), np.zeros(draw.k)
-        for first in range(0, len(draw.X), BLOCK):
-            rows = draw.X[first : first + BLOCK].astype(np.float64)
-            labels = np.argmin(np.sum(centers**2, axis=1) - 2 * rows @ centers.T, axis=1)
-            counts += np.bincount(labels, minlength=draw.k)
-            sums += np.stack([np.bincount(labels, column, minlength=draw.k) for column in rows.T], axis=1)
-        counts += rng.laplace(0, scale, draw.k)
-        sums += draw.bound * rng.laplace(0, scale, sums.shape)
-        centers = np.clip(sums / np.maximum(counts, 1)[:, None], -draw.bound, draw.bound)
-    return centers
-
-
-def apart(rng: np.random.Generator, k: int, d: int) -> Rows:
-    """k random points of the cube [-1, 1]^d, 2 r from each other and r from its sides, r as large as is easy."""
-    radius = 1.0
-    while True:
-        points: list[Rows] = []
-        for _ in range(100 * k):
-            point = (1 - radius) * rng.uniform(-1, 1, d)
-            if all(np.linalg.norm(point - other) >= 2 * radius for other in points):
-                points.append(point)
-            if len(points) == k:
-                return np.array(points)
-        radius *= 0.9
-
-
-def diffprivlib_centers(draw: Draw, epsilons: Sequence[float]) -> Rows | None:
-    """Centers of diffprivlib's KMeans for each epsilon."""
-    python = PEERS / "bin" / "python"
-    if not (PEERS / "ready").exists():
-        progress.print("diffprivlib gets an environment of its own")
-        venv.create(PEERS, with_pip=True)
-        command = [python, "-m", "pip", "install", "--quiet", "diffprivlib", "scikit-learn<1.9"]
-        if subprocess.run(command, check=False).returncode:
-            return None
-        (PEERS / "ready").touch()
-    with tempfile.TemporaryDirectory() as folder:
-        np.save(f"{folder}/rows.npy", draw.X.astype(np.float64))
-        figures = (draw.k, draw.bound, draw.seed, *epsilons)
-        subprocess.run([python, "-c", PEER, folder, *map(str, figures)], check=True)
-        return np.load(f"{folder}/centers.npy")
 
 
 # The tables
@@ -265,11 +188,11 @@ def curves(settings: argparse.Namespace) -> Iterator[bool]:
     found: dict[str, list[list[float]]] = {name: [[] for _ in EPSILONS] for name in names}
     for seed in range(settings.seed, settings.seed + settings.runs):
         draw = clusters(n, seed)
-        peers = diffprivlib_centers(draw, EPSILONS)
+        peers = diffprivlib_centers(draw.X, EPSILONS, k=draw.k, bound=draw.bound, seed=draw.seed)
         for i, epsilon in enumerate(EPSILONS):
             found[names[0]][i].append(draw.rsse(sketch_centers(draw, epsilon)))
             found[names[1]][i].append(draw.rsse(sketch_centers(draw, epsilon, DELTA)))
-            found[names[2]][i].append(draw.rsse(dplloyd_centers(draw, epsilon)))
+            found[names[2]][i].append(draw.rsse(draw.dplloyd(epsilon, 0.0)))
             if peers is not None:
                 found[names[3]][i].append(draw.rsse(peers[i]))
         progress.print(f"curves, seed {seed}: " + ", ".join(f"{v[-1]:.3f}" for v in found[names[0]]))
@@ -287,6 +210,42 @@ def curves(settings: argparse.Namespace) -> Iterator[bool]:
                 console.print(f"at epsilon {epsilon:g} a peer is better")
     if settings.plot:
         draw_curves(settings.plot, medians, title)
+
+
+def gaussian(settings: argparse.Namespace) -> Iterator[bool]:
+    """What must hold with a delta, beside DPLloyd with Gaussian noise, and Google's where there is a checkout of it.
+
+    Google's wants a ball: that around the box, and the smallest one around the rows, which nobody would know.
+    """
+    delta, limits = 1e-6, {0.1: 1.002, 0.3: 1.0005, 1.0: 1.0002}
+    found: dict[str, list[list[float]]] = {}
+    for seed in range(settings.seed, settings.seed + settings.runs):
+        draw = clusters(10**5, seed)
+        centers = {
+            "SketchKMeans": [sketch_centers(draw, epsilon, delta) for epsilon in limits],
+            "DPLloyd": [draw.dplloyd(epsilon, delta) for epsilon in limits],
+        }
+        if settings.google:
+            radii = {
+                "box": draw.bound * math.sqrt(draw.X.shape[1]),
+                "rows": float(np.linalg.norm(draw.X, axis=1).max()),
+            }
+            for name, radius in radii.items():
+                figures = {"k": draw.k, "radius": radius, "delta": delta, "seed": seed}
+                centers[f"Google's, radius of the {name}"] = google_centers(
+                    draw.X, list(limits), settings.google, **figures
+                )
+        for name, by_epsilon in centers.items():
+            for values, own in zip(found.setdefault(name, [[] for _ in limits]), by_epsilon, strict=True):
+                values.append(draw.rsse(own))
+        progress.print(f"delta, seed {seed}: " + ", ".join(f"{v[-1]:.4f}" for v in found["SketchKMeans"]))
+    columns = ("method", *(f"{epsilon:g}, at most {limit:g}" for epsilon, limit in limits.items()))
+    title = f"RSSE by epsilon, delta {delta:g}: 100,000 rows, k = d = 10, median (worst) of {settings.runs}"
+    table = table_of(title, columns)
+    for name, rows in found.items():
+        table.add_row(name, *(f"{median(values):.4f} ({max(values):.4f})" for values in rows))
+    console.print(table)
+    yield from (median(v) <= limit for v, limit in zip(found["SketchKMeans"], limits.values(), strict=True))
 
 
 def draw_curves(path: Path, medians: dict[str, list[float]], title: str) -> None:
@@ -355,6 +314,7 @@ def mixtures(settings: argparse.Namespace) -> Iterator[bool]:
 PARTS: dict[str, Callable[[argparse.Namespace], Iterator[bool]]] = {
     "asked": asked,
     "curves": curves,
+    "gaussian": gaussian,
     "others": others,
     "mixtures": mixtures,
 }
@@ -366,6 +326,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=20, help="draws of rows and noise")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first draw; the next have the next seeds")
     parser.add_argument("--data", type=Path, help=f"folder of {FILE}")
+    parser.add_argument("--google", type=Path, help="a checkout of github.com/google/differential-privacy")
     parser.add_argument("--plot", type=Path, help="a PNG file for the curves")
     settings = parser.parse_args()
     reached = [verdict for name in settings.only for verdict in PARTS[name](settings)]

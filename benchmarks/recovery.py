@@ -1,27 +1,36 @@
 """What exact sketches give away: rows that are computed back from them, and whose rows are in them.
 
-python benchmarks/recovery.py --draw docs/recovery.png    # ten minutes; drawing needs matplotlib
+python benchmarks/recovery.py --draw docs/recovery.png    # 2.5 minutes of one core; drawing needs matplotlib
 
 The attacker has the sketch's file, with its operator and its number of records. Rows are uniform in the box of the
 design, and sought by a greedy search and Gauss-Newton steps; the remaining difference shows whether all were found.
-To tell membership, the attacker has a row, and the mean of the features of many rows like it.
+To tell membership, the attacker has a row, and the mean of the features of many rows like it. Of one reading of a
+sensor (docs/sensors.md), he has the packed bits, and seeks values that have the same ones.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from report import table_of
+from report import table_of, yes_or_no
 from rich.console import Console
 from scipy.optimize import least_squares, linear_sum_assignment
 
 import sketchlearn as skl
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+import sensor_network as network
+
+SKETCHES = {3: range(1, 21), 5: (5, 10, 15, 20)}  # numbers of rows, by the number of columns
 CANDIDATES, RESTARTS, FOUND = 8000, 6, 1e-4  # of the search; the difference below which all rows were found
 POPULATION, TRIALS, ROWS_OF_TRIAL = 100_000, 50, 20  # of the test of membership
+READINGS, FREQUENCIES_OF_BITS = 20, 250  # readings whose packed bits, 2 for each frequency, are given
+FIRST_VALUES, KEPT_VALUES, CHILDREN, ROUNDS = 100_000, 300, 10, 30  # of the search for values with the same bits
 Rows = NDArray[np.float64]
 
 
@@ -80,6 +89,43 @@ def membership_auc(operator: Any, n: int, rng: np.random.Generator) -> float:
     return float(np.mean(np.array(inside)[:, None] > np.array(outside)))
 
 
+def reading_of(bits: skl.PackedBits, operator: Any, rng: np.random.Generator) -> tuple[Rows, int]:
+    """Values from 0 to 1 that have the packed bits of one reading, and how many bits differ.
+
+    Of many values, those that share most bits have children nearby, nearer in each round; the mean of the best is
+    taken.
+    """
+
+    def shared(values: Rows) -> Rows:
+        return np.asarray(operator.pack(values).inner(bits)[:, 0], float)
+
+    values = rng.uniform(0, 1, (FIRST_VALUES, operator.n_features))
+    same = shared(values)
+    for step in np.geomspace(0.1, 3e-4, ROUNDS):
+        best = np.argsort(-same)[:KEPT_VALUES]
+        children = np.repeat(values[best], CHILDREN, axis=0)
+        children = np.clip(children + step * rng.standard_normal(children.shape), 0, 1)
+        values, same = np.vstack([values[best], children]), np.concatenate([same[best], shared(children)])
+    n_bits = 2 * operator.n_frequencies
+    return values[same == same.max()].mean(axis=0), round((n_bits - same.max()) / 2)
+
+
+def readings_of_bits(console: Console) -> None:
+    """Uniform readings that are computed back from their packed bits, with the sensors' operator."""
+    operator = network.operator_of(network.in_turn(1, 0)[1], FREQUENCIES_OF_BITS, "square", 0)
+    rng, errors, differ = np.random.default_rng(0), list[float](), list[int]()
+    for _ in range(READINGS):
+        row = rng.uniform(0, 1, (1, operator.n_features))
+        found, rest = reading_of(operator.pack(row), operator, rng)
+        errors.append(float(np.abs(found - row).max()))
+        differ.append(rest)
+    console.print(
+        f"{READINGS} readings of {operator.n_features} columns from {2 * FREQUENCIES_OF_BITS} packed bits each: the "
+        f"worst column is off by {np.median(errors):.4f} of its range (median; {max(errors):.4f} at most), "
+        f"with at most {max(differ)} bits that differ"
+    )
+
+
 def draw(points: list[tuple[int, float, float]], path: str) -> None:
     from matplotlib.figure import Figure
 
@@ -93,23 +139,37 @@ def draw(points: list[tuple[int, float, float]], path: str) -> None:
     figure.savefig(path, dpi=100)
 
 
+def rows_of_sketches(console: Console) -> list[tuple[int, float, float]]:
+    """Prints how well the rows of sketches come back; the figures of 3 columns: rows, median and largest error."""
+    points = []
+    for d, sizes in SKETCHES.items():
+        operator = features_of_design(d)
+        title = f"Rows from exact sketches: {operator.n_frequencies} frequencies of {d} columns"
+        table = table_of(title, ["rows", "median error", "largest", "difference", "all found"])
+        for n in sizes:
+            rng = np.random.default_rng(n)
+            rows = rng.uniform(-1, 1, (n, d))
+            found, rest = recovered(operator.sketch(rows), rng)
+            apart = np.abs(rows[:, None] - found[None]).max(axis=2) / 2  # a column's range is 2
+            errors = apart[linear_sum_assignment(apart)]  # rows have no order
+            middle, largest = float(np.median(errors)), float(errors.max())
+            table.add_row(str(n), f"{middle:.1e}", f"{largest:.1e}", f"{rest:.1e}", yes_or_no(rest < FOUND))
+            points += [(n, middle, largest)] if d == min(SKETCHES) else []
+        console.print(table)
+    return points
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draw", metavar="PICTURE", help="draw the errors to this file")
-    chosen, console, operator, points = parser.parse_args(), Console(highlight=False), features_of_design(3), []
-    table = table_of("Rows from exact sketches", ["rows", "median error", "largest", "difference"])
-    for n in range(1, 21):
-        rng = np.random.default_rng(n)
-        rows = rng.uniform(-1, 1, (n, 3))
-        found, rest = recovered(operator.sketch(rows), rng)
-        apart = np.abs(rows[:, None] - found[None]).max(axis=2) / 2  # a column's range is 2
-        errors = apart[linear_sum_assignment(apart)]  # rows have no order
-        points.append((n, float(np.median(errors)), float(errors.max())))
-        table.add_row(str(n), f"{points[-1][1]:.1e}", f"{points[-1][2]:.1e}", f"{rest:.1e}")
-    console.print(operator.in_words, table)
+    chosen, console = parser.parse_args(), Console(highlight=False)
+    points = rows_of_sketches(console)
     for d, n in ((3, 100), (3, 1000), (10, 100), (10, 1000)):
-        auc = membership_auc(features_of_design(d), n, np.random.default_rng(n))
-        console.print(f"Membership among {n:,} rows of {d} columns: AUC {auc:.2f}")
+        operator = features_of_design(d)
+        auc = membership_auc(operator, n, np.random.default_rng(n))
+        size = f"{operator.n_frequencies:,} frequencies"
+        console.print(f"Membership among {n:,} rows of {d} columns ({size}): AUC {auc:.3f}")
+    readings_of_bits(console)
     if chosen.draw:
         draw(points, chosen.draw)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from privacy import apart
+from private_peers import dplloyd_centers
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
@@ -32,7 +32,6 @@ PRIVATE_ROWS = 5000  # smaller tables have no private releases
 DELTA = 1e-6
 BUDGETS = ((0.03, DELTA), (0.1, DELTA), (0.3, DELTA), (1.0, DELTA), (3.0, DELTA), (1.0, 0.0))
 PRIVATE_RUNS = 3
-DPLLOYD_ROUNDS = 5
 MIXTURE_COMPONENTS = 3
 
 Rows = NDArray[np.float64]
@@ -268,30 +267,6 @@ def mixtures(problem: Problem) -> Iterator[Measured]:
 def box(problem: Problem) -> tuple[list[float], list[float]]:
     d = problem.X.shape[1]
     return [-1.0] * d, [1.0] * d
-
-
-def dplloyd_centers(X: Rows, k: int, epsilon: float, delta: float, rng: np.random.Generator) -> Rows:
-    """Lloyd's algorithm in the box [-1, 1]^d with noise on each round's counts and sums (Su et al., CODASPY 2016).
-
-    A record moves one count by 1 and one sum by at most 1 in each column: by d + 1 in L1 and sqrt(d + 1) in L2. With
-    delta, the noise is Gaussian and its rounds share rho (Bun and Steinke, TCC 2016, proposition 1.3):
-    epsilon = rho + 2 sqrt(rho log(1 / delta)).
-    """
-    d = X.shape[1]
-    if delta:
-        log = math.log(1 / delta)
-        rho = (math.sqrt(log + epsilon) - math.sqrt(log)) ** 2
-        draw, scale = rng.normal, math.sqrt((d + 1) * DPLLOYD_ROUNDS / (2 * rho))
-    else:
-        draw, scale = rng.laplace, (d + 1) * DPLLOYD_ROUNDS / epsilon
-    centers = apart(rng, k, d)
-    for _ in range(DPLLOYD_ROUNDS):
-        labels = np.argmin(np.sum(centers**2, axis=1) - 2 * X @ centers.T, axis=1)
-        counts = np.bincount(labels, minlength=k) + draw(0, scale, k)
-        sums = np.stack([np.bincount(labels, column, minlength=k) for column in X.T], axis=1) + draw(0, scale, (k, d))
-        moved = np.clip(sums / np.maximum(counts, 1)[:, None], -1, 1)
-        centers = np.where(counts[:, None] > 1, moved, centers)
-    return centers
 
 
 PARTS: dict[str, Callable[[Problem], Iterator[Measured]]] = {

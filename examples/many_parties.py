@@ -1,8 +1,8 @@
 """Fifty parties learn clusters together and trust nobody: python examples/many_parties.py [picture.png]
 
 Each party sketches its own rows and releases the sketch with noise; whoever adds the releases sees no row and no exact
-sum. Beside it, a trusted curator who sees all exact sketches adds noise once: a fiftieth of the variance for the
-same epsilon. Needs matplotlib and opendp: .venv/bin/pip install '.[plot,privacy]' in a clone.
+sum. Beside it, parties that add shares of noise, whose sum alone is private; and a trusted curator who sees all exact
+sketches and adds noise once: a fiftieth of the variance for the same epsilon. Needs matplotlib and opendp: .venv/bin/pip install '.[plot,privacy]' in a clone.
 """
 
 import sys
@@ -33,9 +33,6 @@ def records(rng: np.random.Generator) -> list[np.ndarray]:
 def main() -> None:
     parties = records(np.random.default_rng(0))
     everything = np.concatenate(parties)
-    # All that is agreed on before: two columns, five clusters, values between -10 and 10.
-    operator = skl.design(bounds=([-10, -10], [10, 10]), n_components=CLUSTERS)
-    exact = [operator.sketch(rows) for rows in parties]
     best = KMeans(CLUSTERS, n_init=10, random_state=0).fit(everything).inertia_
 
     def learned(sketch: skl.Sketch) -> tuple[np.ndarray, float]:
@@ -45,17 +42,24 @@ def main() -> None:
 
     def parties_alone(epsilon: float) -> skl.Sketch:
         # The rows of two parties are different people's: one record is in one release only.
-        return skl.merge([skl.privatize(sketch, epsilon=epsilon) for sketch in fresh()], overlapping=False)
+        return skl.merge([skl.privatize(sketch, epsilon=epsilon) for sketch in exact(epsilon)], overlapping=False)
+
+    def shares(epsilon: float) -> skl.Sketch:
+        return skl.merge([skl.privatize(sketch, epsilon=epsilon, parties=PARTIES) for sketch in exact(epsilon)])
 
     def curator(epsilon: float) -> skl.Sketch:
-        return skl.privatize(skl.merge(fresh()), epsilon=epsilon)
+        return skl.privatize(skl.merge(exact(epsilon)), epsilon=epsilon)
 
-    def fresh() -> list[skl.Sketch]:
-        """The exact sketches as if never released: each run below is a world of its own, of which one would be real."""
+    def exact(epsilon: float) -> list[skl.Sketch]:
+        """The exact sketches as if never released: each run below is a world of its own, of which one would be real.
+
+        All that is agreed on before: two columns, five clusters, values between -10 and 10, rows and budget.
+        """
+        known = {"n_components": CLUSTERS, "n_rows": PARTIES * ROWS, "epsilon": epsilon}
+        operator = skl.design(bounds=([-10, -10], [10, 10]), **known)
         return [operator.sketch(rows) for rows in parties]
 
-    print(f"exact sketch: RSSE {learned(skl.merge(exact))[1]:.4f} (squared error relative to KMeans on all rows)")
-    ways = {"fifty parties, no trust": parties_alone, "one trusted curator": curator}
+    ways = {"fifty parties, no trust": parties_alone, "fifty shares of noise": shares, "one curator": curator}
     errors = {name: [] for name in ways}
     for epsilon in EPSILONS:
         for name, release in ways.items():
@@ -65,7 +69,7 @@ def main() -> None:
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
     left.scatter(*everything[::20].T, s=0.5, color="0.5", alpha=0.4)
-    for (name, release), marker in zip(ways.items(), "x+", strict=True):
+    for (name, release), marker in zip(ways.items(), "x1+", strict=True):
         sketch = release(1.0)
         left.scatter(*learned(sketch)[0].T, marker=marker, s=120, linewidths=2, label=name)
         print(f"{name}: {sketch.ledger}")

@@ -232,6 +232,22 @@ def test_the_same_rows_under_two_labels_are_refused():
 # Silly budgets
 
 
+@pytest.mark.parametrize("far", [2.0**61, 1e30, -1e300, np.float32(2.0**61), np.float32(-1e38)])
+def test_a_far_record_does_not_stop_a_release(far):
+    """A release that is made would tell that no record was so far away."""
+    row = np.array([[far, 1.0]], type(far))
+    operator = skl.design(bounds=([-5, -5], [5, 5]), n_components=2)
+    with pytest.warns(UserWarning, match="phases are noise"):
+        sketch = operator.sketch(row)
+    assert sketch.count == sketch.clipped == 1
+    assert operator.features(row).shape[0] == 1
+    remote = skl.FourierFeatures(2, 10, law=skl.frequencies.Gaussian(1.0), center=[1e38, 0.0])
+    assert remote.with_origin("declared").sketch(row).clipped == 1
+    for refusing in (remote, operator.with_origin("sample")):
+        with pytest.raises(ValueError, match="too far from the center"):
+            refusing.sketch(row)
+
+
 @pytest.mark.parametrize("budget", [{"epsilon": 1e6}, {"epsilon": 1.0, "delta": 0.999999}])
 def test_silly_budgets_are_refused(budget, exact):
     with pytest.raises(ValueError, match="allow_weak=True"):

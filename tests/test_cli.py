@@ -24,7 +24,7 @@ from sketchlearn.cli import main
 CENTERS = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
 VERBS = [
     *("design", "sketch", "merge", "subtract", "privatize", "info", "predict", "sample", "compare", "watch"),
-    *("marginal", "explain", "keygen", "benchmark"),
+    *("marginal", "explain", "keygen", "benchmark", "select-classes"),
     "demo",
 ]
 FITS = ["kmeans", "kmedians", "gmm", "stable", "generator", "pca", "ica", "regression", "classifier"]
@@ -107,7 +107,7 @@ def test_completion():
         "COMP_WORDS": "sketchlearn s",
         "COMP_CWORD": "1",
     }
-    assert run(env=variables).stdout.split() == ["sketch", "subtract", "sample"]
+    assert run(env=variables).stdout.split() == ["sketch", "subtract", "select-classes", "sample"]
 
 
 HEAVY = ("numpy", "scipy", "sklearn", "rich", "safetensors", "sketchlearn._native", "sketchlearn.operators")
@@ -133,7 +133,7 @@ def test_the_package_is_lazy_and_complete():
         "assert all(name in dir(skl) and getattr(skl, name) is not None for name in skl.__all__)\n"
         "from sketchlearn import design, explain, SketchKMeans\n"
         "assert callable(design) and callable(explain) and skl.frequencies.Gaussian(1.0)\n"
-        "from sketchlearn.storage import sketch_files; assert sketch_files.LARGEST_OPERATOR > 0\n"
+        "from sketchlearn.storage import loading_limit; assert loading_limit.MOST_SECONDS > 0\n"
         "import pickle; assert pickle.loads(pickle.dumps(skl.SketchKMeans(3))).n_clusters == 3\n"
         "assert not hasattr(skl, 'nonsense') and not hasattr(skl, '_nonsense')\n"
     )
@@ -485,6 +485,66 @@ def test_a_further_release_is_paid(exact_of_bounds, tmp_path):
     told = called("privatize", exact, "--epsilon", 1, "--already", exact, "-o", tmp_path / "third")
     assert told.returncode == 1
     assert "--already takes an earlier private release" in told.stderr
+
+
+def test_shares_of_noise_are_private_in_their_sum_alone(exact_of_bounds, worked, tmp_path):
+    """What one party writes, and a sum of too few, say that they are not private; a sum of all of them is."""
+    for name, rows in (("one", "day1.csv"), ("two", "day2.csv"), ("three", "day1.csv")):
+        done("sketch", worked / rows, "--design", exact_of_bounds / "bounds.json", "-o", name, cwd=tmp_path)
+        told = done("privatize", name, "--epsilon", 1, "--parties", 3, "-o", f"{name}.share", cwd=tmp_path).stdout
+        assert "NOT private until 3 parties' shares are added, and this is one of them" in told
+        assert "learns little more" not in told
+        assert (tmp_path / f"{name}.share").stat().st_mode & 0o077 == 0
+    told = done("merge", "one.share", "two.share", "-o", "few", cwd=tmp_path).stdout
+    assert "NOT private yet: " in told
+    for file in ("one.share", "few"):
+        told = done("info", file, cwd=tmp_path).stdout
+        assert "share of noise, not private yet" in told
+        assert "private sketch" not in told
+        ledger = json.loads(done("info", file, "--json", cwd=tmp_path).stdout)["ledger"]
+        assert (ledger["parties"], ledger["shares"]) == (3, 1 if file == "one.share" else 2)
+        told = called("fit", "kmeans", "-k", 3, file, cwd=tmp_path)
+        assert told.returncode == 1
+        assert "not private yet" in told.stderr
+    told = done("merge", "few", "three.share", "-o", "all", cwd=tmp_path).stdout
+    assert "private: epsilon 1 for adding or removing one record" in told
+    assert "private sketch" in done("info", "all", cwd=tmp_path).stdout
+    done("fit", "kmeans", "-k", 3, "all", "-o", "model.json", cwd=tmp_path)
+    told = called("merge", "one.share", "one.share", "-o", "twice", cwd=tmp_path)
+    assert (told.returncode, "the same one twice" in told.stderr) == (1, True)
+
+
+def test_shares_of_noise_have_no_delta(exact_of_bounds, tmp_path):
+    options = ["--epsilon", 1, "--delta", 1e-6, "--parties", 3, "--budget", tmp_path / "books", "-o", tmp_path / "x"]
+    told = called("privatize", exact_of_bounds / "day1.sketch", *options)
+    assert told.returncode == 1
+    assert "leave out --delta, or --parties" in told.stderr
+    assert called("privatize", exact_of_bounds / "day1.sketch", *options[:5], "0", *options[6:]).returncode == 2
+
+
+def test_names_of_classes_are_selected_and_booked(folder):
+    """A class of one record is not named in what is written and printed; budgets and the model have what it cost."""
+    (folder / "day3.csv").write_text("a,b\n1,1\n")
+    done("design", "--bounds", "-20,20", "--columns", "a,b", "--task", "moments", "-o", "moments.json", cwd=folder)
+    for day in ("day1", "day2", "day3"):
+        done("sketch", f"{day}.csv", "--design", "moments.json", "-o", f"{day}.sketch", cwd=folder)
+    classes = ["zebra=day3.sketch", "two=day2.sketch", "one=day1.sketch"]
+    options = ["--epsilon", 0.5, "--delta", 1e-6, "-o", "classes.json"]
+    told = done("select-classes", *classes, *options, cwd=folder).stdout
+    assert "selected: one, two\n" in told
+    assert "zebra" not in told + (folder / "classes.json").read_text()
+    assert "one, two" in done("info", "classes.json", cwd=folder).stdout
+    for day in ("day1", "day2"):
+        done("privatize", f"{day}.sketch", "--epsilon", 1, "-o", f"{day}.private", cwd=folder)
+        assert skl.Budget.open(folder / f"{day}.sketch.budget.sqlite").spent.epsilon == 1.5
+    fit = ["fit", "classifier", "--classes", "classes.json", "one=day1.private", "two=day2.private"]
+    privacy = json.loads(done(*fit, "--json", cwd=folder).stdout)["privacy"]
+    assert (privacy["epsilon"], privacy["delta"]) == (1.5, 1e-6)
+    told = called(*fit, "zebra=day3.sketch", cwd=folder)
+    assert (told.returncode, told.stderr.count("\n")) == (1, 1)
+    assert "zebra" not in told.stderr
+    told = called("fit", "classifier", "--classes", "moments.json", "one=day1.private", cwd=folder)
+    assert "not a sketchlearn classes, but a sketchlearn design" in told.stderr
 
 
 def test_release_of_a_sampled_design_needs_a_word(worked, tmp_path):

@@ -142,10 +142,10 @@ def test_digests_of_parts_are_checked():
 def test_a_small_file_cannot_ask_for_a_large_operator(sketch):
     form = {**sketch.operator.to_json(), "n_features": 65_536, "n_frequencies": 8192}
     data = forged(sketch, operator=form, sums=np.zeros(16_384, np.int64), count="0")
-    with pytest.raises(skl.FormatError, match="draws 1,073,741,824 random numbers; if you trust the file"):
+    with pytest.raises(skl.FormatError, match=r"would take about .* seconds and 6,4.. MB.*if you trust the file"):
         from_bytes(data)
     form = {**sketch.operator.to_json(), "n_features": 32_769, "n_frequencies": 1, "structured": True}
-    with pytest.raises(skl.FormatError, match="draws 2,147,549,184 random numbers"):
+    with pytest.raises(skl.FormatError, match=r"would take about .* seconds .*SKETCHLEARN_TRUST_FILES=1"):
         from_bytes(forged(sketch, operator=form, sums=np.zeros(2, np.int64), count="0"))
 
 

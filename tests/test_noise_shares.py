@@ -163,6 +163,7 @@ def test_a_share_added_many_times_is_noticed(tmp_path):
     """Fifty copies of one share would claim the noise of fifty: by object, by file, and by both."""
     one, other = shares()[:2]
     one.save(tmp_path / "one.sketch")
+    assert (tmp_path / "one.sketch").stat().st_mode & 0o077 == 0
     for a, b in ((one, one), (one, one.copy()), (skl.load(tmp_path / "one.sketch"), one)):
         with pytest.raises(ValueError, match="the same one twice"):
             a + b

@@ -11,14 +11,15 @@ from typing import Any, ClassVar
 from sketchlearn.values import Value, number, positive, shortened, truth, whole
 
 LAPLACE, GAUSSIAN, RANDOMISED_RESPONSE = "discrete Laplace", "discrete Gaussian", "randomised response"
-MECHANISMS = (LAPLACE, GAUSSIAN, RANDOMISED_RESPONSE)
+THRESHOLD = "threshold of noisy counts"  # of the names of classes; its noise is Laplace noise, and needs a delta
+MECHANISMS = (LAPLACE, GAUSSIAN, RANDOMISED_RESPONSE, THRESHOLD)
 ADD_REMOVE, REPLACE = "add-remove", "replace"
 DECLARED, ASSUMED = "declared", "assumed public"
 SINGLE, PARALLEL, SEQUENTIAL, MIXED = "single", "parallel", "sequential", "mixed"
 LARGEST_SENSITIVITY = 2**80
 
 _CHOICES = {
-    "mechanism": tuple(" and ".join(some) for n in (1, 2, 3) for some in combinations(MECHANISMS, n)),
+    "mechanism": tuple(" and ".join(some) for n in (1, 2, 3, 4) for some in combinations(MECHANISMS, n)),
     "neighbors": (ADD_REMOVE, REPLACE),
     "design": (DECLARED, ASSUMED),
     "composition": (SINGLE, PARALLEL, SEQUENTIAL, MIXED),
@@ -44,13 +45,28 @@ class PartNoise(Value):
 
 
 @dataclass(frozen=True)
+class SelectionCost(Value):
+    """What selecting the names of classes has cost; `selection` is its random number, in 16 hexadecimal digits."""
+
+    selection: str
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        name = self.selection
+        if not isinstance(name, str) or len(name) != 16 or not set(name) <= set("0123456789abcdef"):
+            raise ValueError(f"a selection is known by 16 hexadecimal digits, not {shortened(name)}")
+        self._set(epsilon=positive("epsilon", self.epsilon), delta=positive("delta", self.delta))
+
+
+@dataclass(frozen=True)
 class Ledger(Value):
     """The guarantee of a private sketch, and the noise that it cost.
 
     Attributes
     ----------
-    mechanism : "discrete Laplace", "discrete Gaussian" or, of local privacy, "randomised response"; several, if such
-        releases were merged.
+    mechanism : "discrete Laplace", "discrete Gaussian", of local privacy "randomised response", of names of classes
+        "threshold of noisy counts"; several, if such releases were merged.
     epsilon, delta : what is guaranteed, of sums and count together.
     neighbors : "add-remove" (datasets that differ by one record more or less) or "replace" (by one record's values).
     sensitivity : how far one record can move the integers: L1 for Laplace noise, L2 (rounded up) for Gaussian noise.
@@ -67,10 +83,17 @@ class Ledger(Value):
         those of the noisiest part.
     parties, shares : of shares of noise (`privatize(..., parties=50)`), how many must be added before the guarantee
         holds, and how many are.
+    selections : what selecting the names of classes has cost, as far as epsilon and delta include it.
     rho : of Gaussian noise alone, half the squared ratio of sensitivity to noise: releases add up in it, exactly.
     """
 
-    _omitted: ClassVar[dict[str, Any]] = {"parts": None, "rho": None, "parties": None, "shares": None}
+    _omitted: ClassVar[dict[str, Any]] = {
+        "parts": None,
+        "rho": None,
+        "parties": None,
+        "shares": None,
+        "selections": None,
+    }
     mechanism: str
     epsilon: float
     delta: float
@@ -89,6 +112,7 @@ class Ledger(Value):
     rho: float | None = None
     parties: int | None = None
     shares: int | None = None
+    selections: tuple[SelectionCost, ...] | None = None
 
     def __post_init__(self) -> None:
         for name, known in _CHOICES.items():
@@ -101,6 +125,7 @@ class Ledger(Value):
         parts = () if self.parts is None else self.parts
         if not isinstance(parts, tuple) or not all(isinstance(part, PartNoise) for part in parts):
             raise ValueError("parts must be the noise of each part")
+        _check_selections(self)
         self._set(
             epsilon=positive("epsilon", self.epsilon),
             delta=delta,
@@ -157,7 +182,19 @@ class Ledger(Value):
             rho=rho,
             parties=self.parties if in_shares else None,
             shares=(self.shares or 1) + (other.shares or 1) if in_shares else None,
+            selections=self._selections_with(other, overlapping=overlapping),
         )
+
+    def _selections_with(self, other: Ledger, *, overlapping: bool) -> tuple[SelectionCost, ...] | None:
+        """Selections that the sum pays for: of disjoint records, those that both have paid for."""
+        own, others = self.selections or (), other.selections or ()
+        if not overlapping:
+            return tuple(cost for cost in own if cost in others) or None
+        return (*own, *(cost for cost in others if cost not in own)) or None
+
+    def includes(self, selection: Ledger) -> bool:
+        """Whether what was spent includes a selection of names of classes, whose ledger is given."""
+        return set(selection.selections or ()) <= set(self.selections or ())
 
     def after(self, earlier: Ledger) -> Ledger:
         """The ledger of a release after an earlier one of the same records: both are paid, the noise is this one's."""
@@ -171,14 +208,20 @@ class Ledger(Value):
         if self.neighbors == REPLACE:
             return self
         delta = min(1.0, self.delta * (1 + math.exp(min(self.epsilon, 700.0)))) if self.delta else 0.0
-        return replace(self, neighbors=REPLACE, epsilon=_added(self.epsilon, self.epsilon), delta=delta, rho=None)
+        epsilon = _added(self.epsilon, self.epsilon)
+        return replace(self, neighbors=REPLACE, epsilon=epsilon, delta=delta, rho=None, selections=None)
 
     def across_classes(self) -> Ledger:
-        """Of disjoint classes of records: one that is replaced may leave its class for another, which is paid twice."""
+        """Of disjoint classes of records: one that is replaced may leave its class for another, which is paid twice.
+
+        A selection of the classes' names is paid once: it looked at all classes together.
+        """
         if self.neighbors == ADD_REMOVE:
             return self
-        delta = min(1.0, _added(self.delta, self.delta))
-        return replace(self, epsilon=_added(self.epsilon, self.epsilon), delta=delta, composition=MIXED, rho=None)
+        costs = self.selections or ()
+        epsilon = _twice_less(self.epsilon, [cost.epsilon for cost in costs])
+        delta = min(1.0, _twice_less(self.delta, [cost.delta for cost in costs]))
+        return replace(self, epsilon=epsilon, delta=delta, composition=MIXED, rho=None)
 
     @property
     def lacking(self) -> int:
@@ -204,6 +247,8 @@ class Ledger(Value):
         change = "adding or removing" if self.neighbors == ADD_REMOVE else "replacing"
         count = f" and {math.sqrt(self.count_variance):.3g} on the count" if self.count_variance else ""
         noise = f"{self.mechanism} noise of deviation {math.sqrt(self.sum_variance):.3g} on each sum{count}"
+        if self.mechanism == THRESHOLD:
+            noise = f"names of classes by counts with noise of deviation {math.sqrt(self.count_variance):.3g}"
         several = f"; {self.releases:,} releases, {self.composition} composition" if self.releases > 1 else ""
         assumed = "; the design is assumed to be public" if self.design == ASSUMED else ""
         if self.lacking:
@@ -226,6 +271,23 @@ def _added(a: float, b: float) -> float:
     if math.isinf(total):
         raise ValueError("the epsilons add up to more than a number holds: nothing is left that is private")
     return total if Fraction(total) >= Fraction(a) + Fraction(b) else math.nextafter(total, math.inf)
+
+
+def _twice_less(total: float, once: list[float]) -> float:
+    """Twice the total, but what is counted once; never rounded down."""
+    exact = Fraction(_added(total, total)) - sum(map(Fraction, once))
+    found = float(exact)
+    return found if Fraction(found) >= exact else math.nextafter(found, math.inf)
+
+
+def _check_selections(ledger: Ledger) -> None:
+    """Refuses costs of selections that are more than all that was spent."""
+    costs = () if ledger.selections is None else ledger.selections
+    if not isinstance(costs, tuple) or not all(isinstance(cost, SelectionCost) for cost in costs):
+        raise ValueError("selections must be what each selection of names of classes has cost")
+    for name in ("epsilon", "delta"):
+        if sum(Fraction(getattr(cost, name)) for cost in costs) > Fraction(number(name, getattr(ledger, name))):
+            raise ValueError(f"selections of names of classes cannot cost more {name} than the ledger has")
 
 
 def _check_sizes(value: Any, *names: str) -> None:

@@ -159,6 +159,11 @@ class Sketch:
         return Sketch(operator, sums, self.units, self.bits, *notes)
 
     @property
+    def lacks_shares(self) -> bool:
+        """Whether it is a share of noise, or a sum of too few of them, which is not private yet."""
+        return self.ledger is not None and self.ledger.lacking > 0
+
+    @property
     def released(self) -> Ledger | None:
         """What this process has spent on releases of any of these records, as far as their batches tell."""
         return RELEASED.spent(self.batches)
@@ -329,10 +334,10 @@ class Sketch:
     def save(self, path: str | os.PathLike[str], *, key: Any = None) -> None:
         """Writes the sketch to a file, all of it or nothing; signed, if a private key or its path is given.
 
-        A new file of an exact sketch is for its owner alone.
+        A new file of an exact sketch, or of a share of noise, is for its owner alone.
         """
         warn_of_few_records(self.count if self.ledger is None else 0)
-        container.write(path, self.to_bytes(key=key), owner_only=self.ledger is None)
+        container.write(path, self.to_bytes(key=key), owner_only=self.ledger is None or self.lacks_shares)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state["sums"].flags.writeable = False

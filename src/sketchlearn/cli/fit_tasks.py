@@ -10,9 +10,28 @@ import typer
 
 from sketchlearn.cli.descriptions import number, records_in_words, table
 from sketchlearn.cli.error_messages import DOUBTFUL, misused
-from sketchlearn.cli.input_output import check_paths, columns_from, read_sketch, report, write
+from sketchlearn.cli.input_output import (
+    check_paths,
+    columns_from,
+    files_by_label,
+    naming,
+    read,
+    read_sketch,
+    report,
+    write,
+)
 from sketchlearn.cli.option_messages import fit_warnings
-from sketchlearn.cli.options import Components, Json, ModelOutput, Progress, Seed, SketchFile, Strict, Trusted
+from sketchlearn.cli.options import (
+    ClassFiles,
+    Components,
+    Json,
+    ModelOutput,
+    Progress,
+    Seed,
+    SketchFile,
+    Strict,
+    Trusted,
+)
 from sketchlearn.tasks.registry import tasks
 
 
@@ -137,9 +156,10 @@ def regression(
 
 
 def classifier(
-    sketches: Annotated[
-        list[str], typer.Argument(metavar="LABEL=SKETCH...", help="One sketch file per class, all of one design.")
-    ],
+    sketches: ClassFiles,
+    classes: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Classes of private sketches, from sketchlearn select-classes.")
+    ] = None,
     output: ModelOutput = None,
     seed: Seed = 0,
     trusted: Trusted = None,
@@ -148,7 +168,8 @@ def classifier(
     """Learn to tell classes apart, from one sketch of each.
 
     From a design for --task moments, each class is a Gaussian; from others, classes are compared by Parzen windows.
-    Labels of private sketches are released as they are: give all that there may be, known without the data.
+    Labels of private sketches are released as they are: give all that there may be, known without the data, or select
+    them privately (select-classes), which --classes adds to what was spent.
 
     \b
     Example:
@@ -157,22 +178,23 @@ def classifier(
       sketchlearn sketch day2.csv --design moments.json -o two.sketch
       sketchlearn fit classifier one=one.sketch two=two.sketch -o model.json
     """
-    files: dict[str, str] = {}
-    for text in sketches:
-        label, _, path = text.partition("=")
-        if not label or not path:
-            raise misused(f"{text}: give LABEL=SKETCH, such as setosa=setosa.sketch")
-        if label in files:
-            raise misused(f"the label {label} is given twice: merge the sketches of one class first")
-        files[label] = path
-    check_paths([*files.values(), *(trusted or [])], [output], json=json)
+    files = files_by_label(sketches)
+    check_paths([*files.values(), classes, *(trusted or [])], [output], json=json)
     loaded = {label: read_sketch(path, trusted) for label, path in files.items()}
+    declared = list(loaded) if classes is None else _selected(classes)
     with fit_warnings() as warned:
-        model = tasks()["classifier"].load()(random_state=seed).fit_sketch(loaded, classes=list(loaded))
+        model = tasks()["classifier"].load()(random_state=seed).fit_sketch(loaded, classes=declared)
     lines = [f"{len(files)} classes by the {model.rule_} rule"]
     for label, prior in zip(model.classes_, model.priors_, strict=True):
         lines.append(f"{label}: {prior:.4f}, {records_in_words(loaded[label].count)}")
     give_model(model, lines, output, json, warned)
+
+
+def _selected(path: str) -> Any:
+    from sketchlearn.tasks.classes.selected_class_files import selected_from_bytes
+
+    with naming(path):
+        return selected_from_bytes(read(path))
 
 
 def generator(

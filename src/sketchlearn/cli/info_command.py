@@ -48,7 +48,7 @@ def info(
 def _reader(data: bytes) -> Callable[[bytes], Facts]:
     """The function that reads files of this kind."""
     from sketchlearn.storage.container import FormatError
-    from sketchlearn.storage.json_documents import DESIGN, MODEL, is_network, parsed
+    from sketchlearn.storage.json_documents import CLASSES, DESIGN, MODEL, is_network, parsed
 
     if data.lstrip()[:1] != b"{":
         return _of_model if is_network(data) else _of_sketch
@@ -57,6 +57,8 @@ def _reader(data: bytes) -> Callable[[bytes], Facts]:
         return _of_design
     if kind == MODEL:
         return _of_model
+    if kind == CLASSES:
+        return _of_classes
     raise FormatError("neither a sketch nor a design nor a model")
 
 
@@ -70,7 +72,10 @@ def _of_sketch(data: bytes) -> Facts:
     records = records_in_words(sketch.count)
     if sketch.ledger is not None:
         figures["ledger"] = sketch.ledger.to_json()
-        return figures, [("kind", "private sketch"), ("holds", records), *rows, ("privacy", str(sketch.ledger))]
+        kind = "private sketch"
+        if sketch.lacks_shares:
+            kind, records = "share of noise, not private yet", f"{records}, by a noisy count"
+        return figures, [("kind", kind), ("holds", records), *rows, ("privacy", str(sketch.ledger))]
     figures |= {"skipped": sketch.skipped, "clipped": sketch.clipped}
     notes = [("skipped files", ", ".join(sketch.skipped) or "none")]
     if sketch.kept is not None:
@@ -107,6 +112,15 @@ def _of_design(data: bytes) -> Facts:
         figures["rows"] = size
         rows.append(("rows", f"each sketch keeps up to {size:,} of the records, in the clear; this file has none"))
     return {"kind": "design", "made": made, **figures}, [("kind", "design"), *rows, ("made for", notes or "unknown")]
+
+
+def _of_classes(data: bytes) -> Facts:
+    from sketchlearn.tasks.classes.selected_class_files import selected_from_bytes
+
+    selected = selected_from_bytes(data)
+    figures = {"kind": "classes", "labels": list(selected), "ledger": selected.ledger.to_json()}
+    names = ", ".join(map(str, selected)) or "none"
+    return figures, [("kind", "selected classes"), ("classes", names), ("privacy", str(selected.ledger))]
 
 
 def _of_operator(operator: Operator) -> Facts:

@@ -90,6 +90,23 @@ def columns_from(text: str | None, option: str = "--columns") -> tuple[Any, ...]
     return tuple(map(int, names)) if all(name.isdecimal() for name in names) else names
 
 
+def files_by_label(arguments: list[str]) -> dict[str, str]:
+    """The file of each class, of arguments LABEL=SKETCH.
+
+    >>> files_by_label(["setosa=one.sketch", "virginica=two.sketch"])
+    {'setosa': 'one.sketch', 'virginica': 'two.sketch'}
+    """
+    files: dict[str, str] = {}
+    for text in arguments:
+        label, _, path = text.partition("=")
+        if not label or not path:
+            raise misused(f"{text}: give LABEL=SKETCH, such as setosa=setosa.sketch")
+        if label in files:
+            raise misused(f"the label {label} is given twice: merge the sketches of one class first")
+        files[label] = path
+    return files
+
+
 def files_from(arguments: list[str]) -> list[str]:
     """All files that the arguments stand for, each once; `-` alone is standard input."""
     from sketchlearn.sources.paths import files_of
@@ -119,9 +136,9 @@ def rows_from(paths: list[str], columns: tuple[Any, ...] | None, nulls: str) -> 
 
 
 def write_sketch(path: str, sketch: Sketch, min_records: int = 0, *, key: Any = None) -> None:
-    """Writes a sketch, an exact one for its owner alone; warns if that has fewer records than `min_records`."""
+    """Writes a sketch, an exact one or a share of noise for its owner alone; warns of exact ones of few records."""
     exact = sketch.ledger is None
-    write(path, sketch.to_bytes(key=key), owner_only=exact)
+    write(path, sketch.to_bytes(key=key), owner_only=exact or sketch.lacks_shares)
     if exact and 0 < sketch.count < min_records:
         from sketchlearn.few_records import few_records
 

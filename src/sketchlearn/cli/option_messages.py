@@ -22,6 +22,7 @@ OPTIONS = {
     r"task[= ]['\"]([\w-]+)['\"]": r"--task \1",
     r"rows and standardize\b": "--rows and --standardize",
     r"rows(?= must be a| must not be)": "--rows",
+    r"leave out delta, or parties\b": "leave out --delta, or --parties",
     r"leave out (rows|epsilon|delta)\b": r"leave out --\1",
     r"standardize(=True)?\b": "--standardize",
     r"random_state\b": "--seed",

@@ -20,6 +20,9 @@ Data = Annotated[
         help="Files (.npy, .npz, .csv, .csv.gz, .parquet, .arrow), patterns or folders; - is CSV on standard input.",
     ),
 ]
+ClassFiles = Annotated[
+    list[str], typer.Argument(metavar="LABEL=SKETCH...", help="One sketch file per class, all of one design.")
+]
 SketchFile = Annotated[str, typer.Argument(metavar="SKETCH", help="A sketch file; - is standard input.")]
 Output = Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Where to write; - is standard output.")]
 ModelOutput = Annotated[

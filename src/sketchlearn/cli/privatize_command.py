@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sketchlearn.cli.descriptions import number, records_in_words
 from sketchlearn.cli.input_output import STANDARD, check_paths, named, read_sketch, report, signing_key, write_sketch
+from sketchlearn.cli.option_messages import errors_in_options
 from sketchlearn.cli.options import Json, Key, Neighbors, Output, SketchFile, Trusted
+
+if TYPE_CHECKING:
+    from sketchlearn.ledger import Ledger
+    from sketchlearn.privacy.budget import Budget
+    from sketchlearn.sketch import Sketch
 
 
 def privatize(
@@ -30,6 +36,13 @@ def privatize(
     budget_epsilon: Annotated[
         float | None, typer.Option(help="The most that all releases together may spend, when the budget is made.")
     ] = None,
+    parties: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Release a share of noise, one of this many parties: private once all are merged, not before.",
+        ),
+    ] = None,
     allow_weak: Annotated[
         bool, typer.Option("--allow-weak", help="Allow epsilon above 20 or delta above 0.01.")
     ] = False,
@@ -43,6 +56,8 @@ def privatize(
     """Release a sketch with noise that hides each single record.
 
     What is learned from the result is differentially private, too. Best from a design on bounds.
+    With --parties 50, each of 50 parties adds a fiftieth of the noise to rows of its own, and the sum of their shares
+    (merge) is private; a single share is not.
 
     \b
     Example:
@@ -64,32 +79,49 @@ def privatize(
             raise ValueError(f"{named(already)} is not private: --already takes an earlier private release")
     path = budget or (None if sketch == STANDARD else f"{sketch}.budget.sqlite")
     books = None if path is None else Budget(path, budget_epsilon, neighbors=neighbors.value)
-    private = privatize(
-        exact,
-        epsilon=epsilon,
-        delta=delta,
-        neighbors=neighbors.value,
-        already=earlier,
-        assume_public_design=assume_public_design,
-        budget=books,
-        allow_weak=allow_weak,
-    )
+    with errors_in_options():
+        private = privatize(
+            exact,
+            epsilon=epsilon,
+            delta=delta,
+            neighbors=neighbors.value,
+            already=earlier,
+            assume_public_design=assume_public_design,
+            budget=books,
+            parties=parties,
+            allow_weak=allow_weak,
+        )
     write_sketch(output, private, key=signing)
     ledger = private.ledger
     assert ledger is not None
+    noise, lines = _share(ledger, output) if private.lacks_shares else _release(private, ledger, output)
+    figures = {"output": output, "records": private.count, "ledger": ledger.to_json(), "noise_of_means": noise}
+    lines += [f"Keep {named(sketch)} to yourself.", _booked(books)]
+    lines += [] if exact.kept is None else [f"The rows that {named(sketch)} keeps are not in {named(output)}."]
+    report(json, figures, *lines, output=output)
+
+
+def _release(private: Sketch, ledger: Ledger, output: str) -> tuple[float | None, list[str]]:
+    """The noise of a private sketch's means, and what to know about it."""
     largest = private.operator.ceiling * private.units / getattr(private.operator, "n_groups", 1)
-    share = math.sqrt(ledger.sum_variance) / largest
-    figures = {"output": output, "records": private.count, "ledger": ledger.to_json(), "noise_of_means": share}
-    report(
-        json,
-        figures,
+    noise = math.sqrt(ledger.sum_variance) / largest
+    return noise, [
         f"{records_in_words(private.count)} (with noise), {ledger}",
-        f"Noise on the mean of each feature: about {number(share)} of its largest value.",
-        f"Whoever has {named(output)} learns little more about one record than from data without it. Keep "
-        f"{named(sketch)} to yourself.",
-        "Nobody keeps count of what releases of these rows spend: give --budget FILE."
-        if books is None
-        else f"{books.path} has booked {books.spent}" + (f", of {books.epsilon:g}." if books.epsilon else "."),
-        *([] if exact.kept is None else [f"The rows that {named(sketch)} keeps are not in {named(output)}."]),
-        output=output,
-    )
+        f"Noise on the mean of each feature: about {number(noise)} of its largest value.",
+        f"Whoever has {named(output)} learns little more about one record than from data without it.",
+    ]
+
+
+def _share(ledger: Ledger, output: str) -> tuple[float | None, list[str]]:
+    """What to know about a share of noise, whose means tell nothing yet."""
+    return None, [
+        f"This is {ledger}",
+        f"A single share protects little: send {named(output)} to nobody but whoever adds all shares with sketchlearn "
+        "merge and forgets them.",
+    ]
+
+
+def _booked(books: Budget | None) -> str:
+    if books is None:
+        return "Nobody keeps count of what releases of these rows spend: give --budget FILE."
+    return f"{books.path} has booked {books.spent}" + (f", of {books.epsilon:g}." if books.epsilon else ".")

@@ -28,7 +28,8 @@ def merge(
     """Add sketches: the sum is the sketch of all their rows.
 
     Exact sketches that share rows are refused, unless --overlapping says that those shall count several times.
-    Epsilons of private sketches add up; with --disjoint, the largest one holds.
+    Epsilons of private sketches add up; with --disjoint, the largest one holds. Shares of noise (privatize --parties)
+    are private once those of all parties are added.
 
     \b
     Example:
@@ -55,7 +56,7 @@ def merge(
     lines = [f"{records_in_words(total.count)} of {len(sketches):,} sketches", *rows]
     if total.ledger is not None:
         figures["ledger"] = total.ledger.to_json()
-        lines.append(f"private: {total.ledger}")
+        lines.append(f"{'NOT private yet' if total.lacks_shares else 'private'}: {total.ledger}")
     report(json, figures, *lines, output=output)
 
 

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sketchlearn.cost import Cost
 from sketchlearn.frequencies.isotropic_laws import Law
-from sketchlearn.randomness import Floats, Stream
+from sketchlearn.randomness import Floats, Stream, uniform_cost
 from sketchlearn.values import listed, number, positive, shortened
 
 MOST_SHAPES = 1000
@@ -66,30 +68,56 @@ class Shaped(Law):
         raise ValueError("a law with shapes prefers some directions: it cannot be part of another law")
 
     def draw(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
-        factors = self.factors(n_features)
+        numbers = self._numbers(n_features)
         omega = self.law.draw(n_features, n_frequencies, stream)
         local = self.local.draw(n_features, n_frequencies, stream)
         place = stream.uniform(n_frequencies) / self.share
-        which = np.minimum((place * len(factors)).astype(np.int64), len(factors) - 1)
-        # back substitution of L' omega = v, in a fixed order of additions: the same bits on every machine
-        for i in range(n_features - 1, -1, -1):
-            for j in range(i + 1, n_features):
+        which = np.minimum((place * len(numbers)).astype(np.int64), len(numbers) - 1)
+        if self._diagonal(n_features):
+            for i in range(n_features):
+                local[i] /= numbers[which, i]
+        else:
+            self._substitute(self.factors(n_features), which, local)
+        np.copyto(omega, local, where=place < 1.0)
+        return omega
+
+    def cost(self, n_features: int, n_frequencies: int) -> Cost:
+        both = self.law.cost(n_features, n_frequencies) + self.local.cost(n_features, n_frequencies)
+        steps, factors = n_features, len(self.shapes) * n_features
+        if not self._diagonal(n_features):
+            steps, factors = n_features * (n_features + 1) // 2, factors * n_features
+        solved = Cost(24 * n_frequencies + 16 * factors, 4 * factors + steps * (5000 + 15 * n_frequencies))
+        return both + uniform_cost(n_frequencies) + solved
+
+    @staticmethod
+    def _substitute(factors: Floats, which: NDArray[np.int64], local: Floats) -> None:
+        """Back substitution of L' omega = v, in a fixed order of additions: the same bits on every machine."""
+        for i in range(len(local) - 1, -1, -1):
+            for j in range(i + 1, len(local)):
                 local[i] = local[i] - factors[which, j, i] * local[j]
             local[i] = local[i] / factors[which, i, i]
-        return np.where(place < 1.0, local, omega)
+
+    def _diagonal(self, n_features: int) -> bool:
+        """Whether the shapes are diagonals alone."""
+        return len(self.shapes[0]) == n_features
+
+    def _numbers(self, n_features: int) -> Floats:
+        """The numbers of each shape: (shapes, numbers)."""
+        numbers, corners = np.array(self.shapes), np.arange(n_features)
+        if not self._diagonal(n_features):
+            if numbers.shape[1] != n_features * (n_features + 1) // 2:
+                raise ValueError(f"shapes of {numbers.shape[1]} numbers are not for {n_features} columns")
+            corners = corners * (corners + 3) // 2
+        if np.any(numbers[:, corners] <= 0):
+            raise ValueError("the diagonals of all shapes must be positive")
+        return numbers
 
     def factors(self, n_features: int) -> Floats:
         """The factor L of each shape: (shapes, n_features, n_features)."""
-        numbers = np.array(self.shapes)
+        numbers, diagonal = self._numbers(n_features), np.arange(n_features)
         factors = np.zeros((len(numbers), n_features, n_features))
-        if numbers.shape[1] == n_features:
-            factors[:, np.arange(n_features), np.arange(n_features)] = numbers
-        elif numbers.shape[1] == n_features * (n_features + 1) // 2:
-            factors[:, *np.tril_indices(n_features)] = numbers
-        else:
-            raise ValueError(f"shapes of {numbers.shape[1]} numbers are not for {n_features} columns")
-        if np.any(np.diagonal(factors, axis1=1, axis2=2) <= 0):
-            raise ValueError("the diagonals of all shapes must be positive")
+        where = (diagonal, diagonal) if self._diagonal(n_features) else np.tril_indices(n_features)
+        factors[:, *where] = numbers
         return factors
 
     def widths(self, n_features: int) -> Floats | None:
@@ -148,12 +176,17 @@ class Probed(Law):
     def draw(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
         if n_features != len(self.units):
             raise ValueError(f"the law is for {len(self.units)} columns, not {n_features}")
-        omega = self.law.draw(n_features, n_frequencies, stream) / np.array(self.units)[:, None]
+        omega = self.law.draw(n_features, n_frequencies, stream)
+        omega /= np.array(self.units)[:, None]
         n = min(len(self.probes) * n_features, n_frequencies)
         omega[:, :n] = 0.0
-        column = np.arange(n) % n_features
-        omega[column, np.arange(n)] = np.repeat(self.probes, n_features)[:n] / np.array(self.spread)[column]
-        return np.asarray(omega, np.float64)
+        which, column = np.divmod(np.arange(n), n_features)
+        omega[column, np.arange(n)] = np.array(self.probes)[which] / np.array(self.spread)[column]
+        return omega
+
+    def cost(self, n_features: int, n_frequencies: int) -> Cost:
+        placed = Cost(48 * n_frequencies, 3 * n_features * n_frequencies + 100 * n_frequencies)
+        return self.law.cost(n_features, n_frequencies) + placed
 
     def widths(self, n_features: int) -> Floats | None:
         inner = self.law.widths(n_features)

@@ -11,7 +11,17 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import hyp0f1, hyp1f1
 
-from sketchlearn.randomness import Floats, Stream, exponential, lengths, logarithm
+from sketchlearn.cost import Cost
+from sketchlearn.randomness import (
+    Floats,
+    Stream,
+    chi_cost,
+    exponential,
+    lengths,
+    logarithm,
+    normal_cost,
+    uniform_cost,
+)
 from sketchlearn.values import Value, listed, positive, shortened, whole
 
 MOST_LAWS = 1000
@@ -37,7 +47,18 @@ class Law(Value, ABC):
     def draw(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
         """Random frequencies, one per column: shape (n_features, n_frequencies)."""
         vectors = stream.normal(n_features * n_frequencies).reshape(n_features, n_frequencies)
-        return vectors * (self.radii(n_features, n_frequencies, stream) / lengths(vectors))
+        vectors *= self.radii(n_features, n_frequencies, stream) / lengths(vectors)
+        return vectors
+
+    def radii_cost(self, n_features: int, n_frequencies: int) -> Cost:  # noqa: ARG002
+        """What `radii` takes; a law that takes more than a microsecond for each says so here."""
+        return Cost.of_numbers(n_frequencies, bytes_each=200, operations_each=1000)
+
+    def cost(self, n_features: int, n_frequencies: int) -> Cost:
+        """What `draw` takes: known before anything is drawn."""
+        n = n_features * n_frequencies
+        each_row = Cost(16 * n_frequencies, 3000 * n_features + 4 * n)
+        return normal_cost(n) + each_row + self.radii_cost(n_features, n_frequencies)
 
     @property
     def in_words(self) -> str:
@@ -98,7 +119,12 @@ class Gaussian(ScaledLaw):
         return np.asarray(np.exp(-((distances / self.scale) ** 2) / 2))
 
     def draw(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
-        return stream.normal(n_features * n_frequencies).reshape(n_features, n_frequencies) / self.scale
+        vectors = stream.normal(n_features * n_frequencies).reshape(n_features, n_frequencies)
+        vectors /= self.scale
+        return vectors
+
+    def radii_cost(self, n_features: int, n_frequencies: int) -> Cost:
+        return chi_cost(n_features, n_frequencies)
 
 
 @dataclass(frozen=True)
@@ -115,6 +141,9 @@ class Cauchy(ScaledLaw):
         divisor = np.abs(stream.normal(n_frequencies))
         return stream.chi(n_features, n_frequencies) / divisor * (NORMAL_MEDIAN / self.scale)
 
+    def radii_cost(self, n_features: int, n_frequencies: int) -> Cost:
+        return normal_cost(n_frequencies) + chi_cost(n_features, n_frequencies)
+
     def kernel(self, distances: Floats, n_features: int) -> Floats:  # noqa: ARG002
         return np.asarray(np.exp(-NORMAL_MEDIAN * distances / self.scale))
 
@@ -129,6 +158,9 @@ class FoldedGaussian(ScaledLaw):
 
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
         return np.abs(stream.normal(n_frequencies)) * (math.sqrt(n_features) / self.scale)
+
+    def radii_cost(self, n_features: int, n_frequencies: int) -> Cost:  # noqa: ARG002
+        return normal_cost(n_frequencies) + Cost.of_numbers(n_frequencies)
 
     def kernel(self, distances: Floats, n_features: int) -> Floats:
         # the mean over the radius of 0F1(d/2; -(radius distance)^2 / 4), term by term
@@ -158,6 +190,12 @@ class AdaptedRadius(ScaledLaw):
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
         r = stream.chi(2, n_frequencies) if self.variant == "kmeans" else _mixture_radii(n_frequencies, stream)
         return r * self._unit(n_features)
+
+    def radii_cost(self, n_features: int, n_frequencies: int) -> Cost:  # noqa: ARG002
+        if self.variant == "kmeans":
+            return chi_cost(2, n_frequencies)
+        # three normal and two uniform numbers, drawn twice, as some are rejected
+        return Cost.of_numbers(n_frequencies, bytes_each=160, operations_each=700) + Cost(0, 600_000)
 
     def kernel(self, distances: Floats, n_features: int) -> Floats:
         scaled = np.asarray(distances) * self._unit(n_features)
@@ -237,6 +275,10 @@ class Weighted(ScaledLaw):
         longer = np.sqrt(short * short + stream.chi(2, n_frequencies) ** 2)
         return np.where(stream.uniform(n_frequencies) < plain, short, longer) * unit
 
+    def radii_cost(self, n_features: int, n_frequencies: int) -> Cost:
+        chosen = uniform_cost(n_frequencies) + Cost.of_numbers(n_frequencies, bytes_each=32, operations_each=20)
+        return chi_cost(n_features, n_frequencies) + chi_cost(2, n_frequencies) + chosen
+
     def weights(self, n_features: int, radii: Floats) -> Floats:
         return 1.0 / (1.0 + self._parameters(n_features)[2] * radii)
 
@@ -266,6 +308,9 @@ class LogUniform(Law):
         place = (np.arange(n_frequencies) + stream.uniform(n_frequencies)) / n_frequencies
         span = float(logarithm(np.array([self.largest / self.smallest]))[0])
         return math.sqrt(n_features) / self.largest * exponential(place * span)
+
+    def radii_cost(self, n_features: int, n_frequencies: int) -> Cost:  # noqa: ARG002
+        return Cost.of_numbers(n_frequencies, bytes_each=96, operations_each=110) + Cost(0, 100_000)
 
 
 @dataclass(frozen=True)
@@ -319,3 +364,10 @@ class Mixture(Law):
             result = np.where(point >= reached, law.radii(n_features, n_frequencies, stream), result)
             reached += share
         return result
+
+    def radii_cost(self, n_features: int, n_frequencies: int) -> Cost:
+        each = Cost.of_numbers(n_frequencies, bytes_each=40, operations_each=5)
+        total = uniform_cost(n_frequencies)
+        for law in self.laws:
+            total = total.then(law.radii_cost(n_features, n_frequencies) + each)
+        return total

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.operators.operator_base import Centred, Double, Integers
+from sketchlearn.operators.centred import Centred
+from sketchlearn.operators.operator_base import Double, Integers
 from sketchlearn.values import positive, shortened
 
 REFUSE, CLIP = "refuse", "clip"
@@ -82,6 +83,12 @@ class Boxed(Bounded):
         if max(bounds) > LARGEST_BOUND:
             raise ValueError(f"bound {max(bounds)!r} is too large for products of values: rescale the data")
         self._set(bound=bounds)
+
+    @classmethod
+    def _build(cls, fields: dict[str, Any]) -> Self:
+        if not isinstance(fields.get("bound", ()), tuple):
+            raise ValueError("bound must be a list of numbers, one per column")  # one would stand for thousands
+        return super()._build(fields)
 
     @property
     def ceiling(self) -> int:

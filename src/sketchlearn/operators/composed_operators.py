@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.cost import Cost
 from sketchlearn.keeping import Keeping
 from sketchlearn.operators.operator_base import Double, Integers, Kind, Operator
 from sketchlearn.operators.origin import Origin
@@ -155,8 +156,9 @@ class Concatenated(Operator):
             part.warn_of_noise(rows)
 
     @property
-    def n_drawn(self) -> int:
-        return sum(part.n_drawn for part in self.parts)
+    def cost(self) -> Cost:
+        total = sum((part.cost for part in self.parts), Cost())
+        return total + Cost(0, total.bytes)  # all are digested once more, together
 
     def random_parts(self) -> list[NDArray[Any]]:
         return [drawn for part in self.parts for drawn in part.random_parts()]
@@ -218,8 +220,8 @@ class Mapped(Operator):
         return self.inner.mean_of(sums)
 
     @property
-    def n_drawn(self) -> int:
-        return self.inner.n_drawn
+    def cost(self) -> Cost:
+        return self.inner.cost
 
     def random_parts(self) -> list[NDArray[Any]]:
         return self.inner.random_parts()

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from sketchlearn.cost import Cost
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.operators.bounded_operators import REFUSE, check_outside
 from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.operators.moment_operators import SecondMoments
 from sketchlearn.operators.operator_base import MOST_FEATURES, Double, check_columns
-from sketchlearn.randomness import Stream, exponential, lengths
+from sketchlearn.randomness import Stream, exponential, lengths, normal_cost, uniform_cost
 from sketchlearn.values import listed, number, shortened, whole
 
 LARGEST_LEVEL = 255  # Pixels are rounded to whole numbers from 0 to this one.
@@ -167,8 +168,11 @@ class ConvolutionalFeatures(Mapped):
         return SecondMoments(self.n_outputs, bound=(float(self.limit),) * self.n_outputs)
 
     @property
-    def n_drawn(self) -> int:
-        return (self._taps + self._n_cells * self.n_outputs) * self.n_filters
+    def cost(self) -> Cost:
+        taps, signs = self._taps * self.n_filters, self._n_cells * self.n_filters * self.n_outputs
+        filters = normal_cost(taps) + Cost.of_numbers(taps, bytes_each=40, operations_each=30)
+        sorting = Cost.of_numbers(signs, bytes_each=24, operations_each=150)
+        return filters + uniform_cost(signs).then(sorting)
 
     def random_parts(self) -> list[NDArray[Any]]:
         return [self.filters, self.signs]

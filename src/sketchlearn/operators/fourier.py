@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from sketchlearn import kernel
 from sketchlearn._native import Plan, dense_plan, structured_plan
 from sketchlearn.caller_warnings import warn_caller
+from sketchlearn.cost import Cost
 from sketchlearn.frequencies import Law
 from sketchlearn.keeping import Keeping
-from sketchlearn.operators.operator_base import Double
-from sketchlearn.operators.projected import FEWEST_FEATURES, Projected, Single, Structured, in_turns
+from sketchlearn.operators.operator_base import Double, Integers
+from sketchlearn.operators.origin import Origin
+from sketchlearn.operators.projected import FEWEST_FEATURES, Projected, Single, Structured, float32_cost, in_turns
 from sketchlearn.outline import Outline
-from sketchlearn.randomness import Stream, lengths
+from sketchlearn.randomness import Stream, lengths, uniform_cost
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import listed, positive, shortened, truth, whole
 from sketchlearn.waves import Exponential, Wave, wave_from
@@ -181,12 +183,12 @@ class FourierFeatures(Projected):
         return self.law.weights(self.n_features, lengths(self.frequencies))
 
     @property
-    def n_drawn(self) -> int:
-        if not self.structured:
-            return super().n_drawn
-        # The lengths of the transforms' rows are found by multiplying them out.
-        size = Structured.block_size(self.n_features)
-        return self.n_features * size * -(-self.n_frequencies // size)
+    def cost(self) -> Cost:
+        d, m = self.n_features, self.n_frequencies
+        dither = uniform_cost(m).then(float32_cost(m))
+        if self.structured:
+            return Structured.cost(self.law, d, m) + dither
+        return self.law.cost(d, m).then(float32_cost(d * m)).then(dither + Cost(4 * d * m))
 
     def random_parts(self) -> list[NDArray[Any]]:
         drawn = [self._structured.signs, self._structured.radii] if self.structured else [self._dense]
@@ -208,9 +210,39 @@ class FourierFeatures(Projected):
             values = real + 1j * imaginary
         return np.asarray(values * self.feature_weights) if self.law.weighted else values
 
+    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+        return super().add_rows(self._within(rows), weights, threads, sums)
+
+    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+        return super().write_rows(self._within(rows), threads)
+
+    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        # Releases of declared operators must not tell by failing. Of others, values like 1e30 are damage: refused.
+        moves = self.origin is Origin.DECLARED and self.keeping is None and len(rows)
+        if not moves or max(rows.max(), -rows.min()) <= self._nearest_limit:
+            return super().beyond(rows)
+        with np.errstate(all="ignore"):
+            away = (rows - self.middle.astype(rows.dtype)).astype(np.float32)
+            far = np.any(np.abs(away) > np.float32(kernel.LIMIT), axis=1)
+        return np.asarray(far & np.all(np.isfinite(rows), axis=1))
+
+    @cached_property
+    def _nearest_limit(self) -> float:
+        """No value up to this size is refused."""
+        return kernel.LIMIT / 2 - float(np.max(np.abs(self.middle)))
+
+    def _within(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """The rows; values of declared operators that are too far for a phase are moved as far as one reaches."""
+        far = self.beyond(rows)
+        if not far.any():
+            return rows
+        rows, reach = rows.astype(np.float64), kernel.LIMIT * (1 - 2**-20)
+        rows[far] = np.clip(rows[far], self.middle - reach, self.middle + reach)
+        return rows
+
     def warn_of_noise(self, rows: NDArray[Any]) -> None:
         # A float32 phase of t turns is known to about |t| 2^-24: beyond 2^20, to no better than a sixteenth of a turn.
-        centred = rows.astype(np.float64) - self.middle
+        centred = self._within(rows).astype(np.float64) - self.middle
         away = float(np.median(np.linalg.norm(centred, axis=1)))
         if self.structured:
             radii = self._structured.radii.ravel()[:64].astype(np.float64) * self._structured.size

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sketchlearn import kernel
 from sketchlearn.batches import Batches
 from sketchlearn.control_characters import check_names
+from sketchlearn.cost import Cost
 from sketchlearn.keeping import Keeping, KeptRows
 from sketchlearn.operators.origin import Origin, public_design
 from sketchlearn.operators.packing import ledger_of, private_bits
@@ -27,7 +28,7 @@ from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
 from sketchlearn.sketch_limits import check_room
 from sketchlearn.sources import Block, Source, source, weight_units
-from sketchlearn.values import Value, listed, shortened, truth, whole
+from sketchlearn.values import Value, listed, shortened, truth
 
 Double = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -173,9 +174,9 @@ class Operator(Value, ABC):
         """Warns where the features of such rows would tell nothing."""
 
     @property
-    def n_drawn(self) -> int:
-        """About how many random numbers must be drawn."""
-        return 0
+    def cost(self) -> Cost:
+        """What it takes to draw its random numbers and to digest them; known before, from the fields alone."""
+        return Cost()
 
     def random_parts(self) -> list[NDArray[Any]]:
         """All that was drawn from the seed, for the digest."""
@@ -306,7 +307,7 @@ class Operator(Value, ABC):
         """SHA-256 of all that was drawn from the seed."""
         total = hashlib.sha256()
         for part in self.random_parts():
-            total.update(np.ascontiguousarray(part).astype(part.dtype.newbyteorder("<"), copy=False).tobytes())
+            total.update(np.ascontiguousarray(part).astype(part.dtype.newbyteorder("<"), copy=False).data)
         return total.hexdigest()
 
     def to_json(self) -> dict[str, Any]:
@@ -348,23 +349,6 @@ class Operator(Value, ABC):
         return {name: self.__dict__[name] for name in kept if name in self.__dict__}
 
 
-class Centred(Operator):
-    """An operator that first subtracts a center from each row."""
-
-    center: tuple[float, ...] | None
-    _center_type: ClassVar[type] = np.float64
-
-    def __post_init__(self) -> None:
-        n_features = whole("n_features", self.n_features, most=MOST_FEATURES)
-        center = _check_center(self.center, n_features, self._center_type)
-        self._set(n_features=n_features, center=center, columns=check_columns(self.columns, n_features))
-
-    @property
-    def middle(self) -> Double:
-        """What is subtracted from each row."""
-        return np.zeros(self.n_features) if self.center is None else np.array(self.center)
-
-
 def check_columns(columns: Any, n_features: int) -> tuple[str, ...] | None:
     """The columns' names, if there are as many as columns, all different."""
     if columns is None:
@@ -373,22 +357,6 @@ def check_columns(columns: Any, n_features: int) -> tuple[str, ...] | None:
     if len(names) != n_features or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
         raise ValueError(f"columns must be {n_features} different names, not {shortened(columns)}")
     return names
-
-
-def _check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] | None:
-    """A center as n_features finite numbers of this precision, or None for the origin."""
-    message = f"center must be {n_features} finite numbers"
-    try:
-        values = np.zeros(n_features) if center is None else np.asarray(center)
-    except (TypeError, ValueError):
-        raise ValueError(message) from None
-    if isinstance(center, np.ma.MaskedArray) or values.dtype.kind not in "fiu" or values.shape != (n_features,):
-        raise ValueError(message)
-    with np.errstate(all="ignore"):
-        values = values.astype(dtype).astype(np.float64) + 0.0  # no negative zeros: equal centers have equal bytes
-    if not np.all(np.isfinite(values)):
-        raise ValueError(message)
-    return tuple(values.tolist()) if np.any(values) else None
 
 
 def _weights(sample_weight: Any, n_rows: int) -> tuple[Integers | None, int, int]:

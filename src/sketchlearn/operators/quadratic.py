@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn._native import Plan, dense_plan
+from sketchlearn.cost import Cost
 from sketchlearn.operators.bounded_operators import REFUSE, REMEDY, Bounded
 from sketchlearn.operators.operator_base import Double, Integers
-from sketchlearn.operators.projected import Projected
+from sketchlearn.operators.projected import Projected, float32_cost
 from sketchlearn.operators.quadratic_energy import QuadraticEnergy
-from sketchlearn.randomness import Stream, lengths, squares
+from sketchlearn.randomness import Stream, lengths, normal_cost, squares
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import positive, whole
 from sketchlearn.waves import FIXED_POINT
@@ -104,7 +105,8 @@ class QuadraticFeatures(Bounded, Projected):
         vectors = Stream(self.seed, "directions").normal(self.n_features * self.n_directions)
         columns = vectors.reshape(self.n_features, self.n_directions)
         with np.errstate(all="ignore"):
-            scaled = (columns / (lengths(columns) * self.bound)).astype(np.float32)
+            columns /= lengths(columns) * self.bound
+            scaled = columns.astype(np.float32)
         if not np.all(np.isfinite(scaled)) or self.bound > kernel.LIMIT:
             raise ValueError(f"bound {self.bound:g} is beyond what float32 projections hold: rescale the data")
         return scaled
@@ -113,6 +115,12 @@ class QuadraticFeatures(Bounded, Projected):
     def directions(self) -> Double:
         """The directions omega: shape (n_features, n_directions)."""
         return self._directions.astype(np.float64) * (self.bound * math.sqrt(self.n_features))
+
+    @property
+    def cost(self) -> Cost:
+        n = self.n_features * self.n_directions
+        each_row = Cost(24 * self.n_directions, 3000 * self.n_features + 4 * n)
+        return (normal_cost(n) + each_row).then(float32_cost(n) + Cost.of_numbers(n))
 
     def random_parts(self) -> list[NDArray[Any]]:
         return [self._directions]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sketchlearn.gaussian_profile import largest_ratio, smallest_epsilon
-from sketchlearn.ledger import ADD_REMOVE, GAUSSIAN, LAPLACE, REPLACE, Ledger
+from sketchlearn.ledger import ADD_REMOVE, GAUSSIAN, LAPLACE, REPLACE, THRESHOLD, Ledger
 from sketchlearn.values import number, positive, shortened
 
 SECONDS_TO_WAIT = 60.0  # for another process that is releasing
@@ -60,8 +60,9 @@ class Budget:
 
     A release is booked before its noise is drawn, in one transaction: neither threads, nor processes, nor a kill spend
     more than is booked. Gaussian releases are added up by the squares of their ratios of sensitivity to noise, which is
-    exact, Laplace releases by epsilon; the sum is converted once. The log is append-only, and each entry has the digest
-    of the one before it: that shows damage and clumsy changes, but whoever writes the file can write all of it anew.
+    exact, Laplace releases by epsilon; the sum is converted once. Names of classes add their delta, too. The log is
+    append-only, and each entry has the digest of the one before it: that shows damage and clumsy changes, but whoever
+    writes the file can write all of it anew.
 
     Parameters
     ----------
@@ -150,9 +151,16 @@ class Budget:
         }
         with self._transaction() as database:
             entries = self._entries(database)
+            if self.delta == 0 and ledger.mechanism == THRESHOLD:
+                raise BudgetError("the budget has delta 0, and names of classes need one: declare them")
             if self.delta == 0 and ledger.mechanism == GAUSSIAN:
                 raise BudgetError("the budget has delta 0, so it books Laplace releases alone: privatize with delta=0")
             after = self._total([*entries, entry])
+            if self.delta is not None and after.delta > self.delta * (1 + 1e-12):
+                raise BudgetError(
+                    f"this release would spend more delta than the budget has: it would be {after.delta:.4g} of "
+                    f"{self.delta:.4g}: ask for a smaller delta"
+                )
             if self.epsilon is not None and not after.epsilon <= self.epsilon * (1 + 1e-12):
                 before = self._total(entries)
                 raise BudgetError(
@@ -169,11 +177,13 @@ class Budget:
     def _total(self, entries: list[dict[str, Any]]) -> Spent:
         gaussian = [e for e in entries if e["mechanism"] == GAUSSIAN]
         epsilon = math.fsum(e["epsilon"] for e in entries if e["mechanism"] != GAUSSIAN)
+        of_names = min(1.0, math.fsum(e["delta"] for e in entries if e["mechanism"] == THRESHOLD))
         if gaussian:
             ratio = math.sqrt(math.fsum(largest_ratio(e["epsilon"], e["delta"]) ** 2 for e in gaussian))
-            delta = min(1.0, math.fsum(e["delta"] for e in gaussian)) if self.delta is None else self.delta
-            return Spent(epsilon + smallest_epsilon(ratio, delta), delta, len(entries))
-        return Spent(epsilon, 0.0, len(entries))
+            limit = self.delta  # what names of classes have taken of it is gone
+            delta = math.fsum(e["delta"] for e in gaussian) if limit is None else max(0.0, limit - of_names)
+            return Spent(epsilon + smallest_epsilon(ratio, delta), min(1.0, delta + of_names), len(entries))
+        return Spent(epsilon, of_names, len(entries))
 
     def _entries(self, database: sqlite3.Connection) -> list[dict[str, Any]]:
         """The log, each entry checked against the digest of the one before, and the log against what was seen of it."""
@@ -219,7 +229,8 @@ def _entry(text: str) -> dict[str, Any]:
     try:
         entry: dict[str, Any] = json.loads(text)
         sizes = positive("epsilon", entry["epsilon"]), number("delta", entry["delta"])
-        sound = 0 < sizes[1] < 1 if entry["mechanism"] == GAUSSIAN else (entry["mechanism"], sizes[1]) == (LAPLACE, 0)
+        with_delta = entry["mechanism"] in (GAUSSIAN, THRESHOLD)
+        sound = 0 < sizes[1] < 1 if with_delta else (entry["mechanism"], sizes[1]) == (LAPLACE, 0)
     except (ValueError, TypeError, KeyError):
         sound = False
     if not sound:

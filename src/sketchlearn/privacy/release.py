@@ -92,7 +92,7 @@ def privatize(
     if not isinstance(sketch, Sketch):
         raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: sketch the rows first")
     sketch = sketch.copy()  # other threads may add to it meanwhile
-    operator = _releasable(sketch)
+    operator = releasable(sketch)
     design = public_design(operator, truth("assume_public_design", assume_public_design))
     earlier = already.ledger if isinstance(already, Sketch) else already
     if already is not None and not isinstance(earlier, Ledger):
@@ -134,7 +134,7 @@ def privatize(
     )
     if rng is None:
         content = Batches.of_content(sketch.sums, sketch.units)
-        ledger = RELEASED.note(partial(_booked, ledger, earlier, budget), sketch.batches, content)
+        ledger = RELEASED.note(partial(booked, ledger, earlier, budget), sketch.batches, content)
     elif earlier is not None:
         ledger = ledger.after(earlier)
     return _noisy(sketch, operator, mechanism, ledger, [*scales, count_scale], rng)
@@ -163,7 +163,7 @@ def _mechanism(epsilon: float, delta: float, parties: int | None) -> Mechanism:
     return DiscreteLaplaceShare(epsilon, whole("parties", parties, most=MOST_PARTIES))
 
 
-def _booked(ledger: Ledger, earlier: Ledger | None, budget: Budget | None, spent: Ledger | None) -> Ledger:
+def booked(ledger: Ledger, earlier: Ledger | None, budget: Budget | None, spent: Ledger | None) -> Ledger:
     """What is spent after this release, if it may be made, knowing what this process has spent on the records."""
     if spent is not None and (earlier is None or not earlier.covers(spent)):
         if budget is None:
@@ -213,7 +213,8 @@ def sensitivity(operator: Operator, neighbors: str = ADD_REMOVE) -> Sensitivity:
     raise ValueError(f"neighbors must be {ADD_REMOVE!r} or {REPLACE!r}, not {shortened(neighbors)}")
 
 
-def _releasable(sketch: Sketch) -> Operator:
+def releasable(sketch: Sketch) -> Operator:
+    """The operator of a release of this sketch, which is refused if the bounds do not hold for its records."""
     if sketch.ledger is not None:
         raise ValueError("the sketch is private already: release the exact one")
     if sketch.bits:

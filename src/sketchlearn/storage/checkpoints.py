@@ -22,7 +22,7 @@ from sketchlearn.sources import Block, source
 from sketchlearn.sources.sampling import Begun
 from sketchlearn.storage import container
 from sketchlearn.storage.owner_folder import LinkError, make_folder, read_file, write_file
-from sketchlearn.storage.sketch_files import from_bytes
+from sketchlearn.storage.sketch_files import sketch_of
 
 LEAST_KERNEL_ROWS = 1024  # Rows of one call of the kernel, however many sums each of them has.
 LARGEST_ROWS_PER_BYTE = {".csv": 1, ".csv.gz": 1032}  # A row has a byte at least; deflate makes 1032 bytes one.
@@ -218,7 +218,8 @@ def _kept(operator: Operator, name: str, folder: Path | None) -> Part | None:
         return None
     try:
         data = read_file(folder / f"{name}.part")
-        sketch, progress = from_bytes(data), container.unpack(data)[1]["progress"]
+        tensors, description = container.unpack(data)
+        sketch, progress = sketch_of(tensors, description, operator), description["progress"]
         rows, dropped, done = progress["rows"], progress["dropped"], progress["done"]
     except LinkError:
         raise

@@ -24,6 +24,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
+from sketchlearn.cost import Cost
+from sketchlearn.storage.loading_limit import check_cost
+
 # Private sketches have a format number of their own, so that older readers do not take them for exact ones; and so
 # have those with rows, so that nobody passes rows on without knowing.
 FORMAT, PRIVATE, WITH_ROWS = 1, 2, 3
@@ -37,6 +40,14 @@ _WITH_ROWS = {**_SUMS, "rows": (np.dtype(np.float64), 2), "row_units": (np.dtype
 
 class FormatError(ValueError):
     """A file is not what it should be."""
+
+
+def check_text(n_bytes: int) -> None:
+    """Refuses JSON that would take too long to read, or too much memory: up to ten times its own."""
+    try:
+        check_cost("reading it", Cost.of_numbers(n_bytes, bytes_each=10, operations_each=50))
+    except ValueError as error:
+        raise FormatError(f"a file with {n_bytes:,} bytes of text: {error}") from None
 
 
 def pack(sums: NDArray[np.int64], description: dict[str, Any], rows: RowsAndWeights | None = None) -> bytes:
@@ -58,10 +69,15 @@ def unpack(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """The arrays and the description that `pack` packed, every byte checked."""
     try:
         tensors = load_tensors(data)
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        length = int.from_bytes(data[:8], "little")
+    except SafetensorError:
+        raise FormatError("not a sketchlearn file, or a damaged one") from None
+    check_text(length)
+    try:
+        header = json.loads(data[8 : 8 + length])
         description = json.loads(header["__metadata__"][ENTRY], object_pairs_hook=without_repetition)
         number, digest = description["format"], description["digest"]
-    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise FormatError("not a sketchlearn file, or a damaged one") from None
     if type(number) is not int or number < 1:
         raise FormatError("not a sketchlearn file of a format that exists")

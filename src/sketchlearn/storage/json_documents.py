@@ -1,7 +1,8 @@
-"""JSON files of the package: designs and models. Each names its kind and version; reading one is strict."""
+"""JSON files of the package: designs, models, names of classes. Each names its kind and version; reading is strict."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Set
@@ -10,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.storage.container import FormatError, without_repetition
+from sketchlearn.storage.container import FormatError, check_text, without_repetition
 from sketchlearn.values import shortened
 
-DESIGN, MODEL = KINDS = ("sketchlearn design", "sketchlearn model")
-LARGEST_BYTES = 1 << 30
+DESIGN, MODEL, CLASSES = KINDS = ("sketchlearn design", "sketchlearn model", "sketchlearn classes")
 MODEL_VERSION = 1
 SHARED_IN_MODELS = frozenset({"kind", "version", "type", "n_features", "columns", "n_records"})
 OPTIONAL_IN_MODELS = frozenset({"privacy", "parameters"})
@@ -42,8 +42,7 @@ def from_document(data: bytes, kind: str, version: int) -> dict[str, Any]:
 
 def parsed(data: bytes) -> dict[str, Any]:
     """Any JSON object, read strictly: no repeated keys, no NaN, nothing after its end."""
-    if len(data) > LARGEST_BYTES:
-        raise FormatError("not a JSON file of sketchlearn: it is too large")
+    check_text(len(data))
     try:
         text = data.decode("utf-8")
         document = json.loads(text, object_pairs_hook=without_repetition, parse_constant=_finite, parse_float=_finite)
@@ -66,13 +65,23 @@ def _finite(digits: str) -> float:
 
 def numbers_of(document: dict[str, Any], name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """A field of a document that holds so many finite numbers."""
-    try:
-        array = np.array(document[name])
-    except (ValueError, TypeError):
-        array = np.array(None)
-    if array.dtype.kind not in "iuf" or array.shape != shape or not np.all(np.isfinite(array)):
-        raise ValueError(f"{name} must be {' x '.join(map(str, shape)) or 'one'} finite numbers")
-    return array.astype(np.float64)
+    given = document[name]
+    with contextlib.suppress(OverflowError):
+        if _holds_numbers(given, shape) and np.all(np.isfinite(array := np.array(given, np.float64))):
+            return array.reshape(shape)
+    raise ValueError(f"{name} must be {' x '.join(map(str, shape)) or 'one'} finite numbers")
+
+
+def _holds_numbers(given: Any, shape: tuple[int, ...]) -> bool:
+    """Whether lists in lists have this shape and hold numbers alone: an array of words would have room for the longest
+    in each place."""
+    if not shape:
+        return type(given) in (int, float)
+    if not isinstance(given, list) or len(given) != shape[0]:
+        return False
+    if len(shape) == 1:
+        return set(map(type, given)) <= {int, float}
+    return all(_holds_numbers(part, shape[1:]) for part in given)
 
 
 def check_model_fields(document: dict[str, Any], own: Set[str]) -> None:

@@ -16,9 +16,8 @@ from sketchlearn.ledger import Ledger
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.storage.container import FormatError, read, unpack
+from sketchlearn.storage.loading_limit import check_cost
 from sketchlearn.storage.signatures import check_signature, public_keys
-
-LARGEST_OPERATOR = 2**28  # Random numbers that a file's operator may draw: a small file could ask for any number.
 
 
 def from_bytes(data: bytes, *, trusted: Iterable[Any] | None = None) -> Sketch:
@@ -30,9 +29,14 @@ def from_bytes(data: bytes, *, trusted: Iterable[Any] | None = None) -> Sketch:
     data = bytes(data)
     tensors, description = unpack(data)
     check_signature(data, description, keys)
+    return sketch_of(tensors, description)
+
+
+def sketch_of(tensors: dict[str, Any], description: dict[str, Any], known: Operator | None = None) -> Sketch:
+    """The sketch of an unpacked file; an operator that is `known` and is the file's own is not drawn once more."""
     with _refusing("a sketch"):
         form, count = description["operator"], description["count"]
-        operator = Operator.unverified(form)
+        operator = known if known is not None and form == known.to_json() else _undrawn(form)
         ledger = Ledger.from_json(description["ledger"]) if "ledger" in description else None
         sign = "-?" if ledger is not None and ledger.lacking else ""  # shares of noise alone have negative counts
         if not isinstance(count, str) or not re.fullmatch(f"0|{sign}[1-9][0-9]{{0,29}}", count):
@@ -45,15 +49,16 @@ def from_bytes(data: bytes, *, trusted: Iterable[Any] | None = None) -> Sketch:
         notes["kept"] = kept_rows(operator, tensors, description)
         sums, bits = tensors["sums"], description["bits"]
         sketch = Sketch(operator, sums, int(count), bits, _skipped(description), ledger, **notes)
-        _verify(operator, form)
+        if operator is not known:
+            operator.verify(form)
     return sketch
 
 
 def operator_from(form: Any, what: str) -> Operator:
     """The operator of a JSON form that may come from anywhere; a `FormatError` says why another is refused."""
     with _refusing(what):
-        operator = Operator.unverified(form)
-        _verify(operator, form)
+        operator = _undrawn(form)
+        operator.verify(form)
     return operator
 
 
@@ -70,14 +75,11 @@ def _refusing(what: str) -> Iterator[None]:
         raise FormatError(f"not {what} that this version can use: {error}") from error
 
 
-def _verify(operator: Operator, form: Any) -> None:
-    """Draws the operator's random numbers, if they are not too many, and compares them with the form's digest."""
-    if operator.n_drawn > LARGEST_OPERATOR:
-        raise ValueError(
-            f"its operator draws {operator.n_drawn:,} random numbers; if you trust the file, raise "
-            "sketchlearn.storage.sketch_files.LARGEST_OPERATOR"
-        )
-    operator.verify(form)
+def _undrawn(form: Any) -> Operator:
+    """The described operator before its random numbers are drawn, if that does not cost too much."""
+    operator = Operator.unverified(form)
+    check_cost("drawing its random numbers", operator.cost)
+    return operator
 
 
 def kept_rows(operator: Operator, tensors: dict[str, Any], description: dict[str, Any]) -> KeptRows | None:

@@ -10,7 +10,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.cost import Cost
 from sketchlearn.storage.json_documents import numbers_of
+from sketchlearn.storage.loading_limit import check_cost
 from sketchlearn.values import number, shortened, truth, whole
 
 Double = NDArray[np.float64]
@@ -45,9 +47,15 @@ class FittedModel:
         known: Known = {"d": n_features}
         for name, form in cls.saved_fields().items():
             known[name] = form["read"](name, document[name], known)
+        check_cost("making its model", cls.cost_of(known))
         model = cls(**{name: known[name] for name in cls.saved_fields()})
         model.check()
         return model
+
+    @classmethod
+    def cost_of(cls, known: Known) -> Cost:  # noqa: ARG003
+        """What it takes to make the model of these fields, where that grows faster than their file."""
+        return Cost()
 
     def check(self) -> None:
         """Refuses fields of a file that do not fit together."""

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from sketchlearn.control_characters import check_names
 from sketchlearn.operators import Operator
+from sketchlearn.privacy.class_selection import SelectedClasses
 from sketchlearn.private_sums import require_enough_shares
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.classes.class_sketches import ClassSketches
@@ -34,13 +35,25 @@ def _check_declared(sketches: Mapping[Any, Sketch], classes: Any) -> None:
     if classes is None:
         raise ValueError(
             "the names of the classes would be released as they are, and one record may be the only one of its class: "
-            "declare all of them with classes=[...], known without looking at the data"
+            "declare all of them with classes=[...], known without looking at the data, or select them with "
+            "skl.privacy.select_classes"
         )
-    declared = np.asarray(classes).tolist()
+    selected = isinstance(classes, SelectedClasses)
+    declared = list(classes) if selected else np.asarray(classes).tolist()
     if missing := [label for label in declared if label not in sketches]:
         raise ValueError(f"there is no sketch of the declared class {missing[0]!r}: release an empty one for it")
-    if odd := [label for label in sketches if label not in declared]:
+    odd = [label for label in sketches if label not in declared]
+    if odd and selected:  # whose names must not be seen
+        raise ValueError(f"{len(odd):,} of the sketches are of classes that were not selected: leave them out")
+    if odd:
         raise ValueError(f"the class {odd[0]!r} is not among the declared classes")
+
+
+def _with_selection(sketch: Sketch, classes: Any) -> Sketch:
+    """The sketch, with what selecting the classes has cost, if its ledger does not include that already."""
+    if sketch.ledger is None or not isinstance(classes, SelectedClasses) or sketch.ledger.includes(classes.ledger):
+        return sketch.copy()
+    return sketch.of_same_records(sketch.operator, sketch.sums, sketch.ledger.after(classes.ledger))
 
 
 def _check_disjoint(sketches: Mapping[Any, Sketch]) -> None:
@@ -87,7 +100,8 @@ class LabelledEstimator(SupervisedEstimator):
         ----------
         sketch : the dictionary.
         classes : for private sketches, all labels, known without looking at the data: a label that comes from the data
-            would tell that there is a record of it. Each needs a release, of an empty sketch if it has no records.
+            would tell that there is a record of it. Each needs a release, of an empty sketch if it has no records. Or
+            what `skl.privacy.select_classes` has selected, whose cost is added, unless the releases include it.
         """
         return self._learn(self._state_of_classes(sketch, classes), self._generator())
 
@@ -99,16 +113,17 @@ class LabelledEstimator(SupervisedEstimator):
         if not sketches:
             raise ValueError("there are no sketches: give one per class")
         parts = list(sketches.values())
+        if classes is not None or any(part.ledger for part in parts):
+            _check_declared(sketches, classes)
         operator: Any = parts[0].operator
         for part in parts:
             require_enough_shares(part.ledger)
             if reason := difference(operator, part.operator):
                 raise ValueError(f"the classes' sketches cannot be compared: {reason}")
         _check_disjoint(sketches)
-        if classes is not None or any(part.ledger for part in parts):
-            _check_declared(sketches, classes)
         d = operator.n_features
-        by_class = ClassSketches(operator, d, {float(i): part.copy() for i, part in enumerate(parts)})
+        paid = [_with_selection(part, classes) for part in parts]
+        by_class = ClassSketches(operator, d, {float(i): part for i, part in enumerate(paid)})
         if any(part.ledger for part in parts):
             by_class.total  # noqa: B018 - refuses private sketches beside exact ones, and guarantees that differ
         columns = None if operator.columns is None else (*operator.columns, "class")

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.caller_warnings import warn_caller
+from sketchlearn.cost import Cost
 from sketchlearn.decoders import Problem, Target, decoder_from
 from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit, fit_mixture
 from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC
@@ -43,6 +44,9 @@ MODELS: dict[str, type[Model]] = {
 SHAPES = {"full": ("k", "d", "d"), "tied": ("d", "d"), "known": ("d", "d"), "diag": ("k", "d"), "spherical": ("k",)}
 
 
+VARIANCES_ALONE = ("diag", "spherical")  # of which no matrix is needed
+
+
 def _read_covariances(name: str, value: Any, known: Known) -> Double:
     return read_array(SHAPES[known["covariance_type"]], None, name, value, known)
 
@@ -74,17 +78,26 @@ class FittedGaussians(FittedMixture):
         )
 
     def restored_density(self) -> Mixture:
-        matrices, known = self._matrices(), self.covariance_type == "known"
+        kind, given = self.covariance_type, self.covariances
+        if kind in VARIANCES_ALONE:
+            if np.any(given <= 0):
+                raise ValueError("covariances must be positive definite")
+            shapes = given.reshape(len(given), -1).copy()
+            return Mixture(MODELS[kind](), self.weights, self.means, shapes)
+        matrices = given if kind == "full" else given[None]
         _check_positive(matrices)
-        model: Model = KnownGaussian(self.covariances) if known else MODELS[self.covariance_type]()
-        shapes = np.zeros((len(self.weights), 0)) if known else model.shapes_of(matrices)
-        return Mixture(model, self.weights, self.means, shapes)
+        if kind == "known":
+            return Mixture(KnownGaussian(given), self.weights, self.means, np.zeros((len(self.weights), 0)))
+        model = MODELS[kind]()
+        return Mixture(model, self.weights, self.means, model.shapes_of(matrices))
 
-    def _matrices(self) -> Double:
-        given, d = self.covariances, self.means.shape[1]
-        if self.covariance_type in ("spherical", "diag"):
-            return np.asarray(given.reshape(len(given), -1, 1) * np.eye(d))
-        return given if self.covariance_type == "full" else given[None]
+    @classmethod
+    def cost_of(cls, known: Known) -> Cost:
+        kind, covariances = known["covariance_type"], known["covariances"]
+        if kind in VARIANCES_ALONE:
+            return Cost()
+        # two triangular factors of each matrix; LAPACK multiplies some numbers in a nanosecond
+        return Cost(6 * covariances.nbytes, covariances.size * (20 + covariances.shape[-1] // 6))
 
 
 @dataclass(eq=False, repr=False)

@@ -20,6 +20,8 @@ from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.subspaces.union_of_subspaces import ACCEPTABLE_MISFIT, Subspaces, union_of_subspaces
 from sketchlearn.values import shortened, whole
 
+MOST_CLUSTERS = 2**16
+
 
 @dataclass(eq=False, repr=False)
 class SketchSubspaces(NearestClusters):
@@ -86,7 +88,7 @@ class SketchSubspaces(NearestClusters):
         self._dimensions()
 
     def _dimensions(self) -> list[int]:
-        k = whole("n_clusters", self.n_clusters)
+        k = whole("n_clusters", self.n_clusters, most=MOST_CLUSTERS)
         given = self.n_dimensions
         several = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given] * k
         if len(several) != k:
