@@ -45,8 +45,8 @@ def privatize(
 ) -> Sketch:
     """A differentially private release of an exact sketch: sums and count with integer noise.
 
-    Whatever is learned from the release is private, too. A record is one row of weight 1. docs/privacy.md says what is
-    guaranteed, and what is not.
+    Whatever is learned from the release is private, too. A record is one row of weight 1 or, of a sketch that was made
+    with `unit=` and `rows_per_unit=`, all rows of a unit. docs/privacy.md says what is guaranteed, and what is not.
 
     Parameters
     ----------
@@ -103,7 +103,9 @@ def privatize(
     share = number("count_share", count_share)
     if not 0 < share < 1:
         raise ValueError(f"count_share must be a number between 0 and 1, not {count_share!r}")
-    times = sketch.batches.largest  # a record may count several times, in a sum of overlapping sketches
+    # a record may count several times, in a sum of overlapping sketches; a unit has so many rows, all counts included
+    unit, times = sketch.unit, sketch.batches.largest
+    times = times if unit is None else max(times, unit.rows_per_unit)
     of_sums = [times * mechanism.norm(sensitivity(part, neighbors)) for part in parts]
     shares = [(1 - share) * part for part in shares_of(parts)]
     # neighbors that replace a record differ in count, too, where rows are left out for their values
@@ -130,6 +132,8 @@ def privatize(
         rho=mechanism.rho,
         parties=parties,
         shares=None if parties is None else 1,
+        unit=None if unit is None else unit.name,
+        rows_per_unit=None if unit is None else unit.rows_per_unit,
     )
     if rng is None:
         content = Batches.of_content(sketch.sums, sketch.units)

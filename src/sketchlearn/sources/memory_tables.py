@@ -86,6 +86,10 @@ class Frame(IndexedTable):
             rows[:, i] = column.to_numpy() if plain else column.to_numpy(dtype=rows.dtype, na_value=np.nan)
         return rows
 
+    def ids_at(self, which: Any, position: int) -> NDArray[Any]:
+        column = self.frame.iloc[which, position]
+        return np.asarray(column.to_numpy() if isinstance(self.types[position], np.dtype) else column.to_numpy(object))
+
 
 def npy(path: Path) -> Array:
     """The array in a .npy file, of which only the rows that are needed are read."""
