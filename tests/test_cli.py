@@ -75,6 +75,9 @@ def folder(tmp_path):
 def worked(tmp_path_factory):
     """A folder with the files of a worked example: not to be written to."""
     folder = write_days(tmp_path_factory.mktemp("worked"))
+    lines = (folder / "day1.csv").read_text().splitlines()
+    visits = [f"{line},{'patient_id' if i == 0 else f'P{i % 40}'}" for i, line in enumerate(lines)]
+    (folder / "visits.csv").write_text("\n".join(visits))
     done("design", "day1.csv", "-k", 3, "-o", "design.json", cwd=folder)
     for day in ("day1", "day2"):
         done("sketch", f"{day}.csv", "--design", "design.json", "-o", f"{day}.sketch", cwd=folder)

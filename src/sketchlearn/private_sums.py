@@ -33,8 +33,8 @@ def merged_ledger(a: Ledger | None, b: Ledger | None, overlapping: bool | None, 
         raise ValueError("the shares of noise are of the same rows, or the same one twice: add each party's once")
     if overlapping is None and a.unit is not None:
         raise ValueError(
-            f"rows of one {a.unit} may lie with several parties: add the shares with overlapping=False if no {a.unit} is "
-            "with two of them; with overlapping=True epsilons add up"
+            f"rows of one {a.unit} may lie with several parties: add the shares with overlapping=False if no {a.unit} "
+            "is with two of them; with overlapping=True epsilons add up"
         )
     # each party has records of its own, as privatize(..., parties=...) says
     return a.merged(b, overlapping=bool(overlapping))

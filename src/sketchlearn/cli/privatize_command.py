@@ -85,8 +85,8 @@ def privatize(
         figures,
         f"{records_in_words(private.count)} (with noise), {ledger}",
         f"Noise on the mean of each feature: about {number(share)} of its largest value.",
-        f"Whoever has {named(output)} learns little more about one record than from data without it. Keep "
-        f"{named(sketch)} to yourself.",
+        f"Whoever has {named(output)} learns little more about one {ledger.unit or 'record'} than from data without "
+        f"it. Keep {named(sketch)} to yourself.",
         "Nobody keeps count of what releases of these rows spend: give --budget FILE."
         if books is None
         else f"{books.path} has booked {books.spent}" + (f", of {books.epsilon:g}." if books.epsilon else "."),

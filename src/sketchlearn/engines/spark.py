@@ -64,7 +64,7 @@ def sketch(
     else:
         others = partial.check_unit(unit, rows_per_unit, table.columns, operator)
         names = needed(table.columns, operator, others if columns is None else columns)
-        chosen = (*names, unit)
+        chosen = (*names, str(unit))
         parts = _by_unit(table, names, str(unit)).mapInArrow(
             lambda rows: _sketch_batches(rows, chosen, text, nulls, unit, rows_per_unit), SCHEMA
         )

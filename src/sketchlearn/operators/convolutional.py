@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.operators.bounded_operators import REFUSE, check_outside
+from sketchlearn.operators.column_checks import check_columns
 from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.operators.moment_operators import SecondMoments
-from sketchlearn.operators.column_checks import check_columns
 from sketchlearn.operators.operator_base import MOST_FEATURES, Double
 from sketchlearn.randomness import Stream, exponential, lengths
 from sketchlearn.values import listed, number, shortened, whole

@@ -28,7 +28,7 @@ from sketchlearn.protected_unit import ProtectedUnit
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
 from sketchlearn.sketch_limits import check_room
-from sketchlearn.sources import Block, Source, rows_of_units, source, weight_units
+from sketchlearn.sources import Block, RowsOfUnits, Source, rows_of_units, source, weight_units
 from sketchlearn.values import Value, truth, whole
 
 Double = NDArray[np.float64]
@@ -299,10 +299,10 @@ class Operator(Value, ABC):
 
     def _rows(self, data: Any, nulls: str, unit: Any, most: int | None) -> tuple[Source, ProtectedUnit | None]:
         """The data's rows or, where units are given, at most so many of each."""
-        if unit is None and most is None:
-            return self._source(data, nulls), None
-        rows = rows_of_units(source(data, nulls=nulls), unit, most, self.columns)
-        return rows, ProtectedUnit(rows.unit, rows.most)
+        if unit is not None or most is not None:
+            data = rows_of_units(source(data, nulls=nulls), unit, most, self.columns)
+        rows = self._source(data, nulls)
+        return rows, ProtectedUnit(rows.unit, rows.most) if isinstance(rows, RowsOfUnits) else None
 
     def _integers(self, data: Any, n_jobs: int | None) -> Iterator[NDArray[np.integer]]:
         """The integers of each row, block by block; the first block is empty."""

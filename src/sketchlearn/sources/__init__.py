@@ -6,12 +6,13 @@ from sketchlearn.sources.row_weights import WEIGHT_BITS, weight_units
 from sketchlearn.sources.sampling import sample
 from sketchlearn.sources.source import is_array, register_reader, source
 from sketchlearn.sources.source_base import Source
-from sketchlearn.sources.unit_rows import rows_of_units
+from sketchlearn.sources.unit_rows import RowsOfUnits, rows_of_units
 
 __all__ = [
     "WEIGHT_BITS",
     "Beside",
     "Block",
+    "RowsOfUnits",
     "Source",
     "is_array",
     "register_reader",

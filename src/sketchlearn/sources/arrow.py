@@ -63,8 +63,8 @@ class Arrow(Table):
     def ids(self, position: int, n_rows: int) -> Iterator[NDArray[Any]]:
         if not self.in_order:
             raise ValueError(
-                "a query may give its rows in another order each time, so that ids would be those of other rows: collect "
-                "it into a data frame or an Arrow table first"
+                "a query may give its rows in another order each time, so that ids would be those of other rows: "
+                "collect it into a data frame or an Arrow table first"
             )
         name = self.fields[position]
         for batch in self.open_batches([name], n_rows):
@@ -111,8 +111,8 @@ def _ids_of(column: Any) -> NDArray[Any]:
     if kind.startswith(("string", "large_string", "dictionary")):
         # equal texts become one object, which is faster
         encoded = column if kind.startswith("dictionary") else column.cast("large_string").dictionary_encode()
-        texts = np.append(_objects(encoded.dictionary), None)
-        return texts[encoded.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)]
+        texts: NDArray[Any] = np.array([*_objects(encoded.dictionary), None], object)
+        return np.asarray(texts[encoded.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)])
     return _objects(column)
 
 

@@ -60,7 +60,7 @@ class Source(ABC):
         raise self._no_ids(column)
 
     def _no_ids(self, column: str | int) -> ValueError:
-        return ValueError(f"no ids {column!r} can be read here: give an array or a data frame, an Arrow table, or files")
+        return ValueError(f"no ids {column!r} can be read here: give an array, a data frame, an Arrow table or files")
 
     def check(self, n_features: int | None = None) -> None:  # noqa: B027
         """Refuses columns that are not numbers or too many or few, before any row is read."""

@@ -39,7 +39,7 @@ class Table(ABC):
 
     def ids(self, position: int, n_rows: int) -> Iterator[NDArray[Any]]:  # noqa: ARG002
         """The values of one column as they are, text or numbers, about n_rows at a time: ids of units."""
-        raise ValueError(f"{inside(self.place)}ids of units cannot be read from such a table: convert it to a data frame")
+        raise ValueError(f"{inside(self.place)}ids cannot be read from a table of this kind: use a data frame")
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:  # noqa: ARG002
         """About n_rows rows from all over the table, if there is a cheaper way than reading it all."""

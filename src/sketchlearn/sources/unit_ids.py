@@ -31,7 +31,7 @@ def id_digests(values: NDArray[Any]) -> tuple[Digests, NDArray[np.bool_]]:
     """
     different, which = _factors(values)
     plain = values.dtype.kind in "iu"
-    texts = list(map(str, different.tolist())) if plain else [id_text(value) for value in different]
+    texts: list[str | None] = [str(n) for n in different.tolist()] if plain else [id_text(value) for value in different]
     words = b"".join(
         hashlib.blake2b((text or "").encode(errors="surrogatepass"), digest_size=16, key=DIGEST_KEY).digest()
         for text in texts

@@ -1,4 +1,4 @@
-"""At most g rows of each unit, whatever their order: those of the smallest hashes of the row's values and the unit's id.
+"""At most g rows of each unit, whatever their order: those of the smallest hashes of row and id.
 
 Two readings. The first hashes every row and keeps, of each unit, the g smallest hashes and where those rows are; the
 second gives those rows. Rows of one unit that are equal have equal hashes, and it does not matter which are taken.
@@ -35,8 +35,8 @@ class RowsOfUnits(Source):
     most : how many rows of each unit there are at most.
     """
 
-    def __init__(self, rows: Source, ids: Callable[[], Iterator[NDArray[Any]]], unit: str, most: int) -> None:
-        self.rows, self.ids, self.unit, self.most = rows, ids, unit, most
+    def __init__(self, rows: Source, read_ids: Callable[[], Iterator[NDArray[Any]]], unit: str, most: int) -> None:
+        self.rows, self.read_ids, self.unit, self.most = rows, read_ids, unit, most
         self.columns, self.nulls, self.width, self.place = rows.columns, rows.nulls, rows.width, rows.place
         self.n_bytes = rows.n_bytes
 
@@ -44,10 +44,12 @@ class RowsOfUnits(Source):
         self.rows.check(n_features)
 
     def only(self, columns: tuple[str, ...]) -> Source:
-        return RowsOfUnits(self.rows.only(columns), self.ids, self.unit, self.most)
+        if columns == self.columns:
+            return self
+        return RowsOfUnits(self.rows.only(columns), self.read_ids, self.unit, self.most)
 
     def dropping(self) -> Source:
-        return RowsOfUnits(self.rows.dropping(), self.ids, self.unit, self.most)
+        return RowsOfUnits(self.rows.dropping(), self.read_ids, self.unit, self.most)
 
     def blocks(self, n_features: int | None = None) -> Iterator[Block]:
         numbers, hashes = self._chosen(n_features)
@@ -64,10 +66,10 @@ class RowsOfUnits(Source):
 
     def _chosen(self, n_features: int | None) -> tuple[Integers, Digests]:
         """The numbers of the rows to be taken, in ascending order, and a hash of each."""
-        smallest, ids = _Smallest(self.most), _Ids(self.ids(), self.unit)
+        smallest, ids = _Smallest(self.most), _Ids(self.read_ids(), self.unit)
         with closing(self.rows.blocks(n_features)) as blocks:  # type: ignore[type-var]
             for block in blocks:
-                numbers = block.which if block.numbers is not None else np.arange(block.start, block.end)
+                numbers = np.arange(block.start, block.end) if block.numbers is None else block.numbers
                 smallest.add(_hashed(block.rows, ids.of(block)[numbers - block.start]), numbers)
         ids.require_end()
         return smallest.found()
@@ -102,8 +104,8 @@ def rows_of_units(rows: Source, unit: Any, most: Any, columns: tuple[str, ...] |
         column = unit if isinstance(unit, str) else operator.index(unit)
         if columns is not None and column in columns:
             raise ValueError(f"the ids {column!r} are one of the operator's columns: ids of units are not features")
-        own = rows.without(column) if columns is None else rows.only(columns)
-        return RowsOfUnits(own, lambda: rows.ids(column), column if isinstance(column, str) else f"column {column}", most)
+        own, name = rows.without(column), column if isinstance(column, str) else f"column {column}"
+        return RowsOfUnits(own if columns is None else own.only(columns), lambda: rows.ids(column), name, most)
     values, name = _one_per_row(unit)
     if rows.n_rows is not None and len(values) != rows.n_rows:
         raise ValueError(f"there are {len(values):,} ids of units, but {rows.n_rows:,} rows: give one per row")
