@@ -70,8 +70,8 @@ class Batches:
 
     def within(self, other: Batches) -> bool:
         """Whether each of these batches, of which there is one at least, was added to the other."""
-        found = other.times
-        return bool(self.times) and self.most == 1 and all(found.get(i, 0) >= n > 0 for i, n in self.times.items())
+        known = bool(self.times) and self.below == _END and self.most == 1
+        return known and all(other.times.get(number, 0) >= n > 0 for number, n in self.times.items())
 
     def combined(self, other: Batches, sign: int, *, overlapping: bool = False) -> Batches:
         """Those of a sum or a difference; of overlapping ones, a record of any two batches may be the same.
