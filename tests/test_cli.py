@@ -753,3 +753,64 @@ def test_clusters_have_the_numbers_that_predict_gives(kind, word, worked, tmp_pa
         number, _, *center = line.split()
         row = ",".join(center).encode()
         assert done("predict", tmp_path / "model.json", "-", input=row).stdout.strip() == number
+
+
+def test_units_on_the_command_line(worked, tmp_path):
+    def sketched(name, *arguments):
+        path = tmp_path / f"{name}.sketch"
+        units = ("--unit", "patient_id", "--rows-per-unit", 3, "--design", worked / "design.json")
+        return path, done("sketch", *arguments, *units, "-o", path).stdout
+
+    lines = (worked / "visits.csv").read_text().splitlines()
+    for name, part in (("a", lines[1:200]), ("b", lines[200:])):
+        (tmp_path / f"{name}.csv").write_text("\n".join([lines[0], *part]))
+    whole, told = sketched("whole", worked / "visits.csv")
+    assert "120 records of 1 file, at most 3 rows of each patient_id" in told
+    assert content(sketched("files", tmp_path / "b.csv", tmp_path / "a.csv")[0]) == content(whole)
+    parts = [sketched(name, tmp_path / f"{name}.csv")[0] for name in "ab"]
+    for option, rows in ((), 6), (("--disjoint",), 3):
+        done("merge", *parts, *option, "-o", tmp_path / "all.sketch")
+        assert (
+            f"units            at most {rows} rows of each patient_id" in done("info", tmp_path / "all.sketch").stdout
+        )
+    told = done("privatize", whole, "--epsilon", 1, "--assume-public-design", "-o", tmp_path / "p.sketch").stdout
+    assert "per patient_id (at most 3 rows each)" in told
+    assert "learns little more about one patient_id than" in told
+    assert json.loads(done("info", tmp_path / "p.sketch", "--json").stdout)["ledger"]["rows_per_unit"] == 3
+    designed = done(
+        "sketch",
+        worked / "visits.csv",
+        "--unit",
+        "patient_id",
+        "--rows-per-unit",
+        3,
+        "-k",
+        3,
+        "-o",
+        tmp_path / "k.sketch",
+    )
+    assert "120 records" in designed.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["visits.csv", "--unit", "patient_id"], "--unit and --rows-per-unit belong together"),
+        (["visits.csv", "--rows-per-unit", 2], "--unit and --rows-per-unit belong together"),
+        (["-", "--unit", "patient_id", "--rows-per-unit", 2], "standard input can be read only once: give files"),
+        (
+            ["visits.csv", "--unit", "patient_id", "--rows-per-unit", 2, "--checkpoint", "parts"],
+            "--checkpoint and --skip",
+        ),
+        (
+            ["visits.csv", "--unit", "patient_id", "--rows-per-unit", 2, "--skip-bad"],
+            "--checkpoint and --skip-bad take",
+        ),
+        (["visits.csv", "--unit", "who", "--rows-per-unit", 2], "visits.csv has no column 'who'"),
+    ],
+)
+def test_units_are_refused_in_a_sentence(worked, tmp_path, arguments, message):
+    result = run("sketch", *arguments, "--design", "design.json", "-o", tmp_path / "no.sketch", cwd=worked)
+    assert result.returncode in (1, 2)
+    assert message in result.stderr
+    assert not (tmp_path / "no.sketch").exists()

@@ -1,5 +1,8 @@
 """Which rows of a unit count: the same ones whatever the order, batches, threads, files and engines."""
 
+import hashlib
+import struct
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -179,6 +182,34 @@ def test_queries_whose_order_may_change_are_refused(query):
     lazy = module.from_pandas(FRAME).lazy() if query == "polars" else module.from_df(FRAME)
     with pytest.raises(ValueError, match="collect it into a data frame or an Arrow table first"):
         OPERATOR.sketch(lazy, unit="patient_id", rows_per_unit=1)
+
+
+def twin(rows, ids, most):
+    """The chosen rows, row by row, as docs/arithmetic.md says it."""
+    found = {}
+    for row, text in zip(rows, ids, strict=True):
+        digest = hashlib.blake2b(text.encode(), digest_size=16, key=b"sketchlearn unit").digest()
+        r, s = (plain_hash(row, key) for key in (0x756E697420726F77, 0x6F6620612077686F))
+        h = r ^ int.from_bytes(digest[:8], "little")
+        h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        h = (h ^ h >> 27) * 0x94D049BB133111EB % 2**64
+        words = (h ^ h >> 31).to_bytes(8, "little") + s.to_bytes(8, "little")
+        found.setdefault(digest, []).append((words, tuple(row)))
+    return [row for of_one in found.values() for _, row in sorted(of_one)[:most]]
+
+
+def plain_hash(row, state):
+    for value in row:
+        (bits,) = struct.unpack("<Q", struct.pack("<d", value + 0.0))
+        state = (state ^ bits) * 0x9E3779B97F4A7C15 % 2**64
+        state ^= state >> 29
+    state = (state ^ state >> 33) * 0xFF51AFD7ED558CCD % 2**64
+    state = (state ^ state >> 33) * 0xC4CEB9FE1A85EC53 % 2**64
+    return state ^ state >> 33
+
+
+def test_the_chosen_rows_are_those_of_the_arithmetic():
+    assert OPERATOR.sketch(np.array(twin(X, IDS.astype(str), 5))) == WHOLE
 
 
 def test_ids_have_two_words_of_a_keyed_hash():

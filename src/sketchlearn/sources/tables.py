@@ -117,7 +117,7 @@ class Tabular(Source):
         return Tabular(self.table, tuple(i for i in self.chosen if i != position), self.nulls)
 
     def ids(self, column: str | int) -> Iterator[NDArray[Any]]:
-        return self.table.ids(self._position(column), rows_per_block(1))
+        return self.table.ids(self._position(column), rows_per_block(4))
 
     def _position(self, column: str | int) -> int:
         table = self.table

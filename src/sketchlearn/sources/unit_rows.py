@@ -23,6 +23,7 @@ from sketchlearn.values import shortened, whole
 
 Integers = NDArray[np.int64]
 ROW_KEYS = (0x756E697420726F77, 0x6F6620612077686F)  # Public, and never changed: all places choose the same rows.
+IDS_AT_A_TIME = 1 << 20  # Each takes 16 bytes while its rows are hashed.
 LEAST_WAITING = 1 << 19  # Rows that wait before the smallest hashes are sorted out: sorting few at a time is slow.
 
 
@@ -110,7 +111,8 @@ def rows_of_units(rows: Source, unit: Any, most: Any, columns: tuple[str, ...] |
     if rows.n_rows is not None and len(values) != rows.n_rows:
         raise ValueError(f"there are {len(values):,} ids of units, but {rows.n_rows:,} rows: give one per row")
     own = rows if columns is None else rows.only(columns)
-    return RowsOfUnits(own, lambda: iter([values]), name, most)
+    starts = range(0, len(values), IDS_AT_A_TIME)
+    return RowsOfUnits(own, lambda: (values[i : i + IDS_AT_A_TIME] for i in starts), name, most)
 
 
 class _Ids:
