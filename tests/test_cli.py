@@ -755,58 +755,40 @@ def test_clusters_have_the_numbers_that_predict_gives(kind, word, worked, tmp_pa
         assert done("predict", tmp_path / "model.json", "-", input=row).stdout.strip() == number
 
 
+TWO_ROWS = ("--unit", "patient_id", "--rows-per-unit", 2)
+
+
 def test_units_on_the_command_line(worked, tmp_path):
-    def sketched(name, *arguments):
+    def sketched(name, *files):
         path = tmp_path / f"{name}.sketch"
-        units = ("--unit", "patient_id", "--rows-per-unit", 3, "--design", worked / "design.json")
-        return path, done("sketch", *arguments, *units, "-o", path).stdout
+        return path, done("sketch", *files, *TWO_ROWS, "--design", worked / "design.json", "-o", path).stdout
 
     lines = (worked / "visits.csv").read_text().splitlines()
     for name, part in (("a", lines[1:200]), ("b", lines[200:])):
         (tmp_path / f"{name}.csv").write_text("\n".join([lines[0], *part]))
     whole, told = sketched("whole", worked / "visits.csv")
-    assert "120 records of 1 file, at most 3 rows of each patient_id" in told
+    assert "80 records of 1 file, at most 2 rows of each patient_id" in told
     assert content(sketched("files", tmp_path / "b.csv", tmp_path / "a.csv")[0]) == content(whole)
     parts = [sketched(name, tmp_path / f"{name}.csv")[0] for name in "ab"]
-    for option, rows in ((), 6), (("--disjoint",), 3):
+    for option, rows in ((), 4), (("--disjoint",), 2):
         done("merge", *parts, *option, "-o", tmp_path / "all.sketch")
-        assert (
-            f"units            at most {rows} rows of each patient_id" in done("info", tmp_path / "all.sketch").stdout
-        )
+        told = done("info", tmp_path / "all.sketch").stdout
+        assert f"units            at most {rows} rows of each patient_id" in told
     told = done("privatize", whole, "--epsilon", 1, "--assume-public-design", "-o", tmp_path / "p.sketch").stdout
-    assert "per patient_id (at most 3 rows each)" in told
+    assert "per patient_id (at most 2 rows each)" in told
     assert "learns little more about one patient_id than" in told
-    assert json.loads(done("info", tmp_path / "p.sketch", "--json").stdout)["ledger"]["rows_per_unit"] == 3
-    designed = done(
-        "sketch",
-        worked / "visits.csv",
-        "--unit",
-        "patient_id",
-        "--rows-per-unit",
-        3,
-        "-k",
-        3,
-        "-o",
-        tmp_path / "k.sketch",
-    )
-    assert "120 records" in designed.stdout
+    assert json.loads(done("info", tmp_path / "p.sketch", "--json").stdout)["ledger"]["rows_per_unit"] == 2
+    told = done("sketch", worked / "visits.csv", *TWO_ROWS, "-k", 3, "-o", tmp_path / "k.sketch").stdout
+    assert "80 records" in told
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["visits.csv", "--unit", "patient_id"], "--unit and --rows-per-unit belong together"),
         (["visits.csv", "--rows-per-unit", 2], "--unit and --rows-per-unit belong together"),
-        (["-", "--unit", "patient_id", "--rows-per-unit", 2], "standard input can be read only once: give files"),
-        (
-            ["visits.csv", "--unit", "patient_id", "--rows-per-unit", 2, "--checkpoint", "parts"],
-            "--checkpoint and --skip",
-        ),
-        (
-            ["visits.csv", "--unit", "patient_id", "--rows-per-unit", 2, "--skip-bad"],
-            "--checkpoint and --skip-bad take",
-        ),
-        (["visits.csv", "--unit", "who", "--rows-per-unit", 2], "visits.csv has no column 'who'"),
+        (["-", *TWO_ROWS], "standard input can be read only once: give files"),
+        (["visits.csv", *TWO_ROWS, "--checkpoint", "parts"], "--checkpoint and --skip-bad take file by file"),
+        (["day1.csv", *TWO_ROWS], "day1.csv has no column 'patient_id'"),
     ],
 )
 def test_units_are_refused_in_a_sentence(worked, tmp_path, arguments, message):

@@ -103,9 +103,7 @@ def privatize(
     share = number("count_share", count_share)
     if not 0 < share < 1:
         raise ValueError(f"count_share must be a number between 0 and 1, not {count_share!r}")
-    # a record may count several times, in a sum of overlapping sketches; a unit has so many rows, all counts included
-    unit, times = sketch.unit, sketch.batches.largest
-    times = times if unit is None else max(times, unit.rows_per_unit)
+    times = _most_rows(sketch)
     of_sums = [times * mechanism.norm(sensitivity(part, neighbors)) for part in parts]
     shares = [(1 - share) * part for part in shares_of(parts)]
     # neighbors that replace a record differ in count, too, where rows are left out for their values
@@ -132,8 +130,7 @@ def privatize(
         rho=mechanism.rho,
         parties=parties,
         shares=None if parties is None else 1,
-        unit=None if unit is None else unit.name,
-        rows_per_unit=None if unit is None else unit.rows_per_unit,
+        **({} if sketch.unit is None else sketch.unit.to_json()),
     )
     if rng is None:
         content = Batches.of_content(sketch.sums, sketch.units)
@@ -141,6 +138,12 @@ def privatize(
     elif earlier is not None:
         ledger = ledger.after(earlier)
     return _noisy(sketch, operator, mechanism, ledger, [*scales, count_scale], rng)
+
+
+def _most_rows(sketch: Sketch) -> int:
+    """How many rows, each as often as it counts, whoever is protected has in the sketch."""
+    times = sketch.batches.largest  # a record may count several times, in a sum of overlapping sketches
+    return times if sketch.unit is None else max(times, sketch.unit.rows_per_unit)
 
 
 def _noisy(
