@@ -35,6 +35,9 @@ class Array(IndexedTable):
     def rows_at(self, which: Any, chosen: Columns) -> Floats:
         return as_rows(_columns(np.asarray(self.array[which]), chosen))
 
+    def ids_at(self, which: Any, position: int) -> NDArray[Any]:
+        return np.asarray(self.array[which])[:, position]  # integers beyond 2^53 stay what they are
+
 
 class Sparse(IndexedTable):
     """A sparse matrix of SciPy, made dense block by block; formats that cannot be cut into rows are converted once."""
