@@ -66,6 +66,14 @@ def write_days(folder):
     return folder
 
 
+def write_visits(worked, folder):
+    """The rows of the first day, as those of 40 patients."""
+    lines = (worked / "day1.csv").read_text().splitlines()
+    visits = [f"{line},{'patient_id' if i == 0 else f'P{i % 40}'}" for i, line in enumerate(lines)]
+    (folder / "visits.csv").write_text("\n".join(visits))
+    return folder / "visits.csv"
+
+
 @pytest.fixture
 def folder(tmp_path):
     return write_days(tmp_path)
@@ -75,9 +83,6 @@ def folder(tmp_path):
 def worked(tmp_path_factory):
     """A folder with the files of a worked example: not to be written to."""
     folder = write_days(tmp_path_factory.mktemp("worked"))
-    lines = (folder / "day1.csv").read_text().splitlines()
-    visits = [f"{line},{'patient_id' if i == 0 else f'P{i % 40}'}" for i, line in enumerate(lines)]
-    (folder / "visits.csv").write_text("\n".join(visits))
     done("design", "day1.csv", "-k", 3, "-o", "design.json", cwd=folder)
     for day in ("day1", "day2"):
         done("sketch", f"{day}.csv", "--design", "design.json", "-o", f"{day}.sketch", cwd=folder)
@@ -154,6 +159,7 @@ def examples(*verb):
 def test_examples_in_help_run(verb, worked, tmp_path):
     for file in worked.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
+    write_visits(worked, tmp_path)
     lines = [line.strip() for line in examples(*verb)]
     assert lines
     for line in lines:
@@ -763,10 +769,11 @@ def test_units_on_the_command_line(worked, tmp_path):
         path = tmp_path / f"{name}.sketch"
         return path, done("sketch", *files, *TWO_ROWS, "--design", worked / "design.json", "-o", path).stdout
 
-    lines = (worked / "visits.csv").read_text().splitlines()
+    visits = write_visits(worked, tmp_path)
+    lines = visits.read_text().splitlines()
     for name, part in (("a", lines[1:200]), ("b", lines[200:])):
         (tmp_path / f"{name}.csv").write_text("\n".join([lines[0], *part]))
-    whole, told = sketched("whole", worked / "visits.csv")
+    whole, told = sketched("whole", visits)
     assert "80 records of 1 file, at most 2 rows of each patient_id" in told
     assert content(sketched("files", tmp_path / "b.csv", tmp_path / "a.csv")[0]) == content(whole)
     parts = [sketched(name, tmp_path / f"{name}.csv")[0] for name in "ab"]
@@ -778,16 +785,16 @@ def test_units_on_the_command_line(worked, tmp_path):
     assert "per patient_id (at most 2 rows each)" in told
     assert "learns little more about one patient_id than" in told
     assert json.loads(done("info", tmp_path / "p.sketch", "--json").stdout)["ledger"]["rows_per_unit"] == 2
-    told = done("sketch", worked / "visits.csv", *TWO_ROWS, "-k", 3, "-o", tmp_path / "k.sketch").stdout
+    told = done("sketch", visits, *TWO_ROWS, "-k", 3, "-o", tmp_path / "k.sketch").stdout
     assert "80 records" in told
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["visits.csv", "--rows-per-unit", 2], "--unit and --rows-per-unit belong together"),
+        (["day1.csv", "--rows-per-unit", 2], "--unit and --rows-per-unit belong together"),
         (["-", *TWO_ROWS], "standard input can be read only once: give files"),
-        (["visits.csv", *TWO_ROWS, "--checkpoint", "parts"], "--checkpoint and --skip-bad take file by file"),
+        (["day1.csv", *TWO_ROWS, "--checkpoint", "parts"], "--checkpoint and --skip-bad take file by file"),
         (["day1.csv", *TWO_ROWS], "day1.csv has no column 'patient_id'"),
     ],
 )
