@@ -18,6 +18,7 @@ from sketchlearn.frequencies import Gaussian
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
 
 CONFIDENCE = 1 - 1e-3
+UNIT_ROWS = 5  # Rows of one person that count, in the claims about people.
 GAUSSIAN_CLAIMS = ((0.5, 0.01), (1.0, 1e-2), (1.0, 1e-3), (3.0, 1e-3))
 
 
@@ -115,6 +116,27 @@ def classes(size, seed=None, **options):
     yield "a record changes its class", total, bound
 
 
+def units(size, seed=None, **options):
+    """A person of 40 rows: there or not (their rows in one sketch, or in two that are added), or all replaced."""
+    others, person = np.zeros((20, 1)), np.zeros((40, 1))
+    ids = np.array(["other"] * 20 + ["person"] * 40)
+
+    def sketch(operator, *parts):
+        rows = np.concatenate(parts)
+        return operator.sketch(rows, unit=ids[: len(rows)], rows_per_unit=UNIT_ROWS)
+
+    signed, bins = signs(1), skl.Histograms.even([-1], [1], bins=2)
+    less, more = sketch(signed, others), sketch(signed, others, person)
+    pairs = {"a person of 40 rows": (less, more, "add-remove")}
+    twice = less + sketch(signed, others), more + sketch(signed, others, person)
+    pairs["a person of 40 rows in each of two parts"] = (*twice, "add-remove")
+    replaced = (sketch(bins, others, person + 0.5), sketch(bins, others, person - 0.5))
+    pairs["a person whose 40 rows are replaced"] = (*replaced, "replace")
+    for name, (a, b, neighbors) in pairs.items():
+        ledger = ledger_of(b, neighbors=neighbors, **options)
+        yield name, ledger, epsilon_of(mechanism_of(ledger), integers(a), integers(b), scales_of(ledger, b), size, seed)
+
+
 def gaussian(size, seed=None):
     """Noise that is as small as its profile allows, on one integer and on several."""
     for epsilon, delta in GAUSSIAN_CLAIMS:
@@ -131,18 +153,19 @@ def cases(size, seed=None):
     for options in ({"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-3}):
         yield from overlapping(size, seed, **options)
         yield from classes(size, seed, **options)
+        yield from units(size, seed, **options)
     yield from gaussian(size, seed)
 
 
 def main(size):
     print(f"{size:,} numbers of each dataset; epsilon is at least, at a confidence of {CONFIDENCE}:")
-    print(f"{'case':38} {'mechanism':18} {'epsilon':>8} {'delta':>7} {'at least':>9}")
+    print(f"{'case':41} {'mechanism':18} {'epsilon':>8} {'delta':>7} {'at least':>9}")
     exceeded = 0
     for name, ledger, bound in cases(size):
         wrong = bound > ledger.epsilon
         exceeded += wrong
         figures = f"{ledger.epsilon:8.4g} {ledger.delta:7.2g} {bound:9.4f}"
-        print(f"{name:38} {ledger.mechanism:18} {figures}{'  EXCEEDED' if wrong else ''}", flush=True)
+        print(f"{name:41} {ledger.mechanism:18} {figures}{'  EXCEEDED' if wrong else ''}", flush=True)
     return f"{exceeded} ledgers were exceeded" if exceeded else None
 
 

@@ -314,3 +314,11 @@ def test_a_damaged_file_of_names_is_refused():
     ):
         with pytest.raises(FormatError, match=message):
             selected_from_bytes(json.dumps({**document, **change}).encode())
+
+
+def test_units_may_be_in_many_classes():
+    """A person of 5 rows in each of 100 classes would move 100 counts, where the noise is for one."""
+    operator = skl.design(bounds=([-5, -5], [5, 5]), task="moments")
+    exact = {label: operator.sketch([[label, 1.0]], unit=["ann"], rows_per_unit=5) for label in (1, 2)}
+    with pytest.raises(ValueError, match="these sketches protect units"):
+        skl.privacy.select_classes(exact, epsilon=1.0, delta=1e-6)

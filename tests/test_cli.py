@@ -66,6 +66,14 @@ def write_days(folder):
     return folder
 
 
+def write_visits(worked, folder):
+    """The rows of the first day, as those of 40 patients."""
+    lines = (worked / "day1.csv").read_text().splitlines()
+    visits = [f"{line},{'patient_id' if i == 0 else f'P{i % 40}'}" for i, line in enumerate(lines)]
+    (folder / "visits.csv").write_text("\n".join(visits))
+    return folder / "visits.csv"
+
+
 @pytest.fixture
 def folder(tmp_path):
     return write_days(tmp_path)
@@ -151,6 +159,7 @@ def examples(*verb):
 def test_examples_in_help_run(verb, worked, tmp_path):
     for file in worked.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
+    write_visits(worked, tmp_path)
     lines = [line.strip() for line in examples(*verb)]
     assert lines
     for line in lines:
@@ -810,3 +819,47 @@ def test_clusters_have_the_numbers_that_predict_gives(kind, word, worked, tmp_pa
         number, _, *center = line.split()
         row = ",".join(center).encode()
         assert done("predict", tmp_path / "model.json", "-", input=row).stdout.strip() == number
+
+
+TWO_ROWS = ("--unit", "patient_id", "--rows-per-unit", 2)
+
+
+def test_units_on_the_command_line(worked, tmp_path):
+    def sketched(name, *files):
+        path = tmp_path / f"{name}.sketch"
+        return path, done("sketch", *files, *TWO_ROWS, "--design", worked / "design.json", "-o", path).stdout
+
+    visits = write_visits(worked, tmp_path)
+    lines = visits.read_text().splitlines()
+    for name, part in (("a", lines[1:200]), ("b", lines[200:])):
+        (tmp_path / f"{name}.csv").write_text("\n".join([lines[0], *part]))
+    whole, told = sketched("whole", visits)
+    assert "80 records of 1 file, at most 2 rows of each patient_id" in told
+    assert content(sketched("files", tmp_path / "b.csv", tmp_path / "a.csv")[0]) == content(whole)
+    parts = [sketched(name, tmp_path / f"{name}.csv")[0] for name in "ab"]
+    for option, rows in ((), 4), (("--disjoint",), 2):
+        done("merge", *parts, *option, "-o", tmp_path / "all.sketch")
+        told = done("info", tmp_path / "all.sketch").stdout
+        assert f"units            at most {rows} rows of each patient_id" in told
+    told = done("privatize", whole, "--epsilon", 1, "--assume-public-design", "-o", tmp_path / "p.sketch").stdout
+    assert "per patient_id (at most 2 rows each)" in told
+    assert "learns little more about one patient_id than" in told
+    assert json.loads(done("info", tmp_path / "p.sketch", "--json").stdout)["ledger"]["rows_per_unit"] == 2
+    told = done("sketch", visits, *TWO_ROWS, "-k", 3, "-o", tmp_path / "k.sketch").stdout
+    assert "80 records" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["day1.csv", "--rows-per-unit", 2], "--unit and --rows-per-unit belong together"),
+        (["-", *TWO_ROWS], "standard input can be read only once: give files"),
+        (["day1.csv", *TWO_ROWS, "--checkpoint", "parts"], "--checkpoint and --skip-bad take file by file"),
+        (["day1.csv", *TWO_ROWS], "day1.csv has no column 'patient_id'"),
+    ],
+)
+def test_units_are_refused_in_a_sentence(worked, tmp_path, arguments, message):
+    result = run("sketch", *arguments, "--design", "design.json", "-o", tmp_path / "no.sketch", cwd=worked)
+    assert result.returncode in (1, 2)
+    assert message in result.stderr
+    assert not (tmp_path / "no.sketch").exists()

@@ -71,7 +71,7 @@ def forged(sketch, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 4}, "format is newer than this sketchlearn reads"),
+        ({"format": 5}, "format is newer than this sketchlearn reads"),
         ({"format": 2}, "a format of 2 says that it is private"),
         ({"ledger": {}}, "a format of 1 says that it is not private"),
         ({"format": 2, "ledger": {}}, "an object with a type"),

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.engines.partial import ARITY, text_of
+from sketchlearn.engines.partial import ARITY, PartitionError, text_of
 from sketchlearn.engines.spark import LEVELS, _merge_group, sample, sketch
 
 if shutil.which("java") is None and not os.environ.get("SKETCHLEARN_REQUIRE_SPARK"):
@@ -53,6 +53,18 @@ def session(request):
     yield session
     session.stop()
     patch.undo()
+
+
+def test_units_give_the_same_bits(session):
+    ids = np.random.default_rng(2).integers(0, 90, len(FRAME))
+    for texts in (ids, ids.astype(float), [f"{i}.0" if n % 2 else f" {i}" for n, i in enumerate(ids)]):
+        visits = FRAME.assign(**{"patient.id": texts})
+        found = sketch(session.createDataFrame(visits).repartition(5), NAMED, unit="patient.id", rows_per_unit=4)
+        assert found.content() == NAMED.sketch(visits, unit="patient.id", rows_per_unit=4).content()
+        assert found == NAMED.sketch(FRAME, unit=ids, rows_per_unit=4)
+        assert found.unit.rows_per_unit == 4
+    with pytest.raises(PartitionError, match="one is missing, and every row needs one"):
+        sketch(session.createDataFrame(FRAME.assign(who=[None, *texts[1:]])), NAMED, unit="who", rows_per_unit=4)
 
 
 only_classic = pytest.mark.parametrize("session", ["classic"], indirect=True)  # PySpark takes 0.2 s for any task

@@ -68,6 +68,11 @@ class Batches:
         few, many = sorted((self.times, other.times), key=len)
         return [number for number, n in few.items() if n * many.get(number, 0) * sign > 0]
 
+    def within(self, other: Batches) -> bool:
+        """Whether each of these batches, of which there is one at least, was added to the other."""
+        known = bool(self.times) and self.below == _END and self.most == 1
+        return known and all(other.times.get(number, 0) >= n > 0 for number, n in self.times.items())
+
     def combined(self, other: Batches, sign: int, *, overlapping: bool = False) -> Batches:
         """Those of a sum or a difference; of overlapping ones, a record of any two batches may be the same.
 
@@ -156,7 +161,9 @@ class Released:
                 continue
             if found is not None and found.neighbors != ledger.neighbors:
                 found, ledger = found.about_replacing(), ledger.about_replacing()
-            found = ledger if found is None else found.merged(ledger, overlapping=several)
+            # a unit may have rows in every batch
+            overlapping = several or ledger.unit is not None
+            found = ledger if found is None else found.merged(ledger, overlapping=overlapping)
         return found
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any, ClassVar
 
+from sketchlearn.protected_unit import ProtectedUnit
 from sketchlearn.values import Value, number, positive, shortened, truth, whole
 
 LAPLACE, GAUSSIAN, RANDOMISED_RESPONSE = "discrete Laplace", "discrete Gaussian", "randomised response"
@@ -85,15 +86,13 @@ class Ledger(Value):
         holds, and how many are.
     selections : what selecting the names of classes has cost, as far as epsilon and delta include it.
     rho : of Gaussian noise alone, half the squared ratio of sensitivity to noise: releases add up in it, exactly.
+    unit, rows_per_unit : where units such as patients are protected, the column of their ids, and how many rows of one
+        unit count at most; a "record" above is then all rows of a unit. None where each row is protected by itself.
     """
 
-    _omitted: ClassVar[dict[str, Any]] = {
-        "parts": None,
-        "rho": None,
-        "parties": None,
-        "shares": None,
-        "selections": None,
-    }
+    _omitted: ClassVar[dict[str, Any]] = dict.fromkeys(
+        ("parts", "rho", "parties", "shares", "selections", "unit", "rows_per_unit")
+    )
     mechanism: str
     epsilon: float
     delta: float
@@ -113,6 +112,8 @@ class Ledger(Value):
     parties: int | None = None
     shares: int | None = None
     selections: tuple[SelectionCost, ...] | None = None
+    unit: str | None = None
+    rows_per_unit: int | None = None
 
     def __post_init__(self) -> None:
         for name, known in _CHOICES.items():
@@ -126,6 +127,8 @@ class Ledger(Value):
         if not isinstance(parts, tuple) or not all(isinstance(part, PartNoise) for part in parts):
             raise ValueError("parts must be the noise of each part")
         _check_selections(self)
+        rows_alone = self.unit is None and self.rows_per_unit is None
+        protected = None if rows_alone else ProtectedUnit(self.unit, self.rows_per_unit)  # type: ignore[arg-type]
         self._set(
             epsilon=positive("epsilon", self.epsilon),
             delta=delta,
@@ -134,6 +137,7 @@ class Ledger(Value):
             rho=None if self.rho is None else positive("rho", self.rho),
             parties=None if self.parties is None else whole("parties", self.parties),
             shares=None if self.parties is None else whole("shares", self.shares),
+            rows_per_unit=None if protected is None else protected.rows_per_unit,
             private=truth("private", self.private),
             releases=whole("releases", self.releases),
         )
@@ -153,6 +157,9 @@ class Ledger(Value):
         if self.neighbors != other.neighbors:
             both = f"{self.neighbors} and {other.neighbors}"
             raise ValueError(f"the guarantees are about different neighbors ({both}): release with the same")
+        if self.unit != other.unit:
+            both = " and ".join("rows" if unit is None else unit for unit in (self.unit, other.unit))
+            raise ValueError(f"the guarantees protect different units ({both}): release sketches of the same")
         in_shares = self.parties == other.parties and bool(self.lacking or other.lacking)  # of one release
         step, parts = SEQUENTIAL if overlapping else SINGLE if in_shares else PARALLEL, None
         if self.parts is not None and other.parts is not None and len(self.parts) == len(other.parts):
@@ -183,6 +190,8 @@ class Ledger(Value):
             parties=self.parties if in_shares else None,
             shares=(self.shares or 1) + (other.shares or 1) if in_shares else None,
             selections=self._selections_with(other, overlapping=overlapping),
+            unit=self.unit,
+            rows_per_unit=self._rows_with(other, overlapping=overlapping),
         )
 
     def _selections_with(self, other: Ledger, *, overlapping: bool) -> tuple[SelectionCost, ...] | None:
@@ -196,11 +205,18 @@ class Ledger(Value):
         """Whether what was spent includes a selection of names of classes, whose ledger is given."""
         return set(selection.selections or ()) <= set(self.selections or ())
 
+    def _rows_with(self, other: Ledger, *, overlapping: bool) -> int | None:
+        """How many rows of one unit are in the sum."""
+        if self.rows_per_unit is None or other.rows_per_unit is None:
+            return None
+        rows = (self.rows_per_unit, other.rows_per_unit)
+        return sum(rows) if overlapping else max(rows)
+
     def after(self, earlier: Ledger) -> Ledger:
         """The ledger of a release after an earlier one of the same records: both are paid, the noise is this one's."""
         both = earlier.merged(self, overlapping=True)
         noise = ("sensitivity", "sum_scale", "count_scale", "count_share", "sum_variance", "count_variance")
-        own = ("mechanism", *noise, "parts", "parties", "shares")
+        own = ("mechanism", *noise, "parts", "parties", "shares", "rows_per_unit")
         return replace(both, **{name: getattr(self, name) for name in own})
 
     def about_replacing(self) -> Ledger:
@@ -216,7 +232,7 @@ class Ledger(Value):
 
         A selection of the classes' names is paid once: it looked at all classes together.
         """
-        if self.neighbors == ADD_REMOVE:
+        if self.neighbors == ADD_REMOVE or self.unit is not None:  # units may be in all classes, which were added up
             return self
         costs = self.selections or ()
         epsilon = _twice_less(self.epsilon, [cost.epsilon for cost in costs])
@@ -233,11 +249,20 @@ class Ledger(Value):
         """Whether each record was made private where it is, so that whoever has the bits sent knows no more."""
         return self.mechanism == RANDOMISED_RESPONSE
 
+    @property
+    def protected(self) -> str:
+        """Whom the guarantee is about, in words."""
+        if self.unit is None or self.rows_per_unit is None:
+            return "one record"
+        few = "1 row" if self.rows_per_unit == 1 else f"{self.rows_per_unit:,} rows"
+        return f"all rows of one unit, per {self.unit} (at most {few} each)"
+
     def covers(self, other: Ledger) -> bool:
         """Whether this ledger admits to at least what the other has spent."""
         if self.rho is not None and (other.rho is None or other.rho > self.rho):
             return False  # by rho, further releases would add less to it than to the other
-        return self.neighbors == other.neighbors and self.epsilon >= other.epsilon and self.delta >= other.delta
+        same = (self.neighbors, self.unit) == (other.neighbors, other.unit)
+        return same and self.epsilon >= other.epsilon and self.delta >= other.delta
 
     def __str__(self) -> str:
         if not self.private:
@@ -256,7 +281,7 @@ class Ledger(Value):
             kind = (
                 f"a share of noise, NOT private until {self.parties:,} parties' shares are added, and this is {few}: "
             )
-        return f"{kind}epsilon {self.epsilon:.4g}{delta} for {change} one record; {noise}{several}{assumed}"
+        return f"{kind}epsilon {self.epsilon:.4g}{delta} for {change} {self.protected}; {noise}{several}{assumed}"
 
 
 def _epsilon_of(rho: float, delta: float) -> float:

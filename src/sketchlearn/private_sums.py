@@ -8,10 +8,12 @@ from sketchlearn.ledger import Ledger
 from sketchlearn.sketch_limits import LARGEST_INTEGER
 
 
-def check_private(operator: Any, ledger: Any, units: int, bits: int) -> None:
+def check_private(operator: Any, ledger: Any, units: int, bits: int, unit: Any) -> None:
     """Refuses a private sketch that no release gives: noise moves sums anywhere, but not the count below 1."""
     if not isinstance(ledger, Ledger):
         raise TypeError(f"ledger must be a Ledger, not {type(ledger).__name__}")
+    if unit is not None:
+        raise ValueError("a private sketch says in its ledger whom it protects: leave out unit")
     least = -LARGEST_INTEGER if ledger.lacking else 1  # cutting off the counts of shares would tell about them
     n_parts = len(getattr(operator, "parts", ()))
     if bits or not least <= units <= LARGEST_INTEGER or (ledger.parts is not None and len(ledger.parts) != n_parts):
@@ -29,6 +31,11 @@ def merged_ledger(a: Ledger | None, b: Ledger | None, overlapping: bool | None, 
     _check_shares(a, b)
     if shared:
         raise ValueError("the shares of noise are of the same rows, or the same one twice: add each party's once")
+    if overlapping is None and a.unit is not None:
+        raise ValueError(
+            f"rows of one {a.unit} may lie with several parties: add the shares with overlapping=False if no {a.unit} "
+            "is with two of them; with overlapping=True epsilons add up"
+        )
     # each party has records of its own, as privatize(..., parties=...) says
     return a.merged(b, overlapping=bool(overlapping))
 

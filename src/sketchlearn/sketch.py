@@ -19,6 +19,7 @@ from sketchlearn.ledger import Ledger
 from sketchlearn.packed import PackedBits
 from sketchlearn.private_bits import PrivateBits
 from sketchlearn.private_sums import check_private, merged_ledger, require_enough_shares
+from sketchlearn.protected_unit import ProtectedUnit, unit_of_sum
 from sketchlearn.sketch_limits import LARGEST_INTEGER, canonical, check_room, total_weight
 from sketchlearn.sources import WEIGHT_BITS
 from sketchlearn.storage import container
@@ -69,6 +70,8 @@ class Sketch:
         and are forgotten with the sketch, and do not take part in comparisons.
     batches : which batches of rows are in it, by random numbers, so that none is counted or released twice. Noted as
         `skipped` is; None means that the content tells.
+    unit : of an exact sketch of rows of units (`operator.sketch(rows, unit="patient_id", rows_per_unit=5)`), whose ids
+        they are and how many rows of one unit count. It is not compared; sums add up the rows (see `merged`).
 
     Examples
     --------
@@ -90,6 +93,7 @@ class Sketch:
     heaviest: int = 1
     kept: KeptRows | None = None
     batches: Batches = None  # type: ignore[assignment]
+    unit: ProtectedUnit | None = None
 
     def __post_init__(self) -> None:
         operator, ledger = self.operator, self.ledger
@@ -103,7 +107,7 @@ class Sketch:
             if reason := operator.why_impossible(integers, units):
                 raise ValueError(reason)
         else:
-            check_private(operator, ledger, units, bits)
+            check_private(operator, ledger, units, bits, self.unit)
         kept = checked_rows(operator.keeping, self.kept, total_weight(units, bits))
         sums, units, bits = canonical(integers.astype(np.int64), units, bits)
         sums.flags.writeable = False
@@ -155,7 +159,7 @@ class Sketch:
         self, operator: SketchOperator, sums: NDArray[np.int64], ledger: Ledger | None, kept: KeptRows | None = None
     ) -> Sketch:
         """Other sums of the same records: a release of either sketch counts for both."""
-        notes = (self.skipped, ledger, self.clipped, self.heaviest, kept, self.batches)
+        notes = (self.skipped, ledger, self.clipped, self.heaviest, kept, self.batches, self.unit)
         return Sketch(operator, sums, self.units, self.bits, *notes)
 
     @property
@@ -176,11 +180,16 @@ class Sketch:
         nulls: str = "error",
         n_jobs: int | None = None,
         progress: bool = False,
+        unit: Any = None,
+        rows_per_unit: int | None = None,
     ) -> Sketch:
-        """Adds records (see `Operator.sketch`); the sketch is unchanged if any of them is refused."""
+        """Adds records (see `Operator.sketch`); the sketch is unchanged if any of them is refused.
+
+        A unit may come back in every update, so each one adds its `rows_per_unit` to those of the sketch.
+        """
         self._require_exact("take in records")
         options = {"sample_weight": sample_weight, "nulls": nulls, "n_jobs": n_jobs, "progress": progress}
-        return self.__iadd__(self.operator.sketch(data, **options))
+        return self.__iadd__(self.operator.sketch(data, **options, unit=unit, rows_per_unit=rows_per_unit))
 
     def update_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Sketch:
         """Adds records of which only the signs came; private bits only to an empty sketch or one of such bits."""
@@ -222,6 +231,8 @@ class Sketch:
         With overlapping=True records may be in both: those of exact sketches then count several times, and a release
         has more noise for it; epsilons of private ones add up. With False they certainly are not: the largest epsilon
         of private ones holds for all. By default exact sketches that share a batch are refused; private ones overlap.
+        Of sketches by units, False says that no unit is in both: then the larger `rows_per_unit` holds, otherwise, by
+        default too, their sum.
         """
         return self._combine(_a_sketch(other, "operator.sketch"), 1, overlapping)
 
@@ -243,6 +254,7 @@ class Sketch:
                 f"cannot add sketches: they share {several} of rows, which would count twice; add each batch once or, "
                 "if it shall count twice, use a.merged(b, overlapping=True)"
             )
+        unit = self._unit_with(other, sign, disjoint=overlapping is False)
         bits = max(self.bits, other.bits)
         own, others = (s.units << (bits - s.bits) for s in (self, other))
         if sign < 0 and others > own:
@@ -261,7 +273,13 @@ class Sketch:
         heaviest = max(self.heaviest, other.heaviest)
         operator = operator.with_worse_origin(self.operator).with_worse_origin(other.operator)
         batches = self.batches.combined(other.batches, sign, overlapping=overlapping is True)
-        return Sketch(operator, sums, count, bits, skipped, None, clipped, heaviest, kept, batches)
+        return Sketch(operator, sums, count, bits, skipped, None, clipped, heaviest, kept, batches, unit)
+
+    def _unit_with(self, other: Sketch, sign: int, *, disjoint: bool) -> ProtectedUnit | None:
+        """Whom a sum or difference protects. A difference has rows of the whole alone if the part was added to it."""
+        rows_without_unit = any(s.unit is None and s.units for s in (self, other))
+        found = unit_of_sum(self.unit, other.unit, rows_without_unit=rows_without_unit, disjoint=disjoint)
+        return self.unit if sign < 0 and self.unit and other.batches.within(self.batches) else found
 
     def _rows_with(self, other: Sketch, sign: int) -> tuple[SketchOperator, KeptRows | None]:
         """The operator and the kept rows of a sum or difference: none, where only one side keeps rows."""
@@ -312,6 +330,7 @@ class Sketch:
             **({"heaviest": self.heaviest} if self.heaviest > 1 else {}),
             **({} if self.ledger is None else {"format": container.PRIVATE, "ledger": self.ledger.to_json()}),
             **({} if self.kept is None else {"format": container.WITH_ROWS, "kept_below": limit}),
+            **({} if self.unit is None else {"format": container.WITH_UNITS, **self.unit.to_json()}),
         }
 
     def content(self, **more: Any) -> bytes:
@@ -358,6 +377,7 @@ class Sketch:
             "holds": self._records(),
             "sums": f"{len(self.sums):,} {kind} 64-bit integers ({self.sums.nbytes:,} bytes)",
             "operator": shortened(self.operator, 400),
+            **({} if self.unit is None else {"units": str(self.unit)}),
             **({} if self.ledger is None else {"privacy": str(self.ledger)}),
         }
         cells = (f"<tr><th style='text-align:left'>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items())

@@ -30,9 +30,10 @@ def extras_in_words(operator: Operator) -> list[str]:
 
 def contents(sketch: Sketch) -> tuple[dict[str, Any], list[str]]:
     """The figures of the records and the kept rows of a sketch, and a line about the kept rows, if it has any."""
+    figures = {"records": sketch.count, **({} if sketch.unit is None else sketch.unit.to_json())}
     if sketch.kept is None:
-        return {"records": sketch.count, "rows": None}, []
-    return {"records": sketch.count, "rows": len(sketch.kept)}, [f"rows: {kept_in_words(sketch.kept)}"]
+        return {**figures, "rows": None}, []
+    return {**figures, "rows": len(sketch.kept)}, [f"rows: {kept_in_words(sketch.kept)}"]
 
 
 def kept_in_words(kept: KeptRows) -> str:

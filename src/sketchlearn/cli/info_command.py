@@ -81,6 +81,9 @@ def _of_sketch(data: bytes) -> Facts:
     if sketch.kept is not None:
         figures["rows"] = len(sketch.kept)
         notes.insert(0, ("rows", kept_in_words(sketch.kept)))
+    if sketch.unit is not None:
+        figures |= sketch.unit.to_json()
+        notes.insert(0, ("units", str(sketch.unit)))
     if sketch.clipped:
         notes.append(("clipped rows", f"{sketch.clipped:,}"))
     return figures, [("kind", "sketch"), ("holds", records), *rows, *notes]

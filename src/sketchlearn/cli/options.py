@@ -35,6 +35,13 @@ DesignComponents = Annotated[
 ]
 Columns = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to read: names, or positions from 0.")]
 NullsOption = Annotated[Nulls, typer.Option(help="Refuse missing values, or drop rows that have any.")]
+UnitColumn = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Ids of people (or the like) that releases shall protect, instead of rows."),
+]
+RowsPerUnit = Annotated[
+    int | None, typer.Option(min=1, help="With --unit: how many rows of each of them count at most.")
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random choices.")]
 Key = Annotated[
     str | None, typer.Option("--key", metavar="FILE", help="Sign the sketch with this private key: see keygen.")

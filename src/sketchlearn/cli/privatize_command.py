@@ -108,7 +108,8 @@ def _release(private: Sketch, ledger: Ledger, output: str) -> tuple[float | None
     return noise, [
         f"{records_in_words(private.count)} (with noise), {ledger}",
         f"Noise on the mean of each feature: about {number(noise)} of its largest value.",
-        f"Whoever has {named(output)} learns little more about one record than from data without it.",
+        f"Whoever has {named(output)} learns little more about one {ledger.unit or 'record'} than from data without "
+        "it.",
     ]
 
 

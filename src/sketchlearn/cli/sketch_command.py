@@ -51,6 +51,8 @@ def sketch(
     standardize: options.Standardize = False,
     columns: options.Columns = None,
     nulls: options.NullsOption = options.Nulls.error,
+    unit: options.UnitColumn = None,
+    rows_per_unit: options.RowsPerUnit = None,
     checkpoint: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Save finished parts here: an interrupted run continues.")
     ] = None,
@@ -71,6 +73,7 @@ def sketch(
       sketchlearn sketch day1.csv day2.csv --design design.json -o days.sketch
       sketchlearn sketch day1.csv -k 3 -o day1.sketch
       sketchlearn sketch day1.csv -k 3 --rows 500 -o rows.sketch
+      sketchlearn sketch visits.csv --unit patient_id --rows-per-unit 5 --design design.json -o visits.sketch
       cat day1.csv | sketchlearn sketch - --design design.json -o - > day1.sketch
       sketchlearn sketch day1.csv day2.csv --design design.json --checkpoint parts --skip-bad -o days.sketch
     """
@@ -91,7 +94,9 @@ def sketch(
     reading = Reading(columns_from(columns), nulls.value, jobs, skip_bad, folder, checkpoint_every)
     shown = sys.stderr.isatty() if progress is None else progress
     operator = None if design is None else read_design(design)
-    if paths == [STANDARD]:
+    if unit is not None or rows_per_unit is not None:
+        result = _sketch_units(operator, paths, choices, reading, shown, (unit, rows_per_unit))
+    elif paths == [STANDARD]:
         if folder is not None:
             raise misused("--checkpoint needs files: standard input cannot be read again")
         result = _sketch_standard_input(operator, choices, reading, shown)
@@ -114,6 +119,34 @@ def _sketch_standard_input(operator: Operator | None, choices: Choices, reading:
         (operator, made), rows = design_on_rows(rows, choices)
         _say_designed(operator, made)
     return Run(operator.sketch(rows, n_jobs=reading.n_jobs, progress=shown), rows.dropped, 0, {})
+
+
+def _sketch_units(
+    operator: Operator | None,
+    paths: list[str],
+    choices: Choices,
+    reading: Reading,
+    shown: bool,
+    units: tuple[str | None, int | None],
+) -> Run:
+    """The sketch of at most so many rows of each unit of all files."""
+    from sketchlearn.cli.operator_choice import design_on_rows
+    from sketchlearn.sources import rows_of_units
+    from sketchlearn.storage.checkpoints import Run
+
+    column = columns_from(units[0], "--unit")
+    if column is None or units[1] is None or len(column) != 1:
+        raise misused("--unit and --rows-per-unit belong together: give one column of ids, and how many rows count")
+    if paths == [STANDARD]:
+        raise misused("--unit reads all rows twice, and standard input can be read only once: give files")
+    if reading.folder is not None or reading.skip_bad:
+        raise misused("--checkpoint and --skip-bad take file by file, and --unit all files together: choose one")
+    rows = rows_from(paths, reading.columns, reading.nulls)
+    if operator is None:
+        (operator, made), _ = design_on_rows(rows.without(column[0]), choices)
+        _say_designed(operator, made)
+    chosen = rows_of_units(rows, column[0], units[1], operator.columns)
+    return Run(operator.sketch(chosen, n_jobs=reading.n_jobs, progress=shown), chosen.dropped)
 
 
 def _designed(paths: list[str], choices: Choices, reading: Reading) -> Operator:
@@ -162,6 +195,7 @@ def _report(result: Run, output: str, n_files: int, json: bool) -> None:
         "sums": len(sketch.sums),
     }
     words = [f"{records_in_words(sketch.count)} of {'1 file' if n_files == 1 else f'{n_files:,} files'}"]
+    words += [] if sketch.unit is None else [str(sketch.unit)]
     words += [f"{result.kept:,} of them from the checkpoint"] if result.kept else []
     words += [f"{result.dropped:,} rows with missing values dropped"] if result.dropped else []
     lines = [", ".join(words), *(f"skipped: {reason}" for reason in skipped.values()), *rows]

@@ -18,7 +18,7 @@ def merge(
     output: Output,
     overlapping: Annotated[
         bool | None,
-        typer.Option("--overlapping/--disjoint", help="May a record be in several of the sketches, or in none?"),
+        typer.Option("--overlapping/--disjoint", help="May a record (or unit) be in several of the sketches, or not?"),
     ] = None,
     key: Key = None,
     trusted: Trusted = None,
@@ -28,8 +28,9 @@ def merge(
     """Add sketches: the sum is the sketch of all their rows.
 
     Exact sketches that share rows are refused, unless --overlapping says that those shall count several times.
-    Epsilons of private sketches add up; with --disjoint, the largest one holds. Shares of noise (privatize --parties)
-    are private once those of all parties are added.
+    Epsilons of private sketches add up; with --disjoint, the largest one holds. So it is with the rows that count of
+    each unit, in exact sketches that were made with --unit. Shares of noise (privatize --parties) are private once
+    those of all parties are added.
 
     \b
     Example:
@@ -54,6 +55,7 @@ def merge(
     figures, rows = contents(total)
     figures |= {"output": output, "sketches": len(sketches), "skipped": total.skipped}
     lines = [f"{records_in_words(total.count)} of {len(sketches):,} sketches", *rows]
+    lines += [] if total.unit is None else [f"units: {total.unit}"]
     if total.ledger is not None:
         figures["ledger"] = total.ledger.to_json()
         lines.append(f"{'NOT private yet' if total.lacks_shares else 'private'}: {total.ledger}")

@@ -25,9 +25,17 @@ def engine_of(data: Any) -> str | None:
     return next((_ENGINES[package] for package in packages if package in _ENGINES), None)
 
 
-def sketch(data: Any, operator: Operator, *, nulls: str = "error") -> Sketch:
+def sketch(
+    data: Any,
+    operator: Operator,
+    *,
+    nulls: str = "error",
+    unit: str | None = None,
+    rows_per_unit: int | None = None,
+) -> Sketch:
     """The sketch of a Dask collection or a Spark data frame."""
-    return (dask.sketch if _is_dask(data) else spark.sketch)(data, operator, nulls=nulls)
+    engine = dask.sketch if _is_dask(data) else spark.sketch
+    return engine(data, operator, nulls=nulls, unit=unit, rows_per_unit=rows_per_unit)
 
 
 def sample(data: Any, n: int, seed: int) -> tuple[NDArray[Any], tuple[str, ...] | None]:

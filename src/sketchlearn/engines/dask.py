@@ -21,7 +21,14 @@ from sketchlearn.values import shortened
 SAMPLED_PARTITIONS = 16  # A sample is taken from these; from more only if they hold too few rows.
 
 
-def sketch(collection: Any, operator: Operator, *, nulls: str = "error") -> Sketch:
+def sketch(
+    collection: Any,
+    operator: Operator,
+    *,
+    nulls: str = "error",
+    unit: str | None = None,
+    rows_per_unit: int | None = None,
+) -> Sketch:
     """The sketch of all rows of a Dask collection, to the same bits as `operator.sketch` of the rows at once.
 
     Runs wherever `dask.compute` does: threads, processes, or the cluster of the current client.
@@ -32,6 +39,8 @@ def sketch(collection: Any, operator: Operator, *, nulls: str = "error") -> Sket
         paths, each read by one task on the worker.
     operator : the operator.
     nulls : what to do with missing values, as for `operator.sketch`.
+    unit, rows_per_unit : the column of ids, and how many rows of each count, as for `operator.sketch`; of data frames
+        alone, which are shuffled so that a unit's rows come together.
 
     Examples
     --------
@@ -42,17 +51,19 @@ def sketch(collection: Any, operator: Operator, *, nulls: str = "error") -> Sket
     >>> skl.engines.dask.sketch(X, operator)                                        # doctest: +SKIP
     <Sketch of 1,000,000 records: ...>
     """
-    return partial.total([tree(collection, operator, nulls=nulls).compute()], operator)
+    units = {} if unit is None and rows_per_unit is None else {"unit": unit, "rows_per_unit": rows_per_unit}
+    return partial.total([tree(collection, operator, nulls=nulls, **units).compute()], operator)
 
 
-def tree(collection: Any, operator: Operator, *, nulls: str = "error") -> Any:
+def tree(collection: Any, operator: Operator, *, nulls: str = "error", **units: Any) -> Any:
     """The delayed bytes of the sketch: a tree of tasks, none of which takes more than eight partial sketches."""
     dask = required("dask", "dask")
     text = partial.text_of(operator)
     # One node of the graph: sent once to each worker, and made again if the worker that holds it dies.
     operator_node = dask.delayed(text, name=f"operator-{dask.base.tokenize(text)}", traverse=False)
     sketched, merged = (dask.delayed(task, pure=False, traverse=True) for task in (partial.sketched, partial.merged))
-    level = [sketched(name, part, operator_node, nulls) for name, part in partitions(collection, operator)]
+    parts = _parts_by_unit(collection, operator, **units) if units else partitions(collection, operator)
+    level = [sketched(name, part, operator_node, nulls, **units) for name, part in parts]
     while len(level) > 1:
         groups = [level[first : first + partial.ARITY] for first in range(0, len(level), partial.ARITY)]
         level = [group[0] if len(group) == 1 else merged(group, operator_node) for group in groups]
@@ -81,6 +92,21 @@ def partitions(collection: Any, operator: Operator | None = None) -> list[tuple[
             f"{shortened(collection)}: rows in memory go through operator.sketch(rows)"
         )
     return [(f"partition {number}", part) for number, part in enumerate(parts)]
+
+
+def _parts_by_unit(frame: Any, operator: Operator, unit: Any, rows_per_unit: Any) -> list[tuple[str, Any]]:
+    """Partitions of a data frame in each of which all rows of its units are."""
+    if not _is_frame(frame):
+        raise TypeError("units need a Dask data frame, which can be shuffled by their ids: make one of the collection")
+    features = partial.check_unit(unit, rows_per_unit, list(frame.columns), operator)
+    frame = frame[[*_with_columns_of(operator, frame[list(features)]).columns, unit]]
+    texts = frame[unit].map_partitions(_texts, unit, meta=(unit, object))
+    parts = frame.assign(**{unit: texts}).shuffle(unit).to_delayed()
+    return [(f"partition {number}", part) for number, part in enumerate(parts)]
+
+
+def _texts(ids: Any, unit: str) -> Any:
+    return type(ids)(partial.texts_of_ids(ids, unit), index=ids.index, name=unit, dtype=object)
 
 
 def _files(path: Any) -> list[Any]:

@@ -7,16 +7,21 @@ text: a worker that would draw others refuses instead of adding to the wrong sum
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from threading import Lock
 from typing import Any
 
+import numpy as np
+
 from sketchlearn.batches import Batches
 from sketchlearn.operators import Operator
+from sketchlearn.protected_unit import ProtectedUnit
 from sketchlearn.sketch import Sketch
+from sketchlearn.sources.source_base import by_name
+from sketchlearn.sources.unit_ids import id_texts
 from sketchlearn.storage.container import FormatError, unpack
 from sketchlearn.storage.sketch_files import kept_rows
 
@@ -48,10 +53,36 @@ def _drawn(text: str) -> Operator:
     return Operator.from_json(json.loads(text))
 
 
-def sketched(name: str, rows: Any, text: str, nulls: str) -> bytes:
-    """The sketch of one partition's rows, by one thread: engines run one task per core."""
+def sketched(
+    name: str, rows: Any, text: str, nulls: str, unit: str | None = None, rows_per_unit: int | None = None
+) -> bytes:
+    """The sketch of one partition's rows, by one thread: engines run one task per core.
+
+    All rows of a unit must be in one partition.
+    """
     with refusals_of(name):
-        return operator_from(text).sketch(rows, nulls=nulls, n_jobs=1).content()
+        operator = operator_from(text)
+        return operator.sketch(rows, nulls=nulls, n_jobs=1, unit=unit, rows_per_unit=rows_per_unit).content()
+
+
+def texts_of_ids(ids: Any, unit: str) -> Any:
+    """The ids of units as text, so that an engine brings those together that are the same."""
+    with refusals_of(f"the ids in {unit!r}"):
+        texts = id_texts(np.asarray(ids))
+        if None in texts:
+            raise ValueError("one is missing, and every row needs one: fill it, or drop such rows")
+        return texts
+
+
+def check_unit(unit: Any, rows_per_unit: Any, names: Sequence[str], operator: Operator) -> tuple[str, ...]:
+    """Names of the columns to read beside the ids, if units are given as engines need them."""
+    if not isinstance(unit, str) or rows_per_unit is None:
+        raise ValueError("give unit= the name of the column of ids, and rows_per_unit=")
+    ProtectedUnit(unit, rows_per_unit)
+    by_name(tuple(names), (unit,), "the data frame")
+    if operator.columns is not None and unit in operator.columns:
+        raise ValueError(f"the ids {unit!r} are one of the operator's columns: ids of units are not features")
+    return tuple(name for name in names if name != unit)
 
 
 def merged(parts: Iterable[bytes], text: str) -> bytes:
@@ -69,8 +100,10 @@ def total(parts: Iterable[bytes], operator: Operator) -> Sketch:
             raise FormatError("a partial sketch was made by another operator than this run's")
         sums, count, bits = tensors["sums"], int(description["count"]), description["bits"]
         kept, clipped = kept_rows(operator, tensors, description), description.get("clipped", 0)
-        sketch += Sketch(operator, sums, count, bits, kept=kept, clipped=clipped, batches=Batches.new())
-    return replace(sketch, batches=Batches.new(sketch.units))
+        notes = {"kept": kept, "clipped": clipped, "unit": ProtectedUnit.from_json(description)}
+        part = Sketch(operator, sums, count, bits, batches=Batches.new(), **notes)
+        sketch = sketch.merged(part, overlapping=False)  # no row, and no unit, is in two partitions
+    return replace(sketch, batches=Batches.new(sketch.units if sketch.unit is None else 1))
 
 
 @contextmanager

@@ -26,7 +26,15 @@ LEVELS = 3
 SCHEMA = "part int, sketch binary"
 
 
-def sketch(df: Any, operator: Operator, *, columns: Sequence[str] | None = None, nulls: str = "error") -> Sketch:
+def sketch(
+    df: Any,
+    operator: Operator,
+    *,
+    columns: Sequence[str] | None = None,
+    nulls: str = "error",
+    unit: str | None = None,
+    rows_per_unit: int | None = None,
+) -> Sketch:
     """The sketch of all rows of a Spark data frame, to the same bits as `operator.sketch` of the rows at once.
 
     sketchlearn must be installed for the Python that the executors run.
@@ -37,6 +45,8 @@ def sketch(df: Any, operator: Operator, *, columns: Sequence[str] | None = None,
     operator : the operator.
     columns : names of the columns to read, all numeric; by default those of the operator, or all.
     nulls : what to do with missing values, as for `operator.sketch`.
+    unit, rows_per_unit : the column of ids, and how many rows of each count, as for `operator.sketch`. The data frame
+        is repartitioned so that a unit's rows come together; an executor holds one partition in memory.
 
     Examples
     --------
@@ -48,8 +58,16 @@ def sketch(df: Any, operator: Operator, *, columns: Sequence[str] | None = None,
     """
     text = partial.text_of(operator)
     table = _as_sql(df)
-    names = needed(table.columns, operator, columns)
-    parts = _selected(table, names).mapInArrow(lambda rows: _sketch_batches(rows, names, text, nulls), SCHEMA)
+    if unit is None and rows_per_unit is None:
+        names = needed(table.columns, operator, columns)
+        parts = _selected(table, names).mapInArrow(lambda rows: _sketch_batches(rows, names, text, nulls), SCHEMA)
+    else:
+        others = partial.check_unit(unit, rows_per_unit, table.columns, operator)
+        names = needed(table.columns, operator, others if columns is None else columns)
+        chosen = (*names, str(unit))
+        parts = _by_unit(table, names, str(unit)).mapInArrow(
+            lambda rows: _sketch_batches(rows, chosen, text, nulls, unit, rows_per_unit), SCHEMA
+        )
     functions = required("pyspark.sql.functions", "spark")
     group = functions.floor(functions.col("part") / partial.ARITY).cast("int")
     for _ in range(LEVELS):
@@ -104,17 +122,51 @@ def _selected(df: Any, names: Sequence[str]) -> Any:
             raise ValueError(
                 f"column {name!r} holds {kind}, not numbers: convert it, or choose others with columns=[...]"
             )
-    quoted = ["`" + name.replace("`", "``") + "`" for name in names]
-    return df.select(*(functions.col(name).alias(f"c{i}") for i, name in enumerate(quoted)))
+    return df.select(*(functions.col(_quoted(name)).alias(f"c{i}") for i, name in enumerate(names)))
 
 
-def _sketch_batches(batches: Iterator[Any], names: Sequence[str], text: str, nulls: str) -> Iterator[Any]:
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _by_unit(df: Any, names: Sequence[str], unit: str) -> Any:
+    """These columns, as c0, c1..., and the ids as text, in partitions in each of which all rows of its units are."""
+    functions, types = required("pyspark.sql.functions", "spark"), required("pyspark.sql.types", "spark")
+    numbers = _selected(df, names)
+    ids = functions.col(_quoted(unit)).alias("unit")
+    both = df.select(*(functions.col(_quoted(name)).alias(f"c{i}") for i, name in enumerate(names)), ids)
+    schema = types.StructType([*numbers.schema.fields, types.StructField("unit", types.StringType())])
+    return both.mapInArrow(lambda batches: _with_texts(batches, unit), schema).repartition("unit")
+
+
+def _with_texts(batches: Iterator[Any], unit: str) -> Iterator[Any]:
+    """The same batches with the ids, their last column, as text."""
+    import pyarrow as pa
+
+    for batch in batches:
+        ids = source(pa.table({"unit": batch.columns[-1]})).ids("unit")
+        texts = [text for values in ids for text in partial.texts_of_ids(values, unit)]
+        yield pa.RecordBatch.from_arrays([*batch.columns[:-1], pa.array(texts, pa.string())], names=batch.schema.names)
+
+
+def _sketch_batches(
+    batches: Iterator[Any],
+    names: Sequence[str],
+    text: str,
+    nulls: str,
+    unit: str | None = None,
+    rows_per_unit: int | None = None,
+) -> Iterator[Any]:
     """What each executor does with the record batches of a partition."""
     import pyarrow as pa
 
     number = required("pyspark", "spark").TaskContext.get().partitionId()
-    named = (pa.RecordBatch.from_arrays(batch.columns, names=list(names)) for batch in batches)
-    data = partial.sketched(f"partition {number}", named, text, nulls)
+    named: Any = (pa.RecordBatch.from_arrays(batch.columns, names=list(names)) for batch in batches)
+    if unit is not None:  # rows of units are read twice
+        empty = pa.schema([(name, pa.string() if name == unit else pa.float64()) for name in names])
+        held = list(named)
+        named = pa.Table.from_batches(held, held[0].schema if held else empty)
+    data = partial.sketched(f"partition {number}", named, text, nulls, unit, rows_per_unit)
     yield pa.record_batch({"part": pa.array([number], pa.int32()), "sketch": pa.array([data], pa.binary())})
 
 

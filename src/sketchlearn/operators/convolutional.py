@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from sketchlearn.cost import Cost
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.operators.bounded_operators import REFUSE, check_outside
+from sketchlearn.operators.column_checks import check_columns
 from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.operators.moment_operators import SecondMoments
-from sketchlearn.operators.operator_base import MOST_FEATURES, Double, check_columns
+from sketchlearn.operators.operator_base import MOST_FEATURES, Double
 from sketchlearn.randomness import Stream, exponential, lengths, normal_cost, uniform_cost
 from sketchlearn.values import listed, number, shortened, whole
 

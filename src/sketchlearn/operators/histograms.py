@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn._native import add_counts, find_counts
-from sketchlearn.operators.operator_base import MOST_FEATURES, Double, Integers, Operator, check_columns
+from sketchlearn.operators.column_checks import check_columns
+from sketchlearn.operators.operator_base import MOST_FEATURES, Double, Integers, Operator
 from sketchlearn.operators.origin import Origin
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import shortened, whole

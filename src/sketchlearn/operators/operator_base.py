@@ -24,11 +24,12 @@ from sketchlearn.operators.packing import ledger_of, private_bits
 from sketchlearn.packed import PackedBits
 from sketchlearn.private_bits import PrivateBits
 from sketchlearn.progress import row_bar
+from sketchlearn.protected_unit import ProtectedUnit
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
 from sketchlearn.sketch_limits import check_room
-from sketchlearn.sources import Block, Source, source, weight_units
-from sketchlearn.values import Value, listed, shortened, truth
+from sketchlearn.sources import Block, RowsOfUnits, Source, rows_of_units, source, weight_units
+from sketchlearn.values import Value, truth
 
 Double = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -190,6 +191,8 @@ class Operator(Value, ABC):
         nulls: str = "error",
         n_jobs: int | None = None,
         progress: bool = False,
+        unit: Any = None,
+        rows_per_unit: int | None = None,
     ) -> Sketch:
         """The sketch of rows: of arrays, data frames, Arrow tables, files, or iterables of those.
 
@@ -202,9 +205,22 @@ class Operator(Value, ABC):
         nulls : "error" refuses rows with missing values, "drop" leaves them out.
         n_jobs : threads; None means all cores. The result does not depend on it.
         progress : show a progress bar on standard error.
+        unit : whose rows they are, where private releases shall protect people (or the like) rather than rows: the name
+            of the column of their ids, which is no feature, or an array of ids. The data are then read twice.
+        rows_per_unit : how many rows of one unit count: those of the smallest hashes of the row's values and the
+            unit's id, whatever the order of the rows, batches and files.
+
+        Examples
+        --------
+        >>> import numpy as np, sketchlearn as skl
+        >>> operator = skl.FourierFeatures(2, 50, law=skl.frequencies.Gaussian(1.0), seed=0)
+        >>> operator.sketch(np.arange(8.0).reshape(4, 2), unit=["ann", "ann", "ann", "bob"], rows_per_unit=2).count
+        3
         """
         threads = kernel.n_threads(n_jobs)
-        rows = self._source(data, nulls)
+        if sample_weight is not None and (unit is not None or rows_per_unit is not None):
+            raise ValueError("rows of units have weight 1: leave out sample_weight, or unit and rows_per_unit")
+        rows, protected = self._rows(data, nulls, unit, rows_per_unit)
         if sample_weight is not None and rows.n_rows is None:
             raise ValueError("sample_weight needs an array of rows: for a stream, update a sketch block by block")
         weights, bits, heaviest = _weights(sample_weight, rows.n_rows or 0)
@@ -222,7 +238,9 @@ class Operator(Value, ABC):
                 if block.start == 0 and len(block.rows):
                     self.warn_of_noise(block.rows[:100])
                 advance(block.end - block.start)
-        return Sketch(self, sums, units, bits, (), None, clipped, heaviest, kept, Batches.new(units))
+        # a sketch of units has a number even if it is empty: that must not be told by how it combines with others
+        batches = Batches.new(units if protected is None else 1)
+        return Sketch(self, sums, units, bits, (), None, clipped, heaviest, kept, batches, protected)
 
     def features(self, data: Any, *, n_jobs: int | None = None) -> NDArray[Any]:
         """Phi(x) of each row; the mean over rows is the mean of their sketch."""
@@ -277,6 +295,13 @@ class Operator(Value, ABC):
         """The data's rows, of the operator's own columns."""
         rows = source(data, nulls=nulls)
         return rows if self.columns is None else rows.only(self.columns)
+
+    def _rows(self, data: Any, nulls: str, unit: Any, most: int | None) -> tuple[Source, ProtectedUnit | None]:
+        """The data's rows or, where units are given, at most so many of each."""
+        if unit is not None or most is not None:
+            data = rows_of_units(source(data, nulls=nulls), unit, most, self.columns)
+        rows = self._source(data, nulls)
+        return rows, ProtectedUnit(rows.unit, rows.most) if isinstance(rows, RowsOfUnits) else None
 
     def _integers(self, data: Any, n_jobs: int | None) -> Iterator[NDArray[np.integer]]:
         """The integers of each row, block by block; the first block is empty."""
@@ -347,16 +372,6 @@ class Operator(Value, ABC):
         """The fields and the origin alone: what is cached is made anew where the pickle is read."""
         kept = (*self.__dataclass_fields__, "_origin")  # type: ignore[attr-defined]
         return {name: self.__dict__[name] for name in kept if name in self.__dict__}
-
-
-def check_columns(columns: Any, n_features: int) -> tuple[str, ...] | None:
-    """The columns' names, if there are as many as columns, all different."""
-    if columns is None:
-        return None
-    names = listed(columns)
-    if len(names) != n_features or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
-        raise ValueError(f"columns must be {n_features} different names, not {shortened(columns)}")
-    return names
 
 
 def _weights(sample_weight: Any, n_rows: int) -> tuple[Integers | None, int, int]:

@@ -148,6 +148,7 @@ class Budget:
             "mechanism": ledger.mechanism,
             "epsilon": ledger.epsilon,
             "delta": ledger.delta,
+            **({} if ledger.unit is None else {"unit": ledger.unit}),
         }
         with self._transaction() as database:
             entries = self._entries(database)
@@ -155,6 +156,9 @@ class Budget:
                 raise BudgetError("the budget has delta 0, and names of classes need one: declare them")
             if self.delta == 0 and ledger.mechanism == GAUSSIAN:
                 raise BudgetError("the budget has delta 0, so it books Laplace releases alone: privatize with delta=0")
+            if any(booked.get("unit") != ledger.unit for booked in entries):
+                own, others = (unit or "each row" for unit in (ledger.unit, entries[0].get("unit")))
+                raise BudgetError(f"the budget is about {others}, and the release protects {own}: use another budget")
             after = self._total([*entries, entry])
             if self.delta is not None and after.delta > self.delta * (1 + 1e-12):
                 raise BudgetError(

@@ -186,6 +186,8 @@ def _batches(sketches: list[Sketch]) -> tuple[Batches, Batches]:
     times: dict[int, int] = {}
     contents: dict[int, int] = {}
     for sketch in sketches:
+        if sketch.unit is not None:
+            raise ValueError("these sketches protect units, which may be in many classes: declare the names instead")
         if times.keys() & sketch.batches.times.keys():
             raise ValueError("two of the classes' sketches share a batch of rows: a row has one class")
         times |= sketch.batches.times

@@ -45,8 +45,8 @@ def privatize(
 ) -> Sketch:
     """A differentially private release of an exact sketch: sums and count with integer noise.
 
-    Whatever is learned from the release is private, too. A record is one row of weight 1. docs/privacy.md says what is
-    guaranteed, and what is not.
+    Whatever is learned from the release is private, too. A record is one row of weight 1 or, of a sketch that was made
+    with `unit=` and `rows_per_unit=`, all rows of a unit. docs/privacy.md says what is guaranteed, and what is not.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def privatize(
     share = number("count_share", count_share)
     if not 0 < share < 1:
         raise ValueError(f"count_share must be a number between 0 and 1, not {count_share!r}")
-    times = sketch.batches.largest  # a record may count several times, in a sum of overlapping sketches
+    times = _most_rows(sketch)
     bounds = [sensitivity(part, neighbors).counted(times) for part in parts]
     shares = [(1 - share) * part for part in shares_of(parts)]
     # neighbors that replace a record differ in count, too, where rows are left out for their values
@@ -131,6 +131,7 @@ def privatize(
         rho=mechanism.rho,
         parties=parties,
         shares=None if parties is None else 1,
+        **({} if sketch.unit is None else sketch.unit.to_json()),
     )
     if rng is None:
         content = Batches.of_content(sketch.sums, sketch.units)
@@ -138,6 +139,12 @@ def privatize(
     elif earlier is not None:
         ledger = ledger.after(earlier)
     return _noisy(sketch, operator, mechanism, ledger, [*scales, count_scale], rng)
+
+
+def _most_rows(sketch: Sketch) -> int:
+    """How many rows, each as often as it counts, whoever is protected has in the sketch."""
+    times = sketch.batches.largest  # a record may count several times, in a sum of overlapping sketches
+    return times if sketch.unit is None else max(times, sketch.unit.rows_per_unit)
 
 
 def _noisy(

@@ -6,14 +6,17 @@ from sketchlearn.sources.row_weights import WEIGHT_BITS, weight_units
 from sketchlearn.sources.sampling import sample
 from sketchlearn.sources.source import is_array, register_reader, source
 from sketchlearn.sources.source_base import Source
+from sketchlearn.sources.unit_rows import RowsOfUnits, rows_of_units
 
 __all__ = [
     "WEIGHT_BITS",
     "Beside",
     "Block",
+    "RowsOfUnits",
     "Source",
     "is_array",
     "register_reader",
+    "rows_of_units",
     "sample",
     "source",
     "weight_units",

@@ -17,6 +17,7 @@ Open = Callable[[list[str], int], Iterator[Any]]
 #: Arrow types whose values float32 holds exactly, and others that are numbers
 NARROW = ("halffloat", "float", "int8", "int16", "uint8", "uint16", "bool", "null")
 WIDE = ("double", "int32", "int64", "uint32", "uint64")
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 
 def pyarrow(what: str, module: str = "pyarrow") -> Any:
@@ -42,6 +43,7 @@ class Arrow(Table):
         self.fields, self.types = list(schema.names), list(schema.types)
         self.names, self.n_columns = tuple(self.fields), len(self.fields)
         self.n_rows, self.replayable = n_rows, replayable
+        self.in_order = True  # whether rows come in the same order each time
 
     def check(self, chosen: Columns) -> None:
         for position in chosen:
@@ -57,6 +59,16 @@ class Arrow(Table):
         for batch in self.open_batches(names, n_rows):
             for first in range(0, batch.num_rows, n_rows):
                 yield floats_of(batch.slice(first, n_rows), names, kind)
+
+    def ids(self, position: int, n_rows: int) -> Iterator[NDArray[Any]]:
+        if not self.in_order:
+            raise ValueError(
+                "a query may give its rows in another order each time, so that ids would be those of other rows: "
+                "collect it into a data frame or an Arrow table first"
+            )
+        name = self.fields[position]
+        for batch in self.open_batches([name], n_rows):
+            yield _ids_of(batch.column(batch.schema.names.index(name)))
 
     def row_type(self, chosen: Columns) -> np.dtype[Any]:
         """The type of rows: a function of the schema alone."""
@@ -89,6 +101,23 @@ def floats_of(batch: Any, names: list[str], kind: np.dtype[Any]) -> Floats:
             column = column.cast("float32" if kind == np.float32 else "float64", safe=False)
         rows[:, i] = column.to_numpy(zero_copy_only=False)
     return rows
+
+
+def _ids_of(column: Any) -> NDArray[Any]:
+    """The values of a column, text or numbers, None where they are missing."""
+    kind = str(column.type)
+    if not column.null_count and kind in ("double", "float", "halffloat", *INTEGERS):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    if kind.startswith(("string", "large_string", "dictionary")):
+        # equal texts become one object, which is faster
+        encoded = column if kind.startswith("dictionary") else column.cast("large_string").dictionary_encode()
+        texts: NDArray[Any] = np.array([*_objects(encoded.dictionary), None], object)
+        return np.asarray(texts[encoded.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)])
+    return _objects(column)
+
+
+def _objects(column: Any) -> NDArray[Any]:
+    return np.fromiter(column.to_pylist(), object, len(column))
 
 
 def is_arrow(data: Any) -> bool:
@@ -145,7 +174,7 @@ def _polars(data: Any, name: str) -> Arrow:
             for part in data.select(names).collect_batches(chunk_size=n_rows):
                 yield from pa.RecordBatchReader.from_stream(part)
 
-        return Arrow(schema, collected)
+        return _query(schema, collected)
     raise TypeError(f"a polars {name} is not a table: put it into a DataFrame")
 
 
@@ -158,7 +187,13 @@ def _duckdb(relation: Any) -> Arrow:
         reader = chosen.to_arrow_reader if hasattr(chosen, "to_arrow_reader") else chosen.fetch_arrow_reader
         yield from reader(n_rows)
 
-    return Arrow(pa.RecordBatchReader.from_stream(relation.limit(0)).schema, run)
+    return _query(pa.RecordBatchReader.from_stream(relation.limit(0)).schema, run)
+
+
+def _query(schema: Any, run: Open) -> Arrow:
+    table = Arrow(schema, run)
+    table.in_order = False
+    return table
 
 
 def _stream(data: Any, what: str) -> Arrow:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,12 @@ class ArrowFile(Arrow):
     def __init__(self, path: Path, schema: Any, n_rows: int | None = None) -> None:
         super().__init__(schema, self._named, n_rows=n_rows)
         self.path, self.place, self.n_bytes = path, str(path), path.stat().st_size
+
+    def twin(self) -> Self:
+        """A copy that is read by itself."""
+        other = copy.copy(self)
+        other.open_batches = other._named
+        return other
 
     def _named(self, names: list[str], n_rows: int) -> Iterator[Any]:
         with reading(self.path):

@@ -65,6 +65,13 @@ class Csv(ArrowFile):
     def row_type(self, chosen: Columns) -> np.dtype[Any]:  # noqa: ARG002
         return np.dtype(np.float64)
 
+    def ids(self, position: int, n_rows: int) -> Iterator[NDArray[Any]]:
+        import pyarrow as pa
+
+        as_text = self.twin()  # one file may have numbers alone where the next has letters, or zeros in front
+        as_text.column_types = {self.fields[position]: pa.string()}
+        return ArrowFile.ids(as_text, position, n_rows)
+
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
         if _is_compressed(self.path):
             return None
@@ -122,7 +129,9 @@ class Csv(ArrowFile):
             read_options=reader.ReadOptions(column_names=self.header, block_size=self.read_bytes),
             # an empty line of a single column is a missing value
             parse_options=reader.ParseOptions(newlines_in_values=True, ignore_empty_lines=not self.single),
-            convert_options=reader.ConvertOptions(include_columns=names, column_types=self.column_types),
+            convert_options=reader.ConvertOptions(
+                include_columns=names, column_types=self.column_types, strings_can_be_null=True
+            ),
         )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, groupby
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sketchlearn.sources.blocks import Block, Floats, gathered
 from sketchlearn.sources.source_base import Source, check_width, listed
@@ -60,6 +62,12 @@ class Joined(Source):
 
     def only(self, columns: tuple[str, ...]) -> Source:
         return Joined(self._each(lambda part: part.only(columns)), self.nulls, chosen=True)
+
+    def without(self, column: str | int) -> Source:
+        return Joined(self._each(lambda part: part.without(column)), self.nulls, chosen=self.chosen)
+
+    def ids(self, column: str | int) -> Iterator[NDArray[Any]]:
+        return chain.from_iterable(part.ids(column) for part in self.parts)
 
     def dropping(self) -> Source:
         return Joined(self._each(lambda part: part.dropping()), "drop", chosen=self.chosen)

@@ -35,6 +35,9 @@ class Array(IndexedTable):
     def rows_at(self, which: Any, chosen: Columns) -> Floats:
         return as_rows(_columns(np.asarray(self.array[which]), chosen))
 
+    def ids_at(self, which: Any, position: int) -> NDArray[Any]:
+        return np.asarray(self.array[which])[:, position]  # integers beyond 2^53 stay what they are
+
 
 class Sparse(IndexedTable):
     """A sparse matrix of SciPy, made dense block by block; formats that cannot be cut into rows are converted once."""
@@ -85,6 +88,10 @@ class Frame(IndexedTable):
             plain = isinstance(self.types[position], np.dtype)
             rows[:, i] = column.to_numpy() if plain else column.to_numpy(dtype=rows.dtype, na_value=np.nan)
         return rows
+
+    def ids_at(self, which: Any, position: int) -> NDArray[Any]:
+        column = self.frame.iloc[which, position]
+        return np.asarray(column.to_numpy() if isinstance(self.types[position], np.dtype) else column.to_numpy(object))
 
 
 def npy(path: Path) -> Array:

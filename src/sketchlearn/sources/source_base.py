@@ -7,8 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sketchlearn.sources.blocks import Block, Floats, has_missing
 
@@ -48,6 +50,17 @@ class Source(ABC):
     @abstractmethod
     def only(self, columns: tuple[str, ...]) -> Source:
         """The same rows with these columns, which must come in this order; sources without names are left alone."""
+
+    def without(self, column: str | int) -> Source:
+        """The same rows without one column, given by its name or position."""
+        raise self._no_ids(column)
+
+    def ids(self, column: str | int) -> Iterator[NDArray[Any]]:
+        """The values of one column of all rows, in the order of `blocks`, as text or numbers: ids of units."""
+        raise self._no_ids(column)
+
+    def _no_ids(self, column: str | int) -> ValueError:
+        return ValueError(f"no ids {column!r} can be read here: give an array, a data frame, an Arrow table or files")
 
     def check(self, n_features: int | None = None) -> None:  # noqa: B027
         """Refuses columns that are not numbers or too many or few, before any row is read."""

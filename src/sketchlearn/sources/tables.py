@@ -9,6 +9,7 @@ from contextlib import closing
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sketchlearn.sources.blocks import Block, Floats, gathered, one_ahead, rows_per_block
 from sketchlearn.sources.source_base import Source, by_name, check_width, in_order, inside, listed
@@ -36,6 +37,10 @@ class Table(ABC):
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
         """The rows of the chosen columns, as float32 or float64, missing values as NaN, about n_rows at a time."""
 
+    def ids(self, position: int, n_rows: int) -> Iterator[NDArray[Any]]:  # noqa: ARG002
+        """The values of one column as they are, text or numbers, about n_rows at a time: ids of units."""
+        raise ValueError(f"{inside(self.place)}ids cannot be read from a table of this kind: use a data frame")
+
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:  # noqa: ARG002
         """About n_rows rows from all over the table, if there is a cheaper way than reading it all."""
         return None
@@ -62,6 +67,14 @@ class IndexedTable(Table):
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
         for first in range(0, self.n_rows, n_rows):
             yield self.rows_at(slice(first, first + n_rows), chosen)
+
+    def ids(self, position: int, n_rows: int) -> Iterator[NDArray[Any]]:
+        for first in range(0, self.n_rows, n_rows):
+            yield self.ids_at(slice(first, first + n_rows), position)
+
+    def ids_at(self, which: Any, position: int) -> NDArray[Any]:
+        """The values of one column, of some rows."""
+        return self.rows_at(which, (position,))[:, 0]
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats:
         which = np.sort(rng.choice(self.n_rows, min(n_rows, self.n_rows), replace=False))
@@ -98,6 +111,17 @@ class Tabular(Source):
     def check(self, n_features: int | None = None) -> None:
         check_width(len(self.chosen), n_features)
         self.table.check(self.chosen)
+
+    def without(self, column: str | int) -> Source:
+        position = self._position(column)
+        return Tabular(self.table, tuple(i for i in self.chosen if i != position), self.nulls)
+
+    def ids(self, column: str | int) -> Iterator[NDArray[Any]]:
+        return self.table.ids(self._position(column), rows_per_block(4))
+
+    def _position(self, column: str | int) -> int:
+        table = self.table
+        return chosen_columns([column], table.names, table.n_columns, table.place or "the table")[0]
 
     def only(self, columns: tuple[str, ...]) -> Source:
         if self.columns is None:

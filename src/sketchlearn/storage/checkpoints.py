@@ -164,7 +164,8 @@ class _BlocksOfFile:
         """
         sketch, n_rows = part.sketch, part.rows + part.dropped
         unweighted = (sketch.units, sketch.bits, sketch.heaviest) == (part.rows, 0, 1)
-        exact = sketch.ledger is None and not sketch.skipped and sketch.clipped <= part.rows
+        by_rows = sketch.ledger is None and sketch.unit is None
+        exact = by_rows and not sketch.skipped and sketch.clipped <= part.rows
         if not unweighted or not exact or (part.dropped and self.source.nulls == "error"):
             return False
         if self.source.n_rows is not None:

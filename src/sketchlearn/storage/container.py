@@ -28,8 +28,9 @@ from sketchlearn.cost import Cost
 from sketchlearn.storage.loading_limit import check_cost
 
 # Private sketches have a format number of their own, so that older readers do not take them for exact ones; and so
-# have those with rows, so that nobody passes rows on without knowing.
-FORMAT, PRIVATE, WITH_ROWS = 1, 2, 3
+# have those with rows, so that nobody passes rows on without knowing; and those of units, with rows or without, which
+# an older version would release as if rows were to be protected.
+FORMAT, PRIVATE, WITH_ROWS, WITH_UNITS = 1, 2, 3, 4
 ENTRY = "sketchlearn"
 T = TypeVar("T")
 RowsAndWeights = tuple[NDArray[np.float64], NDArray[np.int64]]
@@ -81,19 +82,22 @@ def unpack(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         raise FormatError("not a sketchlearn file, or a damaged one") from None
     if type(number) is not int or number < 1:
         raise FormatError("not a sketchlearn file of a format that exists")
-    if number > WITH_ROWS:
-        raise FormatError(f"its format is newer than this sketchlearn reads ({WITH_ROWS}): upgrade sketchlearn")
-    if (number == WITH_ROWS) != ("kept_below" in description):
+    if number > WITH_UNITS:
+        raise FormatError(f"its format is newer than this sketchlearn reads ({WITH_UNITS}): upgrade sketchlearn")
+    with_rows = "kept_below" in description
+    if number != WITH_UNITS and (number == WITH_ROWS) != with_rows:
         raise FormatError(f"a format of {number} says that it has {'' if number == WITH_ROWS else 'no '}rows")
+    if (number == WITH_UNITS) != ("unit" in description):
+        raise FormatError(f"a format of {number} says that it has {'' if number == WITH_UNITS else 'no '}units")
     if (number == PRIVATE) != ("ledger" in description):
         raise FormatError(f"a format of {number} says that it is {'' if number == PRIVATE else 'not '}private")
     if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
         raise FormatError("damaged: it has no digest")
     if hashlib.sha256(data.replace(digest.encode(), _BLANK.encode(), 1)).hexdigest() != digest:
         raise FormatError("damaged: the digest does not match")
-    wanted = _WITH_ROWS if number == WITH_ROWS else _SUMS
+    wanted = _WITH_ROWS if with_rows else _SUMS
     if {name: (array.dtype, array.ndim) for name, array in tensors.items()} != wanted:
-        more = ", and rows" if number == WITH_ROWS else ""
+        more = ", and rows" if with_rows else ""
         raise FormatError(f"it does not hold one vector of 64-bit integers{more}")
     return tensors, description
 

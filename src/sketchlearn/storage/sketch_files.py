@@ -14,6 +14,7 @@ from sketchlearn.batches import Batches
 from sketchlearn.keeping import KeptRows
 from sketchlearn.ledger import Ledger
 from sketchlearn.operators import Operator
+from sketchlearn.protected_unit import ProtectedUnit
 from sketchlearn.sketch import Sketch
 from sketchlearn.storage.container import FormatError, read, unpack
 from sketchlearn.storage.loading_limit import check_cost
@@ -44,6 +45,8 @@ def sketch_of(tensors: dict[str, Any], description: dict[str, Any], known: Opera
         notes: dict[str, Any] = {name: description[name] for name in ("clipped", "heaviest") if name in description}
         if "batches" in description:
             notes["batches"] = Batches.from_json(description["batches"])
+        if (unit := ProtectedUnit.from_json(description)) is not None:
+            notes["unit"] = unit
         if ledger is not None and (notes or "skipped" in description or operator.keeping is not None):
             raise ValueError("it is private, but lists what no release tells")
         notes["kept"] = kept_rows(operator, tensors, description)
@@ -136,7 +139,9 @@ def merge(
 
     Exact sketches that share a batch of rows are refused, unless `overlapping=True` says that those shall count
     several times. For private ones, `overlapping=False` states that no record is in more than one of them: then the
-    largest epsilon holds for all (parallel composition). Otherwise epsilons add up (sequential composition).
+    largest epsilon holds for all (parallel composition). Otherwise epsilons add up (sequential composition). Of exact
+    sketches by units, it states that no unit is in two of them: then the largest `rows_per_unit` holds, otherwise their
+    sum.
     `trusted` is about files, as `load` takes it. The sum is not signed: `save` it with a key of your own.
     """
     keys = None if trusted is None else public_keys(trusted)

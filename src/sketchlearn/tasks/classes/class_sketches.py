@@ -27,10 +27,14 @@ class ClassSketches:
 
     @property
     def total(self) -> Sketch:
-        """The sketch of all classes together. No record is in two of them: private ones compose in parallel."""
+        """The sketch of all classes together. No row is in two of them: private ones compose in parallel.
+
+        Units such as patients may have rows in all classes: then epsilons add up.
+        """
         if not self.sketches:
             return Sketch(self.operator)
-        total = merge(self.sketches.values(), overlapping=False)
+        of_units = any(s.unit is not None or (s.ledger and s.ledger.unit) for s in self.sketches.values())
+        total = merge(self.sketches.values(), overlapping=None if of_units else False)
         if total.ledger is None or len(self.sketches) == 1:
             return total
         return total.of_same_records(total.operator, total.sums, total.ledger.across_classes())

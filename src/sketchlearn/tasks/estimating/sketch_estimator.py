@@ -23,7 +23,7 @@ from sketchlearn.designing.sample_summary import MOST_ROWS
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.ledger import Ledger
 from sketchlearn.operators import Operator
-from sketchlearn.operators.operator_base import check_columns
+from sketchlearn.operators.column_checks import check_columns
 from sketchlearn.private_sums import require_enough_shares
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import is_array, sample, source
