@@ -1,7 +1,9 @@
 """Private releases: how far one record can move a sketch, the noise that hides it, and what was spent."""
 
 from sketchlearn.ledger import Ledger
-from sketchlearn.privacy.release import privatize, sensitivity
+from sketchlearn.privacy.noise_forecast import Forecast, forecast
+from sketchlearn.privacy.noise_plan import sensitivity
+from sketchlearn.privacy.release import privatize
 from sketchlearn.sensitivity import Sensitivity
 
-__all__ = ["Ledger", "Sensitivity", "privatize", "sensitivity"]
+__all__ = ["Forecast", "Ledger", "Sensitivity", "forecast", "privatize", "sensitivity"]
