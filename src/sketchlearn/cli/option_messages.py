@@ -22,7 +22,7 @@ OPTIONS = {
     r"task[= ]['\"]([\w-]+)['\"]": r"--task \1",
     r"rows and standardize\b": "--rows and --standardize",
     r"rows(?= must be a| must not be)": "--rows",
-    r"leave out (rows|epsilon|delta)\b": r"leave out --\1",
+    r"leave out (rows|epsilon|delta|neighbors)\b": r"leave out --\1",
     r"standardize(=True)?\b": "--standardize",
     r"random_state\b": "--seed",
     r"n_dimensions\b": "--dimensions",
@@ -31,6 +31,8 @@ OPTIONS = {
     r"n_frequencies\b": "--n-frequencies",
     r"max_iter\b": "--max-iter",
     r"n_rows\b": "--n-rows",
+    r"assume_public_design=True": "--assume-public-design",
+    r"allow_weak=True": "--allow-weak",
 }
 NOT_IN_A_NAME = r"(?<![-\w'\"/.])"  # names of files and columns stay as they are
 
