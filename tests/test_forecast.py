@@ -171,6 +171,25 @@ def test_rows_have_no_forecast():
         forecast(ROWS, epsilon=1.0)
 
 
+def test_one_budget_pays_for_a_count_histograms_and_clusters():
+    """The noise is seeded; bounds are five deviations, which one release in 10^5 exceeds."""
+    rng = np.random.default_rng(2)
+    centers = np.array([[-12.0, -12.0], [0.0, 12.0], [12.0, -12.0]])
+    rows = centers[rng.integers(0, 3, 20_000)] + rng.standard_normal((20_000, 2))
+    planned = {"epsilon": 1.0, "delta": 1e-6}
+    operator = skl.design(bounds=([-20] * 2, [20] * 2), n_components=3, n_frequencies=60, n_rows=20_000, **planned)
+    expected = forecast(operator, n_rows=20_000, n_components=3, shares=SPLIT, **planned)
+    private = privatize(operator.sketch(rows), shares=SPLIT, seed_for_tests_not_private=0, **planned)
+    assert abs(private.count - 20_000) < 5 * expected.count_deviation
+    found = skl.Questions(private).marginal(0, bins=8)
+    true = np.histogram(rows[:, 0], found.edges)[0] / 20_000
+    assert np.all(np.abs(found.shares - true) < 5 * found.errors)
+    model = skl.SketchKMeans(3, random_state=0).fit_sketch(private)
+    assert np.abs(model.cluster_centers_[np.argsort(model.cluster_centers_[:, 0])] - centers).max() < 0.2
+    assert (model.privacy_.epsilon, model.privacy_.delta) == (1.0, 1e-6)
+    assert model.privacy_.parts == expected.ledger.parts
+
+
 # attacks on the split
 
 
