@@ -19,12 +19,12 @@ N = 2000
 ROWS = np.random.default_rng(0).standard_normal((N, 2))
 BOUNDS = ([-5, -5], [5, 5])
 WHOLE = skl.design(bounds=BOUNDS, n_components=3)  # frequencies, histograms, second moments
-WAVES = skl.FourierFeatures(2, 1200, law=Gaussian(1.0)).with_origin("declared")
+WAVES = skl.FourierFeatures(2, 400, law=Gaussian(1.0)).with_origin("declared")
 OPERATORS = {
     "concatenated": WHOLE,
     "one": WAVES,
     "one bit": replace(WAVES, wave=skl.waves.Square()).with_origin("declared"),
-    "subsample": replace(WAVES, subsample=75).with_origin("declared"),
+    "subsample": replace(WAVES, subsample=25).with_origin("declared"),
     "moments": skl.design(bounds=BOUNDS, task="moments"),
 }
 SPLIT = {skl.Histograms: 0.3, skl.SecondMoments: 0.05}
@@ -93,7 +93,7 @@ def test_subsampled_means_have_more_gaussian_noise():
         [forecast(operator, n_rows=N, epsilon=1.0, delta=delta).parts[0].mean_deviation for operator in (plain, few)]
         for delta in (1e-6, 0.0)
     ]
-    assert noise[0][1] / noise[0][0] == pytest.approx(math.sqrt(1200 / 75), rel=1e-3)
+    assert noise[0][1] / noise[0][0] == pytest.approx(math.sqrt(400 / 25), rel=1e-3)
     assert noise[1][1] / noise[1][0] == pytest.approx(1, rel=1e-3)
     said = forecast(few, n_rows=N, epsilon=1.0, delta=1e-6).verdict
     assert "subsample makes the noise on means sqrt(16) = 4 times as large with delta > 0: leave it out" in said
@@ -143,7 +143,7 @@ def test_a_forecast_never_praises_what_it_cannot_judge():
 
 
 def test_more_records_or_epsilon_show_what_was_hidden():
-    hidden = forecast(WAVES, n_rows=10**4, epsilon=0.1, n_components=3).hidden
+    hidden = forecast(WAVES, n_rows=10**3, epsilon=0.1, n_components=3).hidden
     records = int(hidden.split("about ")[1].split(" records")[0].replace(",", ""))
     assert forecast(WAVES, n_rows=int(0.99 * records), epsilon=0.1, n_components=3).hidden is not None
     assert forecast(WAVES, n_rows=int(1.01 * records), epsilon=0.1, n_components=3).hidden is None
