@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sketchlearn.ledger import ADD_REMOVE, REPLACE, Ledger, PartNoise
 from sketchlearn.operators import Concatenated, FourierFeatures, Histograms, Operator, SecondMoments
@@ -20,7 +21,8 @@ SHARE_ROUNDING = 1e-9  # Shares that a caller writes out may miss their total by
 MOST_PARTIES = 10**6
 LARGEST_SCALE = 2.0**56  # Scales beyond this leave no room for noise in 64 bits.
 
-Shares = Mapping[type[Operator], float]
+#: kinds of operators, and their shares of the budget (keys of mappings are invariant: a dict of one kind must fit)
+Shares = Mapping[type[Any], float]
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def split_budget(
     return [*found, share]
 
 
-def _checked_shares(chosen: Shares, parts: Sequence[Operator]) -> dict[type[Operator], float]:
+def _checked_shares(chosen: Shares, parts: Sequence[Operator]) -> dict[type[Any], float]:
     names = ", ".join(dict.fromkeys(type(part).__name__ for part in parts))
     if not isinstance(chosen, Mapping):
         raise ValueError(f"shares must be a dictionary such as {{skl.Histograms: 0.3}}, not {shortened(chosen)}")
