@@ -22,7 +22,7 @@ from sketchlearn.keeping import Keeping
 from sketchlearn.ledger import Ledger, PartNoise
 from sketchlearn.operators.origin import Origin
 from sketchlearn.privacy import mechanisms, privatize, sensitivity
-from sketchlearn.privacy.release import shares_of
+from sketchlearn.privacy.noise_plan import shares_of
 from sketchlearn.storage import container
 
 ROWS = np.random.default_rng(0).standard_normal((3000, 2)) + 6 * (np.arange(3000)[:, None] % 2)

@@ -46,7 +46,7 @@ def test_without_units_forty_rows_break_the_claim():
 def test_noise_is_for_all_rows_of_a_unit_and_for_the_count(neighbors, delta):
     options = {"epsilon": 1.0, "delta": delta, "neighbors": neighbors}
     one, five = ledger_of(OPERATOR.sketch(X), **options), ledger_of(people(), **options)
-    assert five.sensitivity == 5 * one.sensitivity
+    assert 5 * (one.sensitivity - 1) < five.sensitivity <= 5 * one.sensitivity  # rounded up once, not five times
     assert five.sum_scale == pytest.approx(5 * one.sum_scale, rel=1e-3)
     assert five.count_scale == pytest.approx(5 * one.count_scale, rel=0.05)
 

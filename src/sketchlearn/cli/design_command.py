@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sketchlearn.cli import options
 from sketchlearn.cli.descriptions import extras_in_words
 from sketchlearn.cli.error_messages import misused
-from sketchlearn.cli.input_output import check_paths, columns_from, files_from, report, rows_from, write
+from sketchlearn.cli.input_output import check_paths, columns_from, files_from, note, report, rows_from, write
 from sketchlearn.tasks.registry import DESIGNS
+
+if TYPE_CHECKING:
+    from sketchlearn.cli.operator_choice import Choices
+    from sketchlearn.operators import Operator
 
 
 def design(
@@ -33,6 +37,7 @@ def design(
     n_rows: Annotated[int | None, typer.Option(help="For private releases: about how many records.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="For private releases: the planned epsilon.")] = None,
     delta: Annotated[float, typer.Option(help="For private releases: the planned delta.")] = 0.0,
+    neighbors: options.NeighborsOption = options.Neighbors.add_remove,
     rows: options.Rows = None,
     standardize: options.Standardize = False,
     json: options.Json = False,
@@ -40,7 +45,8 @@ def design(
     """Design an operator: sketches made with it can be merged.
 
     It is designed on a sample of rows, or on bounds alone: LOW,HIGH for all columns, or
-    LOW,HIGH;LOW,HIGH;... for each. With --epsilon its size follows from the noise of a private release.
+    LOW,HIGH;LOW,HIGH;... for each. With --epsilon its size follows from the noise of a private release, which is
+    then shown on standard error beside what it may hide, before anything is spent.
     --task moments is for fit pca and fit regression, --task ica and --task subspaces for the fits of these names,
     --images for fit classifier.
 
@@ -70,7 +76,8 @@ def design(
         raise misused("give either DATA to draw a sample from, or --bounds")
     if n_components is None and DESIGNS.get(task, False) and images is None:
         raise misused(f"Missing option '-k': --task {task} needs the number of clusters or components")
-    choices = Choices(n_components, task, n_frequencies, wave, seed, n_rows, epsilon, delta, rows, standardize)
+    spent = (n_rows, epsilon, delta, neighbors.value)
+    choices = Choices(n_components, task, n_frequencies, wave, seed, *spent, rows, standardize)
     chosen = columns_from(columns)
     paths = files_from(data or [])
     check_paths(paths, [output], json=json)
@@ -82,10 +89,25 @@ def design(
         (operator, made), _ = design_on_rows(rows_from(paths, chosen, nulls.value), choices)
     write(output, design_to_bytes(operator, made))
     with_k = "" if n_components is None else f" with k = {n_components}"
+    figures = {"output": output, "operator": operator.to_json(), "made": made, "words": operator.in_words}
     report(
         json,
-        {"output": output, "operator": operator.to_json(), "made": made, "words": operator.in_words},
+        figures | _forecast(operator, choices, json),
         f"{operator.in_words}; designed on {made['from']}, for {task}{with_k}",
         *extras_in_words(operator),
         output=output,
     )
+
+
+def _forecast(operator: Operator, choices: Choices, json: bool) -> dict[str, Any]:
+    """Says what noise the planned release will have, on standard error, or gives it as figures."""
+    if choices.epsilon is None:
+        return {}
+    from sketchlearn.cli.forecast_messages import forecast_figures, forecast_lines
+    from sketchlearn.privacy import forecast
+
+    common = ("n_rows", "epsilon", "delta", "neighbors", "n_components")
+    found = forecast(operator, **{name: getattr(choices, name) for name in common})
+    if not json:
+        note(*forecast_lines(found))
+    return {"forecast": forecast_figures(found)}

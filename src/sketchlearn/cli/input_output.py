@@ -199,5 +199,11 @@ def report(as_json: bool, figures: dict[str, Any], *lines: str, output: str | No
     stream.flush()
 
 
+def note(*lines: str) -> None:
+    """Prints lines beside the result, on standard error, control characters in them escaped."""
+    sys.stderr.writelines(f"{printable(line)}\n" for line in lines)
+    sys.stderr.flush()
+
+
 def _plain(item: Any) -> Any:
     return item.tolist() if hasattr(item, "tolist") else str(item)

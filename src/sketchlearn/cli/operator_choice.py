@@ -36,6 +36,7 @@ class Choices:
     n_rows: int | None = None
     epsilon: float | None = None
     delta: float = 0.0
+    neighbors: str = "add-remove"
     rows: int | None = None
     standardize: bool = False
 
@@ -93,7 +94,7 @@ def _design(choices: Choices, columns: tuple[Any, ...] | None, **more: Any) -> O
 
 
 def _made(choices: Choices) -> dict[str, Any]:
-    private = () if choices.epsilon is None else ("n_rows", "epsilon", "delta")
+    private = () if choices.epsilon is None else ("n_rows", "epsilon", "delta", "neighbors")
     return {name: getattr(choices, name) for name in ("task", "n_components", *private)}
 
 

@@ -23,7 +23,7 @@ OPTIONS = {
     r"rows and standardize\b": "--rows and --standardize",
     r"rows(?= must be a| must not be)": "--rows",
     r"leave out delta, or parties\b": "leave out --delta, or --parties",
-    r"leave out (rows|epsilon|delta)\b": r"leave out --\1",
+    r"leave out (rows|epsilon|delta|neighbors)\b": r"leave out --\1",
     r"standardize(=True)?\b": "--standardize",
     r"random_state\b": "--seed",
     r"n_dimensions\b": "--dimensions",
@@ -32,6 +32,8 @@ OPTIONS = {
     r"n_frequencies\b": "--n-frequencies",
     r"max_iter\b": "--max-iter",
     r"n_rows\b": "--n-rows",
+    r"assume_public_design=True": "--assume-public-design",
+    r"allow_weak=True": "--allow-weak",
 }
 NOT_IN_A_NAME = r"(?<![-\w'\"/.])"  # names of files and columns stay as they are
 

@@ -11,6 +11,7 @@ from sketchlearn.tasks.registry import DESIGNS, designs
 
 Nulls = StrEnum("Nulls", ["error", "drop"])
 Neighbors = StrEnum("Neighbors", {"add_remove": "add-remove", "replace_one": "replace"})
+NeighborsOption = Annotated[Neighbors, typer.Option(help="Hide whether a record is there, or only its values.")]
 Covariance = StrEnum("Covariance", ["full", "tied", "diag", "spherical"])
 
 Data = Annotated[

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sketchlearn.cli.descriptions import number, records_in_words
+from sketchlearn.cli.error_messages import misused
 from sketchlearn.cli.input_output import STANDARD, check_paths, named, read_sketch, report, signing_key, write_sketch
 from sketchlearn.cli.option_messages import errors_in_options
-from sketchlearn.cli.options import Json, Key, Neighbors, Output, SketchFile, Trusted
+from sketchlearn.cli.options import Json, Key, Neighbors, NeighborsOption, SketchFile, Trusted
 
 if TYPE_CHECKING:
     from sketchlearn.ledger import Ledger
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
 
 def privatize(
     sketch: SketchFile,
-    output: Output,
     epsilon: Annotated[float, typer.Option(help="The privacy loss: the smaller, the more noise.")],
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write; - is standard output.")
+    ] = None,
     delta: Annotated[float, typer.Option(help="0 for pure epsilon; otherwise far below one over the records.")] = 0.0,
-    neighbors: Annotated[
-        Neighbors, typer.Option(help="Hide whether a record is there, or only its values.")
-    ] = Neighbors.add_remove,
+    neighbors: NeighborsOption = Neighbors.add_remove,
     already: Annotated[
         str | None, typer.Option(metavar="FILE", help="An earlier private release of the same rows: losses add up.")
     ] = None,
@@ -49,13 +50,20 @@ def privatize(
     assume_public_design: Annotated[
         bool, typer.Option("--assume-public-design", help="The design was made on other rows than these.")
     ] = False,
+    forecast: Annotated[
+        bool, typer.Option("--forecast", help="Show the noise beside what it may hide; nothing is released or spent.")
+    ] = False,
+    n_components: Annotated[
+        int | None, typer.Option("-k", "--n-components", min=1, help="With --forecast: how many clusters there may be.")
+    ] = None,
     key: Key = None,
     trusted: Trusted = None,
     json: Json = False,
 ) -> None:
     """Release a sketch with noise that hides each single record.
 
-    What is learned from the result is differentially private, too. Best from a design on bounds.
+    What is learned from the result is differentially private, too. Best from a design on bounds. With --forecast
+    nothing is written: it shows how large the noise would be.
     With --parties 50, each of 50 parties adds a fiftieth of the noise to rows of its own, and the sum of their shares
     (merge) is private; a single share is not.
 
@@ -64,6 +72,7 @@ def privatize(
       sketchlearn design --bounds -20,20 --columns a,b -k 3 -o bounds.json
       sketchlearn design --bounds -20,20 --columns a,b -k 3 --n-rows 100000 --epsilon 0.5 -o private.json
       sketchlearn sketch day1.csv --design bounds.json -o exact.sketch
+      sketchlearn privatize exact.sketch --epsilon 1 --forecast -k 3
       sketchlearn privatize exact.sketch --epsilon 1 -o day1.private.sketch
       sketchlearn fit kmeans -k 3 day1.private.sketch -o model.json
     """
@@ -71,6 +80,15 @@ def privatize(
     from sketchlearn.privacy.budget import Budget
 
     check_paths([sketch, already, key, *(trusted or [])], [output], json=json)
+    if forecast:
+        if output is not None:
+            raise misused("--forecast releases nothing: leave out -o")
+        _forecast(read_sketch(sketch, trusted), (epsilon, delta, neighbors.value), n_components, json=json)
+        return
+    if output is None:
+        raise misused("Missing option '--output' / '-o': where to write the private sketch")
+    if n_components is not None:
+        raise misused("-k is for --forecast: releases are for any number of clusters")
     signing = signing_key(key)
     exact, earlier = read_sketch(sketch, trusted), None
     if already is not None:
@@ -126,3 +144,13 @@ def _booked(books: Budget | None) -> str:
     if books is None:
         return "Nobody keeps count of what releases of these rows spend: give --budget FILE."
     return f"{books.path} has booked {books.spent}" + (f", of {books.epsilon:g}." if books.epsilon else ".")
+
+
+def _forecast(exact: Sketch, spent: tuple[float, float, str], n_components: int | None, *, json: bool) -> None:
+    from sketchlearn.cli.forecast_messages import forecast_figures, forecast_lines
+    from sketchlearn.privacy import forecast
+
+    epsilon, delta, neighbors = spent
+    found = forecast(exact, epsilon=epsilon, delta=delta, neighbors=neighbors, n_components=n_components)
+    secret = "Nothing was spent. The number of records is exact here, so keep this table to yourself."
+    report(json, forecast_figures(found), *forecast_lines(found), secret)

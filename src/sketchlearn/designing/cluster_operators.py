@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.designing import frequency_laws as laws
 from sketchlearn.designing.histogram_bins import BINS, BINS_IN_BOUNDS, bins_of_rows
 from sketchlearn.designing.private_budget import Budget
@@ -38,12 +39,9 @@ class Asked:
     n_frequencies: int | None
     seed: int
 
-    def size(self, n_features: int, budget: Budget | None = None) -> int:
-        """How many frequencies resolve the components, if noise allows as many."""
-        if self.n_frequencies or budget is None:
-            return self.n_frequencies or laws.size_of(self.n_components, n_features, self.task, self.wave)
-        n_parameters = laws.n_parameters(self.n_components, n_features, self.task)
-        return budget.size(self.n_components, n_features, n_parameters)
+    def size(self, n_features: int) -> int:
+        """How many frequencies resolve the components, where there is no noise."""
+        return self.n_frequencies or laws.size_of(self.n_components, n_features, self.task, self.wave)
 
     def broad(self, n_features: int) -> bool:
         """Whether frequencies are added that show the whole: not where their number is given."""
@@ -56,22 +54,52 @@ class Asked:
 
 def in_bounds(asked: Asked, low: Double, high: Double, budget: Budget | None) -> Operator:
     """The operator for records of which only bounds are known."""
-    k, d, reach = asked.n_components, len(low), (high - low) / 2
-    law = laws.law_of_bounds(reach, k, private=budget is not None)
-    m = asked.size(d, budget)
-    shown = budget is None or budget.shows(k, d, m)
-    if shown and asked.broad(d):
-        pure = budget is not None and not budget.delta  # each frequency more is more noise on all of them
-        more = min(BROAD_UNDER_PURE_NOISE, m) if pure else BROAD_IN_BOUNDS
-        law, m = laws.broadened(law, math.sqrt(d), laws.LENGTHS_IN_BOUNDS, (m, more)), m + more
-    center = laws.plain((low + high) / 2)
-    waves = FourierFeatures(d, m, law=law, wave=asked.wave, center=center, seed=asked.seed)
-    if not asked.counted(d) or not (shown or d > MOST_COLUMNS_OF_WAVES):
-        return waves
-    parts: list[Operator] = [waves, Histograms.even(low, high, BINS_IN_BOUNDS)]
-    if 2 <= d <= MOST_COLUMNS_WITH_MOMENTS and (budget is None or budget.shows_moments(d)):
-        parts.append(SecondMoments(d, bound=laws.plain(reach), center=center, outside=CLIP))
-    return concatenate(parts)
+    k, d, box = asked.n_components, len(low), Box(asked, low, high, budget)
+    if budget is None:
+        return box.operator(asked.size(d), shown=True, moments=True)
+    m = asked.n_frequencies or budget.size(k, laws.n_parameters(k, d, asked.task), box.waves)
+    shown = budget.shows(k, box.waves(m))
+    operator = box.operator(m, shown=shown, moments=True)
+    if not budget.shows_moments(operator):
+        operator = box.operator(m, shown=shown, moments=False)
+    hidden = budget.forecast(operator, k).hidden
+    if hidden is not None:
+        warn_caller(hidden, UserWarning)
+    return operator
+
+
+@dataclass(frozen=True)
+class Box:
+    """What is known of records before any is seen: bounds, and what a private release will spend."""
+
+    asked: Asked
+    low: Double
+    high: Double
+    budget: Budget | None
+
+    def waves(self, m: int, broad: int = 0) -> FourierFeatures:
+        """So many frequencies, and some broad ones."""
+        asked, d, reach = self.asked, len(self.low), (self.high - self.low) / 2
+        law = laws.law_of_bounds(reach, asked.n_components, private=self.budget is not None)
+        if broad:
+            law = laws.broadened(law, math.sqrt(d), laws.LENGTHS_IN_BOUNDS, (m, broad))
+        center = laws.plain((self.low + self.high) / 2)
+        return FourierFeatures(d, m + broad, law=law, wave=asked.wave, center=center, seed=asked.seed)
+
+    def operator(self, m: int, *, shown: bool, moments: bool) -> Operator:
+        """Frequencies and, for clusters that noise lets show, what helps to decode them."""
+        d, broad = len(self.low), 0
+        if shown and self.asked.broad(d):
+            pure = self.budget is not None and not self.budget.delta  # each frequency more is more noise on all of them
+            broad = min(BROAD_UNDER_PURE_NOISE, m) if pure else BROAD_IN_BOUNDS
+        waves = self.waves(m, broad)
+        if not self.asked.counted(d) or not (shown or d > MOST_COLUMNS_OF_WAVES):
+            return waves
+        parts: list[Operator] = [waves, Histograms.even(self.low, self.high, BINS_IN_BOUNDS)]
+        if moments and 2 <= d <= MOST_COLUMNS_WITH_MOMENTS:
+            reach = laws.plain((self.high - self.low) / 2)
+            parts.append(SecondMoments(d, bound=reach, center=waves.center, outside=CLIP))
+        return concatenate(parts)
 
 
 def on_sample(asked: Asked, sampled: Sampled, *, standardize: bool, n_kept: int | None) -> Operator:

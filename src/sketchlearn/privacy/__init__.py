@@ -2,7 +2,18 @@
 
 from sketchlearn.ledger import Ledger
 from sketchlearn.privacy.class_selection import SelectedClasses, select_classes
-from sketchlearn.privacy.release import privatize, sensitivity
+from sketchlearn.privacy.noise_forecast import Forecast, forecast
+from sketchlearn.privacy.noise_plan import sensitivity
+from sketchlearn.privacy.release import privatize
 from sketchlearn.sensitivity import Sensitivity
 
-__all__ = ["Ledger", "SelectedClasses", "Sensitivity", "privatize", "select_classes", "sensitivity"]
+__all__ = [
+    "Forecast",
+    "Ledger",
+    "SelectedClasses",
+    "Sensitivity",
+    "forecast",
+    "privatize",
+    "select_classes",
+    "sensitivity",
+]

@@ -23,7 +23,8 @@ from sketchlearn.batches import RELEASED, Batches
 from sketchlearn.ledger import ADD_REMOVE, REPLACE, THRESHOLD, Ledger, SelectionCost
 from sketchlearn.privacy.budget import Budget
 from sketchlearn.privacy.mechanisms import DiscreteLaplace, opendp, short_scale
-from sketchlearn.privacy.release import LARGEST_DELTA, LARGEST_EPSILON, LARGEST_SCALE, booked, releasable
+from sketchlearn.privacy.noise_plan import LARGEST_SCALE
+from sketchlearn.privacy.release import LARGEST_DELTA, LARGEST_EPSILON, booked, releasable
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import number, positive, shortened, whole
 

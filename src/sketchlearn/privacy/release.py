@@ -1,8 +1,7 @@
-"""`privatize`: the private release of an exact sketch; `sensitivity`: how far one record can move it."""
+"""`privatize`: the private release of an exact sketch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,23 +9,15 @@ import numpy as np
 
 from sketchlearn.batches import RELEASED, Batches
 from sketchlearn.caller_warnings import warn_caller_once
-from sketchlearn.ledger import ADD_REMOVE, REPLACE, Ledger, PartNoise
-from sketchlearn.operators import Concatenated, FourierFeatures, Histograms, Operator, SecondMoments
+from sketchlearn.ledger import ADD_REMOVE, Ledger
+from sketchlearn.operators import Operator
 from sketchlearn.operators.origin import public_design
 from sketchlearn.privacy.budget import Budget
-from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism
-from sketchlearn.privacy.noise_shares import DiscreteLaplaceShare
-from sketchlearn.sensitivity import Sensitivity
+from sketchlearn.privacy.noise_plan import COUNT_SHARE, NoisePlan, Shares, checked_budget, plan_noise
 from sketchlearn.sketch import Sketch
-from sketchlearn.values import number, positive, shortened, truth, whole
+from sketchlearn.values import truth, whole
 
-# Shares of the budget; docs/privacy.md has the measurements behind them.
-COUNT_SHARE = 0.02  # The count is one number of sensitivity 1, beside sums of hundreds.
-HISTOGRAM_SHARE = 0.15  # Of the budget for sums, where histograms stand beside other parts.
-MOMENT_SHARE = 0.15  # Of the same, for moments beside histograms and Fourier features, which they help to decode.
 LARGEST_EPSILON, LARGEST_DELTA = 20.0, 0.01  # Beyond, a release protects next to nothing.
-MOST_PARTIES = 10**6
-LARGEST_SCALE = 2.0**56  # Scales beyond this leave no room for noise in 64 bits.
 
 
 def privatize(
@@ -36,6 +27,7 @@ def privatize(
     delta: float = 0.0,
     neighbors: str = ADD_REMOVE,
     count_share: float = COUNT_SHARE,
+    shares: Shares | None = None,
     already: Ledger | Sketch | None = None,
     assume_public_design: bool = False,
     budget: Budget | None = None,
@@ -57,6 +49,9 @@ def privatize(
     neighbors : "add-remove" hides whether any one record is there; "replace" hides its values, at up to twice the
         noise: Fourier features cost twice, moments hardly more (docs/privacy.md).
     count_share : the count's share of the budget.
+    shares : the shares of other parts, such as {skl.Histograms: 0.3}; parts that are not named share the rest as they
+        do without. They are shares of the whole budget: of epsilon or, with delta > 0, of mu^2 (docs/privacy.md).
+        `skl.privacy.forecast` shows what noise a split gives, before anything is spent.
     already : the ledger of earlier releases of any of these records, or a private sketch that has it: both are paid.
         Releases in this process are known without it if there is a budget.
     assume_public_design : the caller knows that the operator was designed on other data, or on none.
@@ -78,9 +73,7 @@ def privatize(
     >>> private.ledger.epsilon, private.ledger.private, abs(private.count - 10_000) < 2000
     (1.0, True, True)
     """
-    epsilon, delta = positive("epsilon", epsilon), number("delta", delta)
-    if not 0 <= delta < 1:
-        raise ValueError(f"delta must be at least 0 and below 1, not {delta!r}")
+    epsilon, delta = checked_budget(epsilon, delta)
     rng = None
     if seed_for_tests_not_private is not None:
         rng = np.random.default_rng(whole("seed_for_tests_not_private", seed_for_tests_not_private, 0))
@@ -98,76 +91,38 @@ def privatize(
     if already is not None and not isinstance(earlier, Ledger):
         raise TypeError("already must be the ledger of an earlier release, or that private sketch")
 
-    mechanism = _mechanism(epsilon, delta, parties)
-    parts = operator.side_by_side
-    share = number("count_share", count_share)
-    if not 0 < share < 1:
-        raise ValueError(f"count_share must be a number between 0 and 1, not {count_share!r}")
-    times = _most_rows(sketch)
-    bounds = [sensitivity(part, neighbors).counted(times) for part in parts]
-    shares = [(1 - share) * part for part in shares_of(parts)]
-    # neighbors that replace a record differ in count, too, where rows are left out for their values
-    *scales, count_scale = mechanism.scales_of([*bounds, Sensitivity.of_integers(1, times)], [*shares, share])
-    if max(*scales, count_scale) > LARGEST_SCALE:
-        raise ValueError(f"epsilon {epsilon!r} is so small that its noise does not fit into 64 bits: ask for more")
-
-    sizes, variances = map(mechanism.norm, bounds), map(mechanism.variance, scales)
-    noise = [PartNoise(*of) for of in zip(sizes, scales, variances, strict=True)]
-    noisiest = max(noise, key=lambda part: part.variance)
-    ledger = Ledger(
-        mechanism=mechanism.name,
+    plan = plan_noise(
+        operator,
         epsilon=epsilon,
         delta=delta,
         neighbors=neighbors,
-        sensitivity=noisiest.sensitivity,
-        sum_scale=noisiest.scale,
-        count_scale=count_scale,
-        count_share=share,
-        sum_variance=noisiest.variance,
-        count_variance=mechanism.variance(count_scale),
-        private=rng is None,
-        design=design,
-        parts=tuple(noise) if isinstance(operator, Concatenated) else None,
-        rho=mechanism.rho,
+        count_share=count_share,
+        shares=shares,
         parties=parties,
-        shares=None if parties is None else 1,
-        **({} if sketch.unit is None else sketch.unit.to_json()),
+        times=sketch.batches.largest,  # a record may count several times, in a sum of overlapping sketches
+        unit=sketch.unit,
     )
+    ledger = plan.ledger(design, private=rng is None)
     if rng is None:
         content = Batches.of_content(sketch.sums, sketch.units)
         ledger = RELEASED.note(partial(booked, ledger, earlier, budget), sketch.batches, content)
     elif earlier is not None:
         ledger = ledger.after(earlier)
-    return _noisy(sketch, operator, mechanism, ledger, [*scales, count_scale], rng)
+    return _noisy(sketch, plan, ledger, rng)
 
 
-def _most_rows(sketch: Sketch) -> int:
-    """How many rows, each as often as it counts, whoever is protected has in the sketch."""
-    times = sketch.batches.largest  # a record may count several times, in a sum of overlapping sketches
-    return times if sketch.unit is None else max(times, sketch.unit.rows_per_unit)
-
-
-def _noisy(
-    sketch: Sketch, operator: Operator, mechanism: Mechanism, ledger: Ledger, scales: list[float], rng: Any
-) -> Sketch:
-    """The release, with noise of these scales on the parts and, the last one, on the count."""
+def _noisy(sketch: Sketch, plan: NoisePlan, ledger: Ledger, rng: Any) -> Sketch:
+    """The release: parts and count with the noise that was planned."""
+    operator, release = plan.operator, plan.mechanism.release
     pieces = np.split(sketch.sums, np.cumsum([part.n_sums for part in operator.side_by_side])[:-1])
     pieces.append(np.array([sketch.units], np.int64))
-    *noisy, count = (mechanism.release(piece, scale, rng) for piece, scale in zip(pieces, scales, strict=True))
+    *noisy, count = (release(piece, scale, rng) for piece, scale in zip(pieces, plan.scales, strict=True))
     sums, units, batches = np.concatenate(noisy), int(count[0]), sketch.batches
     if ledger.lacking:  # a share is known by its noise, too, so that a copy of it is not added again
         return Sketch(
             operator, sums, units, ledger=ledger, batches=batches.combined(Batches.of_content(sums, units), 1)
         )
     return Sketch(operator, sums, max(1, units), ledger=ledger, batches=batches)
-
-
-def _mechanism(epsilon: float, delta: float, parties: int | None) -> Mechanism:
-    if parties is None:
-        return DiscreteGaussian(epsilon, delta) if delta else DiscreteLaplace(epsilon)
-    if delta:
-        raise ValueError("shares of noise are of Laplace noise, which needs no delta: leave out delta, or parties")
-    return DiscreteLaplaceShare(epsilon, whole("parties", parties, most=MOST_PARTIES))
 
 
 def booked(ledger: Ledger, earlier: Ledger | None, budget: Budget | None, spent: Ledger | None) -> Ledger:
@@ -187,37 +142,6 @@ def booked(ledger: Ledger, earlier: Ledger | None, budget: Budget | None, spent:
     else:
         budget.reserve(ledger)  # the last step that may refuse
     return after
-
-
-def shares_of(parts: Sequence[Operator]) -> list[float]:
-    """Each part's share of the budget for sums: equal ones, but histograms beside others have 15 % together.
-
-    So have second moments that `design` puts beside histograms and Fourier features.
-    """
-    fixed: dict[type[Operator], float] = {Histograms: HISTOGRAM_SHARE}
-    if all(any(isinstance(part, kind) for part in parts) for kind in (Histograms, FourierFeatures)):
-        fixed[SecondMoments] = MOMENT_SHARE
-    kinds = [next((kind for kind in fixed if isinstance(part, kind)), None) for part in parts]
-    if not kinds.count(None):
-        return [1 / len(parts)] * len(parts)
-    rest = 1 - sum(fixed[kind] for kind in set(kinds) if kind is not None)
-    return [(rest if kind is None else fixed[kind]) / kinds.count(kind) for kind in kinds]
-
-
-def sensitivity(operator: Operator, neighbors: str = ADD_REMOVE) -> Sensitivity:
-    """The most that adding or removing one record, or replacing one by another, changes the sums.
-
-    A record is one row of weight 1. The bound includes the rounding to integers, and holds for every row.
-
-    >>> import sketchlearn as skl
-    >>> sensitivity(skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(1.0), wave="square"))
-    Sensitivity(l1=200, l2_squared=200)
-    """
-    if neighbors == ADD_REMOVE:
-        return operator.change_by_record()
-    if neighbors == REPLACE:
-        return operator.change_by_replacement()
-    raise ValueError(f"neighbors must be {ADD_REMOVE!r} or {REPLACE!r}, not {shortened(neighbors)}")
 
 
 def releasable(sketch: Sketch) -> Operator:

@@ -15,6 +15,7 @@ from sketchlearn.designing.private_budget import budget_of
 from sketchlearn.designing.sample_summary import MOST_ROWS, deviations, rows_of, rows_wanted
 from sketchlearn.frequencies import LogUniform, Probed
 from sketchlearn.keeping import MOST_KEPT
+from sketchlearn.ledger import ADD_REMOVE
 from sketchlearn.operators import Concatenated, FourierFeatures, Operator, SecondMoments, VeroneseMoments
 from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.origin import Origin
@@ -46,6 +47,7 @@ def design(
     n_rows: int | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
+    neighbors: str = ADD_REMOVE,
     standardize: bool = False,
     rows: int | None = None,
 ) -> Any:  # of the kind that the task needs: SecondMoments for "moments", FourierFeatures for "generator", ...
@@ -70,9 +72,10 @@ def design(
     n_frequencies : size; by default 10 per centroid coordinate or mixture parameter (fewer for thousands of columns).
     wave : the wave of the operator. Complex waves with dither get 25 % more frequencies, real ones twice as many.
     seed : seed of the operator.
-    epsilon, delta, n_rows : what a private release of the sketch will spend (see `privatize`), and about how many
-        records it will have, as far as that is public. Given with bounds, they decide the size: noise on many
-        frequencies would hide what they show. Nothing is spent on the scale.
+    epsilon, delta, neighbors, n_rows : what a private release of the sketch will spend (see `privatize`), and about how
+        many records it will have, as far as that is public. Given with bounds, they decide the size, by the noise that
+        `privatize` will add: on many frequencies it would hide what they show. Nothing is spent on the scale.
+        `skl.privacy.forecast` shows that noise.
     standardize : count squared errors in units of each column's standard deviation in the sample, so that columns of
         different kinds (money, ages, flags) matter alike. Otherwise k-means follows the columns with the largest
         numbers. Centers come back in the units of the table.
@@ -104,6 +107,7 @@ def design(
         raise ValueError("design needs either a sample of rows or bounds")
     origin = Origin.SAMPLE if bounds is None else Origin.DECLARED
     sizes = {"epsilon": epsilon, "n_rows": n_rows, "delta": delta, "standardize": standardize, "rows": rows}
+    sizes["neighbors"] = neighbors != ADD_REMOVE
     operator: Operator | None = None
     if task not in DESIGNS:
         _leave_out(task, n_components=n_components, n_frequencies=n_frequencies, **sizes)
@@ -121,7 +125,7 @@ def design(
         return operator.with_origin(origin)
     fixed = None if n_frequencies is None else whole("n_frequencies", n_frequencies)
     asked = Asked(whole("n_components", n_components), task, wave_from(wave), fixed, seed)
-    budget = budget_of(bounds, n_rows, epsilon, delta)
+    budget = budget_of(bounds, n_rows, epsilon, delta, neighbors)
     n_kept = None if rows is None else whole("rows", rows, most=MOST_KEPT)
     standardize = truth("standardize", standardize)
     if bounds is None:
