@@ -740,13 +740,3 @@ def test_warnings_about_a_fit_cannot_be_silenced(folder):
     assert result.returncode == 3
     assert result.stderr.startswith("sketchlearn: warning: ")
     assert "do not tell 3 subspaces of dimension 1 apart" in result.stderr
-
-
-@pytest.mark.parametrize(("kind", "word"), [("kmeans", "cluster"), ("gmm", "component")])
-def test_clusters_have_the_numbers_that_predict_gives(kind, word, worked, tmp_path):
-    told = done("fit", kind, "-k", 3, "day1.sketch", "-o", tmp_path / "model.json", cwd=worked).stdout.splitlines()
-    assert told[2].split() == [word, "share", "a", "b"]
-    for line in told[3:]:
-        number, _, *center = line.split()
-        row = ",".join(center).encode()
-        assert done("predict", tmp_path / "model.json", "-", input=row).stdout.strip() == number

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from sketchlearn.cli.descriptions import number, records_in_words
+from sketchlearn.cli.descriptions import records_in_words
 from sketchlearn.cli.input_output import STANDARD, check_paths, named, read_sketch, report, signing_key, write_sketch
 from sketchlearn.cli.options import Json, Key, Neighbors, Output, SketchFile, Trusted
+from sketchlearn.plain_digits import in_digits
 
 
 def privatize(
@@ -84,7 +85,7 @@ def privatize(
         json,
         figures,
         f"{records_in_words(private.count)} (with noise), {ledger}",
-        f"Noise on the mean of each feature: about {number(share)} of its largest value.",
+        f"Noise on the mean of each feature: about {in_digits(share, 2)} of its largest value.",
         f"Whoever has {named(output)} learns little more about one record than from data without it. Keep "
         f"{named(sketch)} to yourself.",
         "Nobody keeps count of what releases of these rows spend: give --budget FILE."

@@ -24,6 +24,7 @@ from sketchlearn.models import (
     TiedGaussian,
 )
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.estimating.component_estimator import largest_first
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, Known, read_array, saved, word
 from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture, SketchMixture
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
@@ -61,7 +62,8 @@ class FittedGaussians(FittedMixture):
     @classmethod
     def of(cls, fit: MixtureFit, kind: str) -> FittedGaussians:
         """What was fitted, in the units of the data."""
-        mixture, covariances = fit.mixture, fit.mixture.covariances()
+        mixture = fit.mixture.some(largest_first(fit.mixture.weights))
+        covariances = mixture.covariances()
         if kind in ("tied", "known"):
             covariances = covariances[0]
         elif kind in ("diag", "spherical"):
@@ -114,7 +116,7 @@ class SketchGaussianMixture(SketchMixture):
 
     Attributes
     ----------
-    weights_, means_ : arrays (n_components,) and (n_components, columns).
+    weights_, means_ : arrays (n_components,) and (n_components, columns); the component of the largest weight is 0.
     covariances_ : (n_components, columns, columns) for "full", (columns, columns) for "tied" and "known",
         (n_components, columns) for "diag", (n_components,) for "spherical".
     fit_test_ : squared residual per degree of freedom, about 1 if the rows come from such a mixture. Above 1.5 a
