@@ -16,6 +16,7 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import pytest
+from plain_words import python_in
 from sklearn.exceptions import ConvergenceWarning
 
 import sketchlearn as skl
@@ -48,6 +49,8 @@ def called(*arguments, cwd=None, input=b"", text=True):
             main([str(argument) for argument in arguments])
     told = [stream.buffer.getvalue() for stream in streams[1:]]
     told = [data.decode() for data in told] if text else told
+    messages = told[1] if text else told[1].decode()
+    assert not python_in(messages), messages
     return subprocess.CompletedProcess(arguments, left.value.code, *told)
 
 

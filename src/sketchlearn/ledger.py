@@ -97,7 +97,7 @@ class Ledger(Value):
         _check_sizes(self, "sum_scale", "count_scale", "sum_variance", "count_variance")
         delta, share = number("delta", self.delta), number("count_share", self.count_share)
         if not 0 <= delta <= 1 or not 0 <= share < 1:
-            raise ValueError("delta and count_share must be numbers from 0 to 1")
+            raise ValueError("delta and the share of the count must be numbers from 0 to 1")
         parts = () if self.parts is None else self.parts
         if not isinstance(parts, tuple) or not all(isinstance(part, PartNoise) for part in parts):
             raise ValueError("parts must be the noise of each part")

@@ -12,8 +12,9 @@ from sketchlearn.cli.cluster_tables import cluster_figures, cluster_table
 from sketchlearn.cli.descriptions import records_in_words
 from sketchlearn.cli.error_messages import misused, say
 from sketchlearn.cli.fit_tasks import give_model
+from sketchlearn.cli.fit_warnings import fit_warnings
 from sketchlearn.cli.input_output import check_paths, files_from, read_sketch, rows_from
-from sketchlearn.cli.option_messages import fit_warnings, in_options
+from sketchlearn.cli.option_messages import in_options
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.tasks.registry import tasks
 

@@ -10,8 +10,8 @@ import typer
 
 from sketchlearn.cli.descriptions import column_names, digits, records_in_words, table
 from sketchlearn.cli.error_messages import DOUBTFUL, misused
+from sketchlearn.cli.fit_warnings import fit_warnings
 from sketchlearn.cli.input_output import check_paths, columns_from, read_sketch, report, write
-from sketchlearn.cli.option_messages import fit_warnings
 from sketchlearn.cli.options import Components, Json, ModelOutput, Progress, Seed, SketchFile, Strict, Trusted
 from sketchlearn.plain_digits import in_certain_digits, in_digits
 from sketchlearn.tasks.registry import tasks

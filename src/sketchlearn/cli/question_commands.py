@@ -10,6 +10,7 @@ import typer
 from sketchlearn.cli.descriptions import records_in_words
 from sketchlearn.cli.error_messages import DOUBTFUL
 from sketchlearn.cli.input_output import check_paths, read_sketch, report
+from sketchlearn.cli.option_messages import in_options
 from sketchlearn.cli.options import Components, Decoder, Json, Plot, Seed, SketchFile, StrictAlarms, Trusted
 from sketchlearn.control_characters import printable
 from sketchlearn.plain_digits import in_digits
@@ -136,4 +137,5 @@ def explain(
 
     told = explain(read_sketch(sketch, trusted), n_components=n_components, decoder=decoder, random_state=seed)
     figures = {name: float(value) for name, value in told.figures.items()}
-    report(json, {"verdict": told.verdict.name, "sentences": told.sentences, "figures": figures}, *told.sentences)
+    sentences = list(map(in_options, told.sentences))
+    report(json, {"verdict": told.verdict.name, "sentences": sentences, "figures": figures}, *sentences)
