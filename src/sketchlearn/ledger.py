@@ -8,6 +8,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any, ClassVar
 
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.values import Value, number, positive, shortened, truth, whole
 
 LAPLACE, GAUSSIAN, RANDOMISED_RESPONSE = "discrete Laplace", "discrete Gaussian", "randomised response"
@@ -202,8 +203,8 @@ class Ledger(Value):
         delta = f", delta {self.delta:.4g}" if self.delta else ""
         kind = "local privacy: " if self.local else ""
         change = "adding or removing" if self.neighbors == ADD_REMOVE else "replacing"
-        count = f" and {math.sqrt(self.count_variance):.3g} on the count" if self.count_variance else ""
-        noise = f"{self.mechanism} noise of deviation {math.sqrt(self.sum_variance):.3g} on each sum{count}"
+        count = f" and {in_digits(math.sqrt(self.count_variance), 3)} on the count" if self.count_variance else ""
+        noise = f"{self.mechanism} noise of deviation {in_digits(math.sqrt(self.sum_variance), 3)} on each sum{count}"
         several = f"; {self.releases:,} releases, {self.composition} composition" if self.releases > 1 else ""
         assumed = "; the design is assumed to be public" if self.design == ASSUMED else ""
         if self.lacking:

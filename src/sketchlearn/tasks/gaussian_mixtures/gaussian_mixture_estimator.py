@@ -23,6 +23,7 @@ from sketchlearn.models import (
     SphericalGaussian,
     TiedGaussian,
 )
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.component_estimator import largest_first
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, Known, read_array, saved, word
@@ -169,7 +170,7 @@ class SketchGaussianMixture(SketchMixture):
         if sample is not None:
             family = Family(self.n_components, self.covariance_type, model)
             fit = fit_mixture_of_rows(sketch, problem, sample, family, rng)
-            self._say(f"{fit.outcome.status.value}; fit test {fit.misfit:.3g}")
+            self._say(f"{fit.outcome.status.value}; fit test {in_digits(fit.misfit, 3)}")
         else:
             progress, decoder = self._say if self.verbose else None, decoder_from(self.decoder)
             fit = fit_mixture(problem, model, self.covariance_type, decoder, rng, progress)
@@ -189,8 +190,8 @@ class SketchGaussianMixture(SketchMixture):
         if sample is None:
             found = "a likely one under a finer density, with shapes like those that the operator declares"
         return (
-            f"the sketch does not look like one of {self.n_components} Gaussians (fit test {fit.misfit:.3g}, about 1 "
-            f"if it did): the mixture is {found}; try more components or another covariance_type"
+            f"the sketch does not look like one of {self.n_components} Gaussians (fit test {in_digits(fit.misfit, 3)}, "
+            f"about 1 if it did): the mixture is {found}; try more components or another covariance_type"
         )
 
     def _gaussian(self, d: int) -> Model:

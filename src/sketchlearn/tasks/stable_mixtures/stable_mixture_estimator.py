@@ -12,6 +12,7 @@ from sketchlearn.decoders import Problem, Target, decoder_from
 from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit
 from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC
 from sketchlearn.models import IndependentStable, Mixture, SymmetricStable
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.component_estimator import largest_first
 from sketchlearn.tasks.estimating.fitted_model import Double, model_array, word
@@ -115,8 +116,8 @@ class SketchStableMixture(SketchMixture):
         fit = fit_stable(problem, decoder_from(self.decoder), rng, self._say if self.verbose else None, known)
         if not fit.passes:
             warn_caller(
-                f"the sketch does not look like one of {self.n_components} stable laws (fit test {fit.misfit:.3g}, "
-                "about 1 if it did): try more components",
+                f"the sketch does not look like one of {self.n_components} stable laws (fit test "
+                f"{in_digits(fit.misfit, 3)}, about 1 if it did): try more components",
                 ConvergenceWarning,
             )
         return FittedStableLaws.of(fit)
