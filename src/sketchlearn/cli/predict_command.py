@@ -111,13 +111,12 @@ class Answers:
 
     def blocks(self) -> Iterator[Block]:
         for block in self.rows.blocks(self.learned.n_features_in_):
-            n_rows, gone = block.end - block.start, block.numbers is not None
+            n_rows = block.end - block.start
             told = self.answer(block.rows).tolist() if len(block.rows) else []
-            if gone:
+            if block.numbers is not None:  # of the rows that were not dropped
                 empty: Any = None if self.width is None else [None] * self.width
-                numbers, told = iter(told), [empty] * n_rows
-                for i in block.numbers - block.start:  # type: ignore[operator]
-                    told[i] = next(numbers)
+                known = dict(zip(block.numbers.tolist(), told, strict=True))
+                told = [known.get(number, empty) for number in range(block.start, block.end)]
             self.n_rows, self.n_empty = self.n_rows + n_rows, self.n_empty + n_rows - len(block.rows)
             if n_rows:
                 yield Block(told, None if self.ids is None else self.ids.take(n_rows))
