@@ -84,6 +84,7 @@ def test_no_message_that_the_command_line_can_show_speaks_python():
             continue
         for line, text in texts(ast.parse(path.read_text(encoding="utf-8"))):
             said = in_options(" ".join(text.split()))
+            assert in_options(said) == said, "what is said in options is said again: a message may pass twice"
             excuse = next((known for known in FROM_PYTHON_ALONE if known in said), None)
             used |= {excuse}
             if said.count(" ") >= LEAST_WORDS - 1 and excuse is None and python_in(said):

@@ -142,3 +142,29 @@ def test_a_file_of_labels_is_replaced_as_a_whole(folder, tmp_path):
         assert called("predict", "model.json", "customers.csv", "-o", output, cwd=folder).returncode == 1
         assert output.read_text() == "before"
     assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_ids_of_several_files_and_of_other_readers(folder, expected, tmp_path):
+    table = pd.read_parquet(folder / "customers.parquet")
+    table["city"] = table.city.astype("category")
+    table["day"] = pd.Timestamp("2026-01-05").date()
+    table[:150].to_csv(tmp_path / "1.csv.gz", index=False)
+    table[150:].to_parquet(tmp_path / "2.parquet")
+    table[150:].to_pickle(tmp_path / "2.pickled")
+    skl.register_reader(".pickled", pd.read_pickle)
+    model, output = folder / "model.json", tmp_path / "labels.jsonl"
+    for files, name in [(["1.csv.gz", "2.parquet"], "customer_id"), (["1.csv.gz", "2.pickled"], "city")]:
+        done("predict", model, *files, "--nulls", "drop", "--id", name, "-o", output, cwd=tmp_path)
+        labels = read(output)
+        assert list(labels[name]) == list(table[name])
+        np.testing.assert_array_equal(labels.label, expected)
+    for name in ("city", "day"):
+        output = tmp_path / "labels.parquet"
+        done("predict", model, "2.parquet", "--nulls", "drop", "--id", name, "-o", output, cwd=tmp_path)
+        labels = pd.read_parquet(output)
+        assert list(labels[name]) == list(table[name][150:])
+        np.testing.assert_array_equal(labels.label, expected[150:])
+    table[:0].to_parquet(tmp_path / "none.parquet")
+    done("predict", model, "none.parquet", "--id", "number", "-o", output, cwd=tmp_path)
+    assert list(pd.read_parquet(output).columns) == ["number", "label"]
+    assert len(pd.read_parquet(output)) == 0

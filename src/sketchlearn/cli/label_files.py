@@ -52,8 +52,7 @@ def _write_parquet(file: BinaryIO, labels: Labels) -> None:
         writer = writer or parquet.ParquetWriter(file, batch.schema)
         writer.write_batch(batch)
     if writer is None:
-        fields = [(name, kind or pa.null()) for name, kind in zip(labels.names, labels.types, strict=True)]
-        writer = parquet.ParquetWriter(file, pa.schema(fields))
+        writer = parquet.ParquetWriter(file, pa.schema(list(zip(labels.names, labels.types, strict=True))))
     writer.close()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from sketchlearn.cli.error_messages import misused
 from sketchlearn.cli.input_output import STANDARD
+from sketchlearn.sources.arrow import pyarrow
 from sketchlearn.sources.paths import read_file
 from sketchlearn.sources.source_base import listed
 
@@ -53,17 +54,21 @@ def _table(path: str, name: str) -> Any:
 
 def _chunks(table: Any, name: str) -> Iterator[list[Any]]:
     if hasattr(table, "frame"):
-        yield table.frame[name].tolist()
+        yield _of_frame(table, name).to_pylist()
         return
     for batch in table.open_batches([name], ROWS_AT_A_TIME):
         yield batch.column(batch.schema.names.index(name)).to_pylist()
 
 
 def _type_of(table: Any, name: str) -> Any:
-    """The type of the column in Arrow; None where that is told from its values."""
+    """The type of the column in Arrow."""
     if hasattr(table, "column_types"):
         return "string"
-    return None if hasattr(table, "frame") else table.types[table.names.index(name)]
+    return _of_frame(table, name).type if hasattr(table, "frame") else table.types[table.names.index(name)]
+
+
+def _of_frame(table: Any, name: str) -> Any:
+    return pyarrow("--id").array(table.frame[name], from_pandas=True)
 
 
 def _is_whole(table: Any, name: str) -> bool:
