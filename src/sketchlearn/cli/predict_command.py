@@ -195,8 +195,10 @@ def _print_csv(answers: Answers, safe_csv: bool) -> None:
         csv_lines(sys.stdout, [map(printable, safe_cells(heads) if safe_csv else heads)])
     for block in answers.blocks():
         if answers.ids is None and answers.width is None:
-            told = block.told if answers.dtype.kind in "iufb" else safe_cells(block.told) if safe_csv else block.told
-            print(*("" if label is None else printable(str(label)) for label in told), sep="\n", flush=True)
+            told = ["" if label is None else label for label in block.told]
+            if answers.dtype.kind not in "iufb":
+                told = [printable(str(label)) for label in (safe_cells(told) if safe_csv else told)]
+            print(*told, sep="\n", flush=True)
             continue
         rows = zip(*([] if block.ids is None else [block.ids]), *_columns(block, answers.width), strict=True)
         csv_lines(sys.stdout, ([printable(c) if isinstance(c, str) else c for c in row] for row in rows), safe=safe_csv)
