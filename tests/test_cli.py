@@ -34,7 +34,9 @@ FITS = ["kmeans", "kmedians", "gmm", "stable", "generator", "pca", "ica", "regre
 def run(*arguments, cwd=None, **more):
     """The real program."""
     command = [sys.executable, "-m", "sketchlearn", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=more.pop("text", True), cwd=cwd, **more)
+    result = subprocess.run(command, capture_output=True, text=True, cwd=cwd, **more)
+    assert not python_in(result.stderr), result.stderr
+    return result
 
 
 def called(*arguments, cwd=None, input=b"", text=True):

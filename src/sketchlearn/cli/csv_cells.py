@@ -23,10 +23,10 @@ def csv_lines(file: TextIO, rows: Iterable[Iterable[Any]], *, safe: bool = False
     """Writes rows as lines of CSV, None as an empty cell.
 
     >>> import sys
-    >>> csv_lines(sys.stdout, [["id", "label"], ["=1", None], ["a\\rb", 2]], safe=True)
+    >>> csv_lines(sys.stdout, [["id", "label"], ["=1", None], ["a, b", 2]], safe=True)
     id,label
     '=1,
-    "a\\rb","2"
+    "a, b",2
     """
     writer = csv.writer(file, lineterminator="\n")
     # before version 3.13, Python does not quote a \r where lines end in \n
