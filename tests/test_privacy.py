@@ -496,8 +496,8 @@ def test_forged_private_files_are_refused(exact):
     for changes, message in (
         ({"skipped": ["a.csv"]}, "it is private, but lists what no release tells"),
         ({"clipped": 3}, "it is private, but lists what no release tells"),
-        ({"count": "0"}, "a private sketch needs bits=0, a count of at least 1"),
-        ({"bits": 1}, "a private sketch needs bits=0, a count of at least 1"),
+        ({"count": "0"}, "a private sketch needs 0 bits, a count of at least 1"),
+        ({"bits": 1}, "a private sketch needs 0 bits, a count of at least 1"),
         ({"format": 1}, "a format of 1 says that it is not private"),
     ):
         with pytest.raises(skl.FormatError, match=message):

@@ -8,6 +8,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any, ClassVar
 
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.protected_unit import ProtectedUnit
 from sketchlearn.values import Value, number, positive, shortened, truth, whole
 
@@ -122,7 +123,7 @@ class Ledger(Value):
         _check_sizes(self, "sum_scale", "count_scale", "sum_variance", "count_variance")
         delta, share = number("delta", self.delta), number("count_share", self.count_share)
         if not 0 <= delta <= 1 or not 0 <= share < 1:
-            raise ValueError("delta and count_share must be numbers from 0 to 1")
+            raise ValueError("delta and the share of the count must be numbers from 0 to 1")
         parts = () if self.parts is None else self.parts
         if not isinstance(parts, tuple) or not all(isinstance(part, PartNoise) for part in parts):
             raise ValueError("parts must be the noise of each part")
@@ -270,10 +271,10 @@ class Ledger(Value):
         delta = f", delta {self.delta:.4g}" if self.delta else ""
         kind = "local privacy: " if self.local else ""
         change = "adding or removing" if self.neighbors == ADD_REMOVE else "replacing"
-        count = f" and {math.sqrt(self.count_variance):.3g} on the count" if self.count_variance else ""
-        noise = f"{self.mechanism} noise of deviation {math.sqrt(self.sum_variance):.3g} on each sum{count}"
+        count = f" and {in_digits(math.sqrt(self.count_variance), 3)} on the count" if self.count_variance else ""
+        noise = f"{self.mechanism} noise of deviation {in_digits(math.sqrt(self.sum_variance), 3)} on each sum{count}"
         if self.mechanism == THRESHOLD:
-            noise = f"names of classes by counts with noise of deviation {math.sqrt(self.count_variance):.3g}"
+            noise = f"names of classes by counts with noise of deviation {in_digits(math.sqrt(self.count_variance), 3)}"
         several = f"; {self.releases:,} releases, {self.composition} composition" if self.releases > 1 else ""
         assumed = "; the design is assumed to be public" if self.design == ASSUMED else ""
         if self.lacking:

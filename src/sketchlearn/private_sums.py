@@ -17,7 +17,7 @@ def check_private(operator: Any, ledger: Any, units: int, bits: int, unit: Any) 
     least = -LARGEST_INTEGER if ledger.lacking else 1  # cutting off the counts of shares would tell about them
     n_parts = len(getattr(operator, "parts", ()))
     if bits or not least <= units <= LARGEST_INTEGER or (ledger.parts is not None and len(ledger.parts) != n_parts):
-        raise ValueError("a private sketch needs bits=0, a count of at least 1 and a ledger that fits its operator")
+        raise ValueError("a private sketch needs 0 bits, a count of at least 1 and a ledger that fits its operator")
 
 
 def merged_ledger(a: Ledger | None, b: Ledger | None, overlapping: bool | None, *, shared: bool) -> Ledger:

@@ -118,7 +118,7 @@ def _clusters(say: Callable[[Any], None], sketch: skl.Sketch, generator: Generat
     say(f"   sketchlearn, {sketch.count:,} rows through their sketch: {seconds:.2f} s")
     say(f"   KMeans(n_init=10), {len(some):,} of the rows:        {peer_seconds:.2f} s")
     say(f"   Squared error on other rows, relative to KMeans: [bold]{own / other:.4f}[/]")
-    table = Table("cluster", "share", "error", "KMeans: share", "error", box=None, pad_edge=False)
+    table = Table("true center", "share", "error", "KMeans: share", "error", box=None, pad_edge=False)
     shares = np.bincount(peer.labels_, minlength=K) / len(some)
     say("   Shares, and distances from the true centers:")
     for i, center in enumerate(generator.centers):

@@ -7,6 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from sketchlearn.control_characters import printable
+from sketchlearn.plain_digits import in_digits
 
 if TYPE_CHECKING:
     from sketchlearn.keeping import KeptRows
@@ -58,15 +59,20 @@ def records_in_words(count: float) -> str:
     return "1 record" if count == 1 else f"{count:,} records"
 
 
-def number(value: float) -> str:
-    """A number in four digits."""
-    return f"{value:.4g}"
+def column_names(model: Any) -> list[str]:
+    """Names of the columns that a model was fitted on."""
+    return list(model.columns_ or (f"column {i}" for i in range(model.n_features_in_)))
 
 
-def table(heads: list[str], cells: list[list[str]], values: Any, names: Sequence[str]) -> list[str]:
+def digits(rows: Any) -> list[list[str]]:
+    """Rows of numbers as a table shows them, in four digits."""
+    return [[in_digits(value) for value in row[:TABLE_COLUMNS_SHOWN]] for row in rows]
+
+
+def table(heads: list[str], cells: list[list[str]], values: list[list[str]], names: Sequence[str]) -> list[str]:
     """Right-aligned lines: the cells of each row under their heads, then its values under the names of the columns."""
     more = ["..."] if len(names) > TABLE_COLUMNS_SHOWN else []
     rows = [[*heads, *map(printable, names[:TABLE_COLUMNS_SHOWN]), *more]]
-    rows += [[*row, *map(number, some[:TABLE_COLUMNS_SHOWN])] for row, some in zip(cells, values, strict=True)]
+    rows += [[*row, *some[:TABLE_COLUMNS_SHOWN]] for row, some in zip(cells, values, strict=True)]
     widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
     return ["  ".join(map(str.rjust, row, widths)).rstrip() for row in rows]

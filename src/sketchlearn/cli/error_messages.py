@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import typer
 
+from sketchlearn.cli.option_messages import in_options
 from sketchlearn.control_characters import printable
 
 FAILED, USAGE, DOUBTFUL, INTERRUPTED, CLOSED_PIPE = 1, 2, 3, 130, 141  # exit codes
@@ -28,7 +29,7 @@ def say(message: str) -> None:
 
 def warn(message: Warning | str, *_others: Any, **_more: Any) -> None:
     """Prints a warning in one line; takes the arguments of `warnings.showwarning`."""
-    say(f"warning: {' '.join(str(message).split())}")
+    say(f"warning: {in_options(' '.join(str(message).split()))}")
 
 
 @contextmanager
@@ -52,13 +53,13 @@ def in_sentences() -> Iterator[None]:
 
 
 def sentence(error: Exception) -> str:
-    """The error in one line."""
+    """The error in one line, in the words of the command line."""
     if isinstance(error, MemoryError):
         return "there is not enough memory for that"
     if isinstance(error, OSError) and error.strerror:
         where = f" ({error.filename})" if error.filename is not None else ""
         return f"{error.strerror}{where}"
-    said = " ".join(str(error).split()).replace('read with nulls="drop"', "use --nulls drop")
+    said = in_options(" ".join(str(error).split()))
     if isinstance(error, EXPECTED_ERRORS) and said:
         return said
     return f"unexpected error, {type(error).__name__}: {said} (SKETCHLEARN_DEBUG=1 shows where it happened)"

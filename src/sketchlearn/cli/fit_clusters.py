@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sketchlearn.cli import options
-from sketchlearn.cli.descriptions import number, records_in_words, table
+from sketchlearn.cli.cluster_tables import cluster_figures, cluster_table
+from sketchlearn.cli.descriptions import records_in_words
 from sketchlearn.cli.error_messages import misused, say
-from sketchlearn.cli.fit_tasks import column_names, give_model
+from sketchlearn.cli.fit_tasks import give_model
+from sketchlearn.cli.fit_warnings import fit_warnings
 from sketchlearn.cli.input_output import check_paths, files_from, read_sketch, rows_from
-from sketchlearn.cli.option_messages import fit_warnings, in_options
+from sketchlearn.cli.option_messages import in_options
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.tasks.registry import tasks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-CLUSTERS_SHOWN = 50
 LARGEST_SAMPLE = 20_000  # rows of --sample: a fit works on them many times
 
 #: help texts of the commands that are `clusters` under the names of their tasks
@@ -126,11 +128,12 @@ def _learn(
         plot_model(loaded, model, plot)
     outcome = model.outcome_
     lines = [
-        f"k = {k}, from {records_in_words(loaded.count)}, in {seconds:.2g} s",
-        f"{outcome.status.value} (misfit {number(outcome.misfit)}). {in_options(outcome.advice)}".strip(),
-        *_table(model),
+        f"k = {k}, from {records_in_words(loaded.count)}, in {in_digits(seconds, 2)} s",
+        f"{outcome.status.value} (misfit {in_digits(outcome.misfit)}). {in_options(outcome.advice)}".strip(),
+        *cluster_table(model),
     ]
-    give_model(model, lines, output, json, warned, strict, seconds=seconds, plot=plot)
+    parts = {f"{model.fitted_model().kind_of_part}s": cluster_figures(model)}
+    give_model(model, lines, output, json, warned, strict, seconds=seconds, plot=plot, **parts)
 
 
 def _rows(paths: list[str], operator: Any, seed: int) -> NDArray[Any]:
@@ -150,13 +153,3 @@ def _rows(paths: list[str], operator: Any, seed: int) -> NDArray[Any]:
         which = "drawn at random" if from_all_over else "the first"
         say(f"of --sample, {LARGEST_SAMPLE:,} rows are used ({which})")
     return some[:LARGEST_SAMPLE]
-
-
-def _table(model: Any) -> list[str]:
-    """The number of each cluster as `predict` gives it, its share and its center, the largest first."""
-    centers, what = model.fitted_model().centers_of_parts, model.fitted_model().kind_of_part
-    order = sorted(range(len(centers)), key=lambda i: -model.weights_[i])
-    shown = order[:CLUSTERS_SHOWN]
-    cells = [[str(i), f"{model.weights_[i]:.4f}"] for i in shown]
-    lines = table([what, "share"], cells, [centers[i] for i in shown], column_names(model))
-    return lines + ([f"... {len(order) - CLUSTERS_SHOWN} more"] if len(order) > CLUSTERS_SHOWN else [])

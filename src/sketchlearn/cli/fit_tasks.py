@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from sketchlearn.cli.descriptions import number, records_in_words, table
+from sketchlearn.cli.descriptions import column_names, digits, records_in_words, table
 from sketchlearn.cli.error_messages import DOUBTFUL, misused
+from sketchlearn.cli.fit_warnings import fit_warnings
 from sketchlearn.cli.input_output import (
     check_paths,
     columns_from,
@@ -20,7 +21,6 @@ from sketchlearn.cli.input_output import (
     report,
     write,
 )
-from sketchlearn.cli.option_messages import fit_warnings
 from sketchlearn.cli.options import (
     ClassFiles,
     Components,
@@ -32,6 +32,7 @@ from sketchlearn.cli.options import (
     Strict,
     Trusted,
 )
+from sketchlearn.plain_digits import in_certain_digits, in_digits
 from sketchlearn.tasks.registry import tasks
 
 
@@ -53,8 +54,8 @@ def pca(
     """
     model, records, warned = _fitted(tasks()["pca"].load()(n_components), sketch, trusted, output, json)
     shares = model.explained_variance_ratio_
-    lines = [f"{100 * shares.sum():.4g} % of the variance, from {records}"]
-    lines += table(["share"], [[f"{share:.4f}"] for share in shares], model.components_, column_names(model))
+    lines = [f"{in_digits(100 * shares.sum())} % of the variance, from {records}"]
+    lines += table(["share"], [[f"{share:.4f}"] for share in shares], digits(model.components_), column_names(model))
     give_model(model, lines, output, json, warned)
 
 
@@ -72,8 +73,8 @@ def ica(
     """
     model, records, warned = _fitted(tasks()["ica"].load()(random_state=seed), sketch, trusted, output, json)
     lines = [f"{len(model.components_)} independent components, from {records}"]
-    cells = [[number(evidence)] for evidence in model.evidence_]
-    lines += table(["evidence"], cells, model.components_, column_names(model))
+    cells = [[in_digits(evidence)] for evidence in model.evidence_]
+    lines += table(["evidence"], cells, digits(model.components_), column_names(model))
     give_model(model, lines, output, json, warned)
 
 
@@ -104,11 +105,12 @@ def subspaces(
         raise misused(f"--dimensions must be a number, or one for each subspace, not {dimensions!r}") from None
     estimator = tasks()["subspaces"].load()(n_components, sizes if len(sizes) > 1 else sizes[0], random_state=seed)
     model, records, warned = _fitted(estimator, sketch, trusted, output, json)
-    noise, misfit = number(model.noise_variance_**0.5), number(model.misfit_)
+    noise, misfit = in_digits(model.noise_variance_**0.5), in_digits(model.misfit_)
     lines = [f"k = {n_components}, noise {noise}, misfit {misfit}, from {records}"]
-    cells = [[f"{w:.4f}"] for w, basis in zip(model.weights_, model.subspaces_, strict=True) for _ in basis]
+    parts = enumerate(zip(model.weights_, model.subspaces_, strict=True))
+    cells = [[str(i), f"{share:.4f}"] for i, (share, basis) in parts for _ in basis]
     vectors = [vector for basis in model.subspaces_ for vector in basis]
-    lines += table(["share"], cells, vectors, column_names(model))
+    lines += table(["cluster", "share"], cells, digits(vectors), column_names(model))
     give_model(model, lines, output, json, warned, strict)
 
 
@@ -145,13 +147,15 @@ def regression(
     model, records, warned = _fitted(
         estimator, sketch, trusted, output, json, targets=None if chosen is None else list(chosen)
     )
-    lines = [f"R^2 {number(model.r2_)}, from {records}"]
-    lines += [f"alpha {number(model.alpha_)}"] if penalty else []
+    lines = [f"R^2 {in_digits(model.r2_)}, from {records}"]
+    lines += [f"alpha {in_digits(model.alpha_)}"] if penalty else []
     coefficients = np.column_stack([np.atleast_1d(model.intercept_), np.atleast_2d(model.coef_)])
     errors = np.column_stack([np.atleast_1d(model.intercept_standard_error_), np.atleast_2d(model.standard_errors_)])
-    both = np.stack([coefficients, errors], axis=1).reshape(-1, coefficients.shape[1])
+    values = []
+    for own, unsure in zip(coefficients, errors, strict=True):
+        values += [list(map(in_certain_digits, own, unsure / 10)), [in_digits(error, 2) for error in unsure]]
     cells = [["coefficients"], ["standard errors"]] * len(coefficients)
-    lines += table([""], cells, both, ["intercept", *column_names(model)])
+    lines += table([""], cells, values, ["intercept", *column_names(model)])
     give_model(model, lines, output, json, warned)
 
 
@@ -227,7 +231,7 @@ def generator(
         "iterations": model.n_iter_,
         "n_records": model.sketch_.count,
     }
-    residual, misfit = number(model.residual_), number(model.misfit_)
+    residual, misfit = in_digits(model.residual_), in_digits(model.misfit_)
     line = f"{model.n_iter_} steps, from {records}: residual {residual}, {misfit} times the noise squared"
     give_model(model, [line], output, json, warned, strict, **figures)
 
@@ -273,8 +277,3 @@ def give_model(
     report(json, {**held, **more, "output": output, "warnings": warned}, *lines, output=output)
     if strict and warned:
         raise typer.Exit(DOUBTFUL)
-
-
-def column_names(model: Any) -> list[str]:
-    """Names of the columns that a model was fitted on."""
-    return list(model.columns_ or (f"column {i}" for i in range(model.n_features_in_)))

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sketchlearn.cli.descriptions import COLUMNS_SHOWN, columns_in_words, kept_in_words, number, records_in_words
+from sketchlearn.cli.cluster_tables import cluster_figures, cluster_table
+from sketchlearn.cli.descriptions import COLUMNS_SHOWN, columns_in_words, kept_in_words, records_in_words
 from sketchlearn.cli.input_output import keys_from, naming, read, report
 from sketchlearn.cli.options import Json, Trusted
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.tasks.registry import Task
 
 if TYPE_CHECKING:
@@ -142,7 +144,7 @@ def _of_operator(operator: Operator) -> Facts:
     if units is not None:
         figures["error_units"] = units
         pairs = zip(operator.column_names[:COLUMNS_SHOWN], units, strict=False)
-        shown = ", ".join(f"{name} {number(unit)}" for name, unit in pairs)
+        shown = ", ".join(f"{name} {in_digits(unit)}" for name, unit in pairs)
         more = ", ..." if len(units) > COLUMNS_SHOWN else ""
         rows.insert(2, ("errors", f"count in standard deviations: {shown}{more}"))
     return figures, rows
@@ -172,9 +174,11 @@ def _of_clusters(model: Any, task: Task) -> Facts:
         "residual": outcome.residual,
         "misfit": outcome.misfit,
         "status": outcome.status.name,
+        f"{model.fitted_model().kind_of_part}s": cluster_figures(model),
     }
     rows[0] = ("kind", f"model, {task.title} with k = {k}")
-    return figures, [*rows, ("fit", f"{outcome.status.value} (misfit {number(outcome.misfit)})")]
+    rows.append(("fit", f"{outcome.status.value} (misfit {in_digits(outcome.misfit)})"))
+    return figures, rows + [("", line) for line in cluster_table(model)]
 
 
 def _of_task(model: Any, task: Task) -> Facts:

@@ -10,7 +10,6 @@ import numpy as np
 
 from sketchlearn.cli.error_messages import misused
 from sketchlearn.cli.input_output import naming, read
-from sketchlearn.cli.option_messages import errors_in_options
 from sketchlearn.operators import ConvolutionalFeatures, Operator
 from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.origin import Origin
@@ -89,8 +88,7 @@ def _design(choices: Choices, columns: tuple[Any, ...] | None, **more: Any) -> O
     # scikit-learn takes a second to import, and a sketch with a design does not need it
     from sketchlearn.tasks.task_design import design
 
-    with errors_in_options():
-        return _with_columns(design(**more, **asdict(choices)), columns)
+    return _with_columns(design(**more, **asdict(choices)), columns)
 
 
 def _made(choices: Choices) -> dict[str, Any]:

@@ -1,41 +1,78 @@
-"""Errors and warnings of the library in the words of the command line: options instead of Python's arguments."""
+"""Messages of the library in the words of the command line: options instead of Python's arguments.
+
+Whatever the command line prints as a sentence goes through `in_options`. tests/test_plain_messages.py reads all
+messages in the source and names those that would still show Python.
+"""
 
 from __future__ import annotations
 
 import re
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from sketchlearn.cli.error_messages import warn
-
-#: what Python calls an argument, and what the command line calls it, in the order in which they are replaced
+#: what Python says, and what the command line says instead, in the order in which they are replaced
 OPTIONS = {
-    r"n_samples=(\d+) rows\b": r"\1 records",
+    # whole remedies
+    r"read with nulls=['\"]drop['\"]": "use --nulls drop",
+    r"choose them with source\(data, columns=\[\.\.\.\]\)": "choose them with --columns",
+    r"columns must be (?=names or positions|different ones)": "--columns must be ",
+    r"(say|give|pass) assume_public_design=True": "give --assume-public-design",
+    r"make it with design\(bounds=\.\.\.\); or, if none was, say so with .* assume_public_design=True": (
+        "use a sketch of sketchlearn design --bounds or, if none was, give --assume-public-design"
+    ),
+    r"make it with outside='clip', and a bound and center .*": "use a sketch of sketchlearn design --bounds",
+    r"declare a larger bound \(estimators take .*\)": "use sketchlearn design with wider --bounds",
+    r"say allow_weak=True": "give --allow-weak",
+    r"pass already= that release, or a budget, and both are paid": "give it with --already, or give --budget FILE",
+    r"pass budget=skl\.Budget\(path, epsilon=\.\.\.\)": "give --budget FILE and --budget-epsilon",
+    r"privatize with delta=0": "leave out --delta",
+    r"ask for a smaller epsilon \(": "ask for a smaller --epsilon (",
+    r"use a\.merged\(b, overlapping=True\)": "give --overlapping",
+    r"give SketchGenerator\(network\)\.load_weights\(path\)": "use it in Python",
+    r"n_jobs must be None or": "--jobs must be",
+    r"must be True or False": "must be true or false",
+    r"say y=\[(\d+)\] for the last one": r"give --targets \1 for the last one",
+    r"y must say which columns .*": "--targets must name columns of the sketch, or give their positions from 0",
+    r"y names a column twice": "--targets names a column twice",
+    # where sketches and designs come from
+    r"ICA needs a sketch of second moments \(skl\.SecondMoments\)": (
+        "ICA needs a sketch of second moments and cumulants (sketchlearn design --task ica)"
+    ),
+    r"but (the sketch|this one) is of [A-Z]\w+": r"but \1 has none",
+    r"\(skl\.SecondMoments\), or of quadratic features .*": "(sketchlearn design --task moments)",
+    r"\(skl\.SecondMoments\)": "(sketchlearn design --task moments)",
+    r"\(skl\.VeroneseMoments\)": "(sketchlearn design --task subspaces)",
+    r"\(skl\.design\(rows, task=['\"]([\w-]+)['\"]\)\)": r"(sketchlearn design --task \1)",
+    r"an operator of design\(\)": "a sketch of sketchlearn design",
+    r"design\(sample, n_components=(\d+)\)": r"sketchlearn design -k \1",
+    r"design\((sample, \.\.\.)?\)": "sketchlearn design",
     r"design\(\.\.\., rows=(\d+)\)": r"sketchlearn design --rows \1",
     r"design\(\.\.\., standardize=True\)": "sketchlearn design --standardize",
     r"design\(\.\.\., task=['\"]([\w-]+)['\"]\)": r"sketchlearn design --task \1",
     r"(fit_sketch\(sketch, )?sample=(rows\b|\.\.\.)\)?": "--sample FILE",
     r"explain\(\w*\)": "sketchlearn explain",
+    # arguments
+    r"n_samples=(\d+) rows\b": r"\1 records",
     r"n_(components|clusters)=(\d+)": r"-k \2",
     r"n_(components|clusters)\b": "-k",
     r"task[= ]['\"]([\w-]+)['\"]": r"--task \1",
     r"rows and standardize\b": "--rows and --standardize",
     r"rows(?= must be a| must not be)": "--rows",
     r"leave out delta, or parties\b": "leave out --delta, or --parties",
-    r"leave out (rows|epsilon|delta|neighbors)\b": r"leave out --\1",
+    r"leave out (rows|epsilon|delta|n_rows|neighbors)\b": r"leave out --\1",
     r"standardize(=True)?\b": "--standardize",
+    r"random_state or decoder\b": "--seed or --decoder",
     r"random_state\b": "--seed",
-    r"n_dimensions\b": "--dimensions",
+    r"n_dimensions(=(\d+))?\b": r"--dimensions \2",
     r"nulls=['\"](\w+)['\"]": r"--nulls \1",
     r"covariance_type(?:=['\"](\w+)['\"])?": r"--covariance-type \1",
     r"n_frequencies\b": "--n-frequencies",
     r"max_iter\b": "--max-iter",
-    r"n_rows\b": "--n-rows",
+    r"(--)?n_rows\b": "--n-rows",
     r"assume_public_design=True": "--assume-public-design",
     r"allow_weak=True": "--allow-weak",
 }
-NOT_IN_A_NAME = r"(?<![-\w'\"/.])"  # names of files and columns stay as they are
+# names of files and columns stay as they are: those in quotes, and lists of them
+NOT_IN_A_NAME, NOT_THE_START_OF_ONE = r"(?<![-\w'\"/.])", r"(?![\w/]|\.\w)"
+NAMES = re.compile(r"((?:columns(?: are)?|rows of) \([^()]*\))")
 
 
 def in_options(message: str) -> str:
@@ -45,35 +82,10 @@ def in_options(message: str) -> str:
     'try more components or another --covariance-type'
     >>> in_options("design(..., rows=500) keeps rows; n_samples=3000 rows cannot have 4000 clusters")
     'sketchlearn design --rows 500 keeps rows; 3000 records cannot have 4000 clusters'
+    >>> in_options("n_rows.csv has no column 'age': its columns are (n_rows, max_iter)")
+    "n_rows.csv has no column 'age': its columns are (n_rows, max_iter)"
     """
+    pieces = NAMES.split(message)
     for python, option in OPTIONS.items():
-        message = re.sub(NOT_IN_A_NAME + python, option, message)
-    return message.rstrip()
-
-
-@contextmanager
-def errors_in_options() -> Iterator[None]:
-    """Lets the message of a ValueError speak of options."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(in_options(str(error))) from error
-
-
-@contextmanager
-def fit_warnings() -> Iterator[list[str]]:
-    """Collects and prints every `ConvergenceWarning` of a fit, whatever PYTHONWARNINGS says; errors name options."""
-    from sklearn.exceptions import ConvergenceWarning
-
-    sentences: list[str] = []
-    with warnings.catch_warnings(record=True) as log, errors_in_options():
-        warnings.simplefilter("always", ConvergenceWarning)
-        yield sentences
-    for warning in log:
-        if not issubclass(warning.category, ConvergenceWarning):
-            warn(warning.message)
-            continue
-        sentence = in_options(" ".join(str(warning.message).split()))
-        if sentence not in sentences:
-            sentences.append(sentence)
-            warn(sentence)
+        pieces[::2] = [re.sub(NOT_IN_A_NAME + python + NOT_THE_START_OF_ONE, option, piece) for piece in pieces[::2]]
+    return re.sub(r" +(?= |$|,|;)", "", "".join(pieces))

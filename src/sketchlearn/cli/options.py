@@ -98,4 +98,5 @@ SafeCsv = Annotated[
     bool, typer.Option("--safe-csv", help="Put ' before text that a spreadsheet would take for a formula.")
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit with code 3 if there was a warning about the fit.")]
+StrictAlarms = Annotated[bool, typer.Option("--strict", help="Exit with code 3 if the records differ or changed.")]
 Decoder = Annotated[str, typer.Option(help="auto, ompr, splitting, shift, amp or genetic.")]

@@ -2,103 +2,218 @@
 
 from __future__ import annotations
 
-import csv
 import json as json_module
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sketchlearn.cli.csv_cells import safe_cells
+from sketchlearn.cli.csv_cells import csv_lines, safe_cells
 from sketchlearn.cli.error_messages import misused
-from sketchlearn.cli.input_output import STANDARD, check_paths, columns_from, files_from, model_from, rows_from
+from sketchlearn.cli.input_output import STANDARD, check_paths, columns_from, files_from, model_from, report, rows_from
 from sketchlearn.cli.options import Columns, Data, Json, Nulls, NullsOption, SafeCsv
 from sketchlearn.control_characters import printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sketchlearn.cli.label_files import Labels
+    from sketchlearn.cli.row_ids import RowIds
+    from sketchlearn.sources import Source
+
 
 def predict(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file.")],
     data: Data,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write .csv, .parquet or .jsonl, instead of printing."),
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", metavar="COLUMN", help="Put this column of DATA before each label.")
+    ] = None,
     proba: Annotated[bool, typer.Option("--proba", help="Probabilities of components as CSV, for mixtures.")] = False,
     columns: Columns = None,
     nulls: NullsOption = Nulls.error,
     safe_csv: SafeCsv = False,
     json: Json = False,
 ) -> None:
-    """Print what a model says of each row, line by line.
+    """Tell what a model says of each row: one line per row, in their order.
 
-    That is its cluster, component or class; its targets; or its coordinates.
+    That is its cluster, component or class; its targets; or its coordinates. DATA may have more columns than the
+    model, in any order: its own are found by name. With --nulls drop, rows with missing values get an empty label.
 
     \b
     Example:
       sketchlearn predict model.json day1.csv
+      sketchlearn predict model.json day1.csv -o labels.parquet
+      sketchlearn predict model.json day1.csv --id a -o labels.csv
       head -n 4 day1.csv | sketchlearn predict model.json -
     """
+    from sketchlearn.cli.label_files import writer_for
+
     paths = files_from(data)
-    check_paths([model, *paths], [])
+    check_paths([model, *paths], [output], json=json and output == STANDARD)
+    writer = None if output is None else writer_for(output)
     learned: Any = model_from(model)
     if not learned.can("predict") and not learned.can("transform"):
         raise misused("a generator says nothing of rows: sketchlearn sample makes new ones")
     if proba and not learned.can("predict_proba"):
         raise misused("--proba needs a mixture (fit gmm or fit stable) or classes: others have no probabilities")
-    answer = learned.predict_proba if proba else learned.predict if learned.can("predict") else learned.transform
-    blocks = _blocks(paths, columns_from(columns), nulls.value, learned)
-    answers = (answer(rows) for rows in blocks if len(rows))
+    typed = json or (output or "").lower().endswith((".parquet", ".jsonl"))
+    ids = None if id_column is None else _ids(paths, id_column, typed)
     with warnings.catch_warnings():  # rows have the model's columns in its order, but no names
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        if json:
-            _print_json(answers, "probabilities" if proba else _what(learned))
+        answers = Answers(learned, _rows(paths, columns_from(columns), nulls.value, learned), ids, proba)
+        if output is not None and writer is not None:
+            _write(output, writer, answers, safe_csv, json)
+        elif json:
+            _print_json(answers)
         else:
-            _print_csv(answers, _heads(learned) if proba else None, safe_csv)
+            _print_csv(answers, safe_csv)
 
 
-def _what(learned: Any) -> str:
-    """What a model tells of a row."""
-    from sklearn.base import is_regressor
+class Answers:
+    """What a model says of rows, block by block, with their ids."""
 
-    return "coordinates" if not learned.can("predict") else "targets" if is_regressor(learned) else "labels"
+    def __init__(self, learned: Any, rows: Source, ids: RowIds | None, proba: bool) -> None:
+        import numpy as np
+
+        self.learned, self.rows, self.ids, self.proba = learned, rows, ids, proba
+        self.n_rows = self.n_empty = 0
+        kind = learned.predict_proba if proba else learned.predict if learned.can("predict") else learned.transform
+        self.answer: Callable[[Any], NDArray[Any]] = kind
+        example = self.answer(np.zeros((1, learned.n_features_in_)))
+        self.dtype, self.width = example.dtype, None if example.ndim == 1 else example.shape[1]
+
+    @property
+    def what(self) -> str:
+        """What a model tells of rows."""
+        from sklearn.base import is_regressor
+
+        if self.proba:
+            return "probabilities"
+        named = self.learned
+        return "coordinates" if not named.can("predict") else "targets" if is_regressor(named) else "labels"
+
+    @property
+    def names(self) -> list[str]:
+        """Of the columns of a table of them."""
+        from sklearn.base import is_classifier
+
+        if self.proba and is_classifier(self.learned):
+            return [str(label) for label in self.learned.classes_]
+        one = "component" if self.proba else self.what.removesuffix("s")
+        return [one] if self.width is None else [f"{one}_{i}" for i in range(self.width)]
+
+    def blocks(self) -> Iterator[Block]:
+        for block in self.rows.blocks(self.learned.n_features_in_):
+            n_rows = block.end - block.start
+            told = self.answer(block.rows).tolist() if len(block.rows) else []
+            if block.numbers is not None:  # of the rows that were not dropped
+                empty: Any = None if self.width is None else [None] * self.width
+                known = dict(zip(block.numbers.tolist(), told, strict=True))
+                told = [known.get(number, empty) for number in range(block.start, block.end)]
+            self.n_rows, self.n_empty = self.n_rows + n_rows, self.n_empty + n_rows - len(block.rows)
+            if n_rows:
+                yield Block(told, None if self.ids is None else self.ids.take(n_rows))
+
+    def table(self, safe_csv: bool) -> Labels:
+        """As columns of a file."""
+        from sketchlearn.cli.label_files import Labels
+
+        kind = {"i": "int32", "u": "int32", "f": "double", "b": "bool"}.get(self.dtype.kind, "string")
+        text = kind == "string"
+        names, types = self.names, [kind] * len(self.names)
+        if self.ids is not None:
+            names, types = [self.ids.name, *names], [self.ids.type, *types]
+
+        def columns() -> Iterator[list[list[Any]]]:
+            for block in self.blocks():
+                told = [[None if x is None else str(x) for x in block.told]] if text else _columns(block, self.width)
+                yield told if block.ids is None else [block.ids, *told]
+
+        return Labels(names, types, columns(), safe_csv)
 
 
-def _heads(learned: Any) -> list[str]:
-    """Names of the probabilities."""
-    from sklearn.base import is_classifier
+@dataclass(frozen=True)
+class Block:
+    """Answers of some rows, None for those with missing values; and their ids, if there are any."""
 
-    if is_classifier(learned):
-        return [str(label) for label in learned.classes_]
-    return [f"component_{i}" for i in range(len(learned.weights_))]
-
-
-def _blocks(paths: list[str], columns: Any, nulls: str, learned: Any) -> Iterator[NDArray[Any]]:
-    """Rows with the model's own columns."""
-    rows = rows_from(paths, columns, nulls)
-    if learned.columns_ is not None and (columns is None or paths != [STANDARD]):
-        rows = rows.only(learned.columns_)
-    for block in rows.blocks(learned.n_features_in_):
-        yield block.rows
+    told: list[Any]
+    ids: list[Any] | None
 
 
-def _print_csv(answers: Iterator[NDArray[Any]], heads: list[str] | None, safe_csv: bool) -> None:
-    """One line per row, written while rows are read."""
-    if heads is not None:
-        csv.writer(sys.stdout, lineterminator="\n").writerow(map(printable, safe_cells(heads) if safe_csv else heads))
-    for part in answers:
-        lines = part.tolist() if part.ndim == 1 else (",".join(map(repr, row)) for row in part.tolist())
-        if part.ndim == 1 and part.dtype.kind not in "iufb":
-            lines = [printable(str(label)) for label in (safe_cells(lines) if safe_csv else lines)]
-        print(*lines, sep="\n", flush=True)
+def _columns(block: Block, width: int | None) -> list[list[Any]]:
+    return [block.told] if width is None else [list(column) for column in zip(*block.told, strict=True)]
 
 
-def _print_json(answers: Iterator[NDArray[Any]], name: str) -> None:
+def _ids(paths: list[str], name: str, typed: bool) -> RowIds:
+    from sketchlearn.cli.row_ids import RowIds
+
+    return RowIds(paths, name, typed=typed)
+
+
+def _rows(paths: list[str], columns: Any, nulls: str, learned: Any) -> Source:
+    """Rows with the model's own columns, found by name where there are names; or with those that --columns says."""
+    rows, wanted = rows_from(paths, columns, nulls), learned.columns_
+    if wanted is None or rows.columns is None or (columns is not None and not set(wanted) <= set(rows.columns)):
+        return rows
+    missing = [name for name in wanted if name not in rows.columns]
+    if missing:
+        from sketchlearn.sources.source_base import listed
+
+        where = "standard input" if paths == [STANDARD] else paths[0]
+        some = f"column {missing[0]!r}" if len(missing) == 1 else f"columns {listed(missing)}"
+        raise ValueError(f"{where} has no {some}, which the model needs: its columns are {listed(rows.columns)}")
+    return rows.only(wanted) if paths == [STANDARD] else rows_from(paths, wanted, nulls)
+
+
+def _write(output: str, writer: Callable[..., None], answers: Answers, safe_csv: bool, json: bool) -> None:
+    from sketchlearn.storage.container import whole_file
+
+    if output == STANDARD:
+        writer(sys.stdout.buffer, answers.table(safe_csv))
+        sys.stdout.buffer.flush()
+    else:
+        with whole_file(output) as file:
+            writer(file, answers.table(safe_csv))
+    lines = [f"{answers.what} of {answers.n_rows:,} rows"]
+    lines += [f"{answers.n_empty:,} of them are empty: these rows have missing values"] if answers.n_empty else []
+    figures = {"output": output, "rows": answers.n_rows, "empty": answers.n_empty, "what": answers.what}
+    report(json, figures, *lines, output=output)
+
+
+def _print_csv(answers: Answers, safe_csv: bool) -> None:
+    """One line per row, written while rows are read; labels alone have no heading."""
+    alone = answers.ids is None and not answers.proba
+    if not alone:
+        heads = [*([] if answers.ids is None else [answers.ids.name]), *answers.names]
+        csv_lines(sys.stdout, [map(printable, safe_cells(heads) if safe_csv else heads)])
+    for block in answers.blocks():
+        if answers.ids is None and answers.width is None:
+            told = ["" if label is None else label for label in block.told]
+            if answers.dtype.kind not in "iufb":
+                told = [printable(str(label)) for label in (safe_cells(told) if safe_csv else told)]
+            print(*told, sep="\n", flush=True)
+            continue
+        rows = zip(*([] if block.ids is None else [block.ids]), *_columns(block, answers.width), strict=True)
+        csv_lines(sys.stdout, ([printable(c) if isinstance(c, str) else c for c in row] for row in rows), safe=safe_csv)
+        sys.stdout.flush()
+
+
+def _print_json(answers: Answers) -> None:
     """One object, written while rows are read."""
-    out, between, n_rows = sys.stdout, "", 0
-    out.write(f'{{"{name}": [')
-    for part in answers:
-        out.write(between + json_module.dumps(part.tolist())[1:-1])
-        between, n_rows = ", ", n_rows + len(part)
-    out.write(f'], "rows": {n_rows}}}\n')
+    out, between, ids = sys.stdout, "", list[Any]()
+    out.write(f'{{"{answers.what}": [')
+    for block in answers.blocks():
+        told = [None if row is None or (isinstance(row, list) and None in row) else row for row in block.told]
+        out.write(between + json_module.dumps(told)[1:-1])
+        between = ", "
+        ids += block.ids or []
+    named = "" if answers.ids is None else f', "ids": {json_module.dumps(ids, default=str)}'
+    out.write(f'], "rows": {answers.n_rows}, "empty": {answers.n_empty}{named}}}\n')
     out.flush()

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sketchlearn.cli.descriptions import number, records_in_words
+from sketchlearn.cli.descriptions import records_in_words
 from sketchlearn.cli.error_messages import misused
 from sketchlearn.cli.input_output import STANDARD, check_paths, named, read_sketch, report, signing_key, write_sketch
-from sketchlearn.cli.option_messages import errors_in_options
 from sketchlearn.cli.options import Json, Key, Neighbors, NeighborsOption, SketchFile, Trusted
+from sketchlearn.plain_digits import in_digits
 
 if TYPE_CHECKING:
     from sketchlearn.ledger import Ledger
@@ -97,18 +97,17 @@ def privatize(
             raise ValueError(f"{named(already)} is not private: --already takes an earlier private release")
     path = budget or (None if sketch == STANDARD else f"{sketch}.budget.sqlite")
     books = None if path is None else Budget(path, budget_epsilon, neighbors=neighbors.value)
-    with errors_in_options():
-        private = privatize(
-            exact,
-            epsilon=epsilon,
-            delta=delta,
-            neighbors=neighbors.value,
-            already=earlier,
-            assume_public_design=assume_public_design,
-            budget=books,
-            parties=parties,
-            allow_weak=allow_weak,
-        )
+    private = privatize(
+        exact,
+        epsilon=epsilon,
+        delta=delta,
+        neighbors=neighbors.value,
+        already=earlier,
+        assume_public_design=assume_public_design,
+        budget=books,
+        parties=parties,
+        allow_weak=allow_weak,
+    )
     write_sketch(output, private, key=signing)
     ledger = private.ledger
     assert ledger is not None
@@ -125,7 +124,7 @@ def _release(private: Sketch, ledger: Ledger, output: str) -> tuple[float | None
     noise = math.sqrt(ledger.sum_variance) / largest
     return noise, [
         f"{records_in_words(private.count)} (with noise), {ledger}",
-        f"Noise on the mean of each feature: about {number(noise)} of its largest value.",
+        f"Noise on the mean of each feature: about {in_digits(noise, 2)} of its largest value.",
         f"Whoever has {named(output)} learns little more about one {ledger.unit or 'record'} than from data without "
         "it.",
     ]

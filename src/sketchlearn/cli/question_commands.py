@@ -8,9 +8,12 @@ from typing import Annotated
 import typer
 
 from sketchlearn.cli.descriptions import records_in_words
+from sketchlearn.cli.error_messages import DOUBTFUL
 from sketchlearn.cli.input_output import check_paths, read_sketch, report
-from sketchlearn.cli.options import Components, Decoder, Json, Plot, Seed, SketchFile, Trusted
+from sketchlearn.cli.option_messages import in_options
+from sketchlearn.cli.options import Components, Decoder, Json, Plot, Seed, SketchFile, StrictAlarms, Trusted
 from sketchlearn.control_characters import printable
+from sketchlearn.plain_digits import in_digits
 
 
 def compare(
@@ -18,6 +21,7 @@ def compare(
     b: Annotated[str, typer.Argument(metavar="B", help="Another of the same operator.")],
     plot: Plot = None,
     trusted: Trusted = None,
+    strict: StrictAlarms = False,
     json: Json = False,
 ) -> None:
     """Say how far two sketches are apart, and whether by chance.
@@ -35,9 +39,12 @@ def compare(
     if plot is not None:
         plot_comparison(first, second, plot)
     apart = distance(first, second)
-    figures = {"a": a, "b": b, "plot": plot, **dataclasses.asdict(drift), "apart": dataclasses.asdict(apart)}
+    figures = {"a": a, "b": b, "plot": plot, "differ": drift.differ, **dataclasses.asdict(drift)}
+    figures |= {"apart": dataclasses.asdict(apart)}
     counts = f"A: {records_in_words(first.count)}; B: {records_in_words(second.count)}"
     report(json, figures, counts, str(drift), f"Distance of the two distributions: {apart}.")
+    if strict and drift.differ:
+        raise typer.Exit(DOUBTFUL)
 
 
 def watch(
@@ -45,6 +52,7 @@ def watch(
     level: Annotated[float, typer.Option(help="Share of the steps that may raise a false alarm.")] = 0.001,
     plot: Plot = None,
     trusted: Trusted = None,
+    strict: StrictAlarms = False,
     json: Json = False,
 ) -> None:
     """Say whether, and since when, the records of a stream changed.
@@ -52,6 +60,7 @@ def watch(
     \b
     Example:
       sketchlearn watch day1.sketch day2.sketch
+      sketchlearn watch day1.sketch day2.sketch --strict || echo "see what changed"
     """
     from sketchlearn.diagnostics.pictures import plot_changes
     from sketchlearn.queries import ChangeDetector
@@ -63,18 +72,23 @@ def watch(
     changes = detector.changes
     if plot is not None:
         plot_changes(changes, plot, level=level)
-    steps, lines = [], []
+    steps = []
     for path, change in zip(sketches, changes, strict=True):
-        step = {"sketch": path, "alarm": change.alarm, "p_value": change.p_value}
-        if change.since is not None:
-            step["since"] = sketches[change.since]
-            lines.append(f"{path}: changed since {step['since']}. {change.drift}")
+        since = None if change.since is None else sketches[change.since]
+        if since is not None:
+            words = f"changed since {since}. {change.drift}"
         elif change.drift is None:
-            lines.append(f"{path}: nothing to compare with yet")
+            words = "nothing to compare with yet"
         else:
-            lines.append(f"{path}: no change (p = {change.p_value:.2g})")
-        steps.append(step)
-    report(json, {"alarms": sum(change.alarm for change in changes), "plot": plot, "steps": steps}, *lines)
+            words = f"no change (p = {in_digits(change.p_value, 2)})"
+        drift = None if change.drift is None else dataclasses.asdict(change.drift)
+        facts = {"sketch": path, "alarm": change.alarm, "p_value": change.p_value, "since": since}
+        steps.append({**facts, "drift": drift, "words": words})
+    alarms = sum(change.alarm for change in changes)
+    figures = {"alarms": alarms, "level": level, "plot": plot, "steps": steps}
+    report(json, figures, *(f"{step['sketch']}: {step['words']}" for step in steps))
+    if strict and alarms:
+        raise typer.Exit(DOUBTFUL)
 
 
 def marginal(
@@ -123,4 +137,5 @@ def explain(
 
     told = explain(read_sketch(sketch, trusted), n_components=n_components, decoder=decoder, random_state=seed)
     figures = {name: float(value) for name, value in told.figures.items()}
-    report(json, {"verdict": told.verdict.name, "sentences": told.sentences, "figures": figures}, *told.sentences)
+    sentences = list(map(in_options, told.sentences))
+    report(json, {"verdict": told.verdict.name, "sentences": sentences, "figures": figures}, *sentences)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from typing import Annotated, Any
 
 import typer
 
-from sketchlearn.cli.csv_cells import safe_cells
+from sketchlearn.cli.csv_cells import csv_lines, safe_cells
 from sketchlearn.cli.error_messages import misused
 from sketchlearn.cli.input_output import check_paths, model_from, report
 from sketchlearn.cli.options import Json, SafeCsv, Seed
@@ -49,8 +48,4 @@ def sample(
     heads = safe_cells(names) if safe_csv else list(names)
     if sys.stdout.isatty():  # a table keeps names as they are, but they must not steer a terminal
         heads = list(map(printable, heads))
-    # before version 3.13, Python does not quote a \r where lines end in \n
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    quoting = csv.writer(sys.stdout, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    (quoting if any("\r" in head for head in heads) else writer).writerow(heads)
-    writer.writerows(rows)
+    csv_lines(sys.stdout, [heads, *rows])

@@ -25,6 +25,7 @@ from sketchlearn.cli.input_output import (
     signing_key,
     write_sketch,
 )
+from sketchlearn.cli.option_messages import in_options
 from sketchlearn.few_records import FEW_RECORDS
 from sketchlearn.tasks.registry import DESIGNS
 
@@ -184,7 +185,8 @@ def _say_designed(operator: Operator, made: dict[str, Any]) -> None:
 
 
 def _report(result: Run, output: str, n_files: int, json: bool) -> None:
-    sketch, skipped = result.sketch, result.skipped or {}
+    sketch = result.sketch
+    skipped = {path: in_options(reason) for path, reason in (result.skipped or {}).items()}
     figures, rows = contents(sketch)
     figures |= {
         "output": output,

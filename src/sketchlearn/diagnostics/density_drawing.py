@@ -26,12 +26,16 @@ LEGEND: dict[str, Any] = {"frameon": True, "framealpha": 0.85, "edgecolor": "non
 
 @dataclass(frozen=True)
 class Parts:
-    """What a picture marks: centers, the share of records of each, their covariances, and what they are called."""
+    """What a picture marks: centers, the share of records of each, their covariances, and what they are called.
+
+    Those of a fitted model are `numbered` as its `predict` numbers them.
+    """
 
     centers: Double
     weights: Double
     covariances: Double
     name: str
+    numbered: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,8 @@ def draw_centers(axes: Any, places: Any, parts: Parts) -> None:
     sizes = 40 + 160 * parts.weights / parts.weights.max()
     label = f"{parts.name}s (larger: more records)"
     axes.scatter(*places, s=sizes, color=ORANGE, edgecolor="white", linewidth=1.2, zorder=3, label=label)
+    for number, place in enumerate(zip(*places, strict=True) if parts.numbered else ()):
+        axes.annotate(str(number), place, (6, 6), textcoords="offset points", fontsize=9, fontweight="bold", zorder=4)
 
 
 def draw_curve(axes: Any, view: View, density: Mixture, parts: Parts) -> None:

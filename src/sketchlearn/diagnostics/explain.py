@@ -23,6 +23,7 @@ from sketchlearn.extras import required
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import DiagonalGaussian, Double, Mixture
 from sketchlearn.operators import FourierFeatures
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.clusters.clusters_of_sketch import reduced_in_units
 from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator, error_units
@@ -308,13 +309,14 @@ def _notes(f: dict[str, float]) -> list[str]:
     of_release = f", {f['released']:.0%} of its power from the private release" if f["released"] else ""
     notes = [
         f"The sketch has {f['numbers']:.0f} real numbers for {f['parameters']:.0f} parameters.",
-        f"Its values have root mean square {f['rms']:.2g}; {f['at_noise']:.0%} of them are at the sampling noise "
-        f"{f['noise']:.2g}{of_release}.",
+        f"Its values have root mean square {in_digits(f['rms'], 2)}; {f['at_noise']:.0%} of them are at the sampling "
+        f"noise {in_digits(f['noise'], 2)}{of_release}.",
     ]
     if "risk_ratio" in f:
         notes.append(
-            f"On the given rows, the mean squared distance to the learned centers is {f['risk_ratio']:.3g} times that "
-            f"of k-means; refined from k-means, the cost is {f['reference_cost_ratio']:.3g} times the learned one."
+            "On the given rows, the mean squared distance to the learned centers is "
+            f"{in_digits(f['risk_ratio'], 3)} times that of k-means; refined from k-means, the cost is "
+            f"{in_digits(f['reference_cost_ratio'], 3)} times the learned one."
         )
     return notes
 
@@ -330,7 +332,7 @@ def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
                 f"frequencies (it has {len(case.target)}), which design(sample, n_components={k}) does."
             )
         case Verdict.SCALE_TOO_LARGE:
-            excess = "" if ratio is None or ratio <= 1 else f", by a factor of {ratio:.2g} or more"
+            excess = "" if ratio is None or ratio <= 1 else f", by a factor of {in_digits(ratio, 2)} or more"
             return (
                 f"The scale of the frequencies is too large{excess}: they are so low that clusters blur into one "
                 f"cloud; use a smaller scale, or design(sample, n_components={k}), which chooses it."
@@ -339,7 +341,7 @@ def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
             known = ratio if "risk_ratio" in f else None
             # exp(-u) / k, the power that clusters leave at u = |omega|^2 s^2, is below the noise
             times = 1 / known if known else math.sqrt(max(math.log(1 / case.target.noise / (4 * k)), 1.0))
-            larger = f"{'about' if known else 'at least'} {times:.2g} times as large"
+            larger = f"{'about' if known else 'at least'} {in_digits(times, 2)} times as large"
             return (
                 "The scale of the frequencies is too small: they are so high that each cluster averages out; "
                 f"use a scale {larger}, or design(sample, n_components={k}), which chooses it."
@@ -347,8 +349,9 @@ def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
         case Verdict.DECODER:
             better = min(f["best_misfit"], f["misfit"] * f.get("reference_cost_ratio", 1.0))
             return (
-                f"The decoder missed a better solution: the misfit is {f['misfit']:.3g}, but {better:.3g} can be "
-                "reached; try another random_state or decoder, or an operator of design(), which shows records' spread."
+                f"The decoder missed a better solution: the misfit is {in_digits(f['misfit'], 3)}, but "
+                f"{in_digits(better, 3)} can be reached; try another random_state or decoder, "
+                "or an operator of design(), which shows records' spread."
             )
         case Verdict.HIDDEN:
             return (
@@ -359,8 +362,9 @@ def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
             # without probes, location and spread may have been misread: risk 50 times k-means', and no search helped
             hidden = "; or else the operator hides where records lie: use design()"
             return (
-                f"The clusters are unlike Gaussians along the axes: the misfit stays at {f['best_misfit']:.3g} in "
-                "further searches; the centers can still be good, and more components or more frequencies help"
+                "The clusters are unlike Gaussians along the axes: the misfit stays at "
+                f"{in_digits(f['best_misfit'], 3)} in further searches; "
+                "the centers can still be good, and more components or more frequencies help"
                 f"{'' if np.any(case.target.declared) else hidden}."
             )
         case _:
@@ -369,7 +373,7 @@ def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
 
 def _praise(f: dict[str, float], case: _Case) -> str:
     """Why nothing is wrong."""
-    fit = f"(misfit {f['misfit']:.2g})"
+    fit = f"(misfit {in_digits(f['misfit'], 2)})"
     if f["misfit"] <= EXPLAINED:
         return f"the mixture explains the sketch up to sampling noise {fit}"
     if "risk_ratio" in f:
@@ -377,7 +381,8 @@ def _praise(f: dict[str, float], case: _Case) -> str:
     if case.of_rows:
         return f"{case.outcome.status.value}; a Gaussian for each cluster need not fit {fit}"
     if f["misfit"] > POOR_MISFIT:
-        return f"the centers are as good as those of a mixture that explains the sketch (misfit {f['best_misfit']:.2g})"
+        best = in_digits(f["best_misfit"], 2)
+        return f"the centers are as good as those of a mixture that explains the sketch (misfit {best})"
     return f"the mixture explains the sketch nearly up to sampling noise {fit}"
 
 

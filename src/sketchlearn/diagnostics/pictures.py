@@ -44,7 +44,8 @@ def plot_model(sketch: Sketch, estimator: Any = None, path: str | os.PathLike[st
     """Draws clusters or components over the density that the sketch tells of; returns the matplotlib figure.
 
     One column gives a curve, two a map, more a map of the two directions that tell the centers apart best. Contours
-    hold 25 to 99 % of the records; ellipses are at one and two standard deviations; dots grow with their weights.
+    hold 25 to 99 % of the records; ellipses are at one and two standard deviations; dots grow with their weights,
+    and have the numbers that `predict` gives.
 
     Parameters
     ----------
@@ -171,7 +172,7 @@ def _model(sketch: Sketch, estimator: Any) -> tuple[Mixture, Parts]:
     density, centers = model.density, model.centers_of_parts
     clusters = model.kind_of_part == "cluster"
     covariances = _around(centers, density) if clusters else density.covariances()
-    return density, Parts(centers, model.weights, covariances, model.kind_of_part)
+    return density, Parts(centers, model.weights, covariances, model.kind_of_part, numbered=True)
 
 
 def _around(centers: Double, density: Mixture) -> Double:

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import hyp0f1, hyp1f1
 
 from sketchlearn.cost import Cost
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.randomness import (
     Floats,
     Stream,
@@ -98,7 +99,7 @@ class ScaledLaw(Law):
 
     @property
     def in_words(self) -> str:
-        return f"{super().in_words} of scale {self.scale:.4g}"
+        return f"{super().in_words} of scale {in_digits(self.scale)}"
 
     def widths(self, n_features: int) -> Floats | None:
         return np.full(n_features, self.scale)
@@ -302,7 +303,7 @@ class LogUniform(Law):
 
     @property
     def in_words(self) -> str:
-        return f"{super().in_words} of scales {self.smallest:.4g} to {self.largest:.4g}"
+        return f"{super().in_words} of scales {in_digits(self.smallest)} to {in_digits(self.largest)}"
 
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
         place = (np.arange(n_frequencies) + stream.uniform(n_frequencies)) / n_frequencies

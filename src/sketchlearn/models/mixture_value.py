@@ -58,6 +58,12 @@ class Mixture:
         own = self.model.covariances(self.shapes, self.locations.shape[1])
         return np.broadcast_to(own, (len(self), *own.shape[1:])).copy()
 
+    def variances(self) -> Double:
+        """Variance of each component along each column; one covariance is made at a time, as they may be large."""
+        shapes = self.shapes[:1] if self.model.tied else self.shapes
+        own = [self.model.covariances(shape[None], self.locations.shape[1])[0].diagonal() for shape in shapes]
+        return np.broadcast_to(np.stack(own), self.locations.shape).copy()
+
     def parts(self) -> tuple[Double, Double, Double]:
         """Weights, locations and covariances."""
         return self.weights, self.locations, self.covariances()

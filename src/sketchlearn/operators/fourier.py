@@ -20,6 +20,7 @@ from sketchlearn.operators.operator_base import Double, Integers
 from sketchlearn.operators.origin import Origin
 from sketchlearn.operators.projected import FEWEST_FEATURES, Projected, Single, Structured, float32_cost, in_turns
 from sketchlearn.outline import Outline
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.randomness import Stream, lengths, uniform_cost
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import listed, positive, shortened, truth, whole
@@ -250,7 +251,7 @@ class FourierFeatures(Projected):
         else:
             turns = float(np.median(np.abs(centred @ self._dense[:, -64:].astype(np.float64))))
         if turns > 2**20:
-            where = f"the rows lie about {away:.3g} from the center"
+            where = f"the rows lie about {in_digits(away, 3)} from the center"
             warn_caller(f"{where}, where float32 phases are noise at this scale: set center near their mean")
 
     def explain_refusal(self, row: Double) -> str:

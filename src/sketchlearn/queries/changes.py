@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.queries.two_sample import Drift, two_sample_test
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import positive, whole
@@ -25,7 +26,7 @@ class Change:
         if self.drift is None:
             return f"{self.step}: nothing to compare with yet"
         if not self.alarm:
-            return f"{self.step}: no change (p = {self.p_value:.2g})"
+            return f"{self.step}: no change (p = {in_digits(self.p_value, 2)})"
         return f"{self.step}: changed since {self.since}. {self.drift}"
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +18,7 @@ from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import Double, Mixture
 from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.operators import FourierFeatures, Histograms
+from sketchlearn.plain_digits import in_certain_digits, in_digits
 from sketchlearn.queries.column_histograms import Axis, Counted
 from sketchlearn.queries.feature_regression import Regression
 from sketchlearn.queries.sampling_noise import n_determined, noise_in, real_parts
@@ -47,11 +50,12 @@ class Histogram:
     note: str = ""  # the same in words
 
     def __str__(self) -> str:
-        names = [f"{a:.3g} to {b:.3g}" for a, b in zip(self.edges[:-1], self.edges[1:], strict=True)]
+        digits = _digits_apart(self.edges)
+        names = [f"{in_digits(a, digits)} to {in_digits(b, digits)}" for a, b in pairwise(self.edges)]
         width, most = max(map(len, names)), max(float(self.shares.max()), 1e-300)
         bars = ["#" * int(20 * share / most) for share in self.shares]
         rows = zip(names, self.shares, bars, strict=True)
-        lines = [f"  {name:>{width}}  {share:<8.3g} {bar}" for name, share, bar in rows]
+        lines = [f"  {name:>{width}}  {in_digits(round(share, 6), 3):<8} {bar}" for name, share, bar in rows]
         return "\n".join([self.column, *lines, *([f"  ({self.note})"] if self.note else [])])
 
 
@@ -63,7 +67,7 @@ class Answer:
     error: float
 
     def __str__(self) -> str:
-        return f"{self.value:.6g} +- {self.error:.2g}"
+        return f"{in_certain_digits(self.value, self.error / 10)} +- {in_digits(self.error, 2)}"
 
 
 class Questions:
@@ -232,3 +236,10 @@ def _possible_shares(shares: Double) -> Double:
     """Shares without negative ones, whose sum is no larger than it was, or than 1."""
     positive = np.maximum(shares, 0)
     return np.asarray(positive * (np.clip(shares.sum(), 0, 1) / max(float(positive.sum()), 1e-300)))
+
+
+def _digits_apart(edges: Double) -> int:
+    """How many digits tell neighbouring edges apart."""
+    widths, largest = np.diff(edges), float(np.max(np.abs(edges)))
+    narrowest = float(np.min(widths[widths > 0], initial=largest))
+    return 3 if narrowest <= 0 else min(15, max(3, math.ceil(math.log10(largest / narrowest)) + 1))

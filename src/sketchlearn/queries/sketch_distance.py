@@ -10,6 +10,7 @@ from scipy.stats import ncx2, norm
 
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import Double
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.queries.sampling_noise import Noise, Released, density_of, real_parts
 from sketchlearn.queries.two_sample import checked_pair
 from sketchlearn.sketch import Sketch
@@ -30,7 +31,8 @@ class Distance:
     confidence: float
 
     def __str__(self) -> str:
-        return f"{self.value:.3g} ({100 * self.confidence:g} % interval {self.low:.3g} to {self.high:.3g})"
+        value, low, high = (in_digits(number, 3) for number in (self.value, self.low, self.high))
+        return f"{value} ({100 * self.confidence:g} % interval {low} to {high})"
 
 
 def distance(a: Sketch, b: Sketch, *, confidence: float = 0.95, seed: int = 0) -> Distance:

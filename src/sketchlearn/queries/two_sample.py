@@ -14,6 +14,7 @@ from sketchlearn.decoders.problems.decoding_target import fourier_part
 from sketchlearn.frequencies import Probed
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import Double
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.private_sums import require_enough_shares
 from sketchlearn.queries.sampling_noise import Noise, Released, density_of
 from sketchlearn.sketch import Sketch
@@ -39,7 +40,8 @@ class ColumnDrift:
     spread_ratio: float  # about how many times wider they are spread in the second one
 
     def __str__(self) -> str:
-        return f"{self.column} ({self.shift:+.3g}, spread x {self.spread_ratio:.3g})"
+        sign = "" if self.shift < 0 else "+"
+        return f"{self.column} ({sign}{in_digits(self.shift, 3)}, spread x {in_digits(self.spread_ratio, 3)})"
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,8 @@ class Drift:
         return self.p_value < LEVEL
 
     def __str__(self) -> str:
-        p = "p < 1e-5" if self.p_value < 1e-5 else f"p = {self.p_value:.2g}"
-        figures = f"distance {self.distance:.2g} where chance gives {self.expected:.2g} ({p})"
+        p = "p < 1e-5" if self.p_value < 1e-5 else f"p = {in_digits(self.p_value, 2)}"
+        figures = f"distance {in_digits(self.distance, 2)} where chance gives {in_digits(self.expected, 2)} ({p})"
         if not self.differ:
             return f"No difference is seen between the two sketches: {figures}."
         moved = [str(column) for column in self.columns if column.p_value < LEVEL][:NAMED_COLUMNS]

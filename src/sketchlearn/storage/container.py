@@ -14,9 +14,9 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,7 +119,16 @@ def read(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T:
 
 
 def write(path: str | os.PathLike[str], data: bytes, *, owner_only: bool = False, through_links: bool = True) -> None:
-    """Writes a file so that, whatever happens, either all of it is there or what was there before.
+    """Writes a file as a whole, as `whole_file` does."""
+    with whole_file(path, owner_only=owner_only, through_links=through_links) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def whole_file(
+    path: str | os.PathLike[str], *, owner_only: bool = False, through_links: bool = True
+) -> Iterator[BinaryIO]:
+    """A file to write so that, whatever happens, either all of it is there or what was there before.
 
     A file that was there keeps its permissions. A new one has those that the umask leaves or, with `owner_only`, can
     be read by its owner alone. A link stays one, and the file that it leads to is written; without `through_links`,
@@ -135,7 +144,7 @@ def write(path: str | os.PathLike[str], data: bytes, *, owner_only: bool = False
     try:
         mode = 0o600 if owner_only or before else 0o666
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         if before:

@@ -21,7 +21,12 @@ from sketchlearn.tasks.clusters.clusters_of_sketch import (
     clusters_with_rows,
     mixture_clusters,
 )
-from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator, FittedComponents, error_units
+from sketchlearn.tasks.estimating.component_estimator import (
+    DesignedEstimator,
+    FittedComponents,
+    error_units,
+    largest_first,
+)
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, model_array
 from sketchlearn.tasks.estimating.nearest_clusters import NearestClusters
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
@@ -41,6 +46,18 @@ class Clusters(FittedComponents):
     @property
     def centers_of_parts(self) -> Double:
         return self.centers
+
+    @property
+    def deviations_of_parts(self) -> Double:
+        """Of those components of the density that are nearest to a center; a file has none of them."""
+        density, owners = self.density, self.nearest(self.density.locations)
+        variances, found = density.variances(), np.full(self.centers.shape, np.nan)
+        for i in np.unique(owners):
+            own = owners == i
+            shares = density.weights[own] / max(density.weights[own].sum(), 1e-300)
+            away = density.locations[own] - shares @ density.locations[own]
+            found[i] = np.sqrt(shares @ (variances[own] + away**2))
+        return np.where(found > 0, found, np.nan)
 
     def restored_density(self) -> Mixture:
         return Mixture(Dirac(), self.weights, self.centers, np.zeros((len(self.weights), 0)))
@@ -91,8 +108,8 @@ class SketchKMeans(NearestClusters, DesignedEstimator):
 
     Attributes
     ----------
-    cluster_centers_ : array (n_clusters, columns).
-    weights_ : share of the rows that each cluster has, as the sketch tells it.
+    cluster_centers_ : array (n_clusters, columns). Clusters are numbered by their shares: cluster 0 is the largest.
+    weights_ : share of the rows that each cluster has, as the sketch tells it; the largest comes first.
     labels_ : the cluster of each row of an array or data frame given to `fit`; not there for other sources.
     sketch_ : the sketch; it can be saved, merged, updated and given to `fit_sketch`.
     outcome_ : how decoding went.
@@ -138,7 +155,9 @@ class SketchKMeans(NearestClusters, DesignedEstimator):
         for doubt in found.doubts:
             warn_caller(doubt, ConvergenceWarning)
         self._say(f"{found.outcome.status.value}. {found.outcome.advice}".strip())
-        return Clusters(centers=found.centers, weights=found.shares, density=found.density, outcome=found.outcome)
+        order = largest_first(found.shares)
+        centers, shares = found.centers[order], found.shares[order]
+        return Clusters(centers=centers, weights=shares, density=found.density, outcome=found.outcome)
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Minus the sum of squared distances of rows to their centers."""

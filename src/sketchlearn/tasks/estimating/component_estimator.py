@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.caller_warnings import warn_caller
@@ -159,6 +160,15 @@ def _given_rows(sketch: Sketch, sample: Any) -> RowSample:
     return RowSample(WeightedRows.of(np.concatenate(blocks)), error_units(operator))
 
 
+def largest_first(weights: Double) -> NDArray[np.intp]:
+    """The order in which clusters and components are numbered: by their shares, so that 0 is the largest.
+
+    >>> largest_first(np.array([0.2, 0.5, 0.3])).tolist()
+    [1, 2, 0]
+    """
+    return np.argsort(-weights, kind="stable")
+
+
 def check_shares(weights: Double) -> None:
     """Refuses weights of a model file that are not shares of a whole."""
     if np.any(weights < 0) or not math.isclose(float(weights.sum()), 1.0, rel_tol=1e-3):
@@ -207,6 +217,11 @@ class FittedComponents(FittedModel):
     @abstractmethod
     def centers_of_parts(self) -> Double:
         """Where the clusters or components lie."""
+
+    @property
+    def deviations_of_parts(self) -> Double:
+        """How far records lie from the middle of their cluster or component, column by column; NaN where unknown."""
+        return np.sqrt(self.density.variances())
 
     @abstractmethod
     def restored_density(self) -> Mixture:

@@ -23,7 +23,9 @@ from sketchlearn.models import (
     SphericalGaussian,
     TiedGaussian,
 )
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.estimating.component_estimator import largest_first
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, Known, read_array, saved, word
 from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture, SketchMixture
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
@@ -61,7 +63,8 @@ class FittedGaussians(FittedMixture):
     @classmethod
     def of(cls, fit: MixtureFit, kind: str) -> FittedGaussians:
         """What was fitted, in the units of the data."""
-        mixture, covariances = fit.mixture, fit.mixture.covariances()
+        mixture = fit.mixture.some(largest_first(fit.mixture.weights))
+        covariances = mixture.covariances()
         if kind in ("tied", "known"):
             covariances = covariances[0]
         elif kind in ("diag", "spherical"):
@@ -114,7 +117,7 @@ class SketchGaussianMixture(SketchMixture):
 
     Attributes
     ----------
-    weights_, means_ : arrays (n_components,) and (n_components, columns).
+    weights_, means_ : arrays (n_components,) and (n_components, columns); the component of the largest weight is 0.
     covariances_ : (n_components, columns, columns) for "full", (columns, columns) for "tied" and "known",
         (n_components, columns) for "diag", (n_components,) for "spherical".
     fit_test_ : squared residual per degree of freedom, about 1 if the rows come from such a mixture. Above 1.5 a
@@ -167,7 +170,7 @@ class SketchGaussianMixture(SketchMixture):
         if sample is not None:
             family = Family(self.n_components, self.covariance_type, model)
             fit = fit_mixture_of_rows(sketch, problem, sample, family, rng)
-            self._say(f"{fit.outcome.status.value}; fit test {fit.misfit:.3g}")
+            self._say(f"{fit.outcome.status.value}; fit test {in_digits(fit.misfit, 3)}")
         else:
             progress, decoder = self._say if self.verbose else None, decoder_from(self.decoder)
             fit = fit_mixture(problem, model, self.covariance_type, decoder, rng, progress)
@@ -187,8 +190,8 @@ class SketchGaussianMixture(SketchMixture):
         if sample is None:
             found = "a likely one under a finer density, with shapes like those that the operator declares"
         return (
-            f"the sketch does not look like one of {self.n_components} Gaussians (fit test {fit.misfit:.3g}, about 1 "
-            f"if it did): the mixture is {found}; try more components or another covariance_type"
+            f"the sketch does not look like one of {self.n_components} Gaussians (fit test {in_digits(fit.misfit, 3)}, "
+            f"about 1 if it did): the mixture is {found}; try more components or another covariance_type"
         )
 
     def _gaussian(self, d: int) -> Model:

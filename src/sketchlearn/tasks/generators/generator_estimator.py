@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.extras import required
 from sketchlearn.operators import FourierFeatures
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.classes.class_sketches import ClassSketches
 from sketchlearn.tasks.estimating.fitted_model import Document, Double
@@ -191,8 +192,8 @@ class SketchGenerator(LabelledEstimator):
         if found.residual**2 > DOUBTFUL_SQUARED_RESIDUAL and found.misfit > DOUBTFUL_TIMES_NOISE:
             warn_caller(
                 f"a test that compares about {1 / found.residual**2:.0f} generated rows with the data would find a "
-                f"difference (residual {found.residual:.3g}, {found.misfit:.3g} times the noise squared): try a larger "
-                "max_iter or network",
+                f"difference (residual {in_digits(found.residual, 3)}, {in_digits(found.misfit, 3)} times the noise "
+                "squared): try a larger max_iter or network",
                 ConvergenceWarning,
             )
         counts = np.array([float(part.count) for part in sketches])

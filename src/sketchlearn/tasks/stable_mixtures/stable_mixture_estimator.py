@@ -12,7 +12,9 @@ from sketchlearn.decoders import Problem, Target, decoder_from
 from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit
 from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC
 from sketchlearn.models import IndependentStable, Mixture, SymmetricStable
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.estimating.component_estimator import largest_first
 from sketchlearn.tasks.estimating.fitted_model import Double, model_array, word
 from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture, SketchMixture
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
@@ -36,7 +38,7 @@ class FittedStableLaws(FittedMixture):
     @classmethod
     def of(cls, fit: MixtureFit) -> FittedStableLaws:
         """What was fitted, in the units of the data."""
-        mixture = fit.mixture
+        mixture = fit.mixture.some(largest_first(fit.mixture.weights))
         return cls(
             weights=mixture.weights,
             means=mixture.locations,
@@ -73,7 +75,8 @@ class SketchStableMixture(SketchMixture):
 
     Attributes
     ----------
-    weights_, means_ : arrays (n_components,) and (n_components, columns); the means are centers of symmetry.
+    weights_, means_ : arrays (n_components,) and (n_components, columns); the means are centers of symmetry. The
+        component of the largest weight is 0.
     scales_ : array (n_components, columns): standard deviations, if alpha were 2.
     alphas_ : array (n_components,), between 0.5 and 2; 2 is Gaussian, 1 is Cauchy.
     coordinates_ : "elliptical" or "independent", the kind of law that the sketch looks like.
@@ -113,8 +116,8 @@ class SketchStableMixture(SketchMixture):
         fit = fit_stable(problem, decoder_from(self.decoder), rng, self._say if self.verbose else None, known)
         if not fit.passes:
             warn_caller(
-                f"the sketch does not look like one of {self.n_components} stable laws (fit test {fit.misfit:.3g}, "
-                "about 1 if it did): try more components",
+                f"the sketch does not look like one of {self.n_components} stable laws (fit test "
+                f"{in_digits(fit.misfit, 3)}, about 1 if it did): try more components",
                 ConvergenceWarning,
             )
         return FittedStableLaws.of(fit)

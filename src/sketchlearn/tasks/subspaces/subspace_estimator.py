@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.operators import VeroneseMoments
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.column_ranges import fourth_moments
 from sketchlearn.tasks.estimating.fitted_model import Document, Double
@@ -122,8 +123,8 @@ class SketchSubspaces(NearestClusters):
             )
         elif found.misfit > ACCEPTABLE_MISFIT:
             warn_caller(
-                f"the subspaces leave {found.misfit:.2g} times the squared residual that sampling does: try other "
-                "n_clusters or n_dimensions, or rows whose subspaces meet in the origin",
+                f"the subspaces leave {in_digits(found.misfit, 2)} times the squared residual that sampling does: try "
+                "other n_clusters or n_dimensions, or rows whose subspaces meet in the origin",
                 ConvergenceWarning,
             )
         return found

@@ -1,0 +1,43 @@
+"""Numbers as people write them: 24,210 rather than 2.421e+04."""
+
+from __future__ import annotations
+
+import math
+
+MOST_DIGITS = 6  # of a number whose error is known: what a sketch tells has hardly more
+LEAST_PLAIN = 1e-6  # smaller numbers have too many zeros to be counted, and keep their exponent
+
+
+def in_digits(value: float, digits: int = 4) -> str:
+    """A number rounded to so many digits, without zeros at the end of its decimals.
+
+    >>> in_digits(24213.7), in_digits(0.5), in_digits(-1234567.8, 3), in_digits(0.00012346)
+    ('24,210', '0.5', '-1,230,000', '0.0001235')
+    """
+    value = float(value)
+    if not math.isfinite(value) or 0 < abs(value) < LEAST_PLAIN:
+        return f"{value:.{digits}g}"
+    written = _rounded(value, digits - 1 - _magnitude(value))
+    return written.rstrip("0").rstrip(".") if "." in written else written
+
+
+def in_certain_digits(value: float, error: float) -> str:
+    """A number rounded to the first digit of its error; four digits if there is no error to go by.
+
+    >>> in_certain_digits(24213.7, 31.0), in_certain_digits(0.5004, 0.02), in_certain_digits(24213.7, math.nan)
+    ('24,210', '0.50', '24,210')
+    """
+    value, error = float(value), float(error)
+    if not (math.isfinite(value) and math.isfinite(error) and error > LEAST_PLAIN):
+        return in_digits(value)
+    return _rounded(value, min(-_magnitude(error), MOST_DIGITS - 1 - _magnitude(value)))
+
+
+def _rounded(value: float, decimals: int) -> str:
+    """With this many decimals; if that is negative, with as many zeros before the point."""
+    return f"{round(value, decimals) + 0.0:,.{max(decimals, 0)}f}"
+
+
+def _magnitude(value: float) -> int:
+    """The power of ten of the first digit."""
+    return math.floor(math.log10(abs(value))) if value else 0
