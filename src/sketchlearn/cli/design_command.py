@@ -9,7 +9,7 @@ import typer
 from sketchlearn.cli import options
 from sketchlearn.cli.descriptions import extras_in_words
 from sketchlearn.cli.error_messages import misused
-from sketchlearn.cli.input_output import check_paths, columns_from, files_from, report, rows_from, write
+from sketchlearn.cli.input_output import check_paths, files_from, report, rows_from, source_arguments, write
 from sketchlearn.tasks.registry import DESIGNS
 
 
@@ -19,7 +19,12 @@ def design(
     data: Annotated[list[str] | None, typer.Argument(metavar="[DATA]...", help="Where to draw a sample from.")] = None,
     task: options.TaskOption = "kmeans",
     columns: options.Columns = None,
+    exclude: options.Exclude = None,
+    numeric_only: options.NumericOnly = False,
     nulls: options.NullsOption = options.Nulls.error,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
+    header: options.Header = None,
     bounds: Annotated[
         str | None,
         typer.Option(metavar="LOW,HIGH", help="Instead of DATA: lowest and highest value, of all --columns or each."),
@@ -71,7 +76,8 @@ def design(
     if n_components is None and DESIGNS.get(task, False) and images is None:
         raise misused(f"Missing option '-k': --task {task} needs the number of clusters or components")
     choices = Choices(n_components, task, n_frequencies, wave, seed, n_rows, epsilon, delta, rows, standardize)
-    chosen = columns_from(columns)
+    arguments = source_arguments(columns, nulls.value, exclude, numeric_only, delimiter, decimal, header)
+    chosen = arguments["columns"]
     paths = files_from(data or [])
     check_paths(paths, [output], json=json)
     if images is not None and bounds is not None:
@@ -79,7 +85,7 @@ def design(
     elif bounds is not None:
         operator, made = design_on_bounds(bounds, choices, chosen)
     else:
-        (operator, made), _ = design_on_rows(rows_from(paths, chosen, nulls.value), choices)
+        (operator, made), _ = design_on_rows(rows_from(paths, **arguments), choices)
     write(output, design_to_bytes(operator, made))
     with_k = "" if n_components is None else f" with k = {n_components}"
     report(

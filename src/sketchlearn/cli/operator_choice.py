@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from sketchlearn.cli.error_messages import misused
-from sketchlearn.cli.input_output import naming, read
+from sketchlearn.cli.input_output import named, read
 from sketchlearn.cli.option_messages import errors_in_options
+from sketchlearn.cli.wanted_files import wanted_file
 from sketchlearn.operators import ConvolutionalFeatures, Operator
 from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.origin import Origin
@@ -42,7 +43,7 @@ class Choices:
 
 def read_design(path: str) -> Operator:
     """The operator of a design file."""
-    with naming(path):
+    with wanted_file("design", path, named(path)):
         return design_from_bytes(read(path))[0]
 
 

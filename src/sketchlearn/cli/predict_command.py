@@ -13,8 +13,20 @@ import typer
 
 from sketchlearn.cli.csv_cells import safe_cells
 from sketchlearn.cli.error_messages import misused
-from sketchlearn.cli.input_output import STANDARD, check_paths, columns_from, files_from, model_from, rows_from
-from sketchlearn.cli.options import Columns, Data, Json, Nulls, NullsOption, SafeCsv
+from sketchlearn.cli.input_output import STANDARD, check_paths, files_from, model_from, rows_from, source_arguments
+from sketchlearn.cli.options import (
+    Columns,
+    Data,
+    Decimal,
+    Delimiter,
+    Exclude,
+    Header,
+    Json,
+    Nulls,
+    NullsOption,
+    NumericOnly,
+    SafeCsv,
+)
 from sketchlearn.control_characters import printable
 
 if TYPE_CHECKING:
@@ -26,7 +38,12 @@ def predict(
     data: Data,
     proba: Annotated[bool, typer.Option("--proba", help="Probabilities of components as CSV, for mixtures.")] = False,
     columns: Columns = None,
+    exclude: Exclude = None,
+    numeric_only: NumericOnly = False,
     nulls: NullsOption = Nulls.error,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    header: Header = None,
     safe_csv: SafeCsv = False,
     json: Json = False,
 ) -> None:
@@ -47,7 +64,8 @@ def predict(
     if proba and not learned.can("predict_proba"):
         raise misused("--proba needs a mixture (fit gmm or fit stable) or classes: others have no probabilities")
     answer = learned.predict_proba if proba else learned.predict if learned.can("predict") else learned.transform
-    blocks = _blocks(paths, columns_from(columns), nulls.value, learned)
+    arguments = source_arguments(columns, nulls.value, exclude, numeric_only, delimiter, decimal, header)
+    blocks = _blocks(paths, arguments, learned)
     answers = (answer(rows) for rows in blocks if len(rows))
     with warnings.catch_warnings():  # rows have the model's columns in its order, but no names
         warnings.filterwarnings("ignore", "X does not have valid feature names")
@@ -73,10 +91,10 @@ def _heads(learned: Any) -> list[str]:
     return [f"component_{i}" for i in range(len(learned.weights_))]
 
 
-def _blocks(paths: list[str], columns: Any, nulls: str, learned: Any) -> Iterator[NDArray[Any]]:
+def _blocks(paths: list[str], arguments: dict[str, Any], learned: Any) -> Iterator[NDArray[Any]]:
     """Rows with the model's own columns."""
-    rows = rows_from(paths, columns, nulls)
-    if learned.columns_ is not None and (columns is None or paths != [STANDARD]):
+    rows = rows_from(paths, **arguments)
+    if learned.columns_ is not None and (arguments["columns"] is None or paths != [STANDARD]):
         rows = rows.only(learned.columns_)
     for block in rows.blocks(learned.n_features_in_):
         yield block.rows

@@ -18,11 +18,12 @@ from sketchlearn.cli.error_messages import misused, say
 from sketchlearn.cli.input_output import (
     STANDARD,
     check_paths,
-    columns_from,
     files_from,
+    remarks_said_once,
     report,
     rows_from,
     signing_key,
+    source_arguments,
     write_sketch,
 )
 from sketchlearn.few_records import FEW_RECORDS
@@ -50,7 +51,12 @@ def sketch(
     rows: options.Rows = None,
     standardize: options.Standardize = False,
     columns: options.Columns = None,
+    exclude: options.Exclude = None,
+    numeric_only: options.NumericOnly = False,
     nulls: options.NullsOption = options.Nulls.error,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
+    header: options.Header = None,
     checkpoint: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Save finished parts here: an interrupted run continues.")
     ] = None,
@@ -88,7 +94,8 @@ def sketch(
     check_paths([*paths, design, key], [output], json=json)
     signing = signing_key(key)
     folder = None if checkpoint is None else Path(checkpoint)
-    reading = Reading(columns_from(columns), nulls.value, jobs, skip_bad, folder, checkpoint_every)
+    arguments = source_arguments(columns, nulls.value, exclude, numeric_only, delimiter, decimal, header)
+    reading = Reading(n_jobs=jobs, skip_bad=skip_bad, folder=folder, every=checkpoint_every, **arguments)
     shown = sys.stderr.isatty() if progress is None else progress
     operator = None if design is None else read_design(design)
     if paths == [STANDARD]:
@@ -96,9 +103,11 @@ def sketch(
             raise misused("--checkpoint needs files: standard input cannot be read again")
         result = _sketch_standard_input(operator, choices, reading, shown)
     else:
-        if operator is None:
-            operator = _designed(paths, choices, reading)
         work = Work(paths)
+        if operator is None:
+            operator = _designed(paths, choices, reading)  # which says the remarks on all files
+        else:
+            work.note = remarks_said_once()
         with row_bar(work, shown) as work.show:
             result = sketch_files(operator, paths, reading, work)
     write_sketch(output, result.sketch, min_records, key=signing)
@@ -109,7 +118,7 @@ def _sketch_standard_input(operator: Operator | None, choices: Choices, reading:
     from sketchlearn.cli.operator_choice import design_on_rows
     from sketchlearn.storage.checkpoints import Run
 
-    rows = rows_from([STANDARD], reading.columns, reading.nulls)
+    rows = rows_from([STANDARD], **reading.arguments)
     if operator is None:
         (operator, made), rows = design_on_rows(rows, choices)
         _say_designed(operator, made)
@@ -124,7 +133,7 @@ def _designed(paths: list[str], choices: Choices, reading: Reading) -> Operator:
 
     kept = None
     if reading.folder is not None:
-        facts = [asdict(choices), reading.nulls, reading.columns, [os.path.abspath(path) for path in paths]]
+        facts = [asdict(choices), *reading.facts, [os.path.abspath(path) for path in paths]]
         name = hashlib.sha256(json_module.dumps(facts, sort_keys=True).encode()).hexdigest()
         kept = reading.folder / f"design-{name[:32]}.json"
         try:
@@ -136,7 +145,7 @@ def _designed(paths: list[str], choices: Choices, reading: Reading) -> Operator:
         else:
             say(f"using the design that was saved as {kept}")
             return operator
-    (operator, made), _ = design_on_rows(rows_from(paths, reading.columns, reading.nulls), choices)
+    (operator, made), _ = design_on_rows(rows_from(paths, **reading.arguments), choices)
     if kept is not None:
         make_folder(kept.parent)
         write_file(kept, design_to_bytes(operator, made))

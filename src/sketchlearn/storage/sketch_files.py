@@ -16,6 +16,7 @@ from sketchlearn.ledger import Ledger
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.storage.container import FormatError, read, unpack
+from sketchlearn.storage.file_kinds import expecting
 from sketchlearn.storage.loading_limit import check_cost
 from sketchlearn.storage.signatures import check_signature, public_keys
 
@@ -27,7 +28,8 @@ def from_bytes(data: bytes, *, trusted: Iterable[Any] | None = None) -> Sketch:
     """
     keys = None if trusted is None else public_keys(trusted)
     data = bytes(data)
-    tensors, description = unpack(data)
+    with expecting("sketch", data):
+        tensors, description = unpack(data)
     check_signature(data, description, keys)
     return sketch_of(tensors, description)
 
