@@ -87,7 +87,7 @@ class CsvStream(Source):
 
         chosen, remark = positions_of(choice, self.names, self.n_cells, word, PLACE)
         self._set(chosen)
-        self.remarks |= {remark: PLACE} if remark else {}
+        self.remarks = {**self.remarks, **({remark: PLACE} if remark else {})}
 
     def blocks(self, n_features: int | None = None) -> Iterator[Block]:
         check_width(len(self.chosen), n_features)

@@ -93,7 +93,7 @@ class DuckDb(Arrow):
         names, kind = [self.fields[position] for position in chosen], self.row_type(chosen)
         with reading(self.path), self._open() as base:
             try:
-                last = base.execute(f"SELECT max(rowid) FROM {self.table}").fetchone()[0]
+                ((last,),) = base.execute(f"SELECT max(rowid) FROM {self.table}").fetchall()
             except Exception:  # a view: DuckDB's errors have no common base in all versions
                 return None
             if last is None or "rowid" in self.fields:
