@@ -232,6 +232,19 @@ def test_the_layout_can_be_said(tmp_path):
         skl.source(path)
 
 
+def test_lines_of_other_lengths_and_lines_that_end_in_delimiters(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a;b;\n1;2;\n3;4;\n")
+    assert skl.source(path).columns == ("a", "b")
+    assert [block.rows.tolist() for block in skl.source(path).blocks()] == [[[1, 2], [3, 4]]]
+    path.write_text("\na,b\n1,2\n1,2,3\n")
+    with pytest.raises(ValueError, match=r"a.csv: line 4 has 3 cells with commas between them, but the first has 2: g"):
+        skl.source(path)
+    path.write_text("a,b\n" + "1,2\n" * 500_000 + "1\n")
+    with pytest.raises(ValueError, match=r"a.csv: (line 500002|a line) has 1 cells with commas between them"):
+        list(skl.source(path).blocks())
+
+
 def test_columns_that_are_left_out():
     frame = pd.DataFrame({"a": [1.0], "b": ["x"], "c": [True]})
     assert skl.source(frame, exclude=["b"]).columns == ("a", "c")

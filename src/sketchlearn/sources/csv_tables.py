@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from sketchlearn.sources.arrow import floats_of, pyarrow
 from sketchlearn.sources.arrow_files import ArrowFile
 from sketchlearn.sources.blocks import Floats
 from sketchlearn.sources.compressed import decompressed, is_compressed
-from sketchlearn.sources.csv_layout import Dialect, Layout, layout_of
+from sketchlearn.sources.csv_layout import DELIMITERS, Dialect, Layout, layout_of
 from sketchlearn.sources.source_base import reading
 from sketchlearn.sources.tables import Columns
 
 REFUSED_VALUE = re.compile(r"In CSV column #(\d+): (?:.*?: )?invalid value '(.*)'", re.DOTALL)
+REFUSED_LINE = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 READ_BYTES = 1 << 20  # Bytes that are parsed at a time, at least.
 WIDE_READ_BYTES = 1 << 24  # The most for tables of many columns, each of which costs time whenever bytes are parsed.
 WIDE_LINES = 1024  # Lines of such a table that are parsed at a time, if they fit into WIDE_READ_BYTES.
@@ -49,9 +51,12 @@ class Csv(ArrowFile):
         if self.bare:  # names alone, not even an end of line
             told = pa.schema([(name, pa.null()) for name in layout.cells])
         else:
-            with reading(path), decompressed(path) as stream:
+            with reading(path), self._refusals(str(path)), decompressed(path) as stream:
                 told = self._open(stream).schema
-        super().__init__(path, pa.schema([pa.field(field.name, _type(field.type)) for field in told]))
+        fields = [pa.field(field.name, _type(field.type)) for field in told]
+        if layout.header and not told[-1].name and str(told[-1].type) == "null":
+            del fields[-1]  # each line ends in a delimiter
+        super().__init__(path, pa.schema(fields))
         self.column_types, self.remark = dict(zip(self.fields, self.types, strict=True)), layout.remark
         if layout.names is None:
             self.names = None
@@ -84,7 +89,7 @@ class Csv(ArrowFile):
         try:
             table = reader.read_csv(
                 pa.BufferReader(lines[lines.find(b"\n") + 1 : lines.rfind(b"\n") + 1]),
-                read_options=reader.ReadOptions(column_names=self.fields),
+                read_options=reader.ReadOptions(column_names=self.column_names),
                 parse_options=reader.ParseOptions(delimiter=self.layout.delimiter),
                 convert_options=self._convert_options(names),
             )
@@ -97,15 +102,24 @@ class Csv(ArrowFile):
         self.bytes_read = 0
         if self.bare:
             return
-        with decompressed(self.path, self) as stream:
-            try:
-                yield from self._open(stream, names)
-            except ValueError as error:
-                found = REFUSED_VALUE.match(str(error))
-                if found is None:
-                    raise
+        with self._refusals(self.place), decompressed(self.path, self) as stream:
+            yield from self._open(stream, names)
+
+    @contextmanager
+    def _refusals(self, place: str) -> Iterator[None]:
+        """Errors about cells and lines in words."""
+        try:
+            yield
+        except ValueError as error:
+            if found := REFUSED_VALUE.match(str(error)):
                 column = self.column(int(found[1]))
-                raise ValueError(f"{self.place}: {column} holds {found[2][:60]!r}, which is not a number") from None
+                raise ValueError(f"{place}: {column} holds {found[2][:60]!r}, which is not a number") from None
+            if found := REFUSED_LINE.match(str(error)):
+                where = f"line {found[1]}" if found[1] else "a line"
+                between = DELIMITERS.get(self.layout.delimiter, repr(self.layout.delimiter))
+                counts = f"{found[3]} cells with {between} between them, but the first has {found[2]}"
+                raise ValueError(f"{place}: {where} has {counts}: give the delimiter, or repair the line") from None
+            raise
 
     def _open(self, stream: Any, names: Sequence[str] = ()) -> Any:
         from pyarrow import csv as reader
