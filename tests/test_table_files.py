@@ -245,6 +245,20 @@ def test_lines_of_other_lengths_and_lines_that_end_in_delimiters(tmp_path):
         list(skl.source(path).blocks())
 
 
+def test_commas_that_may_mean_thousands_are_left_to_the_reader(tmp_path):
+    path = tmp_path / "a.csv"
+    for text in ('a,b\n"1,234",2\n"5,678",3\n', "a;b\n1,234;2.5\n5,678;3\n"):
+        path.write_text(text)
+        with pytest.raises(
+            TypeError, match=r'column .a. is text with commas, not numbers: say decimal="," if they are'
+        ):
+            list(skl.source(path).blocks())
+        told = called("design", path, "-k", 1, "-o", tmp_path / "d.json").stderr
+        assert "use --decimal , if they are decimal commas, or leave it out (--exclude, --numeric-only)" in told
+    path.write_text('a,b\n"1,234",2\n"5,678",3\n')
+    assert [block.rows.tolist() for block in skl.source(path, decimal=",").blocks()] == [[[1.234, 2], [5.678, 3]]]
+
+
 def test_columns_that_are_left_out():
     frame = pd.DataFrame({"a": [1.0], "b": ["x"], "c": [True]})
     assert skl.source(frame, exclude=["b"]).columns == ("a", "c")

@@ -20,6 +20,7 @@ EXPECTED_ERRORS = (ValueError, TypeError, OSError, OverflowError, ImportError)
 #: what Python says about rows, and what the command line says
 OPTIONS_FOR_ROWS = {
     'read with nulls="drop"': "use --nulls drop",
+    'say decimal=","': "use --decimal ,",
     "give the delimiter, or repair the line": "give --delimiter, or repair the line",
     "or choose other columns": "or leave it out (--exclude, --numeric-only)",
 }

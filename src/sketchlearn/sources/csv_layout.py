@@ -53,6 +53,7 @@ class Layout:
     delimiter, decimal : as of a `Dialect`.
     header : whether the first record names the columns.
     cells : the first record.
+    commas : positions of columns whose numbers have commas that were not taken for decimal ones.
     skipped : lines before it, which are blank or name the delimiter.
     remark : what was told from the first lines, if it is not what CSV is by its name; empty otherwise.
     """
@@ -61,6 +62,7 @@ class Layout:
     decimal: str
     header: bool
     cells: tuple[str, ...]
+    commas: tuple[int, ...] = ()
     skipped: int = 0
     remark: str = ""
 
@@ -88,13 +90,14 @@ def layout_of(data: bytes, dialect: Dialect, *, ended: bool) -> Layout | None:
         return None
     header = not are_numbers(records[0]) if dialect.header is None else dialect.header
     decimal = dialect.decimal or decimal_of(records[header:], delimiter)
+    commas = _with_commas(records[header:]) if decimal == "." else ()
     facts = []
     if dialect.delimiter is None and delimiter != ",":
         facts.append(f"cells are separated by {DELIMITERS[delimiter]}")
     if dialect.decimal is None and decimal == ",":
         facts.append("numbers have decimal commas")
     remark = f"{', and '.join(facts)} ({OVERRIDABLE})" if facts else ""
-    return Layout(delimiter, decimal, header, tuple(records[0]), len(LINE_END.findall(before[0])), remark)
+    return Layout(delimiter, decimal, header, tuple(records[0]), commas, len(LINE_END.findall(before[0])), remark)
 
 
 def text_of(data: bytes) -> str:
@@ -120,17 +123,27 @@ def decimal_of(rows: Sequence[Sequence[str]], delimiter: str) -> str:
     >>> decimal_of([["1,5", "2"], ["1,25", "Zoë"]], ";"), decimal_of([["1,234", "1.5"]], ",")
     (',', '.')
     """
-    commas = False
-    for column in zip(*rows, strict=False):
-        values = [cell for cell in column if cell.strip().lower() not in MISSING]
-        if all(map(_is_number, values)):
-            if any("." in cell for cell in values):
-                return "."
-        elif all(_is_number(_with_point(cell)) for cell in values):
-            # between semicolons, a comma is a decimal one; elsewhere 1,234 may as well be a thousand and more
-            sure = delimiter == ";" or any("," in cell and not THOUSANDS.fullmatch(cell) for cell in values)
-            commas = commas or sure
-    return "," if commas else "."
+    columns = [_values(column) for column in zip(*rows, strict=False)]
+    if any("." in cell for values in columns if all(map(_is_number, values)) for cell in values):
+        return "."
+    # between semicolons, a comma is a decimal one; elsewhere 1,234 may as well be a thousand and more
+    cells = [cell for position in _with_commas(rows) for cell in columns[position] if "," in cell]
+    sure = delimiter == ";" or not all(map(THOUSANDS.fullmatch, cells))
+    return "," if cells and sure else "."
+
+
+def _with_commas(rows: Sequence[Sequence[str]]) -> tuple[int, ...]:
+    """Positions of columns that are numbers if commas are decimal points, and not otherwise."""
+    columns = [_values(column) for column in zip(*rows, strict=False)]
+    return tuple(
+        position
+        for position, values in enumerate(columns)
+        if all(_is_number(_with_point(cell)) for cell in values) and not all(map(_is_number, values))
+    )
+
+
+def _values(column: Sequence[str]) -> list[str]:
+    return [cell for cell in column if cell.strip().lower() not in MISSING]
 
 
 def _delimiter(text: str, ended: bool) -> str:

@@ -61,6 +61,12 @@ class Csv(ArrowFile):
         if layout.names is None:
             self.names = None
 
+    def not_numbers(self, position: int) -> tuple[str, str] | None:
+        found = super().not_numbers(position)
+        if found is not None and position in self.layout.commas:
+            return "text with commas", 'say decimal="," if they are decimal commas'
+        return found
+
     def row_type(self, chosen: Columns) -> np.dtype[Any]:  # noqa: ARG002
         return np.dtype(np.float64)
 
