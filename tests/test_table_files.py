@@ -176,6 +176,7 @@ SNIFFED = {
     "\n\r\n\na;b\n\n1;2\n": (";", ".", True),
     "sep=;\na;b\n1;2\n": (";", ".", True),
     '"sep=|"\r\na|b\r\n1|2\r\n': ("|", ".", True),
+    "a;b\r1,5;2\r": (";", ",", True),
     "a,b": (",", ".", True),
     "a;b\n": (";", ".", True),
 }
@@ -189,6 +190,9 @@ def test_the_first_lines_tell_the_layout(text, tmp_path):
     path.write_text(text, newline="")
     rows = skl.source(path)
     assert rows.width == len(layout.cells)
+    texts = [column for column in range(rows.width) if rows.table.not_numbers(column)]
+    n_rows = len([line for line in text.splitlines() if line and "sep=" not in line]) - layout.header
+    assert texts or "\ny;z" in text or sum(len(block.rows) for block in rows.blocks()) == n_rows
     assert bool(rows.remarks) == (
         (layout.decimal == "," or layout.delimiter != ",") and not text.strip('"\n').startswith("sep=")
     )
@@ -398,6 +402,7 @@ def test_standard_input_as_people_have_it(folder):
         b"\xef\xbb\xbfa|b\r\n\r\n1.5|2\r\n3|4\r\n",
         b'a,b\n"1,5","2"\n"3","4"',
         b"\na\tb\n1.5\t2\n3\t4\n",
+        b"a;b\r1,5;2\r3;4",
     ):
         assert sketched(text).content() == plain, text
     for text in (b"name;a;b\nZo\xe9;1,5;2\nBob;3;4\n", b"a;name;b\n1,5;;2\n3;x;4"):

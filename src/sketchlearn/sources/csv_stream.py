@@ -55,6 +55,8 @@ class CsvStream(Source):
         least_lines = 2 if choice.numeric_only else 1  # names do not tell which columns are numbers
         while self.held.count(b"\n") < least_lines and not self.ended:
             self._take()
+        if b"\n" not in self.held:
+            self.held = self.held.replace(b"\r", b"\n")
         whole = self.held if self.ended else self.held[: self.held.rfind(b"\n") + 1]
         layout = layout_of(whole, dialect, ended=True)
         if layout is None:

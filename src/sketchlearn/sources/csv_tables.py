@@ -46,7 +46,7 @@ class Csv(ArrowFile):
         self.column_names = [str(i) for i in range(len(layout.cells))] if layout.names is None else list(layout.names)
         length = len(lines.lstrip(b"\r\n ").partition(b"\n")[0])
         self.read_bytes = max(READ_BYTES, min(WIDE_READ_BYTES, WIDE_LINES * length), LEAST_LINES * length)
-        self.bare = layout.header and ended and b"\n" not in lines.lstrip(b"\r\n ")
+        self.bare = layout.header and ended and not set(b"\r\n") & set(lines.lstrip(b"\r\n "))
         self.column_types: dict[str, Any] = {}
         if self.bare:  # names alone, not even an end of line
             told = pa.schema([(name, pa.null()) for name in layout.cells])
