@@ -18,6 +18,7 @@ from test_cli import called, done
 import sketchlearn as skl
 from sketchlearn.sources import sample
 from sketchlearn.sources.csv_layout import Dialect, layout_of
+from sketchlearn.sources.paths import file_of
 from sketchlearn.storage import container
 
 N_ROWS = 700
@@ -137,6 +138,7 @@ def test_folders_that_name_columns(tmp_path):
     path = in_folders(tmp_path / "by count")
     rows = skl.source(path, exclude=["name"])
     assert rows.columns == NUMBERS
+    assert list(rows.remarks) == ["columns from the names of folders: count"]
     ordered = FRAME.sort_values("count", kind="stable")
     assert np.array_equal(np.concatenate([block.rows for block in rows.blocks()]), ordered[list(NUMBERS)].to_numpy())
     assert OPERATOR.sketch(path).content() == EXPECTED
@@ -315,6 +317,20 @@ def test_files_that_are_empty_or_nonsense(name, tmp_path):
     (tmp_path / name).write_bytes(b"nonsense" * 100)
     with pytest.raises((ValueError, OSError), match=f"{name} cannot be read"):
         skl.source(tmp_path / name)
+
+
+CUT = ["gzip", "bzip2", "zstd", "JSON lines", "SQLite", "DuckDB", "Excel"]
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.95])
+@pytest.mark.parametrize("kind", CUT)
+def test_files_cut_short_are_refused(kind, share, tmp_path):
+    path = file_of(KINDS[kind](tmp_path))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises((ValueError, OSError, TypeError), match=path.name) as caught:
+        OPERATOR.sketch(path)
+    assert "\n" not in str(caught.value)
 
 
 def test_json_lines_of_all_sorts(tmp_path):

@@ -31,7 +31,9 @@ class Partitioned(Table):
         self.table, self.values = table, list(values.values())
         self.names, self.n_columns = (*table.names, *values), table.n_columns + len(values)
         self.n_rows, self.n_bytes, self.replayable = table.n_rows, table.n_bytes, table.replayable
-        self.place, self.remark, self.immutable = table.place, table.remark, table.immutable
+        self.place, self.immutable = table.place, table.immutable
+        told = f"columns from the names of folders: {', '.join(values)}"
+        self.remark = f"{table.remark}; {told}" if table.remark else told
 
     @property
     def bytes_read(self) -> int:  # type: ignore[override]
