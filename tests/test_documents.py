@@ -57,7 +57,7 @@ DESIGN = design_to_bytes(skl.design(ROWS, n_components=2), {"task": "kmeans"})
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("kind", "sketchlearn design", "not a sketchlearn model, but a sketchlearn design"),
+        ("kind", "sketchlearn design", "it is a design, not a model: skl.load_design reads it"),
         ("version", 2, "newer than this sketchlearn reads"),
         ("version", True, "a version that does not exist"),
         ("type", "os.system", "is not a type of model that this version knows"),
@@ -84,7 +84,7 @@ def test_forged_models_are_refused_in_one_sentence(field, value, message):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "not a JSON file"),
+        (b"", "it is empty"),
         (b"\xff", "it is not text"),
         (b"[1]", "it holds no object"),
         (b"{}", "but a JSON file of something else"),

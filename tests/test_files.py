@@ -163,7 +163,7 @@ def test_other_files_are_refused(tmp_path):
     path = tmp_path / "a.sketch"
     for data in (b"", b"hello", b"\0" * 100, np.random.default_rng(0).bytes(1000), b"\xff" * 8 + b"{}"):
         path.write_bytes(data)
-        with pytest.raises(skl.FormatError, match="not a sketchlearn file"):
+        with pytest.raises(skl.FormatError, match=r"not a sketchlearn file|it is empty"):
             skl.load(path)
     with pytest.raises(FileNotFoundError):
         skl.load(tmp_path / "none")

@@ -265,5 +265,5 @@ def test_files_with_other_weights_are_refused(fitted, tmp_path, weight, message)
 
 def test_a_sketch_is_no_model(tmp_path):
     skl.SecondMoments(2, bound=9.0).sketch([[1.0, 2.0]]).save(tmp_path / "a.sketch")
-    with pytest.raises(skl.FormatError, match=r"a\.sketch: not a JSON file"):
+    with pytest.raises(skl.FormatError, match=r"a\.sketch: it is a sketch, not a model: skl.load reads it"):
         skl.load_model(tmp_path / "a.sketch")

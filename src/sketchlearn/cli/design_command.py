@@ -9,7 +9,7 @@ import typer
 from sketchlearn.cli import options
 from sketchlearn.cli.descriptions import extras_in_words
 from sketchlearn.cli.error_messages import misused
-from sketchlearn.cli.input_output import check_paths, columns_from, files_from, note, report, rows_from, write
+from sketchlearn.cli.input_output import check_paths, files_from, note, report, rows_from, source_arguments, write
 from sketchlearn.tasks.registry import DESIGNS
 
 if TYPE_CHECKING:
@@ -23,7 +23,12 @@ def design(
     data: Annotated[list[str] | None, typer.Argument(metavar="[DATA]...", help="Where to draw a sample from.")] = None,
     task: options.TaskOption = "kmeans",
     columns: options.Columns = None,
+    exclude: options.Exclude = None,
+    numeric_only: options.NumericOnly = False,
     nulls: options.NullsOption = options.Nulls.error,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
+    header: options.Header = None,
     bounds: Annotated[
         str | None,
         typer.Option(metavar="LOW,HIGH", help="Instead of DATA: lowest and highest value, of all --columns or each."),
@@ -78,7 +83,8 @@ def design(
         raise misused(f"Missing option '-k': --task {task} needs the number of clusters or components")
     spent = (n_rows, epsilon, delta, neighbors.value)
     choices = Choices(n_components, task, n_frequencies, wave, seed, *spent, rows, standardize)
-    chosen = columns_from(columns)
+    arguments = source_arguments(columns, nulls.value, exclude, numeric_only, delimiter, decimal, header)
+    chosen = arguments["columns"]
     paths = files_from(data or [])
     check_paths(paths, [output], json=json)
     if images is not None and bounds is not None:
@@ -86,7 +92,7 @@ def design(
     elif bounds is not None:
         operator, made = design_on_bounds(bounds, choices, chosen)
     else:
-        (operator, made), _ = design_on_rows(rows_from(paths, chosen, nulls.value), choices)
+        (operator, made), _ = design_on_rows(rows_from(paths, **arguments), choices)
     write(output, design_to_bytes(operator, made))
     with_k = "" if n_components is None else f" with k = {n_components}"
     figures = {"output": output, "operator": operator.to_json(), "made": made, "words": operator.in_words}

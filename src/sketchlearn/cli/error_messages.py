@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
@@ -17,6 +18,13 @@ from sketchlearn.control_characters import printable
 FAILED, USAGE, DOUBTFUL, INTERRUPTED, CLOSED_PIPE = 1, 2, 3, 130, 141  # exit codes
 #: mistakes of users and their files: their messages are sentences already
 EXPECTED_ERRORS = (ValueError, TypeError, OSError, OverflowError, ImportError)
+#: what Python says about rows, and what the command line says
+OPTIONS_FOR_ROWS = {
+    'read with nulls="drop"': "use --nulls drop",
+    'say decimal=","': "use --decimal ,",
+    "give the delimiter, or repair the line": "give --delimiter, or repair the line",
+    "or choose other columns": "or leave it out (--exclude, --numeric-only)",
+}
 #: an error about the arguments, for exit code 2
 misused = typer.BadParameter
 
@@ -57,9 +65,14 @@ def sentence(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "there is not enough memory for that"
     if isinstance(error, OSError) and error.strerror:
-        where = f" ({error.filename})" if error.filename is not None else ""
+        # files are named by whoever writes them: what has no name is standard output
+        full = error.filename is None and error.strerror == os.strerror(errno.ENOSPC)
+        where = " (standard output)" if full else f" ({error.filename})" if error.filename is not None else ""
         return f"{error.strerror}{where}"
-    said = in_options(" ".join(str(error).split()))
+    said = " ".join(str(error).split())
+    for python, option in OPTIONS_FOR_ROWS.items():
+        said = said.replace(python, option)
+    said = in_options(said)
     if isinstance(error, EXPECTED_ERRORS) and said:
         return said
     return f"unexpected error, {type(error).__name__}: {said} (SKETCHLEARN_DEBUG=1 shows where it happened)"
@@ -70,6 +83,9 @@ def usage(error: Exception) -> int:
     if not hasattr(error, "format_message"):
         raise error
     context = getattr(error, "ctx", None)
+    if context is not None and error.format_message() == context.get_help():  # called without arguments
+        print(context.get_help(), file=sys.stderr)
+        return USAGE
     hint = f" (see {context.command_path} --help)" if context is not None else ""
     say(f"{' '.join(error.format_message().split()).rstrip('.')}{hint}")
     return int(getattr(error, "exit_code", USAGE))
@@ -87,6 +103,10 @@ def leave(code: int) -> NoReturn:
         sys.stdout.flush()
     except BrokenPipeError:
         code = _closed_pipe()
+    except OSError as error:
+        say(sentence(error))
+        code = FAILED
+        _closed_pipe()
     sys.exit(code)
 
 

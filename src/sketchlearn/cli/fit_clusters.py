@@ -142,7 +142,7 @@ def _rows(paths: list[str], operator: Any, seed: int) -> NDArray[Any]:
 
     from sketchlearn.sources import sample as some_of
 
-    rows = rows_from(paths, None, "drop")
+    rows = rows_from(paths, nulls="drop")
     rows = rows if operator.columns is None else rows.only(operator.columns)
     some, from_all_over, _ = some_of(rows, LARGEST_SAMPLE + 1, np.random.default_rng(seed))
     if not len(some):

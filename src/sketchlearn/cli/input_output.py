@@ -6,12 +6,13 @@ import csv
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sketchlearn.cli.error_messages import misused, say
+from sketchlearn.cli.wanted_files import refuse_own_file, wanted_file
 from sketchlearn.control_characters import printable
 
 if TYPE_CHECKING:
@@ -23,12 +24,13 @@ STANDARD = "-"
 
 def read(path: str) -> bytes:
     """The bytes of a file, or of standard input."""
-    if path == STANDARD:
-        return sys.stdin.buffer.read()
     try:
-        return Path(path).read_bytes()
+        data = sys.stdin.buffer.read() if path == STANDARD else Path(path).read_bytes()
     except OSError as error:
         raise OSError(f"cannot read {path}: {error.strerror}") from None
+    if not data:
+        raise ValueError(f"{named(path)} is empty: it has no bytes")
+    return data
 
 
 def named(path: str) -> str:
@@ -50,7 +52,7 @@ def read_sketch(path: str, trusted: list[str] | None = None) -> Sketch:
     from sketchlearn.storage.sketch_files import from_bytes
 
     keys = keys_from(trusted)
-    with naming(path):
+    with wanted_file("sketch", path, named(path)):
         return from_bytes(read(path), trusted=keys)
 
 
@@ -72,7 +74,7 @@ def model_from(path: str) -> Any:
     """The estimator in a model file, or on standard input."""
     from sketchlearn.tasks.model_files import model_from_bytes
 
-    with naming(path):
+    with wanted_file("model", path, named(path)):
         return model_from_bytes(read(path))
 
 
@@ -107,32 +109,78 @@ def files_by_label(arguments: list[str]) -> dict[str, str]:
     return files
 
 
+def source_arguments(
+    columns: str | None,
+    nulls: str,
+    exclude: str | None,
+    numeric_only: bool,
+    delimiter: str | None,
+    decimal: str | None,
+    header: bool | None,
+) -> dict[str, Any]:
+    """The arguments of `source` that the options for reading stand for.
+
+    >>> arguments = source_arguments(None, "error", "id, name", True, "tab", None, None)
+    >>> arguments["exclude"], arguments["delimiter"]
+    (('id', 'name'), '\\t')
+    """
+    delimiter = "\t" if delimiter in ("tab", "\\t") else delimiter
+    if delimiter is not None and len(delimiter) != 1:
+        raise misused(f"--delimiter must be one character, such as ';', or tab, not {delimiter!r}")
+    if decimal not in (None, ".", ","):
+        raise misused(f"--decimal must be . or , and not {decimal!r}")
+    chosen, excluded = columns_from(columns), columns_from(exclude, "--exclude") or ()
+    arguments = {"columns": chosen, "nulls": nulls, "exclude": excluded, "numeric_only": numeric_only}
+    return {**arguments, "delimiter": delimiter, "decimal": decimal, "header": header}
+
+
 def files_from(arguments: list[str]) -> list[str]:
     """All files that the arguments stand for, each once; `-` alone is standard input."""
-    from sketchlearn.sources.paths import files_of
+    from sketchlearn.sources.paths import Address, files_of
 
     if STANDARD in arguments:
         if len(arguments) > 1:
             raise misused("- (standard input) cannot be mixed with files: sketch them apart, then merge")
         return arguments
     found = [os.fspath(path) for argument in arguments for path in files_of(Path(argument))]
-    seen: dict[str, str] = {}
+    seen: dict[tuple[str, str | None], str] = {}
     for path in found:
-        real = os.path.realpath(path)
+        address = Address.of(path)
+        real = os.path.realpath(address.file), address.name
         if real in seen:
             raise misused(f"{path} is given twice (as {seen[real]}): its rows would count twice")
         seen[real] = path
+        refuse_own_file(path)
     return found
 
 
-def rows_from(paths: list[str], columns: tuple[Any, ...] | None, nulls: str) -> Source:
-    """The rows of files, or of standard input."""
+def rows_from(paths: list[str], **arguments: Any) -> Source:
+    """The rows of files, or of standard input, with arguments of `source`; says what was assumed of them."""
     from sketchlearn.sources import source
-    from sketchlearn.sources.csv_tables import CsvStream
+    from sketchlearn.sources.csv_stream import csv_stream
 
     if paths == [STANDARD]:
-        return CsvStream(sys.stdin.buffer, columns, nulls)
-    return source(paths if len(paths) > 1 else paths[0], columns=columns, nulls=nulls)
+        rows: Source = csv_stream(sys.stdin.buffer, **arguments)
+    else:
+        rows = source(paths if len(paths) > 1 else paths[0], **arguments)
+    remarks_said_once()(rows.remarks)
+    return rows
+
+
+def remarks_said_once() -> Callable[[Mapping[str, str]], None]:
+    """A function that says what was told from first lines, or left out: once, however many files it is true of."""
+    from sketchlearn.sources.csv_layout import OVERRIDABLE
+
+    said: set[str] = set()
+
+    def say_new(remarks: Mapping[str, str]) -> None:
+        for text, place in remarks.items():
+            if text not in said:
+                options = f"{OVERRIDABLE}; --delimiter and --decimal say otherwise"
+                say(f"{place}: {text.replace(OVERRIDABLE, options)}")
+        said.update(remarks)
+
+    return say_new
 
 
 def write_sketch(path: str, sketch: Sketch, min_records: int = 0, *, key: Any = None) -> None:
@@ -182,6 +230,9 @@ def check_paths(inputs: Iterable[str | None], outputs: Iterable[str | None], *, 
 def _same(a: str, b: str) -> bool:
     if STANDARD in (a, b):
         return False
+    from sketchlearn.sources.paths import file_of
+
+    a, b = os.fspath(file_of(a)), os.fspath(file_of(b))
     try:
         return os.path.samefile(a, b)
     except OSError:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from sketchlearn.cli.error_messages import misused
-from sketchlearn.cli.input_output import naming, read
+from sketchlearn.cli.error_messages import misused, say
+from sketchlearn.cli.input_output import named, read
+from sketchlearn.cli.wanted_files import wanted_file
 from sketchlearn.operators import ConvolutionalFeatures, Operator
 from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.origin import Origin
@@ -18,6 +19,8 @@ from sketchlearn.sources.sampling import sample
 from sketchlearn.storage.design_files import design_from_bytes
 
 SAMPLE_ROWS, MIXTURE_SAMPLE_ROWS = 5000, 20_000  # covariances of mixtures need more rows
+
+INDEX_NAMES = ("", "Unnamed: 0", "__index_level_0__")  # what pandas calls the numbers of rows in files
 
 #: an operator, and where it comes from, for its file
 Designed = tuple[Operator, dict[str, Any]]
@@ -42,7 +45,7 @@ class Choices:
 
 def read_design(path: str) -> Operator:
     """The operator of a design file."""
-    with naming(path):
+    with wanted_file("design", path, named(path)):
         return design_from_bytes(read(path))[0]
 
 
@@ -52,9 +55,18 @@ def design_on_rows(rows: Source, choices: Choices) -> tuple[Designed, Source]:
     some, representative, everything = sample(rows, most, np.random.default_rng(choices.seed))
     if not len(some) and not rows.replayable:
         raise ValueError("standard input has no rows to design an operator on: give some, or --design FILE")
+    _say_if_index(rows.columns or ())
     operator = _design(choices, rows.columns, sample=some, representative=representative)
     where = "a sample from all over the data" if representative else "the first rows"
     return (operator, {**_made(choices), "from": where, "n_rows": len(some)}), everything
+
+
+def _say_if_index(columns: tuple[str, ...]) -> None:
+    """Says that a column looks like the number of the row, which pandas writes unless it is told not to."""
+    for position, name in enumerate(columns):
+        if name in INDEX_NAMES:
+            remedy = f"--exclude {name or position} leaves it out"
+            say(f"column {position} ({name or 'without a name'}) looks like the index of a data frame: {remedy}")
 
 
 def design_on_bounds(bounds: str, choices: Choices, columns: tuple[Any, ...] | None) -> Designed:

@@ -18,7 +18,8 @@ Data = Annotated[
     list[str],
     typer.Argument(
         metavar="DATA...",
-        help="Files (.npy, .npz, .csv, .csv.gz, .parquet, .arrow), patterns or folders; - is CSV on standard input.",
+        help="Files (.csv, .tsv, .jsonl, .parquet, .arrow, .npy, .npz, .xlsx), patterns or folders; tables "
+        "(sqlite:shop.db?table=orders, duckdb:...); - is CSV on standard input.",
     ),
 ]
 ClassFiles = Annotated[
@@ -35,6 +36,19 @@ DesignComponents = Annotated[
     typer.Option("-k", "--n-components", min=1, help="Number of clusters or components; where the task needs it."),
 ]
 Columns = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to read: names, or positions from 0.")]
+Exclude = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to leave out: names, or positions.")]
+NumericOnly = Annotated[
+    bool, typer.Option("--numeric-only", help="Leave out columns that are not numbers, and say which.")
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(metavar="CHARACTER", help="What is between the cells of CSV (tab for tabs); by default as seen."),
+]
+Decimal = Annotated[str | None, typer.Option(metavar="[.|,]", help="The decimal point of CSV; by default as seen.")]
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether the first line names columns; by default unless it is numbers."),
+]
 NullsOption = Annotated[Nulls, typer.Option(help="Refuse missing values, or drop rows that have any.")]
 UnitColumn = Annotated[
     str | None,

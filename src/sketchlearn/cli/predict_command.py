@@ -13,8 +13,28 @@ import typer
 
 from sketchlearn.cli.csv_cells import csv_lines, safe_cells
 from sketchlearn.cli.error_messages import misused
-from sketchlearn.cli.input_output import STANDARD, check_paths, columns_from, files_from, model_from, report, rows_from
-from sketchlearn.cli.options import Columns, Data, Json, Nulls, NullsOption, SafeCsv
+from sketchlearn.cli.input_output import (
+    STANDARD,
+    check_paths,
+    files_from,
+    model_from,
+    report,
+    rows_from,
+    source_arguments,
+)
+from sketchlearn.cli.options import (
+    Columns,
+    Data,
+    Decimal,
+    Delimiter,
+    Exclude,
+    Header,
+    Json,
+    Nulls,
+    NullsOption,
+    NumericOnly,
+    SafeCsv,
+)
 from sketchlearn.control_characters import printable
 
 if TYPE_CHECKING:
@@ -37,7 +57,12 @@ def predict(
     ] = None,
     proba: Annotated[bool, typer.Option("--proba", help="Probabilities of components as CSV, for mixtures.")] = False,
     columns: Columns = None,
+    exclude: Exclude = None,
+    numeric_only: NumericOnly = False,
     nulls: NullsOption = Nulls.error,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    header: Header = None,
     safe_csv: SafeCsv = False,
     json: Json = False,
 ) -> None:
@@ -65,9 +90,10 @@ def predict(
         raise misused("--proba needs a mixture (fit gmm or fit stable) or classes: others have no probabilities")
     typed = json or (output or "").lower().endswith((".parquet", ".jsonl"))
     ids = None if id_column is None else _ids(paths, id_column, typed)
+    arguments = source_arguments(columns, nulls.value, exclude, numeric_only, delimiter, decimal, header)
     with warnings.catch_warnings():  # rows have the model's columns in its order, but no names
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        answers = Answers(learned, _rows(paths, columns_from(columns), nulls.value, learned), ids, proba)
+        answers = Answers(learned, _rows(paths, arguments, learned), ids, proba)
         if output is not None and writer is not None:
             _write(output, writer, answers, safe_csv, json)
         elif json:
@@ -157,9 +183,9 @@ def _ids(paths: list[str], name: str, typed: bool) -> RowIds:
     return RowIds(paths, name, typed=typed)
 
 
-def _rows(paths: list[str], columns: Any, nulls: str, learned: Any) -> Source:
+def _rows(paths: list[str], arguments: dict[str, Any], learned: Any) -> Source:
     """Rows with the model's own columns, found by name where there are names; or with those that --columns says."""
-    rows, wanted = rows_from(paths, columns, nulls), learned.columns_
+    rows, wanted, columns = rows_from(paths, **arguments), learned.columns_, arguments["columns"]
     if wanted is None or rows.columns is None or (columns is not None and not set(wanted) <= set(rows.columns)):
         return rows
     missing = [name for name in wanted if name not in rows.columns]
@@ -169,7 +195,7 @@ def _rows(paths: list[str], columns: Any, nulls: str, learned: Any) -> Source:
         where = "standard input" if paths == [STANDARD] else paths[0]
         some = f"column {missing[0]!r}" if len(missing) == 1 else f"columns {listed(missing)}"
         raise ValueError(f"{where} has no {some}, which the model needs: its columns are {listed(rows.columns)}")
-    return rows.only(wanted) if paths == [STANDARD] else rows_from(paths, wanted, nulls)
+    return rows.only(wanted) if paths == [STANDARD] else rows_from(paths, **{**arguments, "columns": wanted})
 
 
 def _write(output: str, writer: Callable[..., None], answers: Answers, safe_csv: bool, json: bool) -> None:

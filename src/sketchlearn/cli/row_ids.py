@@ -10,6 +10,7 @@ from typing import Any
 from sketchlearn.cli.error_messages import misused
 from sketchlearn.cli.input_output import STANDARD
 from sketchlearn.sources.arrow import pyarrow
+from sketchlearn.sources.csv_layout import Dialect
 from sketchlearn.sources.paths import read_file
 from sketchlearn.sources.source_base import listed
 
@@ -42,7 +43,7 @@ class RowIds:
 
 
 def _table(path: str, name: str) -> Any:
-    table: Any = read_file(Path(path))
+    table: Any = read_file(Path(path), Dialect())
     if table.names is None:
         raise ValueError(f"{path} has no column names: --id {name} needs them")
     if name not in table.names:

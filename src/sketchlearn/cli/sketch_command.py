@@ -20,9 +20,11 @@ from sketchlearn.cli.input_output import (
     check_paths,
     columns_from,
     files_from,
+    remarks_said_once,
     report,
     rows_from,
     signing_key,
+    source_arguments,
     write_sketch,
 )
 from sketchlearn.cli.option_messages import in_options
@@ -51,9 +53,14 @@ def sketch(
     rows: options.Rows = None,
     standardize: options.Standardize = False,
     columns: options.Columns = None,
+    exclude: options.Exclude = None,
+    numeric_only: options.NumericOnly = False,
     nulls: options.NullsOption = options.Nulls.error,
     unit: options.UnitColumn = None,
     rows_per_unit: options.RowsPerUnit = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
+    header: options.Header = None,
     checkpoint: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Save finished parts here: an interrupted run continues.")
     ] = None,
@@ -92,7 +99,8 @@ def sketch(
     check_paths([*paths, design, key], [output], json=json)
     signing = signing_key(key)
     folder = None if checkpoint is None else Path(checkpoint)
-    reading = Reading(columns_from(columns), nulls.value, jobs, skip_bad, folder, checkpoint_every)
+    arguments = source_arguments(columns, nulls.value, exclude, numeric_only, delimiter, decimal, header)
+    reading = Reading(n_jobs=jobs, skip_bad=skip_bad, folder=folder, every=checkpoint_every, **arguments)
     shown = sys.stderr.isatty() if progress is None else progress
     operator = None if design is None else read_design(design)
     if unit is not None or rows_per_unit is not None:
@@ -102,9 +110,11 @@ def sketch(
             raise misused("--checkpoint needs files: standard input cannot be read again")
         result = _sketch_standard_input(operator, choices, reading, shown)
     else:
-        if operator is None:
-            operator = _designed(paths, choices, reading)
         work = Work(paths)
+        if operator is None:
+            operator = _designed(paths, choices, reading)  # which says the remarks on all files
+        else:
+            work.note = remarks_said_once()
         with row_bar(work, shown) as work.show:
             result = sketch_files(operator, paths, reading, work)
     write_sketch(output, result.sketch, min_records, key=signing)
@@ -115,7 +125,7 @@ def _sketch_standard_input(operator: Operator | None, choices: Choices, reading:
     from sketchlearn.cli.operator_choice import design_on_rows
     from sketchlearn.storage.checkpoints import Run
 
-    rows = rows_from([STANDARD], reading.columns, reading.nulls)
+    rows = rows_from([STANDARD], **reading.arguments)
     if operator is None:
         (operator, made), rows = design_on_rows(rows, choices)
         _say_designed(operator, made)
@@ -142,7 +152,7 @@ def _sketch_units(
         raise misused("--unit reads all rows twice, and standard input can be read only once: give files")
     if reading.folder is not None or reading.skip_bad:
         raise misused("--checkpoint and --skip-bad take file by file, and --unit all files together: choose one")
-    rows = rows_from(paths, reading.columns, reading.nulls)
+    rows = rows_from(paths, **reading.arguments)
     if operator is None:
         (operator, made), _ = design_on_rows(rows.without(column[0]), choices)
         _say_designed(operator, made)
@@ -158,7 +168,7 @@ def _designed(paths: list[str], choices: Choices, reading: Reading) -> Operator:
 
     kept = None
     if reading.folder is not None:
-        facts = [asdict(choices), reading.nulls, reading.columns, [os.path.abspath(path) for path in paths]]
+        facts = [asdict(choices), *reading.facts, [os.path.abspath(path) for path in paths]]
         name = hashlib.sha256(json_module.dumps(facts, sort_keys=True).encode()).hexdigest()
         kept = reading.folder / f"design-{name[:32]}.json"
         try:
@@ -170,7 +180,7 @@ def _designed(paths: list[str], choices: Choices, reading: Reading) -> Operator:
         else:
             say(f"using the design that was saved as {kept}")
             return operator
-    (operator, made), _ = design_on_rows(rows_from(paths, reading.columns, reading.nulls), choices)
+    (operator, made), _ = design_on_rows(rows_from(paths, **reading.arguments), choices)
     if kept is not None:
         make_folder(kept.parent)
         write_file(kept, design_to_bytes(operator, made))

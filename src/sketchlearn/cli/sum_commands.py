@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from sketchlearn.cli.error_messages import say
 from sketchlearn.cli.input_output import check_paths, named, naming, read_sketch, report, signing_key, write_sketch
 from sketchlearn.cli.options import Json, Key, MinRecords, Output, Trusted
 from sketchlearn.few_records import FEW_RECORDS
+
+if TYPE_CHECKING:
+    from sketchlearn.sketch import Sketch
 
 
 def merge(
@@ -47,6 +50,7 @@ def merge(
         with_rows += sketch.kept is not None
         without += [named(path)] if sketch.kept is None and sketch.count else []
         with naming(path):
+            _check_one_design("add", total, sketch)
             total = sketch if total is None else total.merged(sketch, overlapping=overlapping)
     assert total is not None
     write_sketch(output, total, min_records, key=signing)
@@ -82,6 +86,7 @@ def subtract(
     signing = signing_key(key)
     a, b = read_sketch(whole, trusted), read_sketch(part, trusted)
     with naming(part):
+        _check_one_design("subtract", a, b)
         rest = a - b
     write_sketch(output, rest, min_records, key=signing)
     if a.kept is not None and rest.kept is None:
@@ -89,6 +94,16 @@ def subtract(
         say(f"what is left keeps no rows: {named(part)} {why}")
     figures, rows = contents(rest)
     report(json, {"output": output, **figures}, f"{records_in_words(rest.count)} left", *rows, output=output)
+
+
+def _check_one_design(verb: str, total: Sketch | None, sketch: Sketch) -> None:
+    """Refuses sketches of different designs, such as two runs of `sketch -k` make."""
+    from sketchlearn.values import difference
+
+    if total is not None and (reason := difference(total.operator, sketch.operator)):
+        remedy = "share one design: sketchlearn design ... -o design.json, then sketch with --design design.json"
+        why = "" if "..." in reason else f": {reason}"  # long descriptions are shortened, and say nothing
+        raise ValueError(f"cannot {verb} sketches of different designs{why}; {remedy}")
 
 
 def _why(without: list[str]) -> str:

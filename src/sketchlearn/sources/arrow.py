@@ -20,12 +20,18 @@ WIDE = ("double", "int32", "int64", "uint32", "uint64")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 
-def pyarrow(what: str, module: str = "pyarrow") -> Any:
-    """pyarrow, or one sentence that says how to get it."""
+def library(what: str, module: str, extra: str) -> Any:
+    """A library that reads something, or one sentence that says how to get it."""
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise ImportError(f"reading {what} needs pyarrow: pip install 'sketchlearn[arrow]'") from None
+        package = module.partition(".")[0]
+        raise ImportError(f"reading {what} needs {package}: pip install 'sketchlearn[{extra}]'") from None
+
+
+def pyarrow(what: str, module: str = "pyarrow") -> Any:
+    """pyarrow, or one sentence that says how to get it."""
+    return library(what, module, "arrow")
 
 
 class Arrow(Table):
@@ -45,13 +51,13 @@ class Arrow(Table):
         self.n_rows, self.replayable = n_rows, replayable
         self.in_order = True  # whether rows come in the same order each time
 
-    def check(self, chosen: Columns) -> None:
-        for position in chosen:
-            kind = self.types[position]
-            if _float_type(kind) is None:
-                word = _word(kind)
-                remedy = "encode it as numbers" if word in ("text", "categories") else "convert it to float"
-                raise self.refuse(position, f"{word} ({kind})", remedy)
+    def not_numbers(self, position: int) -> tuple[str, str] | None:
+        kind = self.types[position]
+        if _float_type(kind) is not None:
+            return None
+        word = _word(kind)
+        remedy = "encode it as numbers" if word in ("text", "categories") else "convert it to float"
+        return f"{word} ({kind})", remedy
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
         names = [self.fields[position] for position in chosen]

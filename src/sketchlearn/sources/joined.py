@@ -34,6 +34,7 @@ class Joined(Source):
             self.replayable = all(part.replayable for part in parts)
             self.n_rows = _total([part.n_rows for part in parts])
             self.n_bytes = _total([part.n_bytes for part in parts]) if parts else None
+            self.remarks = {text: place for part in reversed(parts) for text, place in part.remarks.items()}
         if self.first is not None:
             self.columns, self.width = self.first.columns, self.first.width
 

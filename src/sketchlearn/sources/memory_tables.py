@@ -71,13 +71,13 @@ class Frame(IndexedTable):
         self.n_rows, self.n_columns = frame.shape
         self.types = list(frame.dtypes)
 
-    def check(self, chosen: Columns) -> None:
-        for position in chosen:
-            kind = self.types[position]
-            if _column_type(kind) is None:
-                word = "categories" if str(kind) == "category" else KIND_WORDS.get(kind.kind, "values")
-                word = "text" if "str" in str(kind) else word
-                raise self.refuse(position, f"{word} ({kind})", "convert it to float")
+    def not_numbers(self, position: int) -> tuple[str, str] | None:
+        kind = self.types[position]
+        if _column_type(kind) is not None:
+            return None
+        word = "categories" if str(kind) == "category" else KIND_WORDS.get(kind.kind, "values")
+        word = "text" if "str" in str(kind) else word
+        return f"{word} ({kind})", "convert it to float"
 
     def rows_at(self, which: Any, chosen: Columns) -> Floats:
         part = self.frame.iloc[which]

@@ -7,26 +7,42 @@ from pathlib import Path
 from typing import Any
 
 from sketchlearn.sources.arrow import arrow_table, is_arrow
+from sketchlearn.sources.csv_layout import Dialect
 from sketchlearn.sources.joined import Joined
 from sketchlearn.sources.memory_tables import Array, Frame, Sparse, is_frame, is_sparse
 from sketchlearn.sources.paths import READERS, files_of, is_path, read_file
 from sketchlearn.sources.source_base import NULLS, Source
-from sketchlearn.sources.tables import Table, tabular
+from sketchlearn.sources.tables import ColumnChoice, Table, tabular
 
 __all__ = ["Source", "is_array", "register_reader", "source"]
 
 
-def source(data: Any, *, columns: Sequence[Any] | None = None, nulls: str = "error") -> Source:
+def source(
+    data: Any,
+    *,
+    columns: Sequence[Any] | None = None,
+    nulls: str = "error",
+    exclude: Sequence[Any] = (),
+    numeric_only: bool = False,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    header: bool | None = None,
+) -> Source:
     """A source of whatever holds rows.
 
     Parameters
     ----------
     data : NumPy arrays and memory maps, SciPy's sparse matrices, PyTorch's tensors; data frames of pandas and polars;
         Arrow tables, batches, readers and datasets, DuckDB relations, and all that has `__arrow_c_stream__`; paths of
-        .npy, .npz, .csv, .csv.gz, .parquet, .arrow, .feather and .ipc files, of folders of them, and patterns such as
-        "data/*.parquet"; lists and iterables of all these. docs/sources.md tells more.
+        .npy, .npz, .csv, .tsv, .jsonl, .parquet, .arrow, .feather, .ipc and .xlsx files, of folders of them, and
+        patterns such as "data/*.parquet"; tables of databases, "sqlite:shop.db?table=orders" and
+        "duckdb:shop.duckdb?table=orders"; lists and iterables of all these. docs/sources.md tells more.
     columns : names of the columns to read, in this order, or positions where there are no names; None means all.
     nulls : "error" refuses rows with missing values; "drop" leaves them out and counts them in `dropped`.
+    exclude : names (or positions) of columns to leave out.
+    numeric_only : whether columns that are not numbers are left out, too; `remarks` says which.
+    delimiter, decimal, header : how CSV files are written: the character between cells, the decimal point ("." or
+        ","), and whether the first line names the columns. None means that the first lines tell; `remarks` says what.
 
     Examples
     --------
@@ -34,24 +50,30 @@ def source(data: Any, *, columns: Sequence[Any] | None = None, nulls: str = "err
     >>> rows = skl.source(np.array([[1.0, 2.0], [np.nan, 3.0], [4.0, 5.0]]), columns=[0], nulls="drop")
     >>> [block.rows.ravel().tolist() for block in rows.blocks()], rows.dropped
     ([[1.0, 4.0]], 1)
+    >>> import pandas as pd
+    >>> skl.source(pd.DataFrame({"age": [30], "name": ["Zoë"], "id": [7]}), exclude=["id"], numeric_only=True).columns
+    ('age',)
     """
     if nulls not in NULLS:
         raise ValueError(f"nulls must be {' or '.join(map(repr, NULLS))}, not {nulls!r}")
-    if isinstance(columns, str):
-        raise ValueError(f"columns must be a list of names, such as columns=[{columns!r}]")
-    columns = None if columns is None else list(columns)
+    choice = ColumnChoice(columns, exclude, numeric_only)
+    return _source(data, choice, nulls, Dialect(delimiter, decimal, header))
+
+
+def _source(data: Any, choice: ColumnChoice, nulls: str, dialect: Dialect) -> Source:
+    chosen = choice.columns is not None
     if isinstance(data, Source):
-        if columns is not None:
+        if choice != ColumnChoice():
             raise ValueError("the source has its columns already: choose them where it is made")
         return data.dropping() if nulls == "drop" else data
     if is_path(data):
-        parts = [tabular(read_file(file), columns, nulls) for file in files_of(data)]
-        return parts[0] if len(parts) == 1 else Joined(parts, nulls, chosen=columns is not None)
+        parts = [tabular(read_file(file, dialect), choice, nulls) for file in files_of(data)]
+        return parts[0] if len(parts) == 1 else Joined(parts, nulls, chosen=chosen)
     if (table := _table(data)) is not None:
-        return tabular(table, columns, nulls)
-    items = (source(item, columns=columns, nulls=nulls) for item in data)
+        return tabular(table, choice, nulls)
+    items = (_source(item, choice, nulls, dialect) for item in data)
     in_memory = isinstance(data, list | tuple)
-    return Joined(list(items) if in_memory else items, nulls, chosen=columns is not None)
+    return Joined(list(items) if in_memory else items, nulls, chosen=chosen)
 
 
 def register_reader(ending: str, reader: Callable[[Path], Any]) -> None:

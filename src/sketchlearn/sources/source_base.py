@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sketchlearn.sources.blocks import Block, Floats, has_missing
 
 NULLS = ("error", "drop")
+LIBRARIES = frozenset({"pyarrow", "zipfile", "zlib", "_csv", "sqlite3", "duckdb", "_duckdb", "openpyxl"})
 
 
 class Source(ABC):
@@ -31,6 +32,7 @@ class Source(ABC):
     nulls : what happens to rows with missing values: "error" or "drop".
     width : number of columns that are read, if it is known.
     place : name of the file, if it is one.
+    remarks : what was told from first lines or left out, in sentences, each with the first file that it is about.
     """
 
     columns: tuple[str, ...] | None = None
@@ -42,6 +44,7 @@ class Source(ABC):
     nulls: str = "error"
     width: int | None = None
     place: str = ""
+    remarks: Mapping[str, str] = {}
 
     @abstractmethod
     def blocks(self, n_features: int | None = None) -> Iterator[Block]:
@@ -143,7 +146,7 @@ def reading(path: Path) -> Iterator[None]:
     except Exception as error:
         library = type(error).__module__.partition(".")[0]
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")[:200]
-        unreadable = isinstance(error, ValueError | OSError | EOFError) or library in ("pyarrow", "zipfile", "zlib")
+        unreadable = isinstance(error, ValueError | OSError | EOFError) or library in LIBRARIES
         if not unreadable or reason.startswith(str(path)):
             raise
         of_objects = "Object arrays" in reason or "Python objects" in reason

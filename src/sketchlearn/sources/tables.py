@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,23 @@ from sketchlearn.sources.source_base import Source, by_name, check_width, in_ord
 
 Columns = tuple[int, ...]
 Names = tuple[str, ...] | None
+SHOWN_COLUMNS = 12  # Columns that a remark names.
+
+
+@dataclass(frozen=True)
+class ColumnChoice:
+    """Which columns are read: these (None means all), but not those, and perhaps only those that are numbers."""
+
+    columns: Sequence[Any] | None = None
+    exclude: Sequence[Any] = ()
+    numeric_only: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("columns", "exclude"):
+            if isinstance(getattr(self, name), str):
+                raise ValueError(f"{name} must be a list of names, such as {name}=[{getattr(self, name)!r}]")
+            if getattr(self, name) is not None:  # an iterator is looked at more than once
+                object.__setattr__(self, name, tuple(getattr(self, name)))
 
 
 class Table(ABC):
@@ -28,10 +46,19 @@ class Table(ABC):
     bytes_read: int = 0
     replayable: bool = True
     place: str = ""
+    remark: str = ""  # what was told of the file from its first lines, and may be wrong
     immutable: bool = False  # whether a thread may read ahead: in files it may, in a user's generator it may not
 
-    def check(self, chosen: Columns) -> None:  # noqa: B027
+    def not_numbers(self, position: int) -> tuple[str, str] | None:  # noqa: ARG002
+        """What a column that is not numbers is, and what can be done about it; None for numbers."""
+        return None
+
+    def check(self, chosen: Columns) -> None:
         """Refuses chosen columns that are not numbers."""
+        for position in chosen:
+            if (found := self.not_numbers(position)) is not None:
+                column = inside(self.place) + self.column(position)
+                raise TypeError(f"{column} is {found[0]}, not numbers: {found[1]}, or choose other columns")
 
     @abstractmethod
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
@@ -48,11 +75,6 @@ class Table(ABC):
     def column(self, position: int) -> str:
         """A column in words: "column 'age'", or "column 3"."""
         return f"column {self.names[position]!r}" if self.names else f"column {position}"
-
-    def refuse(self, position: int, kind: str, remedy: str) -> TypeError:
-        """The error about a column that is not numbers."""
-        column = inside(self.place) + self.column(position)
-        return TypeError(f"{column} is {kind}, not numbers: {remedy}, or choose other columns")
 
 
 class IndexedTable(Table):
@@ -127,20 +149,50 @@ class Tabular(Source):
         if self.columns is None:
             return self
         positions = in_order(self.columns, columns, self.place)
-        return Tabular(self.table, tuple(self.chosen[i] for i in positions), self.nulls)
+        made = Tabular(self.table, tuple(self.chosen[i] for i in positions), self.nulls)
+        made.remarks = self.remarks
+        return made
 
     def some(self, n_rows: int, rng: np.random.Generator) -> Floats | None:
         self.check()
         return self.table.some(self.chosen, n_rows, rng)
 
 
-def tabular(table: Table, columns: Sequence[Any] | None, nulls: str) -> Tabular:
+def tabular(table: Table, choice: ColumnChoice, nulls: str) -> Tabular:
     """A source of a table, of the columns that are asked for: names, or positions where there are no names."""
     names, place = table.names, table.place or "the table"
     if names is not None and len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])
         raise ValueError(f"{place} has two columns {twice!r}: rename one of them")
-    return Tabular(table, chosen_columns(columns, names, table.n_columns, place), nulls)
+
+    def word(position: int) -> str | None:
+        found = table.not_numbers(position)
+        return None if found is None else found[0].partition(" (")[0]
+
+    chosen, remark = positions_of(choice, names, table.n_columns, word, place)
+    made = Tabular(table, chosen, nulls)
+    made.remarks = {text: place for text in (table.remark, remark) if text}
+    return made
+
+
+def positions_of(
+    choice: ColumnChoice, names: Names, n_columns: int, word: Callable[[int], str | None], place: str
+) -> tuple[Columns, str]:
+    """The columns that are asked for, without those that are not; and a remark on those that are not numbers.
+
+    `word` says what a column is that is not numbers.
+    """
+    chosen = chosen_columns(choice.columns, names, n_columns, place)
+    excluded = set(chosen_columns(choice.exclude, names, n_columns, place))
+    left = tuple(position for position in chosen if position not in excluded)
+    words = {position: found for position in left if choice.numeric_only and (found := word(position))}
+    kept = tuple(position for position in left if position not in words)
+    if chosen and not kept:
+        why = "none of them is numbers" if words else "all of them are excluded"
+        raise ValueError(f"{place} has no columns left to read: {why}")
+    said = [f"{names[i] if names else f'column {i}'} ({found})" for i, found in words.items()]
+    shown = ", ".join(said[:SHOWN_COLUMNS]) + (f" and {len(said) - SHOWN_COLUMNS} more" * (len(said) > SHOWN_COLUMNS))
+    return kept, f"left out, as they are not numbers: {shown}" if said else ""
 
 
 def chosen_columns(columns: Sequence[Any] | None, names: tuple[str, ...] | None, n_columns: int, place: str) -> Columns:

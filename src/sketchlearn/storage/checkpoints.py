@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,19 +19,28 @@ from typing import Any
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Block, source
+from sketchlearn.sources.paths import file_of
 from sketchlearn.sources.sampling import Begun
 from sketchlearn.storage import container
 from sketchlearn.storage.owner_folder import LinkError, make_folder, read_file, write_file
 from sketchlearn.storage.sketch_files import sketch_of
 
 LEAST_KERNEL_ROWS = 1024  # Rows of one call of the kernel, however many sums each of them has.
-LARGEST_ROWS_PER_BYTE = {".csv": 1, ".csv.gz": 1032}  # A row has a byte at least; deflate makes 1032 bytes one.
+LARGEST_ROWS_PER_BYTE = {
+    ".csv": 1,
+    ".tsv": 1,
+    ".csv.gz": 1032,
+    ".tsv.gz": 1032,
+}  # A row has a byte at least; deflate makes 1032 bytes one.
 MOST_KERNEL_SUMS = 100_000_000  # Additions of one call, a fraction of a second: Ctrl-C waits for the kernel to return.
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are read: columns, missing values, threads, bad files, and where and how often (s) parts are kept."""
+    """How files are read: columns, missing values, threads, bad files, and where and how often (s) parts are kept.
+
+    The rest are arguments of `source`.
+    """
 
     columns: tuple[Any, ...] | None = None
     nulls: str = "error"
@@ -39,6 +48,23 @@ class Reading:
     skip_bad: bool = False
     folder: Path | None = None
     every: float = 20.0
+    exclude: tuple[Any, ...] = ()
+    numeric_only: bool = False
+    delimiter: str | None = None
+    decimal: str | None = None
+    header: bool | None = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `source`, without those that are as by default."""
+        names = ("columns", "nulls", "exclude", "numeric_only", "delimiter", "decimal", "header")
+        return {name: getattr(self, name) for name in names if getattr(self, name) != getattr(Reading, name)}
+
+    @property
+    def facts(self) -> list[Any]:
+        """What a sketch depends on, as earlier versions had it unless there is more."""
+        more = {name: value for name, value in self.arguments.items() if name not in ("columns", "nulls")}
+        return [self.nulls, self.columns, *([more] if more else [])]
 
 
 class Work:
@@ -47,9 +73,10 @@ class Work:
     n_rows: int | None = None
 
     def __init__(self, paths: list[str]) -> None:
-        self.n_bytes: int | None = sum(os.path.getsize(path) for path in paths if os.path.exists(path))
+        self.n_bytes: int | None = sum(file.stat().st_size for file in map(file_of, paths) if file.exists())
         self.bytes_read = 0
         self.show: Callable[[int], None] = lambda _rows: None
+        self.note: Callable[[Mapping[str, str]], None] = lambda _remarks: None  # is given the remarks of each source
 
     def advance(self, rows: int, n_bytes: int) -> None:
         """Notes what was read."""
@@ -150,7 +177,8 @@ class _BlocksOfFile:
         self.path, self.skip, self.work = path, 0, work
         self.seconds = None if reading.folder is None else reading.every
         self.read, self.seen, self.ended = 0, 0, False
-        rows = source(path, columns=reading.columns, nulls=reading.nulls)
+        rows = source(path, **reading.arguments)
+        work.note(rows.remarks)
         self.source = rows if operator.columns is None else rows.only(operator.columns)
         # blocks so small that the kernel returns soon: Ctrl-C took 80 s in test_interruption_leaves_nothing
         step = max(LEAST_KERNEL_ROWS, MOST_KERNEL_SUMS // operator.n_sums)
@@ -171,7 +199,7 @@ class _BlocksOfFile:
         if self.source.n_rows is not None:
             return n_rows == self.source.n_rows if part.done else n_rows <= self.source.n_rows
         most = [size for ending, size in LARGEST_ROWS_PER_BYTE.items() if self.path.lower().endswith(ending)]
-        return not most or n_rows <= most[0] * os.path.getsize(self.path)
+        return not most or n_rows <= most[0] * file_of(self.path).stat().st_size
 
     def next_blocks(self) -> Iterator[Block]:
         """The blocks that come next: until it is time to keep a part, or the file has ended."""
@@ -185,7 +213,7 @@ class _BlocksOfFile:
             if self.read >= self.skip and until is not None and time.monotonic() >= until:
                 return
         self.ended = True
-        self.work.advance(0, os.path.getsize(self.path) - self.seen)
+        self.work.advance(0, file_of(self.path).stat().st_size - self.seen)
         if self.read < self.skip:
             raise ValueError(f"{self.path} has fewer rows than were read before: remove the checkpoint")
 
@@ -197,14 +225,13 @@ def _cut(block: Block, first: int, last: int) -> Block:
 
 
 def _identity(path: str) -> tuple[int, int]:
-    found = os.stat(path)
+    found = file_of(path).stat()
     return found.st_size, found.st_mtime_ns
 
 
 def _name(operator: Operator, path: str, identity: tuple[int, int], reading: Reading) -> str:
     """A digest of all that the sketch of a file depends on."""
-    columns = None if reading.columns is None else list(reading.columns)
-    facts = [operator.to_json(), os.path.abspath(path), *identity, reading.nulls, columns]
+    facts = [operator.to_json(), os.path.abspath(path), *identity, *reading.facts]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

@@ -150,9 +150,11 @@ def whole_file(
         if before:
             os.chmod(part, stat.S_IMODE(before.st_mode))
         os.replace(part, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(part)
+        if isinstance(error, OSError) and error.strerror:  # a full disk has no name, and the part's says nothing
+            raise OSError(error.errno, f"cannot write {os.fspath(path)}: {error.strerror}") from None
         raise
     with contextlib.suppress(OSError):  # the file is there; a folder that cannot be read cannot be flushed
         folder = os.open(target.parent, os.O_RDONLY)

@@ -7,6 +7,7 @@ from typing import Any
 
 from sketchlearn.operators import Operator
 from sketchlearn.storage.container import FormatError, read, write
+from sketchlearn.storage.file_kinds import expecting
 from sketchlearn.storage.json_documents import DESIGN, from_document, to_document
 from sketchlearn.storage.sketch_files import operator_from
 
@@ -20,7 +21,8 @@ def design_to_bytes(operator: Operator, made: dict[str, Any] | None = None) -> b
 
 def design_from_bytes(data: bytes) -> tuple[Operator, dict[str, Any]]:
     """The operator of a design file and how it was made."""
-    document = from_document(data, DESIGN, VERSION)
+    with expecting("design", data):
+        document = from_document(data, DESIGN, VERSION)
     if document.keys() != {"kind", "version", "operator", "made"} or not isinstance(document["made"], dict):
         raise FormatError("a damaged design: it must have an operator, a note how it was made, and nothing else")
     return operator_from(document["operator"], "a design"), document["made"]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sketchlearn.storage.container import FormatError, check_text, without_repetition
 from sketchlearn.values import shortened
 
-DESIGN, MODEL, CLASSES = KINDS = ("sketchlearn design", "sketchlearn model", "sketchlearn classes")
+DESIGN, MODEL, CLASSES = ("sketchlearn design", "sketchlearn model", "sketchlearn classes")
 MODEL_VERSION = 1
 SHARED_IN_MODELS = frozenset({"kind", "version", "type", "n_features", "columns", "n_records"})
 OPTIONAL_IN_MODELS = frozenset({"privacy", "parameters"})
@@ -31,7 +31,7 @@ def from_document(data: bytes, kind: str, version: int) -> dict[str, Any]:
     document = parsed(data)
     found, number = document.get("kind"), document.get("version")
     if found != kind:
-        raise FormatError(f"not a {kind}, but {f'a {found}' if found in KINDS else 'a JSON file of something else'}")
+        raise FormatError(f"not a {kind}, but a JSON file of something else")
     if type(number) is not int or number < 1:
         raise FormatError(f"a {kind} of a version that does not exist: {shortened(number)}")
     if number > version:

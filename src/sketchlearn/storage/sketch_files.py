@@ -17,6 +17,7 @@ from sketchlearn.operators import Operator
 from sketchlearn.protected_unit import ProtectedUnit
 from sketchlearn.sketch import Sketch
 from sketchlearn.storage.container import FormatError, read, unpack
+from sketchlearn.storage.file_kinds import expecting
 from sketchlearn.storage.loading_limit import check_cost
 from sketchlearn.storage.signatures import check_signature, public_keys
 
@@ -28,7 +29,8 @@ def from_bytes(data: bytes, *, trusted: Iterable[Any] | None = None) -> Sketch:
     """
     keys = None if trusted is None else public_keys(trusted)
     data = bytes(data)
-    tensors, description = unpack(data)
+    with expecting("sketch", data):
+        tensors, description = unpack(data)
     check_signature(data, description, keys)
     return sketch_of(tensors, description)
 

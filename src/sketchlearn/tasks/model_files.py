@@ -8,6 +8,7 @@ from typing import Any
 
 from sketchlearn.operators.operator_base import MOST_FEATURES
 from sketchlearn.storage.container import FormatError, write
+from sketchlearn.storage.file_kinds import expecting
 from sketchlearn.storage.json_documents import MODEL, MODEL_VERSION, check_model_fields, from_document, is_network
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
 from sketchlearn.tasks.registry import task_of, tasks
@@ -52,7 +53,8 @@ def model_from_bytes(data: bytes) -> SketchEstimator:
     if is_network(data):
         generator: SketchEstimator = tasks()["generator"].load().from_model_bytes(data)
         return generator
-    document = from_document(data, MODEL, MODEL_VERSION)
+    with expecting("model", data):
+        document = from_document(data, MODEL, MODEL_VERSION)
     try:
         return _estimator(document)
     except (KeyError, TypeError, ValueError, OverflowError, MemoryError, RecursionError) as error:

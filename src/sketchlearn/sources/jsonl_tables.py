@@ -1,0 +1,80 @@
+"""JSON lines: one object per line, plain or compressed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sketchlearn.sources.arrow import pyarrow
+from sketchlearn.sources.arrow_files import ArrowFile
+from sketchlearn.sources.compressed import decompressed
+from sketchlearn.sources.source_base import reading
+
+PARSED_BYTES = 1 << 22  # Bytes that are parsed at a time, at least one line.
+CHANGED_TYPE = re.compile(r"JSON parse error: Column\(/(.*?)\) (?:changed from|was specified)")
+NUMBERS = ("int64", "double", "null")
+
+
+class JsonLines(ArrowFile):
+    """A file of JSON objects, one per line: their fields are the columns, and one that an object lacks is missing.
+
+    Fields and types are told from the first megabytes: numbers are read as float64, true and false as 1 and 0.
+    """
+
+    def __init__(self, path: Path) -> None:
+        pa = pyarrow(str(path))
+        with reading(path), decompressed(path) as stream:
+            first = next(_whole_lines(stream), b"")
+            told = _parsed(first) if first else None
+        if told is None:
+            raise ValueError(f"{path} is empty: it should have a JSON object on each line")
+        kinds = [pa.float64() if str(kind) in NUMBERS else kind for kind in told.schema.types]
+        super().__init__(path, pa.schema(list(zip(told.schema.names, kinds, strict=True))))
+
+    def _batches(self, names: list[str], n_rows: int) -> Iterator[Any]:
+        import pyarrow as pa
+
+        self.bytes_read = 0
+        wanted = set(names or self.fields[:1])  # without any field, rows would not be counted
+        schema = pa.schema([field for field in self.schema if field.name in wanted])
+        with decompressed(self.path, self) as stream:
+            for lines in _whole_lines(stream):
+                try:
+                    yield from _parsed(lines, schema).to_batches(max_chunksize=n_rows)
+                except ValueError as error:
+                    found = CHANGED_TYPE.match(str(error))
+                    if found is None:
+                        raise
+                    problem = f"column {found[1]!r} holds something else than numbers after its first values"
+                    raise ValueError(f"{self.place}: {problem}") from None
+
+
+def _parsed(lines: bytes, schema: Any = None) -> Any:
+    import pyarrow as pa
+    from pyarrow import json as reader
+
+    return reader.read_json(
+        pa.BufferReader(lines),
+        read_options=reader.ReadOptions(use_threads=False, block_size=len(lines) + 1),
+        parse_options=reader.ParseOptions(
+            explicit_schema=schema, unexpected_field_behavior="infer" if schema is None else "ignore"
+        ),
+    )
+
+
+def _whole_lines(stream: Any) -> Iterator[bytes]:
+    """Whole lines, many at a time, without those parts that are blank."""
+    held: list[bytes] = []
+    while more := stream.read(PARSED_BYTES):
+        cut = more.rfind(b"\n") + 1
+        if not cut:
+            held.append(more)
+            continue
+        lines = b"".join([*held, more[:cut]])
+        held = [more[cut:]]
+        if lines.strip():
+            yield lines
+    if (last := b"".join(held)).strip():
+        yield last
