@@ -1,4 +1,4 @@
-from sketchlearn import decoders, engines, frequencies, models, privacy, queries, waves
+from sketchlearn import decoders, engines, frequencies, models, privacy, queries, schemas, waves
 from sketchlearn.diagnostics.explain import Explanation, explain
 from sketchlearn.ledger import Ledger
 from sketchlearn.operators import (
@@ -19,8 +19,9 @@ from sketchlearn.privacy import privatize
 from sketchlearn.privacy.budget import Budget
 from sketchlearn.private_bits import PrivateBits
 from sketchlearn.queries import ChangeDetector, Drift, Questions, distance, two_sample_test
+from sketchlearn.schemas import Schema
 from sketchlearn.sketch import Sketch
-from sketchlearn.sources import Source, register_reader, source
+from sketchlearn.sources import Source, register_reader, schema, source
 from sketchlearn.storage.container import FormatError
 from sketchlearn.storage.design_files import load_design, save_design
 from sketchlearn.storage.sketch_files import from_bytes, load, merge
@@ -63,6 +64,7 @@ __all__ = [
     "PrivateBits",
     "QuadraticFeatures",
     "Questions",
+    "Schema",
     "SecondMoments",
     "Sketch",
     "SketchClassifier",
@@ -102,6 +104,8 @@ __all__ = [
     "register_task",
     "save_design",
     "save_model",
+    "schema",
+    "schemas",
     "source",
     "two_sample_test",
     "waves",

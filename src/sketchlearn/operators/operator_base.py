@@ -24,6 +24,7 @@ from sketchlearn.operators.packing import ledger_of, private_bits
 from sketchlearn.packed import PackedBits
 from sketchlearn.private_bits import PrivateBits
 from sketchlearn.progress import row_bar
+from sketchlearn.schemas import Schema, SchemaColumns
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
 from sketchlearn.sketch_limits import check_room
@@ -354,7 +355,8 @@ def check_columns(columns: Any, n_features: int) -> tuple[str, ...] | None:
     """The columns' names, if there are as many as columns, all different."""
     if columns is None:
         return None
-    names = listed(columns)
+    names = SchemaColumns(columns) if isinstance(columns, Schema) else columns
+    names = names if isinstance(names, SchemaColumns) else listed(names)
     if len(names) != n_features or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
         raise ValueError(f"columns must be {n_features} different names, not {shortened(columns)}")
     return names

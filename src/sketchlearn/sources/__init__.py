@@ -4,7 +4,7 @@ from sketchlearn.sources.blocks import Block
 from sketchlearn.sources.memory_tables import Beside
 from sketchlearn.sources.row_weights import WEIGHT_BITS, weight_units
 from sketchlearn.sources.sampling import sample
-from sketchlearn.sources.source import is_array, register_reader, source
+from sketchlearn.sources.source import is_array, register_reader, schema, source
 from sketchlearn.sources.source_base import Source
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "is_array",
     "register_reader",
     "sample",
+    "schema",
     "source",
     "weight_units",
 ]

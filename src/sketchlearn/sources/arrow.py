@@ -58,6 +58,13 @@ class Arrow(Table):
             for first in range(0, batch.num_rows, n_rows):
                 yield floats_of(batch.slice(first, n_rows), names, kind)
 
+    def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:
+        names = [self.fields[position] for position in chosen]
+        for batch in self.open_batches(names, n_rows):
+            for first in range(0, batch.num_rows, n_rows):
+                part = batch.slice(first, n_rows)
+                yield {name: part.column(part.schema.get_field_index(name)) for name in names}
+
     def row_type(self, chosen: Columns) -> np.dtype[Any]:
         """The type of rows: a function of the schema alone."""
         narrow = all(_float_type(self.types[position]) == np.float32 for position in chosen)

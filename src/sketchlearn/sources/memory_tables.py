@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,11 @@ class Frame(IndexedTable):
                 word = "text" if "str" in str(kind) else word
                 raise self.refuse(position, f"{word} ({kind})", "convert it to float")
 
+    def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:
+        for first in range(0, self.n_rows, n_rows):
+            part = self.frame.iloc[first : first + n_rows]
+            yield {str(self.frame.columns[i]): _arrow(part.iloc[:, i]) for i in chosen}
+
     def rows_at(self, which: Any, chosen: Columns) -> Floats:
         part = self.frame.iloc[which]
         narrow = all(_column_type(self.types[position]) == np.float32 for position in chosen)
@@ -85,6 +91,17 @@ class Frame(IndexedTable):
             plain = isinstance(self.types[position], np.dtype)
             rows[:, i] = column.to_numpy() if plain else column.to_numpy(dtype=rows.dtype, na_value=np.nan)
         return rows
+
+
+def _arrow(column: Any) -> Any:
+    """A column of a data frame as an Arrow array; one of several types as text."""
+    import pyarrow as pa
+
+    try:
+        array = pa.array(column, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        array = pa.array([None if gap else str(value) for value, gap in zip(column, column.isna(), strict=True)])
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 def npy(path: Path) -> Array:

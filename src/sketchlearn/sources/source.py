@@ -6,17 +6,21 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from sketchlearn.schemas import Schema, SchemaColumns
 from sketchlearn.sources.arrow import arrow_table, is_arrow
 from sketchlearn.sources.joined import Joined
 from sketchlearn.sources.memory_tables import Array, Frame, Sparse, is_frame, is_sparse
 from sketchlearn.sources.paths import READERS, files_of, is_path, read_file
+from sketchlearn.sources.sample_schema import proposed_schema
 from sketchlearn.sources.source_base import NULLS, Source
 from sketchlearn.sources.tables import Table, tabular
 
-__all__ = ["Source", "is_array", "register_reader", "source"]
+__all__ = ["Source", "is_array", "register_reader", "schema", "source"]
 
 
-def source(data: Any, *, columns: Sequence[Any] | None = None, nulls: str = "error") -> Source:
+def source(
+    data: Any, *, columns: Sequence[Any] | None = None, nulls: str = "error", schema: Schema | str | None = None
+) -> Source:
     """A source of whatever holds rows.
 
     Parameters
@@ -27,6 +31,8 @@ def source(data: Any, *, columns: Sequence[Any] | None = None, nulls: str = "err
         "data/*.parquet"; lists and iterables of all these. docs/sources.md tells more.
     columns : names of the columns to read, in this order, or positions where there are no names; None means all.
     nulls : "error" refuses rows with missing values; "drop" leaves them out and counts them in `dropped`.
+    schema : a `Schema` that makes numbers of columns of all kinds; "auto" takes the one that `schema` proposes. It
+        chooses the columns, and says what becomes of missing values.
 
     Examples
     --------
@@ -40,6 +46,10 @@ def source(data: Any, *, columns: Sequence[Any] | None = None, nulls: str = "err
     if isinstance(columns, str):
         raise ValueError(f"columns must be a list of names, such as columns=[{columns!r}]")
     columns = None if columns is None else list(columns)
+    if schema is not None:
+        if columns is not None or nulls != NULLS[0]:
+            raise ValueError("a schema says which columns are read, and what becomes of missing values: leave out both")
+        return _encoded(data, schema)
     if isinstance(data, Source):
         if columns is not None:
             raise ValueError("the source has its columns already: choose them where it is made")
@@ -52,6 +62,40 @@ def source(data: Any, *, columns: Sequence[Any] | None = None, nulls: str = "err
     items = (source(item, columns=columns, nulls=nulls) for item in data)
     in_memory = isinstance(data, list | tuple)
     return Joined(list(items) if in_memory else items, nulls, chosen=columns is not None)
+
+
+def _encoded(data: Any, schema: Schema | str) -> Source:
+    rows = source(data)
+    if isinstance(schema, str):
+        if schema != "auto":
+            raise ValueError(f'schema must be a Schema, or "auto", not {schema!r}')
+        schema = proposed_schema(rows)
+    if not isinstance(schema, Schema):
+        raise TypeError(f'schema must be a Schema, or "auto", not {type(schema).__name__}')
+    if rows.columns is None and not isinstance(rows, Joined):
+        raise ValueError("a schema goes by the names of columns, and these rows have none")
+    return rows.only(SchemaColumns(schema))
+
+
+def schema(sample: Any) -> Schema:
+    """What the columns of a sample seem to be: numbers, flags, categories, dates; a proposal, to be read and edited.
+
+    Parameters
+    ----------
+    sample : a data frame, Arrow table, file or folder, as `source` takes them; the first 100,000 rows are looked at.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, sketchlearn as skl
+    >>> table = pa.table({"id": range(40), "age": [20, 35, 61, 44] * 10, "member": ["yes", "no"] * 20})
+    >>> print(skl.schema(table.append_column("country", [["FR", "DE", "FR", "IT"] * 10])))
+    column   becomes                                          missing
+    age      number, standardised                             row left out
+    member   flag: 1 against 0                                row left out
+    country  category of 3 levels (FR, DE, IT), and other     row left out
+    id       left out: is different in every row: an identifier
+    """
+    return proposed_schema(source(sample))
 
 
 def register_reader(ending: str, reader: Callable[[Path], Any]) -> None:

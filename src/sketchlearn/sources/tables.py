@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
 import numpy as np
 
+from sketchlearn.caller_warnings import warn_caller
+from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sources.blocks import Block, Floats, gathered, one_ahead, rows_per_block
 from sketchlearn.sources.source_base import Source, by_name, check_width, in_order, inside, listed
 
@@ -39,6 +42,10 @@ class Table(ABC):
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:  # noqa: ARG002
         """About n_rows rows from all over the table, if there is a cheaper way than reading it all."""
         return None
+
+    def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:  # noqa: ARG002
+        """The chosen columns by name, as Arrow arrays of whatever they hold, about n_rows rows at a time."""
+        raise TypeError(f"{self.place or 'the table'} holds numbers alone: leave out the schema")
 
     def column(self, position: int) -> str:
         """A column in words: "column 'age'", or "column 3"."""
@@ -73,7 +80,9 @@ class Tabular(Source):
 
     def __init__(self, table: Table, chosen: Columns, nulls: str = "error") -> None:
         self.table, self.chosen, self.nulls = table, chosen, nulls
-        self.columns = None if table.names is None else tuple(table.names[i] for i in chosen)
+        everything = chosen == tuple(range(table.n_columns))
+        chosen_names = table.names if everything or table.names is None else tuple(table.names[i] for i in chosen)
+        self.columns = chosen_names
         self.n_rows, self.n_bytes, self.replayable = table.n_rows, table.n_bytes, table.replayable
         self.width, self.place = len(chosen), table.place
 
@@ -100,14 +109,61 @@ class Tabular(Source):
         self.table.check(self.chosen)
 
     def only(self, columns: tuple[str, ...]) -> Source:
-        if self.columns is None:
+        if self.columns is None or columns == self.columns:
             return self
+        if isinstance(columns, SchemaColumns):
+            return encoded(self.table, columns)
         positions = in_order(self.columns, columns, self.place)
         return Tabular(self.table, tuple(self.chosen[i] for i in positions), self.nulls)
 
     def some(self, n_rows: int, rng: np.random.Generator) -> Floats | None:
         self.check()
         return self.table.some(self.chosen, n_rows, rng)
+
+
+class EncodedTable(Table):
+    """The numbers that a schema makes of a table's columns."""
+
+    def __init__(self, table: Table, columns: SchemaColumns) -> None:
+        self.table, self.schema, self.names, self.n_columns = table, columns.schema, columns, len(columns)
+        self.n_rows, self.n_bytes, self.replayable = table.n_rows, table.n_bytes, table.replayable
+        self.place, self.immutable = table.place, table.immutable
+        if table.names is None:
+            raise ValueError(f"{table.place or 'the table'} has no column names, and a schema goes by names")
+        self.positions = by_name(table.names, columns.schema.names, table.place)
+
+    def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
+        odd: Counter[str] = Counter()
+        yield from self._counted(chosen, n_rows, odd)
+        if odd:
+            counts = ", ".join(f"{n:,} of column {name!r}" for name, n in odd.items())
+            warn_caller(
+                f"{inside(self.place)}values that the schema does not know ({counts}): levels count as other, numbers "
+                "and dates as missing",
+                UserWarning,
+            )
+
+    def _counted(self, chosen: Columns, n_rows: int, odd: Counter[str]) -> Iterator[Floats]:
+        for raw in self.table.raw_chunks(self.positions, n_rows):
+            rows, strange = self.schema.encode(raw)
+            odd.update(strange)
+            self.bytes_read = self.table.bytes_read
+            yield rows if len(chosen) == self.n_columns else rows[:, list(chosen)]
+
+    def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
+        """Random rows, in a pass over all of them: those of the smallest of random numbers."""
+        rows, keys = np.empty((0, len(chosen))), np.empty(0)
+        for chunk in self._counted(chosen, rows_per_block(self.n_columns), Counter()):
+            rows, keys = np.concatenate([rows, chunk]), np.concatenate([keys, rng.random(len(chunk))])
+            if len(keys) > n_rows:
+                first = np.sort(np.argpartition(keys, n_rows)[:n_rows])
+                rows, keys = rows[first], keys[first]
+        return rows
+
+
+def encoded(table: Table, columns: SchemaColumns) -> Tabular:
+    """A source of the numbers that a schema makes of a table; rows that it drops are left out and counted."""
+    return Tabular(EncodedTable(table, columns), tuple(range(len(columns))), "drop")
 
 
 def tabular(table: Table, columns: Sequence[Any] | None, nulls: str) -> Tabular:
