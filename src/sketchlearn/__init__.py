@@ -16,6 +16,7 @@ from sketchlearn.tasks.registry import OWN_ESTIMATORS
 # Estimators are in the registry of tasks, operators are those of their package. Type checkers read __init__.pyi.
 _HOMES = {
     "diagnostics": ("Explanation", "explain"),
+    "diagnostics.profiles": ("Profiles", "profiles"),
     "ledger": ("Ledger",),
     "packed": ("PackedBits",),
     "privacy": ("privatize",),

@@ -1,5 +1,6 @@
 from sketchlearn import decoders, engines, frequencies, models, privacy, queries, schemas, waves
 from sketchlearn.diagnostics.explain import Explanation, explain
+from sketchlearn.diagnostics.profiles import Profiles, profiles
 from sketchlearn.ledger import Ledger
 from sketchlearn.operators import (
     ColumnMoments,
@@ -62,6 +63,7 @@ __all__ = [
     "PackedBits",
     "PeriodicFeatures",
     "PrivateBits",
+    "Profiles",
     "QuadraticFeatures",
     "Questions",
     "Schema",
@@ -99,6 +101,7 @@ __all__ = [
     "models",
     "privacy",
     "privatize",
+    "profiles",
     "queries",
     "register_reader",
     "register_task",

@@ -25,6 +25,7 @@ from sketchlearn.schemas.raw_values import (
 from sketchlearn.values import Value, listed, number, positive, shortened, whole
 
 MOST_LEVELS = 4096
+OTHER_WORDS = ("other", "any other", "none of the others")  # The first that is no level itself stands for the rest.
 YES_WORDS = ("1", "true", "t", "yes", "y")
 NO_WORDS = ("0", "false", "f", "no", "n")
 SCALINGS = ("as is", "standard", "log")
@@ -233,6 +234,8 @@ class Category(Column):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set(levels=_checked_levels(self.name, self.levels), weight=positive("weight", self.weight))
+        if set(OTHER_WORDS) <= set(self.levels):
+            raise ValueError(f"column {self.name!r}: there is no word left for values that are no level")
 
     @cached_property
     def _where(self) -> dict[str, int]:
@@ -240,7 +243,12 @@ class Category(Column):
 
     @property
     def own_names(self) -> tuple[str, ...]:
-        return tuple(f"{self.name}={level}" for level in (*self.levels, "other"))
+        return tuple(f"{self.name}={level}" for level in self.words)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The levels, and a word for all others."""
+        return (*self.levels, next(word for word in OTHER_WORDS if word not in self.levels))
 
     @property
     def typical_numbers(self) -> tuple[float, ...]:
@@ -270,8 +278,7 @@ class Category(Column):
         return by_distinct_value(raw, numbers, width, self._where)
 
     def values_of(self, rows: Floats) -> list[Any]:
-        words: tuple[str, ...] = (*self.levels, "other")
-        return [words[i] for i in np.argmax(rows, axis=1)]
+        return [self.words[i] for i in np.argmax(rows, axis=1)]
 
 
 @dataclass(frozen=True)

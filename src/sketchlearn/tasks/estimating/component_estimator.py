@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Decoder, Outcome, Status, Target, decoder_from
 from sketchlearn.designing.sample_summary import rows_wanted
+from sketchlearn.keeping import KeptRows
 from sketchlearn.models import Mixture
 from sketchlearn.operators import Operator
 from sketchlearn.schemas import Schema, SchemaColumns
@@ -79,6 +80,11 @@ class DesignedEstimator(SketchEstimator):
     def sketch_(self) -> Sketch:
         """The sketch of all rows so far; rows that the estimator keeps are not in it."""
         return self._sketched_state().sketch.without_rows()
+
+    def kept_rows(self) -> KeptRows | None:
+        """The rows that are kept beside the sketch to learn from, if there are any."""
+        kept: KeptRows | None = self._sketched_state().sketch.kept
+        return kept
 
     def fit_sketch(self, sketch: Sketch, *, sample: Any = None) -> Self:
         """Learns from a sketch: of `design(...)`'s operator, of another estimator, merged or loaded.
