@@ -16,6 +16,7 @@ from sketchlearn.tasks.registry import OWN_ESTIMATORS
 # Estimators are in the registry of tasks, operators are those of their package. Type checkers read __init__.pyi.
 _HOMES = {
     "diagnostics": ("Explanation", "explain"),
+    "diagnostics.profiles": ("Profiles", "profiles"),
     "ledger": ("Ledger",),
     "packed": ("PackedBits",),
     "privacy": ("privatize",),
@@ -23,7 +24,8 @@ _HOMES = {
     "private_bits": ("PrivateBits",),
     "queries": ("ChangeDetector", "Drift", "Questions", "distance", "two_sample_test"),
     "sketch": ("Sketch",),
-    "sources": ("Source", "register_reader", "source"),
+    "schemas": ("Schema",),
+    "sources": ("Source", "register_reader", "schema", "source"),
     "storage.container": ("FormatError",),
     "storage.design_files": ("load_design", "save_design"),
     "storage.sketch_files": ("from_bytes", "load", "merge"),
@@ -37,7 +39,7 @@ _HOMES = {
     "version": ("__version__",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_PACKAGES = ("decoders", "engines", "frequencies", "models", "privacy", "queries", "waves")
+_PACKAGES = ("decoders", "engines", "frequencies", "models", "privacy", "queries", "schemas", "waves")
 
 
 def __getattr__(name: str) -> Any:

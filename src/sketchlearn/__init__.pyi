@@ -1,5 +1,6 @@
-from sketchlearn import decoders, engines, frequencies, models, privacy, queries, waves
+from sketchlearn import decoders, engines, frequencies, models, privacy, queries, schemas, waves
 from sketchlearn.diagnostics.explain import Explanation, explain
+from sketchlearn.diagnostics.profiles import Profiles, profiles
 from sketchlearn.ledger import Ledger
 from sketchlearn.operators import (
     ColumnMoments,
@@ -19,8 +20,9 @@ from sketchlearn.privacy import privatize
 from sketchlearn.privacy.budget import Budget
 from sketchlearn.private_bits import PrivateBits
 from sketchlearn.queries import ChangeDetector, Drift, Questions, distance, two_sample_test
+from sketchlearn.schemas import Schema
 from sketchlearn.sketch import Sketch
-from sketchlearn.sources import Source, register_reader, source
+from sketchlearn.sources import Source, register_reader, schema, source
 from sketchlearn.storage.container import FormatError
 from sketchlearn.storage.design_files import load_design, save_design
 from sketchlearn.storage.sketch_files import from_bytes, load, merge
@@ -61,8 +63,10 @@ __all__ = [
     "PackedBits",
     "PeriodicFeatures",
     "PrivateBits",
+    "Profiles",
     "QuadraticFeatures",
     "Questions",
+    "Schema",
     "SecondMoments",
     "Sketch",
     "SketchClassifier",
@@ -97,11 +101,14 @@ __all__ = [
     "models",
     "privacy",
     "privatize",
+    "profiles",
     "queries",
     "register_reader",
     "register_task",
     "save_design",
     "save_model",
+    "schema",
+    "schemas",
     "source",
     "two_sample_test",
     "waves",

@@ -68,7 +68,7 @@ class Value:
 
 
 def _plain(item: Any) -> Any:
-    if isinstance(item, Value):
+    if isinstance(item, Value) or hasattr(item, "to_json"):
         return item.to_json()
     return [_plain(part) for part in item] if isinstance(item, tuple) else item
 
@@ -91,8 +91,10 @@ def difference(a: Any, b: Any) -> str | None:
     for name in (f.name for f in dataclasses.fields(a) if f.compare):
         x, y = getattr(a, name), getattr(b, name)
         if x != y:
-            if isinstance(x, Value) and type(x) is type(y):
-                return difference(x, y)
+            pairs = zip(x, y, strict=False) if isinstance(x, tuple) and isinstance(y, tuple) else [(x, y)]
+            for one, other in pairs:
+                if isinstance(one, Value) and type(one) is type(other) and one != other:
+                    return difference(one, other)
             shown = (type(item).__name__ if isinstance(item, Value) else shortened(item) for item in (x, y))
             return f"their {_plural(name)} differ ({' and '.join(shown)})"
     return None

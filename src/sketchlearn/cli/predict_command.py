@@ -89,8 +89,9 @@ def predict(
     if proba and not learned.can("predict_proba"):
         raise misused("--proba needs a mixture (fit gmm or fit stable) or classes: others have no probabilities")
     typed = json or (output or "").lower().endswith((".parquet", ".jsonl"))
-    ids = None if id_column is None else _ids(paths, id_column, typed)
+
     arguments = source_arguments(columns, nulls.value, exclude, numeric_only, delimiter, decimal, header)
+    ids = None if id_column is None else _ids(paths, arguments, id_column, typed)
     with warnings.catch_warnings():  # rows have the model's columns in its order, but no names
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         answers = Answers(learned, _rows(paths, arguments, learned), ids, proba)
@@ -177,25 +178,33 @@ def _columns(block: Block, width: int | None) -> list[list[Any]]:
     return [block.told] if width is None else [list(column) for column in zip(*block.told, strict=True)]
 
 
-def _ids(paths: list[str], name: str, typed: bool) -> RowIds:
+def _ids(paths: list[str], arguments: dict[str, Any], name: str, typed: bool) -> RowIds:
     from sketchlearn.cli.row_ids import RowIds
 
-    return RowIds(paths, name, typed=typed)
+    everything = {**arguments, "columns": None, "exclude": (), "numeric_only": False}
+    return RowIds(paths, rows_from(paths, **everything), name, typed=typed)
 
 
 def _rows(paths: list[str], arguments: dict[str, Any], learned: Any) -> Source:
     """Rows with the model's own columns, found by name where there are names; or with those that --columns says."""
+    from sketchlearn.schemas import SchemaColumns
+
     rows, wanted, columns = rows_from(paths, **arguments), learned.columns_, arguments["columns"]
     if wanted is None or rows.columns is None or (columns is not None and not set(wanted) <= set(rows.columns)):
         return rows
-    missing = [name for name in wanted if name not in rows.columns]
+    needed = wanted.schema.names if isinstance(wanted, SchemaColumns) else wanted
+    missing = [name for name in needed if name not in rows.columns]
     if missing:
         from sketchlearn.sources.source_base import listed
 
         where = "standard input" if paths == [STANDARD] else paths[0]
         some = f"column {missing[0]!r}" if len(missing) == 1 else f"columns {listed(missing)}"
         raise ValueError(f"{where} has no {some}, which the model needs: its columns are {listed(rows.columns)}")
-    return rows.only(wanted) if paths == [STANDARD] else rows_from(paths, **{**arguments, "columns": wanted})
+    return (
+        rows.only(wanted)
+        if paths == [STANDARD] or needed is not wanted
+        else rows_from(paths, **{**arguments, "columns": wanted})
+    )
 
 
 def _write(output: str, writer: Callable[..., None], answers: Answers, safe_csv: bool, json: bool) -> None:

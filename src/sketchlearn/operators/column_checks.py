@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sketchlearn.schemas import Schema, SchemaColumns
 from sketchlearn.values import listed, shortened
 
 
@@ -14,7 +15,8 @@ def check_columns(columns: Any, n_features: int) -> tuple[str, ...] | None:
     """The columns' names, if there are as many as columns, all different."""
     if columns is None:
         return None
-    names = listed(columns)
+    names = SchemaColumns(columns) if isinstance(columns, Schema) else columns
+    names = names if isinstance(names, SchemaColumns) else listed(names)
     if len(names) != n_features or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
         raise ValueError(f"columns must be {n_features} different names, not {shortened(columns)}")
     return names

@@ -4,7 +4,7 @@ from sketchlearn.sources.blocks import Block
 from sketchlearn.sources.memory_tables import Beside
 from sketchlearn.sources.row_weights import WEIGHT_BITS, weight_units
 from sketchlearn.sources.sampling import sample
-from sketchlearn.sources.source import is_array, register_reader, source
+from sketchlearn.sources.source import is_array, register_reader, schema, source
 from sketchlearn.sources.source_base import Source
 from sketchlearn.sources.unit_rows import RowsOfUnits, rows_of_units
 
@@ -18,6 +18,7 @@ __all__ = [
     "register_reader",
     "rows_of_units",
     "sample",
+    "schema",
     "source",
     "weight_units",
 ]

@@ -34,6 +34,17 @@ def pyarrow(what: str, module: str = "pyarrow") -> Any:
     return library(what, module, "arrow")
 
 
+def arrow_array(values: Any) -> Any:
+    """A list or a column of a data frame as an Arrow array; one of several types as text."""
+    pa = pyarrow("columns of other kinds than numbers")
+    try:
+        array = pa.array(values, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        known = (None if value is None or value != value else value for value in values)
+        array = pa.array([None if value is None else str(value) for value in known])
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
 class Arrow(Table):
     """Anything that gives record batches of one schema.
 
@@ -75,6 +86,13 @@ class Arrow(Table):
         name = self.fields[position]
         for batch in self.open_batches([name], n_rows):
             yield _ids_of(batch.column(batch.schema.names.index(name)))
+
+    def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:
+        names = [self.fields[position] for position in chosen]
+        for batch in self.open_batches(names, n_rows):
+            for first in range(0, batch.num_rows, n_rows):
+                part = batch.slice(first, n_rows)
+                yield {name: part.column(part.schema.get_field_index(name)) for name in names}
 
     def row_type(self, chosen: Columns) -> np.dtype[Any]:
         """The type of rows: a function of the schema alone."""

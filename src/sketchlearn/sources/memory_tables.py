@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.sources.arrow import arrow_array
 from sketchlearn.sources.blocks import Floats
 from sketchlearn.sources.source_base import inside, listed, reading
 from sketchlearn.sources.tables import Columns, IndexedTable
@@ -78,6 +80,11 @@ class Frame(IndexedTable):
         word = "categories" if str(kind) == "category" else KIND_WORDS.get(kind.kind, "values")
         word = "text" if "str" in str(kind) else word
         return f"{word} ({kind})", "convert it to float"
+
+    def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:
+        for first in range(0, self.n_rows, n_rows):
+            part = self.frame.iloc[first : first + n_rows]
+            yield {str(self.frame.columns[i]): arrow_array(part.iloc[:, i]) for i in chosen}
 
     def rows_at(self, which: Any, chosen: Columns) -> Floats:
         part = self.frame.iloc[which]

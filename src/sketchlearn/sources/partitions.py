@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
 
+from sketchlearn.sources.arrow import pyarrow
 from sketchlearn.sources.blocks import Floats
 from sketchlearn.sources.csv_layout import NUMBER
 from sketchlearn.sources.tables import Columns, Table
@@ -51,6 +53,18 @@ class Partitioned(Table):
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
         for rows in self.table.chunks(self._own(chosen), n_rows):
             yield self._with_values(rows, chosen)
+
+    def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:
+        pa = pyarrow("folders' names")
+        own = self._own(chosen) or (0,)  # one that tells how many rows there are
+        for raw in self.table.raw_chunks(own, n_rows):
+            length = len(next(iter(raw.values())))
+            told = {
+                (self.names or ())[i]: self.values[i - self.table.n_columns]
+                for i in chosen
+                if i >= self.table.n_columns
+            }
+            yield {**raw, **{name: pa.repeat(pa.scalar(value), length) for name, value in told.items()}}
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
         rows = self.table.some(self._own(chosen), n_rows, rng)

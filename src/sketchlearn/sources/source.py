@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from sketchlearn.schemas import Schema, SchemaColumns
 from sketchlearn.sources.arrow import arrow_table, is_arrow
 from sketchlearn.sources.csv_layout import Dialect
 from sketchlearn.sources.joined import Joined
 from sketchlearn.sources.memory_tables import Array, Frame, Sparse, is_frame, is_sparse
 from sketchlearn.sources.paths import READERS, files_of, is_path, read_file
+from sketchlearn.sources.sample_schema import proposed_schema
 from sketchlearn.sources.source_base import NULLS, Source
 from sketchlearn.sources.tables import ColumnChoice, Table, tabular
 
-__all__ = ["Source", "is_array", "register_reader", "source"]
+__all__ = ["Source", "is_array", "register_reader", "schema", "source"]
 
 
 def source(
@@ -27,6 +29,7 @@ def source(
     delimiter: str | None = None,
     decimal: str | None = None,
     header: bool | None = None,
+    schema: Schema | str | None = None,
 ) -> Source:
     """A source of whatever holds rows.
 
@@ -43,6 +46,8 @@ def source(
     numeric_only : whether columns that are not numbers are left out, too; `remarks` says which.
     delimiter, decimal, header : how CSV files are written: the character between cells, the decimal point ("." or
         ","), and whether the first line names the columns. None means that the first lines tell; `remarks` says what.
+    schema : a `Schema` that makes numbers of columns of all kinds; "auto" takes the one that `schema` proposes. It
+        chooses the columns, and says what becomes of missing values.
 
     Examples
     --------
@@ -56,6 +61,10 @@ def source(
     """
     if nulls not in NULLS:
         raise ValueError(f"nulls must be {' or '.join(map(repr, NULLS))}, not {nulls!r}")
+    if schema is not None:
+        if columns is not None or nulls != NULLS[0] or numeric_only:
+            raise ValueError("a schema says which columns are read, and what becomes of missing values: leave out both")
+        return _encoded(_source(data, ColumnChoice(None, exclude), nulls, Dialect(delimiter, decimal, header)), schema)
     choice = ColumnChoice(columns, exclude, numeric_only)
     return _source(data, choice, nulls, Dialect(delimiter, decimal, header))
 
@@ -74,6 +83,39 @@ def _source(data: Any, choice: ColumnChoice, nulls: str, dialect: Dialect) -> So
     items = (_source(item, choice, nulls, dialect) for item in data)
     in_memory = isinstance(data, list | tuple)
     return Joined(list(items) if in_memory else items, nulls, chosen=chosen)
+
+
+def _encoded(rows: Source, schema: Schema | str) -> Source:
+    if isinstance(schema, str):
+        if schema != "auto":
+            raise ValueError(f'schema must be a Schema, or "auto", not {schema!r}')
+        schema = proposed_schema(rows)
+    if not isinstance(schema, Schema):
+        raise TypeError(f'schema must be a Schema, or "auto", not {type(schema).__name__}')
+    if rows.columns is None and not isinstance(rows, Joined):
+        raise ValueError("a schema goes by the names of columns, and these rows have none")
+    return rows.only(SchemaColumns(schema))
+
+
+def schema(sample: Any) -> Schema:
+    """What the columns of a sample seem to be: numbers, flags, categories, dates; a proposal, to be read and edited.
+
+    Parameters
+    ----------
+    sample : a data frame, Arrow table, file or folder, as `source` takes them; the first 100,000 rows are looked at.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, sketchlearn as skl
+    >>> table = pa.table({"id": range(40), "age": [20, 35, 61, 44] * 10, "member": ["yes", "no"] * 20})
+    >>> print(skl.schema(table.append_column("country", [["FR", "DE", "FR", "IT"] * 10])))
+    column   becomes                                          missing
+    age      number, standardised                             row left out
+    member   flag: 1 against 0                                row left out
+    country  category of 3 levels (FR, DE, IT), and other     row left out
+    id       left out: is different in every row: an identifier
+    """
+    return proposed_schema(source(sample))
 
 
 def register_reader(ending: str, reader: Callable[[Path], Any]) -> None:

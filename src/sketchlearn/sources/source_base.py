@@ -62,6 +62,10 @@ class Source(ABC):
         """The values of one column of all rows, in the order of `blocks`, as text or numbers: ids of units."""
         raise self._no_ids(column)
 
+    def raw_columns(self, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Columns of all rows in the order of `blocks`, dropped ones too, as Arrow arrays of whatever they hold."""
+        raise ValueError(f"columns {listed(columns)} cannot be read here: give a table with names, or files")
+
     def _no_ids(self, column: str | int) -> ValueError:
         return ValueError(f"no ids {column!r} can be read here: give an array, a data frame, an Arrow table or files")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.caller_warnings import warn_caller
+from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sources.blocks import Block, Floats, gathered, one_ahead, rows_per_block
 from sketchlearn.sources.source_base import Source, by_name, check_width, in_order, inside, listed
 
@@ -72,6 +75,10 @@ class Table(ABC):
         """About n_rows rows from all over the table, if there is a cheaper way than reading it all."""
         return None
 
+    def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:  # noqa: ARG002
+        """The chosen columns by name, as Arrow arrays of whatever they hold, about n_rows rows at a time."""
+        raise TypeError(f"{self.place or 'the table'} holds numbers alone: leave out the schema")
+
     def column(self, position: int) -> str:
         """A column in words: "column 'age'", or "column 3"."""
         return f"column {self.names[position]!r}" if self.names else f"column {position}"
@@ -108,7 +115,9 @@ class Tabular(Source):
 
     def __init__(self, table: Table, chosen: Columns, nulls: str = "error") -> None:
         self.table, self.chosen, self.nulls = table, chosen, nulls
-        self.columns = None if table.names is None else tuple(table.names[i] for i in chosen)
+        everything = chosen == tuple(range(table.n_columns))
+        chosen_names = table.names if everything or table.names is None else tuple(table.names[i] for i in chosen)
+        self.columns = chosen_names
         self.n_rows, self.n_bytes, self.replayable = table.n_rows, table.n_bytes, table.replayable
         self.width, self.place = len(chosen), table.place
 
@@ -141,13 +150,18 @@ class Tabular(Source):
     def ids(self, column: str | int) -> Iterator[NDArray[Any]]:
         return self.table.ids(self._position(column), rows_per_block(4))
 
+    def raw_columns(self, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+        return self.table.raw_chunks(tuple(map(self._position, columns)), rows_per_block(len(columns)))
+
     def _position(self, column: str | int) -> int:
         table = self.table
         return chosen_columns([column], table.names, table.n_columns, table.place or "the table")[0]
 
     def only(self, columns: tuple[str, ...]) -> Source:
-        if self.columns is None:
+        if self.columns is None or columns == self.columns:
             return self
+        if isinstance(columns, SchemaColumns):
+            return encoded(self.table, columns)
         positions = in_order(self.columns, columns, self.place)
         made = Tabular(self.table, tuple(self.chosen[i] for i in positions), self.nulls)
         made.remarks = self.remarks
@@ -156,6 +170,51 @@ class Tabular(Source):
     def some(self, n_rows: int, rng: np.random.Generator) -> Floats | None:
         self.check()
         return self.table.some(self.chosen, n_rows, rng)
+
+
+class EncodedTable(Table):
+    """The numbers that a schema makes of a table's columns."""
+
+    def __init__(self, table: Table, columns: SchemaColumns) -> None:
+        self.table, self.schema, self.names, self.n_columns = table, columns.schema, columns, len(columns)
+        self.n_rows, self.n_bytes, self.replayable = table.n_rows, table.n_bytes, table.replayable
+        self.place, self.immutable = table.place, table.immutable
+        if table.names is None:
+            raise ValueError(f"{table.place or 'the table'} has no column names, and a schema goes by names")
+        self.positions = by_name(table.names, columns.schema.names, table.place)
+
+    def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
+        odd: Counter[str] = Counter()
+        yield from self._counted(chosen, n_rows, odd)
+        if odd:
+            counts = ", ".join(f"{n:,} of column {name!r}" for name, n in odd.items())
+            warn_caller(
+                f"{inside(self.place)}values that the schema does not know ({counts}): levels count as other, numbers "
+                "and dates as missing",
+                UserWarning,
+            )
+
+    def _counted(self, chosen: Columns, n_rows: int, odd: Counter[str]) -> Iterator[Floats]:
+        for raw in self.table.raw_chunks(self.positions, n_rows):
+            rows, strange = self.schema.encode(raw)
+            odd.update(strange)
+            self.bytes_read = self.table.bytes_read
+            yield rows if len(chosen) == self.n_columns else rows[:, list(chosen)]
+
+    def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
+        """Random rows, in a pass over all of them: those of the smallest of random numbers."""
+        rows, keys = np.empty((0, len(chosen))), np.empty(0)
+        for chunk in self._counted(chosen, rows_per_block(self.n_columns), Counter()):
+            rows, keys = np.concatenate([rows, chunk]), np.concatenate([keys, rng.random(len(chunk))])
+            if len(keys) > n_rows:
+                first = np.sort(np.argpartition(keys, n_rows)[:n_rows])
+                rows, keys = rows[first], keys[first]
+        return rows
+
+
+def encoded(table: Table, columns: SchemaColumns) -> Tabular:
+    """A source of the numbers that a schema makes of a table; rows that it drops are left out and counted."""
+    return Tabular(EncodedTable(table, columns), tuple(range(len(columns))), "drop")
 
 
 def tabular(table: Table, choice: ColumnChoice, nulls: str) -> Tabular:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.sources.arrow import arrow_array
 from sketchlearn.sources.blocks import Floats
 from sketchlearn.sources.source_base import listed, reading
 from sketchlearn.sources.tables import Columns, Table
@@ -43,6 +44,14 @@ class ValueTable(Table):
             for rows in self.rows_of_values(chosen, min(n_rows, MOST_ROWS)):
                 yield self.floats_of_values(rows, chosen, n_before)
                 n_before += len(rows)
+
+    def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:
+        names = [(self.names or ())[position] for position in chosen]
+        with reading(self.path):
+            for rows in self.rows_of_values(chosen, min(n_rows, MOST_ROWS)):
+                yield {
+                    name: arrow_array(list(column)) for name, column in zip(names, zip(*rows, strict=True), strict=True)
+                }
 
     @abstractmethod
     def rows_of_values(self, chosen: Columns, n_rows: int) -> Iterator[Rows]:

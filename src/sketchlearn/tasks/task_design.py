@@ -19,6 +19,8 @@ from sketchlearn.ledger import ADD_REMOVE
 from sketchlearn.operators import Concatenated, FourierFeatures, Operator, SecondMoments, VeroneseMoments
 from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.origin import Origin
+from sketchlearn.schemas import Schema
+from sketchlearn.sources import source
 from sketchlearn.tasks.column_ranges import checked_bounds, fourth_moments, second_moments
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.independent_components.cumulant_design import cumulant_features
@@ -50,6 +52,7 @@ def design(
     neighbors: str = ADD_REMOVE,
     standardize: bool = False,
     rows: int | None = None,
+    schema: Schema | str | None = None,
 ) -> Any:  # of the kind that the task needs: SecondMoments for "moments", FourierFeatures for "generator", ...
     """An operator whose sketches tell clusters or mixtures of the data apart, or that hold its second moments.
 
@@ -81,6 +84,8 @@ def design(
         numbers. Centers come back in the units of the table.
     rows : keep so many of the sketched rows beside each sketch: clusters learned from it are then never worse than
         those of a good sample. They travel with the sketch, in its file too; leave this out where rows may not.
+    schema : a `Schema` that makes numbers of columns of other kinds; "auto" takes the one that `skl.schema(sample)`
+        proposes. It becomes part of the operator, which then encodes tables where they are sketched.
 
     Examples
     --------
@@ -105,6 +110,10 @@ def design(
         raise ValueError(f"task must be one of {', '.join(designs())}, not {shortened(task)}")
     if (sample is None) == (bounds is None):
         raise ValueError("design needs either a sample of rows or bounds")
+    if schema is not None:
+        if sample is None:
+            raise ValueError("a schema needs a sample here: bounds are those of its numbers, which nobody knows")
+        sample = source(sample, schema=schema)
     origin = Origin.SAMPLE if bounds is None else Origin.DECLARED
     sizes = {"epsilon": epsilon, "n_rows": n_rows, "delta": delta, "standardize": standardize, "rows": rows}
     sizes["neighbors"] = neighbors != ADD_REMOVE

@@ -15,12 +15,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Decoder, Outcome, Status, Target, decoder_from
 from sketchlearn.designing.sample_summary import rows_wanted
+from sketchlearn.keeping import KeptRows
 from sketchlearn.models import Mixture
 from sketchlearn.operators import Operator
+from sketchlearn.schemas import Schema, SchemaColumns
 from sketchlearn.sketch import Sketch
-from sketchlearn.sources import WEIGHT_BITS, source
+from sketchlearn.sources import WEIGHT_BITS, is_array, source
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, FittedModel, Known, model_array, saved
-from sketchlearn.tasks.estimating.fitted_state import FittedState
+from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows, SketchedTable
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator, model_attribute
 from sketchlearn.tasks.task_design import design
@@ -40,6 +42,7 @@ class DesignedEstimator(SketchEstimator):
     decoder: str | Decoder = "auto"
     n_frequencies: int | None = None
     wave: str | Wave = "exponential"
+    schema: Schema | str | None = None
 
     standardize = False  # a parameter of k-means alone
     outcome_ = model_attribute("outcome")
@@ -79,6 +82,11 @@ class DesignedEstimator(SketchEstimator):
         """The sketch of all rows so far; rows that the estimator keeps are not in it."""
         return self._sketched_state().sketch.without_rows()
 
+    def kept_rows(self) -> KeptRows | None:
+        """The rows that are kept beside the sketch to learn from, if there are any."""
+        kept: KeptRows | None = self._sketched_state().sketch.kept
+        return kept
+
     def fit_sketch(self, sketch: Sketch, *, sample: Any = None) -> Self:
         """Learns from a sketch: of `design(...)`'s operator, of another estimator, merged or loaded.
 
@@ -91,6 +99,20 @@ class DesignedEstimator(SketchEstimator):
         """
         given = None if sample is None else _given_rows(sketch, sample)
         return self._learn(replace(self._state_of(sketch), given_rows=given), self._generator())
+
+    def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:
+        if before is not None and isinstance(before.columns, SchemaColumns):
+            rows, table = source(X).only(before.columns), before
+        elif before is None and self.schema is not None:
+            rows = source(X, schema=self.schema)
+            table = SketchedTable(rows.columns, rows.width)
+        else:
+            return super()._incoming(X, y, before, classes)
+        if not is_array(X):
+            return IncomingRows(rows, table)
+        blocks = [np.empty((0, rows.width or 0)), *(block.rows for block in rows.blocks())]
+        array = np.concatenate(blocks)
+        return IncomingRows(source(array), table, in_memory=True, array=None if rows.dropped else array)
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> Any:
         return self.learn_from_sketch(state.sketch, rng, state.given_rows)

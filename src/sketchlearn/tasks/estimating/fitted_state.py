@@ -35,8 +35,8 @@ class SketchedTable:
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of the columns that are not targets."""
-        if self.columns is None:
-            return None
+        if self.columns is None or not self.targets:
+            return self.columns
         return tuple(name for i, name in enumerate(self.columns) if i not in self.targets)
 
     @property

@@ -25,6 +25,7 @@ from sketchlearn.ledger import Ledger
 from sketchlearn.operators import Operator
 from sketchlearn.operators.column_checks import check_columns
 from sketchlearn.private_sums import require_enough_shares
+from sketchlearn.schemas import Schema, SchemaColumns
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import is_array, sample, source
 from sketchlearn.storage.json_documents import MODEL, MODEL_VERSION, to_document
@@ -295,12 +296,26 @@ class SketchEstimator(BaseEstimator):
 
     def row_blocks(self, X: Any, dtype: Any = FLOATS) -> Iterator[NDArray[Any]]:
         """Rows to predict: an array or data frame as one block, other sources in blocks."""
+        if isinstance(self.columns_, SchemaColumns) and not isinstance(X, np.ndarray):
+            yield from self._encoded_blocks(X, self.columns_)
+            return
         if is_array(X):
             yield validate_data(self, X, reset=False, dtype=dtype if dtype is np.float64 else list(dtype))
             return
         rows, names = source(X), self.columns_
         for block in (rows if names is None else rows.only(names)).blocks(self.n_features_in_):
             yield block.rows.astype(dtype, copy=False) if dtype is np.float64 else block.rows
+
+    def _encoded_blocks(self, X: Any, columns: SchemaColumns) -> Iterator[NDArray[Any]]:
+        """The numbers that the schema makes of a table, a row for each of its rows."""
+        rows = source(X).only(columns)
+        for block in rows.blocks(len(columns)):
+            yield block.rows
+            if rows.dropped:
+                raise ValueError(
+                    f"{rows.dropped:,} rows have no value in a column where the schema leaves out such rows: drop them "
+                    'first, or give those columns missing="indicate"'
+                )
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
@@ -317,7 +332,7 @@ class SketchEstimator(BaseEstimator):
         check_names("a class", listed(getattr(self.fitted_model(), "labels", None)))
         facts: Document = {
             "n_features": int(self.n_features_in_),
-            "columns": None if columns is None else list(columns),
+            "columns": columns.to_json() if isinstance(columns, SchemaColumns) else columns and list(columns),
             "n_records": self.n_records_,
             "parameters": self._chosen_parameters(),
         }
@@ -334,7 +349,8 @@ class SketchEstimator(BaseEstimator):
 
     def with_model(self, model: Any, facts: Document) -> Self:
         """Takes over what a file says: a model, and the facts of all model files."""
-        columns = check_columns(facts["columns"], facts["n_features"])
+        given = facts["columns"]
+        columns = check_columns(Schema.from_json(given) if isinstance(given, dict) else given, facts["n_features"])
         check_names("a column", columns or ())
         privacy = Ledger.from_json(facts["privacy"]) if "privacy" in facts else None
         table, n_records = SketchedTable(columns, facts["n_features"]), _count(facts["n_records"])

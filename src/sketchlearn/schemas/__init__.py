@@ -1,0 +1,8 @@
+"""Schemas: how the columns of a table become numbers, as a value that parties share."""
+
+from sketchlearn.schemas.column_kinds import Category, Column, Date, Flag, Number, Ordinal, Text
+from sketchlearn.schemas.table_schema import Schema, SchemaColumns
+
+__all__ = [
+    "Category", "Column", "Date", "Flag", "Number", "Ordinal", "Schema", "SchemaColumns", "Text",
+]  # fmt: skip

@@ -1,0 +1,126 @@
+"""A schema: the columns of a table that become numbers, and how; and the names of those numbers, which carry it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sketchlearn.schemas.column_kinds import DROP, Column
+from sketchlearn.schemas.raw_values import Floats
+from sketchlearn.values import Value, listed, shortened
+
+
+@dataclass(frozen=True)
+class Schema(Value):
+    """How each column of a table becomes numbers: the first stage of an operator.
+
+    Parties that share a design encode alike, to the bit. Columns that it does not name are left out.
+
+    Parameters
+    ----------
+    columns : kinds of `sketchlearn.schemas`, one for each column that is used.
+    left_out : pairs of a column and the reason why it is not used; for readers, they change nothing.
+
+    Examples
+    --------
+    >>> import sketchlearn as skl, pyarrow as pa
+    >>> from sketchlearn.schemas import Category, Number
+    >>> customers = skl.Schema([Number("age"), Category("country", ["FR", "DE"])])
+    >>> customers.encoded_names
+    ('age', 'country=FR', 'country=DE', 'country=other')
+    >>> rows, odd = customers.encode({"age": pa.array([42, 30]), "country": pa.array(["DE", "IT"])})
+    >>> rows.tolist(), odd
+    ([[42.0, 0.0, 1.0, 0.0], [30.0, 0.0, 0.0, 1.0]], {'country': 1})
+    """
+
+    columns: tuple[Column, ...]
+    left_out: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        columns = listed(self.columns)
+        if not columns or not all(isinstance(column, Column) for column in columns):
+            raise ValueError("a schema has at least one column, each of a kind of sketchlearn.schemas")
+        left_out = tuple(tuple(pair) for pair in listed(self.left_out))
+        if not all(len(pair) == 2 and all(isinstance(word, str) for word in pair) for pair in left_out):
+            raise ValueError(f"left_out must be pairs of a column and a reason, not {shortened(self.left_out)}")
+        self._set(columns=columns, left_out=left_out)
+        for names in ([column.name for column in columns], self.encoded_names):
+            if len(set(names)) < len(names):
+                twice = next(name for i, name in enumerate(names) if name in names[:i])
+                raise ValueError(f"the schema has {twice!r} twice: each column, and each number of one, has one name")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the table that are used."""
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def encoded_names(self) -> tuple[str, ...]:
+        """Names of the numbers that a row becomes."""
+        return tuple(name for column in self.columns for name in column.encoded_names)
+
+    @property
+    def drops(self) -> bool:
+        """Whether rows with missing values are left out."""
+        return any(column.missing == DROP for column in self.columns)
+
+    def encode(self, raw: Mapping[str, Any]) -> tuple[Floats, dict[str, int]]:
+        """The rows of a table, given by its columns as Arrow arrays: NaN in those that are dropped.
+
+        Besides, how many values of each column were odd: no number, no date, none of the listed levels.
+        """
+        found = {column.name: column.encoded(raw[column.name]) for column in self.columns}
+        rows = np.column_stack([one.rows for one in found.values()])
+        return np.ascontiguousarray(rows), {name: one.n_odd for name, one in found.items() if one.n_odd}
+
+    def pieces(self, rows: Floats) -> Iterator[tuple[Column, Floats]]:
+        """Each column, with its own numbers of rows (or of centers)."""
+        ends = np.cumsum([len(column.encoded_names) for column in self.columns])[:-1]
+        return zip(self.columns, np.split(rows, ends, axis=1), strict=True)
+
+    def decode(self, rows: Floats) -> dict[str, list[Any]]:
+        """The values that rows of numbers stand for, by column: a level for each category, a date for each date."""
+        return {column.name: column.decoded(numbers) for column, numbers in self.pieces(rows)}
+
+    def __str__(self) -> str:
+        lines = [(column.name, column.in_words, "row left out" if column.missing == DROP else "says so")
+                 for column in self.columns]  # fmt: skip
+        lines += [(name, f"left out: {reason}", "") for name, reason in self.left_out]
+        widths = [max(len(line[i]) for line in [("column", "becomes", "missing"), *lines]) for i in range(3)]
+        shown = [("column", "becomes", "missing"), *lines]
+        return "\n".join(
+            "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in shown
+        )
+
+
+class SchemaColumns(tuple[str, ...]):
+    """The names of the numbers of a schema, as an operator's columns; they carry the schema.
+
+    Tables are encoded where they are read by these columns; arrays without names are taken as encoded already.
+    """
+
+    schema: Schema
+
+    def __new__(cls, schema: Schema) -> SchemaColumns:
+        columns = super().__new__(cls, schema.encoded_names)
+        columns.schema = schema
+        return columns
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SchemaColumns) and self.schema == other.schema
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+    def __reduce__(self) -> Any:
+        return SchemaColumns, (self.schema,)
+
+    def to_json(self) -> dict[str, Any]:
+        """The schema: `check_columns` makes columns of it again."""
+        return self.schema.to_json()

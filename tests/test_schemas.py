@@ -1,0 +1,254 @@
+"""Columns that are not numbers: what becomes of them, the same bits from every source, and proposals."""
+
+import json
+import pickle
+from datetime import UTC, date, datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+import sketchlearn as skl
+from sketchlearn.schemas import Category, Date, Flag, Number, Ordinal, SchemaColumns, Text
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*values that the schema does not know:UserWarning")
+SCHEMA = skl.Schema(
+    [
+        Number("age", scaling="standard", center=40.0, width=10.0),
+        Number("income", scaling="log", center=9.0, width=2.0, missing="indicate"),
+        Category("country", ["FR", "DE", "Zoë"], weight=1.25, missing="indicate"),
+        Flag("member", weight=2.0),
+        Ordinal("size", ["S", "M", "L"]),
+        Date("since", center=18_000.0, width=300.0, cycles=("year", "week")),
+        Text("comment", n_words=4, missing="indicate"),
+    ]
+)
+
+
+def customers(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    income = np.exp(rng.normal(9, 1, n)).round(2)
+    income[rng.random(n) < 0.1] = np.nan
+    return pd.DataFrame(
+        {
+            "id": [f"c{i}" for i in range(n)],
+            "age": rng.integers(18, 90, n),
+            "income": income,
+            "country": rng.choice(["FR", "DE", "Zoë", "PT"], n),
+            "member": rng.choice(["yes", "no"], n),
+            "size": rng.choice(["S", "M", "L"], n),
+            "since": rng.choice(pd.date_range("2018-01-01", "2023-12-31").strftime("%Y-%m-%d"), n),
+            "comment": rng.choice(["good service", "late, and broken", "ok"], n),
+        }
+    )
+
+
+@pytest.fixture
+def operator():
+    rows = skl.source(customers(), schema=SCHEMA)
+    return skl.design(rows, n_components=3)
+
+
+def decomposed(frame):
+    """The same text in another of Unicode's forms."""
+    return frame.assign(country=frame["country"].str.normalize("NFD"))
+
+
+WAYS = {
+    "pandas": lambda frame, _: frame,
+    "other columns and order": lambda frame, _: frame[frame.columns[::-1]].assign(more="x"),
+    "categories": lambda frame, _: frame.astype({"country": "category", "member": "category", "size": "category"}),
+    "numbers as text": lambda frame, _: frame.assign(age=frame["age"].astype(str)),
+    "numbers as floats": lambda frame, _: frame.assign(age=frame["age"].astype(float)),
+    "numbers as small integers": lambda frame, _: frame.assign(age=frame["age"].astype(np.int8)),
+    "flags": lambda frame, _: frame.assign(member=frame["member"] == "yes"),
+    "flags as numbers": lambda frame, _: frame.assign(member=(frame["member"] == "yes").astype(int)),
+    "dates": lambda frame, _: frame.assign(since=pd.to_datetime(frame["since"])),
+    "moments with a zone": lambda frame, _: frame.assign(since=pd.to_datetime(frame["since"], utc=True)),
+    "Python's dates": lambda frame, _: frame.assign(since=[date.fromisoformat(word) for word in frame["since"]]),
+    "decomposed letters": lambda frame, _: decomposed(frame),
+    "outer spaces": lambda frame, _: frame.assign(country=" " + frame["country"] + " "),
+    "polars": lambda frame, _: pl.from_pandas(frame),
+    "polars, lazy": lambda frame, _: pl.from_pandas(frame).lazy(),
+    "Arrow": lambda frame, _: pa.Table.from_pandas(frame),
+    "Arrow, in pieces": lambda frame, _: pa.Table.from_batches(pa.Table.from_pandas(frame).to_batches(max_chunksize=7)),
+    "CSV": lambda frame, folder: written(folder / "a.csv", lambda path: frame.to_csv(path, index=False)),
+    "CSV of Arrow": lambda frame, folder: written(
+        folder / "b.csv", lambda path: csv.write_csv(pa.Table.from_pandas(frame), path)
+    ),
+    "Parquet": lambda frame, folder: written(
+        folder / "a.parquet", lambda path: parquet.write_table(pa.Table.from_pandas(frame), path, row_group_size=50)
+    ),
+    "several": lambda frame, _: [frame[:100], pl.from_pandas(frame[100:])],
+}
+
+
+def written(path, write):
+    write(path)
+    return path
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_same_records_give_the_same_bits(way, operator, tmp_path):
+    frame = customers()
+    expected = operator.sketch(frame)
+    assert expected.count == len(frame)
+    assert operator.sketch(WAYS[way](frame, tmp_path)) == expected
+
+
+def test_a_row_by_hand():
+    raw = {
+        "age": pa.array(["60"]),
+        "income": pa.array([None], pa.float64()),
+        "country": pa.array(["PT"]),
+        "member": pa.array(["Yes"]),
+        "size": pa.array(["L"]),
+        "since": pa.array([datetime(2019, 4, 14, 12, tzinfo=UTC)]),
+        "comment": pa.array(["a A b"]),
+    }
+    rows, odd = SCHEMA.encode(raw)
+    found = dict(zip(SCHEMA.encoded_names, rows[0], strict=True))
+    assert found["age"] == 2.0
+    assert (found["income"], found["income missing"]) == (0.0, 1.0)
+    assert [found[f"country={level}"] for level in ("FR", "DE", "Zoë", "other")] == [0, 0, 0, 1.25]
+    assert found["member"] == 2.0
+    assert found["size"] == 1.0
+    assert found["since"] == (18_000.5 - 18_000.0) / 300.0
+    assert odd == {"country": 1}
+    words = [found[f"words {i} of comment"] for i in range(4)]
+    assert sum(word**2 for word in words) == pytest.approx(1.0)
+    assert SCHEMA.decode(rows)["country"] == ["other"]
+    assert SCHEMA.decode(rows)["income"] == [None]
+    assert SCHEMA.decode(rows)["since"] == [date(2019, 4, 14)]
+
+
+def test_values_come_back_in_their_own_terms():
+    frame = customers()
+    rows = np.concatenate([block.rows for block in skl.source(frame, schema=SCHEMA).blocks()])
+    values = SCHEMA.decode(rows)
+    assert values["member"] == list(frame["member"] == "yes")
+    assert values["size"] == list(frame["size"])
+    assert np.allclose(values["age"], frame["age"])
+    gone = frame["income"].isna()
+    assert [value is None for value in values["income"]] == list(gone)
+    assert np.allclose(np.array(values["income"], float)[~gone], frame["income"][~gone])
+    assert [day.isoformat() for day in values["since"]] == list(frame["since"])
+    known = frame["country"] != "PT"
+    assert [a for a, b in zip(values["country"], known, strict=True) if b] == list(frame["country"][known])
+
+
+def test_a_schema_is_a_value():
+    form = json.loads(json.dumps(SCHEMA.to_json()))
+    assert skl.Schema.from_json(form) == SCHEMA
+    columns = SchemaColumns(SCHEMA)
+    assert pickle.loads(pickle.dumps(columns)) == columns
+    assert columns != tuple(columns)
+    other = skl.Schema([Number("age", scaling="standard", center=41.0, width=10.0), *SCHEMA.columns[1:]])
+    assert SchemaColumns(other) != columns
+
+
+def test_designs_of_other_schemas_do_not_merge(operator):
+    frame = customers()
+    other = skl.Schema([Number("age", scaling="standard", center=41.0, width=10.0), *SCHEMA.columns[1:]])
+    twin = operator.with_columns(SchemaColumns(other))
+    with pytest.raises(ValueError, match="columns differ"):
+        operator.sketch(frame) + twin.sketch(frame)
+
+
+def test_designs_sketches_and_models_keep_the_schema(operator, tmp_path):
+    frame = customers()
+    skl.save_design(operator, tmp_path / "design.json")
+    assert skl.load_design(tmp_path / "design.json") == operator
+    assert skl.load_design(tmp_path / "design.json").columns.schema == SCHEMA
+    operator.sketch(frame).save(tmp_path / "all.sketch")
+    assert skl.load(tmp_path / "all.sketch") == operator.sketch(frame)
+    fitted = skl.SketchKMeans(3, schema=SCHEMA, random_state=0).fit(frame)
+    skl.save_model(fitted, tmp_path / "model.json")
+    loaded = skl.load_model(tmp_path / "model.json")
+    assert np.array_equal(loaded.predict(frame), fitted.labels_)
+    assert np.array_equal(loaded.predict(frame[frame.columns[::-1]]), fitted.labels_)
+    assert np.array_equal(loaded.predict(pl.from_pandas(frame)), fitted.labels_)
+    with pytest.raises(ValueError, match="has no column 'since'"):
+        loaded.predict(frame.drop(columns="since"))
+
+
+def test_rows_without_a_value_are_dropped_where_the_schema_says_so():
+    frame = customers().astype({"age": object})
+    frame.loc[3, "age"], frame.loc[4, "age"] = None, "n/a"
+    schema = skl.Schema([SCHEMA.columns[0]])
+    rows = skl.source(frame, schema=schema)
+    assert sum(len(block.rows) for block in rows.blocks()) == len(frame) - 2
+    assert rows.dropped == 2
+    fitted = skl.SketchKMeans(2, schema=schema, random_state=0).fit(frame)
+    assert fitted.n_records_ == len(frame) - 2
+    with pytest.raises(ValueError, match=r"2 rows have no value in a column .* drop them first"):
+        fitted.predict(frame)
+
+
+def test_odd_values_are_counted_and_not_guessed():
+    frame = pd.DataFrame({"x": ["1", "2", "three", "4"], "day": ["2020-01-01", "2020-02-31", "2020-03-01", None]})
+    schema = skl.Schema([Number("x", missing="indicate"), Date("day", missing="indicate")])
+    with pytest.warns(UserWarning, match=r"not know \(1 of column 'x', 1 of column 'day'\)"):
+        rows = np.concatenate([block.rows for block in skl.source(frame, schema=schema).blocks()])
+    assert rows[:, 1].tolist() == [0, 0, 1, 0]
+    assert rows[:, 3].tolist() == [0, 1, 0, 1]
+
+
+def test_a_level_may_be_called_na():
+    raw = pa.array(["NA", "ZA", None, ""])
+    assert Category("country", ["NA", "ZA"], missing="indicate").encoded(raw).rows.tolist() == [
+        [1, 0, 0, 0],
+        [0, 1, 0, 0],
+        [0, 0, 0, 1],
+        [0, 0, 0, 1],
+    ]
+
+
+def test_a_proposal():
+    frame = customers().assign(constant=7, since=lambda f: pd.to_datetime(f["since"]))
+    proposed = skl.schema(frame)
+    kinds = {column.name: type(column) for column in proposed.columns}
+    expected = {"age": Number, "income": Number, "country": Category, "member": Flag, "size": Category, "since": Date}
+    assert kinds == expected | {"comment": Category}
+    assert dict(proposed.left_out).keys() == {"id", "constant"}
+    by_name = {column.name: column for column in proposed.columns}
+    assert by_name["income"].missing == "indicate"
+    assert by_name["age"].missing == "drop"
+    rows = np.concatenate([block.rows for block in skl.source(frame, schema=proposed).blocks()])
+    spread = {column.name: numbers.var(axis=0).sum() for column, numbers in proposed.pieces(rows)}
+    for name in ("age", "country", "member", "size", "since", "comment"):
+        assert spread[name] == pytest.approx(1, rel=0.01), name  # a category outweighs no number
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: skl.Schema([]), "at least one column"),
+        (lambda: skl.Schema([Number("a"), Flag("a")]), "'a' twice"),
+        (lambda: Number("a", scaling="root"), "scaling must be one of as is, standard, log"),
+        (lambda: Number("a", center=3.0), 'say scaling="standard"'),
+        (lambda: Category("a", []), "levels must be 1 to 4096 different words"),
+        (lambda: Category("a", ["x", "x "]), "levels must be 1 to 4096 different words"),
+        (lambda: Flag("a", yes=["y"], no=["Y"]), "words for yes, others for no"),
+        (lambda: Ordinal("a", ["one"]), "at least two levels"),
+        (lambda: Date("a", cycles=("month",)), "cycles are some of year, week, day"),
+        (lambda: Number("a", missing="fill"), 'missing must be "drop" or "indicate"'),
+        (lambda: skl.source(np.zeros((3, 1)), schema=skl.Schema([Number("a")])), "rows have none"),
+        (lambda: skl.source(customers(), schema="best"), 'must be a Schema, or "auto"'),
+    ],
+)
+def test_schemas_that_make_no_sense_are_refused(make, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make()
+
+
+def test_a_stream_of_frames_is_fitted_bit_by_bit():
+    frame = customers(6000)
+    streamed = skl.SketchKMeans(3, schema=SCHEMA, random_state=0)
+    for first in range(0, 6000, 1000):
+        streamed.partial_fit(frame[first : first + 1000])
+    assert streamed.n_records_ == 6000
+    assert streamed.predict(frame).shape == (6000,)
