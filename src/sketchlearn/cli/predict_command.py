@@ -77,7 +77,7 @@ def _blocks(paths: list[str], columns: Any, nulls: str, learned: Any) -> Iterato
     """Rows with the model's own columns."""
     rows = rows_from(paths, columns, nulls)
     if learned.columns_ is not None and (columns is None or paths != [STANDARD]):
-        rows = rows.only(learned.columns_)
+        rows = rows.only(learned.columns_, any_order=True)
     for block in rows.blocks(learned.n_features_in_):
         yield block.rows
 

@@ -206,6 +206,7 @@ class Operator(Value, ABC):
         """
         threads = kernel.n_threads(n_jobs)
         rows = self._source(data, nulls)
+        sample_weight = rows.weights if sample_weight is None else sample_weight
         if sample_weight is not None and rows.n_rows is None:
             raise ValueError("sample_weight needs an array of rows: for a stream, update a sketch block by block")
         weights, bits, heaviest = _weights(sample_weight, rows.n_rows or 0)

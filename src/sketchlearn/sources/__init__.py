@@ -6,15 +6,18 @@ from sketchlearn.sources.row_weights import WEIGHT_BITS, weight_units
 from sketchlearn.sources.sampling import sample
 from sketchlearn.sources.source import is_array, register_reader, source
 from sketchlearn.sources.source_base import Source
+from sketchlearn.sources.weighted_source import first_rows, weighted
 
 __all__ = [
     "WEIGHT_BITS",
     "Beside",
     "Block",
     "Source",
+    "first_rows",
     "is_array",
     "register_reader",
     "sample",
     "source",
     "weight_units",
+    "weighted",
 ]

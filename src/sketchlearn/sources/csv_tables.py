@@ -161,7 +161,7 @@ class CsvStream(Source):
             self.names, self.held, self.line = tuple(cells), rest, 1
         self._choose(columns)
 
-    def only(self, columns: tuple[str, ...]) -> CsvStream:
+    def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> CsvStream:  # noqa: ARG002
         if self.names is not None:
             self._choose(columns)
         return self

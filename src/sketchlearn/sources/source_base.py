@@ -7,8 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sketchlearn.sources.blocks import Block, Floats, has_missing
 
@@ -29,6 +31,7 @@ class Source(ABC):
     nulls : what happens to rows with missing values: "error" or "drop".
     width : number of columns that are read, if it is known.
     place : name of the file, if it is one.
+    weights : what each row counts, by its number; None means 1.
     """
 
     columns: tuple[str, ...] | None = None
@@ -40,14 +43,23 @@ class Source(ABC):
     nulls: str = "error"
     width: int | None = None
     place: str = ""
+    weights: NDArray[Any] | None = None
+
+    @property
+    def n_records(self) -> int | float | None:
+        """What all rows count together, if it is known without reading them."""
+        return self.n_rows
 
     @abstractmethod
     def blocks(self, n_features: int | None = None) -> Iterator[Block]:
         """The rows, in order; rows of another number of columns than n_features are refused."""
 
     @abstractmethod
-    def only(self, columns: tuple[str, ...]) -> Source:
-        """The same rows with these columns, which must come in this order; sources without names are left alone."""
+    def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:
+        """The same rows with these columns, in this order; sources without names are left alone.
+
+        They must come in this order, too, unless `any_order` says that they are to be put into it.
+        """
 
     def check(self, n_features: int | None = None) -> None:  # noqa: B027
         """Refuses columns that are not numbers or too many or few, before any row is read."""

@@ -99,10 +99,10 @@ class Tabular(Source):
         check_width(len(self.chosen), n_features)
         self.table.check(self.chosen)
 
-    def only(self, columns: tuple[str, ...]) -> Source:
+    def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:
         if self.columns is None:
             return self
-        positions = in_order(self.columns, columns, self.place)
+        positions = (by_name if any_order else in_order)(self.columns, columns, self.place)
         return Tabular(self.table, tuple(self.chosen[i] for i in positions), self.nulls)
 
     def some(self, n_rows: int, rng: np.random.Generator) -> Floats | None:

@@ -44,6 +44,12 @@ class DesignedEstimator(SketchEstimator):
     outcome_ = model_attribute("outcome")
     weights_ = model_attribute("weights")
 
+    @property
+    def n_iter_(self) -> int:
+        """Steps that the search took; 0 where rows decided, and none was needed."""
+        iterations: int = self.outcome_.iterations
+        return iterations
+
     @abstractmethod
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> Any:
         """The model of a sketch and, where rows are at hand, of those."""
@@ -122,7 +128,7 @@ class DesignedEstimator(SketchEstimator):
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         everything, k = glimpse.everything, self._n_components
-        if everything is not None and everything.n_rows == len(glimpse.rows):
+        if everything is not None and everything.n_records == len(glimpse.rows):
             distinct = len(np.unique(glimpse.rows, axis=0))
             if distinct < k:
                 warn_caller(
@@ -152,7 +158,7 @@ def _given_rows(sketch: Sketch, sample: Any) -> RowSample:
     """Rows that were given to learn from beside a sketch."""
     operator: Any = sketch.operator
     rows = source(sample)
-    rows = rows if operator.columns is None else rows.only(operator.columns)
+    rows = rows if operator.columns is None else rows.only(operator.columns, any_order=True)
     blocks = [block.rows.astype(np.float64) for block in rows.blocks(operator.n_features)]
     if not blocks or not sum(map(len, blocks)):
         raise ValueError("the sample has no rows: give some, or leave it out")
