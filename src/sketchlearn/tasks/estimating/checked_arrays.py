@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,9 +24,12 @@ def checked_array(estimator: Any, X: Any, names: tuple[str, ...] | None = None, 
     try:
         return validate_data(estimator, X, accept_sparse="csr", **options)
     except (TypeError, ValueError) as error:
-        if (reason := _refusal(X)) is None:
+        reason = _refusal(X)
+        if reason is None and options.get("y_numeric") and _is_text(options["y"]):
+            reason = "y is text, not numbers: a regression needs numbers (for classes, use SketchClassifier)"
+        if reason is None:
             raise
-        raise type(error)(reason) from None
+        raise (TypeError if isinstance(error, TypeError) else ValueError)(reason) from None
 
 
 def in_model_order(X: Any, names: tuple[str, ...] | None) -> Any:
@@ -50,51 +55,60 @@ def _frame_names(X: Any) -> tuple[str, ...] | None:
 
 def _refusal(X: Any) -> str | None:
     """Which value of which column is no number, and what to do about it; None if it is none of that."""
-    if not hasattr(X, "shape") and not isinstance(X, list | tuple):
-        return None
-    names, frame = _frame_names(X), hasattr(X, "columns")
-    try:
-        table = None if frame or hasattr(X, "tocsr") else np.asarray(X)
-    except ValueError:
-        return None
-    if not frame and (table is None or table.ndim != 2 or table.dtype.kind not in "fOUS"):
-        return None
-    for i in range(X.shape[1] if table is None else table.shape[1]):
+    names = _frame_names(X)
+    for i, column in enumerate(_columns(X)):
         name = f"column {i}" if names is None else f"column {names[i]!r}"
-        found = _odd_value(_column(X, i) if table is None else table[:, i])
-        if found is None:
+        drop = "leave it out"
+        if names is not None:
+            drop += f": X.drop(columns={names[i]!r})" if hasattr(X, "iloc") else f": X.drop({names[i]!r})"
+        if column.dtype.kind in "mM":
+            kind = "dates" if column.dtype.kind == "M" else "durations"
+            return f"{name} is {kind}, not numbers: turn it into numbers, such as days, or {drop}"
+        if (row := _odd_row(column)) is None:
             continue
-        row, value = found
+        value = column[row]
         if isinstance(value, str | bytes):
-            drop = "" if names is None else f", or leave it out: X.drop(columns={names[i]!r})"
             encode = "turn it into numbers (scikit-learn's OneHotEncoder or OrdinalEncoder)"
-            return f"{name} is text, not numbers ({shortened(value)} in row {row}): {encode}{drop}"
-        if np.isinf(value):
+            return f"{name} is text, not numbers ({shortened(value)} in row {row}): {encode}, or {drop}"
+        if isinstance(value, float | np.floating) and np.isinf(value):
             return f"row {row}, {name} is {value} (infinity): replace infinite values first"
-        drop = 'leave such rows out with skl.source(X, nulls="drop")'
-        return f"row {row}, {name} is missing (NaN): fill it (scikit-learn's SimpleImputer), or {drop}"
+        fill = "fill it (scikit-learn's SimpleImputer)"
+        return f'row {row}, {name} is missing (NaN): {fill}, or leave such rows out with skl.source(X, nulls="drop")'
     return None
 
 
-def _column(frame: Any, i: int) -> NDArray[Any]:
-    """One column of a data frame of pandas or polars."""
-    values = frame.iloc[:, i] if hasattr(frame, "iloc") else frame[:, i]
-    return np.asarray(values.to_numpy())
+def _columns(X: Any) -> Iterator[NDArray[Any]]:
+    """The columns of a data frame of pandas or polars, of an array, or of a list of rows; none of anything else."""
+    if hasattr(X, "columns") and hasattr(X, "shape"):
+        of_pandas = hasattr(X, "iloc")
+        yield from (np.asarray((X.iloc[:, i] if of_pandas else X[:, i]).to_numpy()) for i in range(X.shape[1]))
+    elif isinstance(X, np.ndarray | list | tuple):
+        try:
+            table = np.array(X, object) if isinstance(X, list | tuple) else X
+        except ValueError:  # rows of different lengths
+            return
+        yield from table.T if table.ndim == 2 else ()
 
 
-def _odd_value(column: NDArray[Any]) -> tuple[int, Any] | None:
-    """The first value of a column that is text, missing or infinite, and its row."""
+def _odd_row(column: NDArray[Any]) -> int | None:
+    """The first row in which a column is text, missing or infinite."""
     if column.dtype.kind == "f":
         odd = np.flatnonzero(~np.isfinite(column))
-        return (int(odd[0]), column[odd[0]]) if len(odd) else None
-    if column.dtype.kind not in "OUS":
-        return None
-    for row, value in enumerate(column.tolist()):
-        if isinstance(value, str | bytes):
-            try:
-                float(value)
-            except ValueError:
-                return row, value
-        elif value is None or (isinstance(value, float) and not np.isfinite(value)):
-            return row, np.nan if value is None else value
-    return None
+        return int(odd[0]) if len(odd) else None
+    values = column.tolist() if column.dtype.kind in "OUS" else []
+    return next((row for row, value in enumerate(values) if _is_odd(value)), None)
+
+
+def _is_odd(value: Any) -> bool:
+    if isinstance(value, str | bytes):
+        try:
+            float(value)
+        except ValueError:
+            return True
+        return False
+    missing = value is None or type(value).__name__ in ("NAType", "NaTType")
+    return missing or (isinstance(value, float) and not math.isfinite(value))
+
+
+def _is_text(y: Any) -> bool:
+    return any(isinstance(value, str | bytes) and _is_odd(value) for value in np.ravel(np.asarray(y, object)))

@@ -179,11 +179,13 @@ class SketchEstimator(BaseEstimator):
         """Refuses too few rows, or weights that sum to too little."""
         try:
             self.check_size(int(count))
-        except ValueError as error:
+        except ValueError:
             if rows.weights is None:
                 raise
-            sums = f"sample_weight sums to {count:,.6g}, and weights count as repetitions"
-            raise ValueError(f"{error} ({sums}: multiply them by a common factor if they are shares)") from None
+            total = f"sample_weight sums to {np.sum(rows.weights):,.6g}, which counts as so many rows"
+            raise ValueError(
+                f"{total}, and those are too few: multiply the weights by a common factor if they are shares"
+            ) from None
 
     def _sketch_on_engine(self, X: Any, y: Any) -> FittedState:
         """The sketch of rows that stay on other machines."""

@@ -106,7 +106,8 @@ class SketchGenerator(LabelledEstimator):
 
     def with_model(self, model: Generation, facts: Document) -> Self:
         super().with_model(model, facts)
-        self.n_latent = model.match.n_latent
+        if "parameters" not in facts:  # files that were written before have none
+            self.n_latent = model.match.n_latent
         return self
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
