@@ -171,7 +171,7 @@ def test_what_was_spent_is_kept(name, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", sorted(ESTIMATORS.keys() - {"generator"}))  # which learns from a single row
 def test_a_failed_fit_leaves_the_estimator_as_it_was(name):
     """Whatever fails: the rows, their number, or learning from the sketch."""
     estimator, target = clone(ESTIMATORS[name][0]), ESTIMATORS[name][1]

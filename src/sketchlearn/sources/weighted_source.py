@@ -85,7 +85,7 @@ class Weighted(Source):
     def some(self, n_rows: int, rng: np.random.Generator) -> Floats:
         total = int(self.ends[-1])
         if self.bits:
-            n = min(n_rows, np.count_nonzero(self.weights))
+            n = min(n_rows, int(np.count_nonzero(self.weights)))
             return self._at((np.arange(n) + rng.random(n)) * (total / n))
         return self._at(np.sort(rng.choice(total, min(n_rows, total), replace=False)))
 
@@ -96,7 +96,7 @@ class Weighted(Source):
         """
         total = int(self.ends[-1])
         if self.bits:
-            n = min(n_rows, np.count_nonzero(self.weights))
+            n = min(n_rows, int(np.count_nonzero(self.weights)))
             return self._at((np.arange(n) + 0.5) * (total / n))
         return self._at(np.arange(min(n_rows, total)))
 

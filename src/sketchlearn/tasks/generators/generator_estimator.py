@@ -123,7 +123,9 @@ class SketchGenerator(LabelledEstimator):
         """
         return super().fit(X, y, sample_weight)
 
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(  # type: ignore[override]
+        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Adds rows to those seen so far: all with labels, or none. The network is trained when it is next needed."""
         return super().partial_fit(X, y, classes, sample_weight)
 

@@ -81,7 +81,8 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         query = _query(self.query)
         self._pair = Pair(query, _wave(self.wave, query))
         rows = checked_array(self, X, dtype=[np.float64, np.float32])
-        center, seed = np.asarray(rows.mean(axis=0)).ravel(), int(check_random_state(self.random_state).randint(2**31))
+        center: Any = np.asarray(rows.mean(axis=0)).ravel()
+        seed = int(check_random_state(self.random_state).randint(2**31))
         self.operator_, self.query_operator_ = (
             FourierFeatures(self.n_features_in_, m, wave=wave, law=law, center=center, seed=seed)
             for wave in (self._pair.wave, self._pair.query)
