@@ -16,7 +16,7 @@ def chosen_parameters(estimator: Any) -> Document:
 
     >>> import sketchlearn as skl
     >>> chosen_parameters(skl.SketchPCA(2, bounds=(-1.0, 1.0)))
-    {'n_components': 2, 'bounds': [-1.0, 1.0]}
+    {'bounds': [-1.0, 1.0], 'n_components': 2}
     """
     defaults, chosen = type(estimator)().get_params(deep=False), {}
     for name, value in estimator.get_params(deep=False).items():
