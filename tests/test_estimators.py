@@ -31,7 +31,9 @@ def expected_to_fail(estimator):
     if isinstance(estimator, skl.SketchStableMixture):
         for kind in ("dense", "sparse"):
             name = f"check_sample_weight_equivalence_on_{kind}_data"
-            failed[name] = "its rows are shuffled, too, and 15 rows of 30 columns are no mixture"
+            failed[name] = (
+                "the check shuffles rows, too, and in another order 15 rows of 30 columns give another mixture"
+            )
     return failed
 
 

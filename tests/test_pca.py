@@ -16,7 +16,7 @@ from sketchlearn.tasks.principal_components.low_rank_matrix import low_rank
 def expected_to_fail(estimator):
     if estimator.n_components is not None:
         return {}
-    reason = "15 rows of 30 columns: half of the components are along directions without variance, which are arbitrary"
+    reason = "15 rows of 30 columns: most components are along directions without variance, which are arbitrary"
     return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
 
 
@@ -63,8 +63,10 @@ def test_shares_of_variance_and_whitening_are_those_of_scikit_learn(share, white
     X = rows_of()
     own, other = skl.SketchPCA(share, whiten=whiten).fit(X), PCA(share, whiten=whiten).fit(X)
     assert own.n_components_ == other.n_components_
-    np.testing.assert_allclose(own.transform(X), other.transform(X), atol=1e-3)
-    np.testing.assert_allclose(own.inverse_transform(own.transform(X)), other.inverse_transform(other.transform(X)))
+    np.testing.assert_allclose(own.transform(X), other.transform(X), atol=2e-3)
+    np.testing.assert_allclose(
+        own.inverse_transform(own.transform(X)), other.inverse_transform(other.transform(X)), atol=2e-3
+    )
 
 
 def test_a_share_of_variance_must_be_one():
@@ -147,8 +149,7 @@ def test_names_and_output(tmp_path):
     of_file = skl.SketchPCA(2, random_state=0).fit(tmp_path / "rows.csv")
     assert angle(of_file.components_, fitted.components_) < 1e-3
     np.testing.assert_allclose(of_file.transform(tmp_path / "rows.csv"), fitted.transform(table), atol=1e-3)
-    with pytest.raises(ValueError, match="feature names"):
-        fitted.transform(table[["b", "a", "c"]])
+    assert np.array_equal(fitted.transform(table[["c", "b", "a"]]), fitted.transform(table))
 
 
 def test_dask():
