@@ -32,7 +32,7 @@ def expected_to_fail(estimator):
         for kind in ("dense", "sparse"):
             name = f"check_sample_weight_equivalence_on_{kind}_data"
             failed[name] = (
-                "the check shuffles rows, too, and in another order 15 rows of 30 columns give another mixture"
+                "the check shuffles the rows, and 15 rows of 30 columns in another order give another mixture"
             )
     return failed
 
