@@ -199,12 +199,15 @@ def test_a_folder_and_a_pattern_are_their_files(worked, tmp_path):
         assert skl.load(tmp_path / "all.sketch").count == 5000
 
 
-def test_clusters_are_found_and_predicted(worked):
+def test_clusters_are_found_and_predicted(worked, tmp_path):
     model = skl.load_model(worked / "model.json")
     order = [int(np.argmin(np.linalg.norm(model.cluster_centers_ - center, axis=1))) for center in CENTERS]
     assert np.allclose(model.cluster_centers_[order], CENTERS, atol=0.3)
     labels = done("predict", "model.json", "day1.csv", cwd=worked).stdout.split()
     assert np.array_equal(np.array(labels, int), model.predict(pd.read_csv(worked / "day1.csv")))
+    turned = pd.read_csv(worked / "day1.csv").iloc[:, ::-1].assign(note="text")  # columns go by name
+    turned.to_csv(tmp_path / "turned.csv", index=False)
+    assert done("predict", "model.json", tmp_path / "turned.csv", cwd=worked).stdout.split() == labels
 
 
 def test_probabilities_as_csv(worked):

@@ -22,8 +22,23 @@ ESTIMATORS = [
 ]
 
 
+def expected_to_fail(estimator):
+    failed = {}
+    if hasattr(estimator, "predict_proba"):
+        for kind in ("array", "matrix"):
+            name = f"check_estimator_sparse_{kind}"
+            failed[name] = "scikit-learn's check takes all that has predict_proba for a classifier"
+    if isinstance(estimator, skl.SketchStableMixture):
+        for kind in ("dense", "sparse"):
+            name = f"check_sample_weight_equivalence_on_{kind}_data"
+            failed[name] = (
+                "the check shuffles the rows, and 15 rows of 30 columns in another order give another mixture"
+            )
+    return failed
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # twenty rows are not a mixture
-@parametrize_with_checks(ESTIMATORS)
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_to_fail)
 def test_scikit_learn(estimator, check):
     check(estimator)
 
@@ -138,8 +153,7 @@ def test_names_of_columns_are_kept_and_checked():
     fitted = skl.SketchKMeans(K, random_state=0).set_output(transform="pandas").fit(table)
     assert fitted.feature_names_in_.tolist() == ["a", "b", "c"]
     assert fitted.transform(table).columns.tolist() == [f"sketchkmeans{i}" for i in range(K)]
-    with pytest.raises(ValueError, match="feature names"):
-        fitted.predict(table[["b", "a", "c"]])
+    assert np.array_equal(fitted.predict(table[["b", "a", "c"]]), fitted.labels_)
 
 
 def test_scores_and_distances_agree():

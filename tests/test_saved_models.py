@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
@@ -14,7 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import sketchlearn as skl
+from sketchlearn.tasks.registry import OWN_ESTIMATORS
 
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 NAMES = ["height", "weight", "age"]
 ANSWERS = ("predict", "transform", "score_samples", "predict_proba", "score")
 
@@ -39,7 +42,15 @@ ESTIMATORS = {
     "regression": (skl.SketchLinearRegression(), TARGET),
     "ridge": (skl.SketchRidge(2.0), TARGET),
     "classifier": (skl.SketchClassifier(random_state=0), LABELS),
+    "generator": (
+        skl.SketchGenerator(max_iter=2, batch_size=20, n_frequencies=20, random_state=0),
+        None,
+    ),
 }
+
+
+def test_every_task_is_tried():
+    assert ESTIMATORS.keys() == {task.name for task in OWN_ESTIMATORS.values()}
 
 
 @pytest.fixture(scope="module", params=ESTIMATORS)
@@ -52,7 +63,6 @@ def pair(request, tmp_path_factory):
     return fitted, skl.load_model(path), target
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_answers_are_the_same(pair):
     fitted, loaded, target = pair
     answered = [name for name in ANSWERS if hasattr(fitted, name)]
@@ -63,18 +73,67 @@ def test_answers_are_the_same(pair):
         np.testing.assert_allclose(after, before, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_columns_in_another_order_or_missing_are_refused_alike(pair):
+def answer_of(model):
+    """Predictions or coordinates; a generator has no answer."""
+    return next((name for name in ("predict", "transform") if hasattr(model, name)), "sample")
+
+
+WIDER = FRAME.assign(note="text", height2=1.0)[["note", "age", "height2", "weight", "height"]]
+TABLES = {
+    "pandas": FRAME[NAMES[::-1]],
+    "wider": WIDER,
+    "polars": polars.from_pandas(WIDER),
+    "arrow": polars.from_pandas(WIDER).to_arrow(),
+    "batches": [FRAME[NAMES[::-1]][:1000], FRAME[1000:]],
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_columns_go_by_name(pair, kind):
     fitted, loaded, _ = pair
-    answer = "predict" if hasattr(fitted, "predict") else "transform"
+    answer = answer_of(fitted)
     assert_array_equal(loaded.feature_names_in_, NAMES)
-    for wrong in (FRAME[NAMES[::-1]], FRAME[NAMES[:2]], FRAME.rename(columns={"age": "years"})):
-        said = []
+    if answer != "sample":
+        expected = getattr(fitted, answer)(FRAME)
         for model in (fitted, loaded):
-            with pytest.raises(ValueError, match="feature") as refused:
-                getattr(model, answer)(wrong)
-            said.append(str(refused.value))
-        assert said[0] == said[1]
+            np.testing.assert_allclose(getattr(model, answer)(TABLES[kind]), expected, rtol=1e-9, atol=1e-12)
+
+
+NOT_A_TABLE_OF_IT = {
+    "a column is missing": (FRAME[NAMES[:2]], "no column 'age'"),
+    "another name": (FRAME.rename(columns={"age": "years"}), "no column 'age'"),
+    "missing in Arrow": (polars.from_pandas(FRAME[NAMES[1:]]).to_arrow(), "no column 'height'"),
+    "too few columns": (FRAME.to_numpy()[:, :2], "2 features"),
+    "text": (FRAME.assign(age="old"), "column 'age' is text"),
+    "gap": (FRAME.assign(age=np.nan), "row 0, column 'age' is missing"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize("case", NOT_A_TABLE_OF_IT)
+def test_refusals_are_alike(pair, case):
+    fitted, loaded, _ = pair
+    wrong, message = NOT_A_TABLE_OF_IT[case]
+    answer, said = answer_of(fitted), []
+    if answer == "sample":
+        wrong, message = -1, "n_samples"
+    for model in (fitted, loaded):
+        with pytest.raises(ValueError, match=message) as refused:
+            getattr(model, answer)(wrong)
+        said.append(str(refused.value))
+    assert said[0] == said[1]
+
+
+def test_streams_go_by_name():
+    """Batches of a stream, too, and the features of a regression."""
+    one, other = (skl.SketchRidge(random_state=0) for _ in range(2))
+    for batch in np.array_split(np.arange(len(FRAME)), 3):
+        frame = FRAME.iloc[batch]
+        one.partial_fit(frame, TARGET[batch])
+        other.partial_fit(frame if batch[0] == 0 else frame[NAMES[::-1]], TARGET[batch])
+    assert one.sketch_ == other.sketch_
+    named = skl.SketchRidge(random_state=0).fit(FRAME.assign(price=TARGET), "price")
+    assert_array_equal(named.predict(FRAME[NAMES[::-1]].assign(price=0.0)), named.predict(FRAME))
 
 
 def test_what_was_spent_and_chosen_is_kept(pair):
@@ -82,12 +141,37 @@ def test_what_was_spent_and_chosen_is_kept(pair):
     assert loaded.fitted_model() == fitted.fitted_model()
     assert (loaded.n_records_, loaded.columns_) == (fitted.n_records_, fitted.columns_) == (3000, tuple(NAMES))
     assert repr(loaded) == repr(fitted)
+    assert loaded.get_params() == fitted.get_params()
     assert loaded.privacy_ == fitted.privacy_
     assert loaded.n_features_in_ == fitted.n_features_in_
 
 
-@pytest.mark.filterwarnings("ignore:X does not have valid feature names", "ignore:the sketch does not look like")
-@pytest.mark.parametrize("name", ESTIMATORS)
+def private_sketch(task, rows, **options):
+    low, high = FRAME.min().tolist(), FRAME.max().tolist()
+    operator = skl.design(bounds=(low, high), task=task, **options).with_columns(tuple(NAMES))
+    return skl.privatize(operator.sketch(rows), epsilon=20.0)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["gmm", "pca", "ridge", "classifier"])
+def test_what_was_spent_is_kept(name, tmp_path):
+    task = "mixture" if name == "gmm" else "moments"
+    options = {} if task == "moments" else {"n_components": 3}
+    if name == "classifier":
+        given = {label: private_sketch(task, FRAME[label == LABELS]) for label in range(3)}
+        fitted = clone(ESTIMATORS[name][0]).fit_sketch(given, classes=[0, 1, 2])
+    else:
+        fitted = clone(ESTIMATORS[name][0]).fit_sketch(private_sketch(task, FRAME, **options))
+    skl.save_model(fitted, tmp_path / "model.json")
+    loaded = skl.load_model(tmp_path / "model.json")
+    assert fitted.privacy_ is not None
+    assert loaded.privacy_ == fitted.privacy_
+    assert loaded.n_records_ == fitted.n_records_
+    assert repr(loaded) == repr(fitted)
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize("name", sorted(ESTIMATORS.keys() - {"generator"}))  # which learns from a single row
 def test_a_failed_fit_leaves_the_estimator_as_it_was(name):
     """Whatever fails: the rows, their number, or learning from the sketch."""
     estimator, target = clone(ESTIMATORS[name][0]), ESTIMATORS[name][1]

@@ -221,6 +221,7 @@ class Operator(Value, ABC):
         if sample_weight is not None and (unit is not None or rows_per_unit is not None):
             raise ValueError("rows of units have weight 1: leave out sample_weight, or unit and rows_per_unit")
         rows, protected = self._rows(data, nulls, unit, rows_per_unit)
+        sample_weight = rows.weights if sample_weight is None else sample_weight
         if sample_weight is not None and rows.n_rows is None:
             raise ValueError("sample_weight needs an array of rows: for a stream, update a sketch block by block")
         weights, bits, heaviest = _weights(sample_weight, rows.n_rows or 0)

@@ -34,7 +34,8 @@ def word_of(value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
     if isinstance(value, float | np.floating):
-        return str(int(value)) if abs(value) < LARGEST_WHOLE and value == int(value) else repr(float(value))
+        number = float(value)
+        return str(int(number)) if abs(number) < LARGEST_WHOLE and number == int(number) else repr(number)
     return unicodedata.normalize("NFC", str(value))
 
 

@@ -7,6 +7,7 @@ from sketchlearn.sources.sampling import sample
 from sketchlearn.sources.source import is_array, register_reader, schema, source
 from sketchlearn.sources.source_base import Source
 from sketchlearn.sources.unit_rows import RowsOfUnits, rows_of_units
+from sketchlearn.sources.weighted_source import first_rows, weighted
 
 __all__ = [
     "WEIGHT_BITS",
@@ -14,6 +15,7 @@ __all__ = [
     "Block",
     "RowsOfUnits",
     "Source",
+    "first_rows",
     "is_array",
     "register_reader",
     "rows_of_units",
@@ -21,4 +23,5 @@ __all__ = [
     "schema",
     "source",
     "weight_units",
+    "weighted",
 ]

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sources.blocks import Block, Floats
 from sketchlearn.sources.csv_layout import MISSING, Dialect, decimal_of, layout_of
 from sketchlearn.sources.source_base import Source, check_width
@@ -70,7 +71,9 @@ class CsvStream(Source):
         self.remarks = {layout.remark: PLACE} if layout.remark else {}
         self._choose(choice)
 
-    def only(self, columns: tuple[str, ...]) -> CsvStream:
+    def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> CsvStream:  # noqa: ARG002
+        if isinstance(columns, SchemaColumns):
+            raise ValueError("a schema needs files, and standard input is none: save it to one first")
         if self.names is not None:
             self._set(chosen_columns(columns, self.names, self.n_cells, PLACE))
         return self

@@ -61,8 +61,8 @@ class Joined(Source):
             for part in self.parts:
                 self._check_part(part, n_features)
 
-    def only(self, columns: tuple[str, ...]) -> Source:
-        return Joined(self._each(lambda part: part.only(columns)), self.nulls, chosen=True)
+    def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:
+        return Joined(self._each(lambda part: part.only(columns, any_order=any_order)), self.nulls, chosen=True)
 
     def without(self, column: str | int) -> Source:
         return Joined(self._each(lambda part: part.without(column)), self.nulls, chosen=self.chosen)

@@ -53,14 +53,16 @@ class Sparse(IndexedTable):
 
 
 class Beside(IndexedTable):
-    """The columns of two arrays of equally many rows, put together block by block."""
+    """The columns of two arrays of equally many rows, put together block by block; the left one may be sparse."""
 
-    def __init__(self, left: NDArray[Any], right: NDArray[Any]) -> None:
+    def __init__(self, left: Any, right: NDArray[Any]) -> None:
         self.left, self.right = left, right
-        self.n_rows, self.n_columns = len(left), left.shape[1] + right.shape[1]
+        self.n_rows, self.n_columns = left.shape[0], left.shape[1] + right.shape[1]
 
     def rows_at(self, which: Any, chosen: Columns) -> Floats:
-        return as_rows(_columns(np.column_stack([self.left[which], self.right[which]]), chosen))
+        left = self.left[which]
+        left = left.toarray() if is_sparse(left) else left
+        return as_rows(_columns(np.column_stack([left, self.right[which]]), chosen))
 
 
 class Frame(IndexedTable):

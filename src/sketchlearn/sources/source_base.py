@@ -33,6 +33,7 @@ class Source(ABC):
     width : number of columns that are read, if it is known.
     place : name of the file, if it is one.
     remarks : what was told from first lines or left out, in sentences, each with the first file that it is about.
+    weights : what each row counts, by its number; None means 1.
     """
 
     columns: tuple[str, ...] | None = None
@@ -45,14 +46,23 @@ class Source(ABC):
     width: int | None = None
     place: str = ""
     remarks: Mapping[str, str] = {}
+    weights: NDArray[Any] | None = None
+
+    @property
+    def n_records(self) -> int | float | None:
+        """What all rows count together, if it is known without reading them."""
+        return self.n_rows
 
     @abstractmethod
     def blocks(self, n_features: int | None = None) -> Iterator[Block]:
         """The rows, in order; rows of another number of columns than n_features are refused."""
 
     @abstractmethod
-    def only(self, columns: tuple[str, ...]) -> Source:
-        """The same rows with these columns, which must come in this order; sources without names are left alone."""
+    def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:
+        """The same rows with these columns, in this order; sources without names are left alone.
+
+        They must come in this order, too, unless `any_order` says that they are to be put into it.
+        """
 
     def without(self, column: str | int) -> Source:
         """The same rows without one column, given by its name or position."""

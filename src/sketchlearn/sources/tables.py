@@ -157,12 +157,12 @@ class Tabular(Source):
         table = self.table
         return chosen_columns([column], table.names, table.n_columns, table.place or "the table")[0]
 
-    def only(self, columns: tuple[str, ...]) -> Source:
+    def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:
         if self.columns is None or columns == self.columns:
             return self
         if isinstance(columns, SchemaColumns):
             return encoded(self.table, columns)
-        positions = in_order(self.columns, columns, self.place)
+        positions = (by_name if any_order else in_order)(self.columns, columns, self.place)
         made = Tabular(self.table, tuple(self.chosen[i] for i in positions), self.nulls)
         made.remarks = self.remarks
         return made

@@ -44,10 +44,10 @@ class RowsOfUnits(Source):
     def check(self, n_features: int | None = None) -> None:
         self.rows.check(n_features)
 
-    def only(self, columns: tuple[str, ...]) -> Source:
+    def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:
         if columns == self.columns:
             return self
-        return RowsOfUnits(self.rows.only(columns), self.read_ids, self.unit, self.most)
+        return RowsOfUnits(self.rows.only(columns, any_order=any_order), self.read_ids, self.unit, self.most)
 
     def dropping(self) -> Source:
         return RowsOfUnits(self.rows.dropping(), self.read_ids, self.unit, self.most)

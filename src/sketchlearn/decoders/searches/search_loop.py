@@ -42,7 +42,7 @@ ADVICE = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Outcome:
     """A fitted mixture in the problem's units, and how well it explains the sketch."""
 
@@ -61,6 +61,10 @@ class Outcome:
     def advice(self) -> str:
         """What to try if the result is poor."""
         return ADVICE.get(self.status, "")
+
+    def __repr__(self) -> str:
+        parts = f"{len(self.mixture):,} components, misfit {self.misfit:.3g}, {self.iterations:,} iterations"
+        return f"<Outcome: {parts}; {self.status.value}>"
 
 
 @dataclass

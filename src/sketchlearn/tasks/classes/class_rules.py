@@ -106,12 +106,12 @@ Rule = PlainRule | AfterMap
 def left_out_error(rows: Double, codes: NDArray[np.int64], seed: int) -> float:
     """The rate of errors of one Gaussian per class, on folds of a sample left out in turn."""
     fold = np.random.default_rng(seed).permutation(len(rows)) % min(FOLDS, len(rows))
-    wrong = 0
+    wrong, rounding = 0, np.finfo(np.float64).eps * np.max(np.abs(rows), axis=0)
     for left_out in range(fold.max() + 1):
         test, train = fold == left_out, fold != left_out
         classes, counts = np.unique(codes[train], return_counts=True)
         try:
-            gaussians = Gaussians.of([_moments(rows[train & (codes == c)]) for c in classes])
+            gaussians = Gaussians.of([_moments(rows[train & (codes == c)], rounding) for c in classes])
         except ValueError:  # All rows of each class are equal.
             return 1.0
         logs = gaussians.log_scores(rows[test]) + np.log(counts)
@@ -119,7 +119,7 @@ def left_out_error(rows: Double, codes: NDArray[np.int64], seed: int) -> float:
     return wrong / len(rows)
 
 
-def _moments(rows: Double) -> Moments:
+def _moments(rows: Double, rounding: Double) -> Moments:
     mean = rows.mean(axis=0)
     covariance = (rows - mean).T @ (rows - mean) / len(rows)
-    return Moments(len(rows), mean, covariance, np.zeros(len(mean)))
+    return Moments(len(rows), mean, covariance, rounding)

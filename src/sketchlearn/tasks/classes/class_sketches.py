@@ -45,12 +45,15 @@ class ClassSketches:
     def update(self, data: Any, *, n_jobs: int | None = None) -> ClassSketches:
         """Adds rows, all of them or none."""
         new: dict[float, Sketch] = {}
-        for block in source(data).blocks(self.operator.n_features + 1):
+        given = source(data)
+        for block in given.blocks(self.operator.n_features + 1):
             labels, rows = block.rows[:, self.label], np.delete(block.rows, self.label, axis=1)
+            weights = None if given.weights is None else given.weights[block.which]
             for code in np.unique(labels).tolist():
                 sketch = new.setdefault(code, Sketch(self.operator))
+                own = None if weights is None else weights[labels == code]
                 try:
-                    sketch.update(rows[labels == code], n_jobs=n_jobs)
+                    sketch.update(rows[labels == code], sample_weight=own, n_jobs=n_jobs)
                 except ValueError as error:
                     raise ValueError(f"among the rows of class {code:g}: {error}") from None
         for code, sketch in new.items():

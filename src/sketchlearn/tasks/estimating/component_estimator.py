@@ -48,6 +48,12 @@ class DesignedEstimator(SketchEstimator):
     outcome_ = model_attribute("outcome")
     weights_ = model_attribute("weights")
 
+    @property
+    def n_iter_(self) -> int:
+        """Steps that the search took; 0 where rows decided, and none was needed."""
+        iterations: int = self.outcome_.iterations
+        return iterations
+
     @abstractmethod
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> Any:
         """The model of a sketch and, where rows are at hand, of those."""
@@ -110,9 +116,10 @@ class DesignedEstimator(SketchEstimator):
             return super()._incoming(X, y, before, classes)
         if not is_array(X):
             return IncomingRows(rows, table)
-        blocks = [np.empty((0, rows.width or 0)), *(block.rows for block in rows.blocks())]
-        array = np.concatenate(blocks)
-        return IncomingRows(source(array), table, in_memory=True, array=None if rows.dropped else array)
+        array = np.concatenate([np.empty((0, rows.width or 0)), *(block.rows for block in rows.blocks())])
+        if rows.dropped:  # labels would not be those of the rows
+            return IncomingRows(rows, table)
+        return IncomingRows(source(array), table, in_memory=True, array=array)
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> Any:
         return self.learn_from_sketch(state.sketch, rng, state.given_rows)
@@ -145,7 +152,7 @@ class DesignedEstimator(SketchEstimator):
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         everything, k = glimpse.everything, self._n_components
-        if everything is not None and everything.n_rows == len(glimpse.rows):
+        if everything is not None and everything.n_records == len(glimpse.rows):
             distinct = len(np.unique(glimpse.rows, axis=0))
             if distinct < k:
                 warn_caller(
@@ -175,7 +182,7 @@ def _given_rows(sketch: Sketch, sample: Any) -> RowSample:
     """Rows that were given to learn from beside a sketch."""
     operator: Any = sketch.operator
     rows = source(sample)
-    rows = rows if operator.columns is None else rows.only(operator.columns)
+    rows = rows if operator.columns is None else rows.only(operator.columns, any_order=True)
     blocks = [block.rows.astype(np.float64) for block in rows.blocks(operator.n_features)]
     if not blocks or not sum(map(len, blocks)):
         raise ValueError("the sample has no rows: give some, or leave it out")

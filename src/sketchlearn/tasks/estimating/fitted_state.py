@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.ledger import Ledger
-from sketchlearn.sources import Source
+from sketchlearn.sources import Source, source, weighted
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,40 @@ class IncomingRows:
     rows : all of them, targets included.
     table : what their columns are.
     in_memory : whether another pass over them is cheap.
-    array : the rows as one array without targets, where they came so.
+    array : the rows as one array or sparse matrix without targets, where they came so.
     """
 
     rows: Source
     table: SketchedTable
     in_memory: bool = False
-    array: NDArray[Any] | None = None
+    array: Any = None
+
+    def counted(self, sample_weight: Any) -> IncomingRows:
+        """The same rows, each counted as often as its weight says."""
+        return replace(self, rows=weighted(self.rows, sample_weight))
+
+
+class FirstRows(NamedTuple):
+    """Some of the first rows of a stream, and their weights, if they came with some."""
+
+    rows: NDArray[Any]
+    weights: NDArray[Any] | None = None
+
+    @property
+    def n_records(self) -> int:
+        """How many rows they count as; if any weight is a fraction, how many they are."""
+        if self.weights is None or np.any(self.weights != np.rint(self.weights)):
+            return len(self.rows)
+        return int(np.sum(self.weights))
+
+    @staticmethod
+    def together(several: tuple[FirstRows, ...]) -> Source:
+        """All of them, as one source."""
+        rows = source(np.concatenate([part.rows for part in several]))
+        if all(part.weights is None for part in several):
+            return rows
+        each = (np.ones(len(part.rows), np.int64) if part.weights is None else part.weights for part in several)
+        return weighted(rows, np.concatenate(list(each)))
 
 
 @dataclass(frozen=True)
@@ -85,7 +113,7 @@ class FittedState:
 
     table: SketchedTable
     sketch: Any = None
-    first_rows: tuple[NDArray[Any], ...] = ()
+    first_rows: tuple[FirstRows, ...] = ()
     given_rows: Any = None
     design_notes: Any = None
     model: Any = None

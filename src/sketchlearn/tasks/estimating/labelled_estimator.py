@@ -70,25 +70,29 @@ def _check_disjoint(sketches: Mapping[Any, Sketch]) -> None:
 class LabelledEstimator(SupervisedEstimator):
     """An estimator that learns from one sketch per class, all of one operator; labels have codes 0, 1, ..."""
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learns from labelled rows, which are read once, after a small sample of them.
 
         Parameters
         ----------
-        X : array of shape (rows, columns) or data frame; or files, Arrow tables and all else that `source` takes.
+        X : array of shape (rows, columns), sparse matrix or data frame; or files, Arrow tables and all else that
+            `source` takes.
         y : the label of each row; or, where X holds them too, as numbers, the name of their column, or [its position].
+        sample_weight : how often each row counts, as in `SketchKMeans.fit`.
         """
-        return super().fit(X, y)
+        return super().fit(X, y, sample_weight)
 
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
+    def partial_fit(  # type: ignore[override]
+        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Adds labelled rows to those seen so far. The model is learned anew when it is next asked for.
 
         Parameters
         ----------
-        X, y : as in `fit`.
+        X, y, sample_weight : as in `fit`.
         classes : all labels that may come, if that is to be checked; others are refused from then on.
         """
-        return self._add(X, y, classes=classes)
+        return self._add(X, y, sample_weight, classes)
 
     def fit_sketch(self, sketch: Mapping[Any, Sketch], *, classes: Any = None) -> Self:  # type: ignore[override]
         """Learns from one sketch per class: a dictionary of labels and sketches of one operator.

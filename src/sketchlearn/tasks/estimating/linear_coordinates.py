@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ from sketchlearn.values import whole
 class LinearCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimator):
     """An estimator whose model has `components`, a `mean`, and the `mixing` matrix that leads back to rows."""
 
-    n_components: int | None = None
+    n_components: Any = None
     _: KW_ONLY
     bounds: Any = None
 
@@ -35,7 +36,7 @@ class LinearCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sketc
             whole("n_components", self.n_components)
 
     def check_size(self, n_rows: int) -> None:
-        least = max(2, self.n_components or 0)
+        least = max(2, math.ceil(self.n_components or 0))
         if n_rows < least:
             kind = self.kind_of_components
             raise ValueError(f"n_samples={n_rows} rows cannot have so many {kind} components: give at least {least}")

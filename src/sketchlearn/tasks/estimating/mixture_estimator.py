@@ -73,9 +73,9 @@ class SketchMixture(DensityMixin, DesignedEstimator):
         parts = self._log_parts(X)
         return np.asarray(np.exp(parts - logsumexp(parts, axis=1, keepdims=True)))
 
-    def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int64]:
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int64]:
         """`fit`, then the likeliest component of each row."""
-        return self.fit(X, y).predict(X)
+        return self.fit(X, y, sample_weight).predict(X)
 
     def sample(self, n_samples: int = 1) -> tuple[Double, NDArray[np.int64]]:
         """Random rows of the mixture and the component of each."""

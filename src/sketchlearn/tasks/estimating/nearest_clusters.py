@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
-from sketchlearn.sources import is_array
+from sketchlearn.sources import is_array, source
 from sketchlearn.tasks.estimating.fitted_model import Double
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
 
@@ -27,18 +27,18 @@ class NearestClusters(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     def _n_features_out(self) -> int:
         return len(self.fitted_model().weights)
 
-    def _row_labels(self, model: Any, rows: NDArray[Any]) -> NDArray[np.int32]:
-        labels: NDArray[np.int32] = model.nearest(rows)
-        return labels
+    def _row_labels(self, model: Any, rows: Any) -> NDArray[np.int32]:
+        blocks = [rows] if isinstance(rows, np.ndarray) else (block.rows for block in source(rows).blocks())
+        return np.concatenate([np.empty(0, np.int32), *map(model.nearest, blocks)])
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """The nearest cluster of each row."""
         model = self.fitted_model()
         return np.concatenate([np.empty(0, np.int32), *map(model.nearest, self.row_blocks(X))])
 
-    def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int32]:
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int32]:
         """`fit`, then the cluster of each row."""
-        fitted = self.fit(X, y)
+        fitted = self.fit(X, y, sample_weight)
         return fitted.labels_ if is_array(X) else fitted.predict(X)
 
     def transform(self, X: Any) -> Double:

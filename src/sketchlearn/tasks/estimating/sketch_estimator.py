@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
@@ -14,8 +13,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from sketchlearn import engines
 from sketchlearn.control_characters import check_names
@@ -27,11 +26,13 @@ from sketchlearn.operators.column_checks import check_columns
 from sketchlearn.private_sums import require_enough_shares
 from sketchlearn.schemas import Schema, SchemaColumns
 from sketchlearn.sketch import Sketch
-from sketchlearn.sources import is_array, sample, source
+from sketchlearn.sources import Source, first_rows, is_array, sample, source, weighted
 from sketchlearn.storage.json_documents import MODEL, MODEL_VERSION, to_document
+from sketchlearn.tasks.estimating.checked_arrays import checked_array
 from sketchlearn.tasks.estimating.fitted_model import Document, FittedModel
-from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows, SketchedTable
+from sketchlearn.tasks.estimating.fitted_state import FirstRows, FittedState, IncomingRows, SketchedTable
 from sketchlearn.tasks.estimating.glimpse import Glimpse
+from sketchlearn.tasks.estimating.plain_parameters import chosen_parameters, take_parameters
 from sketchlearn.values import listed, shortened
 
 FLOATS = (np.float64, np.float32)
@@ -83,28 +84,32 @@ class SketchEstimator(BaseEstimator):
         """Whether models of this type `predict`, `predict_proba`, `transform`, `sample` or `score`."""
         return callable(getattr(cls, method, None))
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learns from rows, which are read once, after a small sample of them.
 
         Parameters
         ----------
-        X : array of shape (rows, columns) or data frame; or files, Arrow tables and all else that `source` takes; or a
-            Dask collection or a Spark data frame, whose rows stay where they are.
+        X : array of shape (rows, columns), sparse matrix or data frame; or files, Arrow tables and all else that
+            `source` takes; or a Dask collection or a Spark data frame, whose rows stay where they are.
         y : ignored.
+        sample_weight : how often each row counts. Whole weights give the model of a table that repeats the rows; if any
+            is a fraction, all are rounded to multiples of 2^-16.
         """
         self.check_parameters()
         if engines.engine_of(X):
+            if sample_weight is not None:
+                raise TypeError("sample_weight is not for Dask and Spark: repeat the rows there")
             return self._learn(self._sketch_on_engine(X, y), self._generator())
-        incoming, rng = self._incoming(X, y, None), self._generator()
+        incoming, rng = self._incoming(X, y, None).counted(sample_weight), self._generator()
         return self._learn(self._sketch_of(incoming, rng), rng, incoming.array)
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Adds rows to those seen so far. The model is learned anew when it is next asked for.
 
         The operator is designed on the first 5000 rows, which are kept until then, with frequencies of many scales,
         so that first rows unlike the later ones do not mislead it; then it is fixed.
         """
-        return self._add(X, y)
+        return self._add(X, y, sample_weight)
 
     def fit_sketch(self, sketch: Sketch) -> Self:
         """Learns from a sketch alone: of `design(...)`'s operator, of another estimator, merged or loaded."""
@@ -129,14 +134,15 @@ class SketchEstimator(BaseEstimator):
             return IncomingRows(source(rows), table, in_memory=True, array=rows)
         rows = source(X)
         if before is not None and before.columns is not None:
-            rows = rows.only(before.columns)
+            rows = rows.only(before.columns, any_order=True)
         return IncomingRows(rows, SketchedTable(rows.columns, rows.width) if before is None else before)
 
     def _validated(self, X: Any, before: SketchedTable | None, **options: Any) -> tuple[Any, SketchedTable]:
         """Arrays as scikit-learn checks them, and their columns; the estimator itself is left as it is."""
         checked = copy.copy(self)
-        found = validate_data(checked, X, reset=before is None, dtype=list(FLOATS), **options)
-        names = getattr(checked, "feature_names_in_", None) if before is None else before.feature_names
+        known = None if before is None else before.feature_names
+        found = checked_array(checked, X, known, reset=before is None, dtype=list(FLOATS), **options)
+        names = getattr(checked, "feature_names_in_", None) if before is None else known
         columns = None if names is None else tuple(str(name) for name in names)
         return found, SketchedTable(columns, checked.n_features_in_)
 
@@ -156,9 +162,9 @@ class SketchEstimator(BaseEstimator):
         rows, table, everything = incoming.rows, incoming.table, incoming.rows if incoming.in_memory else None
         most = self._most_rows() if rows.replayable else MOST_ROWS
         if everything is not None:
-            self.check_size(rows.n_rows or 0)
-        if everything is not None and (rows.n_rows or 0) <= most:
-            some, representative = np.concatenate([block.rows for block in rows.blocks()]), True
+            self._check_count(rows.n_records or 0, rows)
+        if everything is not None and (rows.n_records or 0) <= most:
+            some, representative = first_rows(rows, most), True
         else:
             some, representative, rows = sample(rows, most, rng)
             if len(some) < most and representative:
@@ -167,8 +173,20 @@ class SketchEstimator(BaseEstimator):
         glimpse = Glimpse(some, representative, table.columns, everything, table.targets)
         operator, notes = self._designed(glimpse, rng)
         sketch = self._sketched(operator, rows, table)
-        self.check_size(int(sketch.count))
+        self._check_count(sketch.count, rows)
         return FittedState(table, sketch, design_notes=notes)
+
+    def _check_count(self, count: float, rows: Source) -> None:
+        """Refuses too few rows, or weights that sum to too little."""
+        try:
+            self.check_size(int(count))
+        except ValueError:
+            if rows.weights is None:
+                raise
+            total = f"sample_weight sums to {np.sum(rows.weights):,.6g}, which counts as so many rows"
+            raise ValueError(
+                f"{total}, and those are too few: multiply the weights by a common factor if they are shares"
+            ) from None
 
     def _sketch_on_engine(self, X: Any, y: Any) -> FittedState:
         """The sketch of rows that stay on other machines."""
@@ -188,7 +206,7 @@ class SketchEstimator(BaseEstimator):
         """The table, with the columns that y names as targets."""
         return table
 
-    def _learn(self, state: FittedState, rng: np.random.Generator, array: NDArray[Any] | None = None) -> Self:
+    def _learn(self, state: FittedState, rng: np.random.Generator, array: Any = None) -> Self:
         """Takes over a sketch and the model of it, at once: an error before leaves the estimator as it was."""
         model = self._learned(state, rng)
         labels = None if array is None else self._row_labels(model, array)
@@ -202,7 +220,7 @@ class SketchEstimator(BaseEstimator):
         """The model of a sketch and of what else is known of its rows."""
         return self.learn_from_sketch(state.sketch, rng)
 
-    def _row_labels(self, model: Any, rows: NDArray[Any]) -> NDArray[Any] | None:  # noqa: ARG002
+    def _row_labels(self, model: Any, rows: Any) -> NDArray[Any] | None:  # noqa: ARG002
         """The cluster of each row that was fitted, for tasks that have clusters."""
         return None
 
@@ -215,11 +233,11 @@ class SketchEstimator(BaseEstimator):
         self._state = state
         return self
 
-    def _add(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def _add(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         """Adds rows, all of them or none."""
         self.check_parameters()
         before = self._state if self._state is not None and self._state.has_rows else None
-        incoming = self._incoming(X, y, None if before is None else before.table, classes)
+        incoming = self._incoming(X, y, None if before is None else before.table, classes).counted(sample_weight)
         if before is None or before.first_rows:
             return self._become(self._begun(before, incoming))
         before.sketch.update(incoming.rows, n_jobs=self.n_jobs)
@@ -227,22 +245,24 @@ class SketchEstimator(BaseEstimator):
 
     def _begun(self, before: FittedState | None, incoming: IncomingRows) -> FittedState:
         """A stream with more rows: the first ones are kept until there are enough to design the operator on."""
-        table, first_rows, state = incoming.table, () if before is None else before.first_rows, None
+        table, begin, state = incoming.table, () if before is None else before.first_rows, None
+        weights = incoming.rows.weights
         for block in incoming.rows.blocks(None if before is None else before.table.width):
+            own = None if weights is None else weights[block.which]
             if state is not None:
-                state.sketch.update(block.rows, n_jobs=self.n_jobs)
+                state.sketch.update(weighted(source(block.rows), own), n_jobs=self.n_jobs)
                 continue
-            table, first_rows = replace(table, width=block.rows.shape[1]), (*first_rows, block.rows.copy())
-            if sum(map(len, first_rows)) >= MOST_ROWS:
-                state = replace(self._sketch_first_rows(FittedState(table, None, first_rows)), first_rows=())
-        if not first_rows:
+            table, begin = replace(table, width=block.rows.shape[1]), (*begin, FirstRows(block.rows.copy(), own))
+            if sum(part.n_records for part in begin) >= MOST_ROWS:
+                state = replace(self._sketch_first_rows(FittedState(table, None, begin)), first_rows=())
+        if not begin:
             raise ValueError("there are no rows: the first ones tell how many columns there are")
-        return state or FittedState(table, None, first_rows)
+        return state or FittedState(table, None, begin)
 
     def _sketch_first_rows(self, state: FittedState) -> FittedState:
         """The first rows of a stream, sketched."""
-        rows, table = np.concatenate(state.first_rows), state.table
-        glimpse = Glimpse(rows[:MOST_ROWS], False, table.columns, None, table.targets)
+        rows, table = FirstRows.together(state.first_rows), state.table
+        glimpse = Glimpse(first_rows(rows, MOST_ROWS), False, table.columns, None, table.targets)
         operator, notes = self._designed(glimpse, self._generator())
         return replace(state, sketch=self._sketched(operator, rows, table), design_notes=notes)
 
@@ -295,15 +315,23 @@ class SketchEstimator(BaseEstimator):
         return None if self._state is None else self._state.table.feature_names
 
     def row_blocks(self, X: Any, dtype: Any = FLOATS) -> Iterator[NDArray[Any]]:
-        """Rows to predict: an array or data frame as one block, other sources in blocks."""
-        if isinstance(self.columns_, SchemaColumns) and not isinstance(X, np.ndarray):
-            yield from self._encoded_blocks(X, self.columns_)
+        """Rows to predict: an array or data frame as one block, sparse matrices and other sources in blocks.
+
+        Columns of tables with names are found by name, in whichever order they come.
+        """
+        names = self.columns_
+        if isinstance(names, SchemaColumns) and not isinstance(X, np.ndarray):
+            yield from self._encoded_blocks(X, names)
             return
         if is_array(X):
-            yield validate_data(self, X, reset=False, dtype=dtype if dtype is np.float64 else list(dtype))
-            return
-        rows, names = source(X), self.columns_
-        for block in (rows if names is None else rows.only(names)).blocks(self.n_features_in_):
+            kinds = dtype if dtype is np.float64 else list(dtype)
+            X = checked_array(self, X, names, reset=False, dtype=kinds)
+            if isinstance(X, np.ndarray):
+                yield X
+                return
+        rows = source(X)
+        rows = rows if names is None else rows.only(names, any_order=True)
+        for block in rows.blocks(self.n_features_in_):
             yield block.rows.astype(dtype, copy=False) if dtype is np.float64 else block.rows
 
     def _encoded_blocks(self, X: Any, columns: SchemaColumns) -> Iterator[NDArray[Any]]:
@@ -334,18 +362,9 @@ class SketchEstimator(BaseEstimator):
             "n_features": int(self.n_features_in_),
             "columns": columns.to_json() if isinstance(columns, SchemaColumns) else columns and list(columns),
             "n_records": self.n_records_,
-            "parameters": self._chosen_parameters(),
+            "parameters": chosen_parameters(self),
         }
         return facts if self.privacy_ is None else {**facts, "privacy": self.privacy_.to_json()}
-
-    def _chosen_parameters(self) -> Document:
-        """Parameters that differ from the defaults, as far as they are words and numbers."""
-        defaults, chosen = type(self)().get_params(deep=False), {}
-        for name, value in self.get_params(deep=False).items():
-            plain = value.item() if isinstance(value, np.generic) else value
-            if _is_plain(plain) and plain != defaults[name]:
-                chosen[name] = plain
-        return chosen
 
     def with_model(self, model: Any, facts: Document) -> Self:
         """Takes over what a file says: a model, and the facts of all model files."""
@@ -355,30 +374,17 @@ class SketchEstimator(BaseEstimator):
         privacy = Ledger.from_json(facts["privacy"]) if "privacy" in facts else None
         table, n_records = SketchedTable(columns, facts["n_features"]), _count(facts["n_records"])
         if "parameters" in facts:  # files that were written before have none
-            self._take_parameters(facts["parameters"])
+            take_parameters(self, facts["parameters"])
         return self._become(FittedState(table, model=model, privacy=privacy, n_records=n_records))
 
-    def _take_parameters(self, parameters: Any) -> None:
-        """Makes these the parameters, and all others that are words and numbers the defaults."""
-        if not isinstance(parameters, dict) or not all(map(_is_plain, parameters.values())):
-            raise ValueError("parameters must be an object of words and numbers")
-        if odd := sorted(parameters.keys() - self.get_params(deep=False).keys()):
-            raise ValueError(f"a {type(self).__name__} has no parameter {shortened(odd[0])}")
-        defaults = type(self)().get_params(deep=False)
-        others = {name: defaults[name] for name, value in self.get_params(deep=False).items() if _is_plain(value)}
-        self.set_params(**(others | parameters))
-        self.check_parameters()
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def _say(self, message: str) -> None:
         if self.verbose:
             Console(stderr=True, highlight=False).print(f"{type(self).__name__}: {message}")
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether it is a word, a number, None, or a list of such."""
-    if isinstance(value, list):
-        return all(map(_is_plain, value))
-    return value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _count(number: Any) -> int | float:

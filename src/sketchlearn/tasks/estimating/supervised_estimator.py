@@ -26,29 +26,30 @@ class SupervisedEstimator(SketchEstimator):
     ) -> tuple[NDArray[Any], NDArray[np.float64], SketchedTable]:
         """Features, targets as columns of numbers, and the table of the features."""
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learns from rows and their targets, which are read once, after a small sample of them.
 
         Parameters
         ----------
-        X : array of shape (rows, columns) or data frame; or files, Arrow tables and all else that `source` takes; or a
-            Dask collection or a Spark data frame, whose rows stay where they are.
+        X : array of shape (rows, columns), sparse matrix or data frame; or files, Arrow tables and all else that
+            `source` takes; or a Dask collection or a Spark data frame, whose rows stay where they are.
         y : the targets; or, where X holds them too, the name of their column, or a list of names or positions.
+        sample_weight : how often each row counts, as in `SketchKMeans.fit`.
         """
-        return super().fit(X, y)
+        return super().fit(X, y, sample_weight)
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Adds rows to those seen so far. The model is learned anew when it is next asked for.
 
         The operator is designed on the first 5000 rows, which are kept until then; then it is fixed.
         """
-        return self._add(X, y)
+        return self._add(X, y, sample_weight)
 
     def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:
         if not is_array(X) or isinstance(y, str):
             rows = source(X)
             if before is not None and before.columns is not None:
-                rows = rows.only(before.columns)
+                rows = rows.only(before.columns, any_order=True)
             table = SketchedTable(rows.columns, _width(rows), labels=before.labels if before else None)
             return IncomingRows(rows, self._with_targets(table, y))
         left, right, features = self._arrays(X, y, before, classes)

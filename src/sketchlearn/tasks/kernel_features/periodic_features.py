@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from sketchlearn.frequencies import Gaussian, Law
 from sketchlearn.models import Double
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.packed import PackedBits
+from sketchlearn.tasks.estimating.checked_arrays import checked_array
 from sketchlearn.values import positive, shortened, whole
 from sketchlearn.waves import Exponential, FourierSeries, Pair, Sawtooth, Square, Triangle, Wave, wave_from
 
@@ -79,8 +80,9 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             raise ValueError(f"law must be one without weights, not {shortened(law)}")
         query = _query(self.query)
         self._pair = Pair(query, _wave(self.wave, query))
-        rows = validate_data(self, X, dtype=[np.float64, np.float32])
-        center, seed = rows.mean(axis=0), int(check_random_state(self.random_state).randint(2**31))
+        rows = checked_array(self, X, dtype=[np.float64, np.float32])
+        center: Any = np.asarray(rows.mean(axis=0)).ravel()
+        seed = int(check_random_state(self.random_state).randint(2**31))
         self.operator_, self.query_operator_ = (
             FourierFeatures(self.n_features_in_, m, wave=wave, law=law, center=center, seed=seed)
             for wave in (self._pair.wave, self._pair.query)
@@ -134,11 +136,18 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         law, d = self.operator_.law, self.n_features_in_
         return self._pair.kernel(lambda r: law.kernel(r, d), distances.astype(np.float64))
 
-    def _rows(self, X: Any) -> NDArray[Any]:
+    def _rows(self, X: Any) -> Any:
+        """An array, or a sparse matrix, which operators make dense block by block."""
         check_is_fitted(self)
-        return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
+        names = tuple(getattr(self, "feature_names_in_", ())) or None
+        return checked_array(self, X, names, dtype=[np.float64, np.float32], reset=False)
 
-    def _columns(self, operator: FourierFeatures, rows: NDArray[Any]) -> Double:
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _columns(self, operator: FourierFeatures, rows: Any) -> Double:
         """Features of rows; complex ones as their real parts, then the imaginary ones."""
         values = operator.features(rows, n_jobs=self.n_jobs)
         return np.hstack([values.real, values.imag]) if np.iscomplexobj(values) else values

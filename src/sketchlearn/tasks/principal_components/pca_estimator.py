@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_array
 
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.designing.frequency_laws import plain
@@ -17,7 +18,7 @@ from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.linear_coordinates import LinearCoordinates
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.principal_components.principal_subspace import Subspace, principal_subspace
-from sketchlearn.values import whole
+from sketchlearn.values import truth, whole
 
 MOST_EXACT_COLUMNS = 2000  # columns whose second moments, 16 megabytes, are kept whole
 DIRECTIONS_PER_COORDINATE = 4  # of a component
@@ -34,18 +35,21 @@ class SketchPCA(LinearCoordinates):
 
     Parameters
     ----------
-    n_components : number of components; None means as many as columns, where the sketch holds second moments.
+    n_components : number of components; a share between 0 and 1, such as 0.95, means as many as explain more than that
+        share of the variance; None means as many as columns. The latter two need a sketch of second moments.
     n_directions : number of random projections; None means second moments while there are at most 2000 columns, and
         4 per coordinate of a component beyond.
     bounds : lowest and highest value of each column, as a pair of numbers or of lists. By default arrays are looked
         through; for files a sample tells, with room for values 8 times as far from their mean, and for streams the
         first rows, with room for 32 times (for projections the square roots of that).
+    whiten : divide coordinates by their standard deviations, so that each has variance 1.
     random_state : seed of the directions, and of the sample that tells the range of files.
     n_jobs, verbose : as in `SketchKMeans`.
 
     Attributes
     ----------
-    components_ : array (n_components, columns), the largest variance first.
+    components_ : array (n_components_, columns), the largest variance first.
+    n_components_ : how many there are.
     explained_variance_, explained_variance_ratio_ : of each component, and as a share of the whole variance. From a
         private sketch, without what its noise adds to them.
     mean_ : of each column.
@@ -60,16 +64,29 @@ class SketchPCA(LinearCoordinates):
     >>> pca = skl.SketchPCA(2).fit(X)
     >>> np.abs(pca.components_).round(1).tolist()
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    >>> skl.SketchPCA(0.95, whiten=True).fit(X).transform(X).std(axis=0).round(2).tolist()
+    [1.0, 1.0]
     """
 
+    n_components: int | float | None = None
     n_directions: int | None = None
+    _: KW_ONLY
+    whiten: bool = False
 
     model_type = Subspace
     residual_ = model_attribute("residual")
     kind_of_components = "principal"
 
     def check_parameters(self) -> None:
-        super().check_parameters()
+        truth("whiten", self.whiten)
+        if isinstance(self.n_components, float):
+            if not 0 < self.n_components < 1:
+                raise ValueError(
+                    "n_components must be a whole number, or a share of the variance between 0 and 1, "
+                    f"not {self.n_components!r}"
+                )
+        else:
+            super().check_parameters()
         if self.n_directions is not None:
             whole("n_directions", self.n_directions)
 
@@ -78,7 +95,7 @@ class SketchPCA(LinearCoordinates):
         self.check_components(d)
         if d <= MOST_EXACT_COLUMNS and self.n_directions is None:
             return second_moments(glimpse, self.bounds)
-        if self.n_components is None:
+        if self.n_components is None or isinstance(self.n_components, float):
             raise ValueError(f"only a few components of {d} columns can be learned: give n_components, such as 10")
         center, reach = box(glimpse, self.bounds)
         middle = center.astype(np.float32).astype(np.float64)
@@ -101,6 +118,26 @@ class SketchPCA(LinearCoordinates):
             )
         self._say(f"{np.sum(found.variances) / found.total:.4%} of the variance in {len(found.variances)} components")
         return found
+
+    def transform(self, X: Any) -> Double:
+        """Coordinates of each row along the components, of variance 1 if they are whitened."""
+        return super().transform(X) / self._scale()
+
+    def inverse_transform(self, X: Any) -> Double:
+        """Rows of these coordinates."""
+        rows = check_array(X, dtype=np.float64)
+        scale = self._scale()
+        return super().inverse_transform(rows * scale if rows.shape[1] == len(scale) else rows)
+
+    def _scale(self) -> Double:
+        """What coordinates are divided by."""
+        if not self.whiten:
+            return np.ones(self.n_components_)
+        return np.maximum(np.sqrt(self.explained_variance_), np.finfo(np.float64).eps)
+
+    @property
+    def n_components_(self) -> int:
+        return len(self.components_)
 
     def _unbiased(self) -> float:
         """From variances of the records to those of what they are drawn from."""

@@ -43,8 +43,8 @@ class Subspace(FittedModel):
             raise ValueError("total must be positive, and components at most as many as columns")
 
 
-def principal_subspace(sketch: Sketch, k: int | None, progress: Callable[[str], None] | None = None) -> Subspace:
-    """The k directions of largest variance; all of them, from second moments, if k is None."""
+def principal_subspace(sketch: Sketch, k: float | None, progress: Callable[[str], None] | None = None) -> Subspace:
+    """The k directions of largest variance; from second moments, all if k is None, or a share k < 1 of the variance."""
     if part_of(sketch, SecondMoments) is not None:
         return _exact(Moments.of(sketch, "PCA"), k)
     need = (
@@ -52,18 +52,18 @@ def principal_subspace(sketch: Sketch, k: int | None, progress: Callable[[str], 
         "(skl.concatenate([skl.QuadraticFeatures(...), skl.ColumnMoments(...)])), which give the mean"
     )
     squares, columns = (needed_part(sketch, kind, need) for kind in (QuadraticFeatures, ColumnMoments))
-    if k is None:
+    if k is None or k < 1:
         raise ValueError("n_components is required here: random projections determine only a few components")
-    return _compressive(squares, columns, k, progress)
+    return _compressive(squares, columns, int(k), progress)
 
 
-def _exact(moments: Moments, k: int | None) -> Subspace:
+def _exact(moments: Moments, wanted: float | None) -> Subspace:
     total = float(np.trace(moments.covariance))
     if moments.noise is None and total <= np.sum(moments.rounding**2):
         raise ValueError(CONSTANT)
     values, vectors = np.linalg.eigh(moments.covariance)
     values, vectors = values[::-1], vectors[:, ::-1]
-    k = len(values) if k is None else k
+    k = len(values) if wanted is None else int(wanted) if wanted >= 1 else _explaining(wanted, values)
     components, variances, hidden = upright(vectors.T)[:k], np.maximum(values[:k], 0.0), 0
     if moments.noise is not None:
         edges = moments.noise.edges(components, moments.mean, np.ones(len(values)))
@@ -72,6 +72,12 @@ def _exact(moments: Moments, k: int | None) -> Subspace:
         components, variances = components[order], variances[order]
         total = max(total, float(np.sum(variances)), float(np.max(edges)))
     return Subspace(moments.mean, variances, components, total, 0.0, hidden)
+
+
+def _explaining(share: float, variances: Double) -> int:
+    """How many of the largest variances sum to more than a share of all."""
+    sums = np.cumsum(np.maximum(variances, 0.0))
+    return min(len(sums), int(np.searchsorted(sums, share * sums[-1], side="right")) + 1)
 
 
 def _without_noise(values: Double, edges: Double) -> tuple[Double, NDArray[np.bool_]]:

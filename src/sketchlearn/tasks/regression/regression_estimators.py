@@ -82,12 +82,12 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
     intercept_standard_error_ = _shaped_attribute("intercept_errors")
     rank_ = model_attribute("rank")
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Adds rows to those seen so far. The model is learned anew when it is next asked for.
 
         The range of values is taken from the first 5000 rows, with much room; a later row beyond it is refused.
         """
-        return super().partial_fit(X, y)
+        return super().partial_fit(X, y, sample_weight)
 
     def fit_sketch(self, sketch: Sketch, n_targets: int = 1, *, targets: Any = None) -> Self:
         """Learns from a sketch of second moments alone.
@@ -118,7 +118,7 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
         classes: Any = None,  # noqa: ARG002
     ) -> tuple[NDArray[Any], NDArray[np.float64], SketchedTable]:
         (rows, values), table = self._validated(X, before, y=y, multi_output=True, y_numeric=True)
-        values = np.asarray(values, np.float64).reshape(len(rows), -1)
+        values = np.asarray(values, np.float64).reshape(rows.shape[0], -1)
         if before is not None and values.shape[1] != len(before.targets):
             raise ValueError(f"y has {values.shape[1]} targets, but before it had {len(before.targets)}")
         return rows, values, table
