@@ -28,6 +28,7 @@ _HOMES = {
     "sources": ("Source", "register_reader", "schema", "source"),
     "storage.container": ("FormatError",),
     "storage.design_files": ("load_design", "save_design"),
+    "storage.schema_files": ("load_schema", "save_schema"),
     "storage.sketch_files": ("from_bytes", "load", "merge"),
     "tasks.estimating.fitted_model": ("FittedModel", "model_array"),
     "tasks.estimating.glimpse": ("Glimpse",),

@@ -25,6 +25,7 @@ from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Source, register_reader, schema, source
 from sketchlearn.storage.container import FormatError
 from sketchlearn.storage.design_files import load_design, save_design
+from sketchlearn.storage.schema_files import load_schema, save_schema
 from sketchlearn.storage.sketch_files import from_bytes, load, merge
 from sketchlearn.tasks.classes.classifier_estimator import SketchClassifier
 from sketchlearn.tasks.clusters.cluster_estimators import SketchKMeans, SketchKMedians
@@ -96,6 +97,7 @@ __all__ = [
     "load",
     "load_design",
     "load_model",
+    "load_schema",
     "merge",
     "model_array",
     "models",
@@ -107,6 +109,7 @@ __all__ = [
     "register_task",
     "save_design",
     "save_model",
+    "save_schema",
     "schema",
     "schemas",
     "source",

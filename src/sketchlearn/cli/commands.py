@@ -16,6 +16,7 @@ from sketchlearn.cli.predict_command import predict
 from sketchlearn.cli.privatize_command import privatize
 from sketchlearn.cli.question_commands import compare, explain, marginal, watch
 from sketchlearn.cli.sample_command import sample
+from sketchlearn.cli.schema_command import schema
 from sketchlearn.cli.select_classes_command import select_classes
 from sketchlearn.cli.sketch_command import sketch
 from sketchlearn.cli.sum_commands import merge, subtract
@@ -70,7 +71,7 @@ def sketchlearn(
     del version
 
 
-for before_fit in (design, sketch, merge, subtract, privatize, select_classes, info):
+for before_fit in (schema, design, sketch, merge, subtract, privatize, select_classes, info):
     app.command()(before_fit)
 app.add_typer(fit, name="fit")
 for after_fit in (predict, sample, compare, watch, marginal, explain, keygen, benchmark, demo):

@@ -25,6 +25,7 @@ def design(
     columns: options.Columns = None,
     exclude: options.Exclude = None,
     numeric_only: options.NumericOnly = False,
+    schema: options.SchemaOption = None,
     nulls: options.NullsOption = options.Nulls.error,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = None,
@@ -63,12 +64,14 @@ def design(
     Example:
       sketchlearn design day1.csv -k 3 -o design.json
       sketchlearn design day1.csv -k 3 --rows 500 --standardize -o rows.json
+      sketchlearn design customers.csv -k 4 --rows 500 --schema auto -o customers.json
       sketchlearn design day1.csv --task moments -o moments.json
       sketchlearn design --bounds -20,20 --columns a,b -k 3 -o bounds.json
       sketchlearn design --images 28,28 --bounds 0,255 -o images.json
       sketchlearn design --bounds -20,20 --columns a,b -k 3 --n-rows 100000 --epsilon 0.5 -o private.json
     """
     from sketchlearn.cli.operator_choice import Choices, design_for_images, design_on_bounds, design_on_rows
+    from sketchlearn.schemas import SchemaColumns
     from sketchlearn.storage.design_files import design_to_bytes
 
     if images is not None and (data or bounds is None):
@@ -77,13 +80,15 @@ def design(
         raise misused("--images has its own task and size: leave out -k, --n-frequencies, --n-rows and --epsilon")
     if images is not None and (rows is not None or standardize):
         raise misused("--rows and --standardize are for clusters and mixtures: leave them out with --images")
+    if schema is not None and not data:
+        raise misused("--schema says how columns of DATA become numbers: give DATA")
     if bool(data) == (bounds is not None):
         raise misused("give either DATA to draw a sample from, or --bounds")
     if n_components is None and DESIGNS.get(task, False) and images is None:
         raise misused(f"Missing option '-k': --task {task} needs the number of clusters or components")
     spent = (n_rows, epsilon, delta, neighbors.value)
     choices = Choices(n_components, task, n_frequencies, wave, seed, *spent, rows, standardize)
-    arguments = source_arguments(columns, nulls.value, exclude, numeric_only, delimiter, decimal, header)
+    arguments = source_arguments(columns, nulls.value, exclude, numeric_only, delimiter, decimal, header, schema)
     chosen = arguments["columns"]
     paths = files_from(data or [])
     check_paths(paths, [output], json=json)
@@ -101,6 +106,7 @@ def design(
         figures | _forecast(operator, choices, json),
         f"{operator.in_words}; designed on {made['from']}, for {task}{with_k}",
         *extras_in_words(operator),
+        *(str(operator.columns.schema).splitlines() if isinstance(operator.columns, SchemaColumns) else []),
         output=output,
     )
 

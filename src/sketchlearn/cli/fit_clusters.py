@@ -130,10 +130,23 @@ def _learn(
     lines = [
         f"k = {k}, from {records_in_words(loaded.count)}, in {in_digits(seconds, 2)} s",
         f"{outcome.status.value} (misfit {in_digits(outcome.misfit)}). {in_options(outcome.advice)}".strip(),
-        *cluster_table(model),
+        *_profiles(model, loaded),
     ]
     parts = {f"{model.fitted_model().kind_of_part}s": cluster_figures(model)}
     give_model(model, lines, output, json, warned, strict, seconds=seconds, plot=plot, **parts)
+
+
+def _profiles(model: Any, sketch: Any) -> list[str]:
+    """The clusters in the table's own terms, where a schema and kept rows tell them; else their centers."""
+    from sketchlearn.diagnostics.profiles import profiles
+    from sketchlearn.schemas import SchemaColumns
+
+    if not isinstance(model.columns_, SchemaColumns) or not model.can("predict"):
+        return cluster_table(model)
+    if sketch.kept is None or not len(sketch.kept):
+        say("profiles of the clusters need rows that the sketch keeps: design --rows 500")
+        return cluster_table(model)
+    return str(profiles(model, sketch)).splitlines()
 
 
 def _rows(paths: list[str], operator: Any, seed: int) -> NDArray[Any]:

@@ -16,6 +16,7 @@ from sketchlearn.cli.wanted_files import refuse_own_file, wanted_file
 from sketchlearn.control_characters import printable
 
 if TYPE_CHECKING:
+    from sketchlearn.schemas import Schema
     from sketchlearn.sketch import Sketch
     from sketchlearn.sources import Source
 
@@ -117,6 +118,7 @@ def source_arguments(
     delimiter: str | None,
     decimal: str | None,
     header: bool | None,
+    schema: str | None = None,
 ) -> dict[str, Any]:
     """The arguments of `source` that the options for reading stand for.
 
@@ -130,7 +132,9 @@ def source_arguments(
     if decimal not in (None, ".", ","):
         raise misused(f"--decimal must be . or , and not {decimal!r}")
     chosen, excluded = columns_from(columns), columns_from(exclude, "--exclude") or ()
-    arguments = {"columns": chosen, "nulls": nulls, "exclude": excluded, "numeric_only": numeric_only}
+    arguments: dict[str, Any] = {"columns": chosen, "nulls": nulls, "exclude": excluded, "numeric_only": numeric_only}
+    if schema is not None:
+        arguments["schema"] = schema if schema == "auto" else schema_from(schema)
     return {**arguments, "delimiter": delimiter, "decimal": decimal, "header": header}
 
 
@@ -152,6 +156,15 @@ def files_from(arguments: list[str]) -> list[str]:
         seen[real] = path
         refuse_own_file(path)
     return found
+
+
+def schema_from(path: str) -> Schema:
+    """The schema of a file."""
+    from sketchlearn.cli.wanted_files import wanted_file
+    from sketchlearn.storage.schema_files import schema_from_bytes
+
+    with wanted_file("schema", path, named(path)):
+        return schema_from_bytes(read(path))
 
 
 def rows_from(paths: list[str], **arguments: Any) -> Source:

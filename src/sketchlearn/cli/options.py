@@ -37,6 +37,12 @@ DesignComponents = Annotated[
 ]
 Columns = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to read: names, or positions from 0.")]
 Exclude = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to leave out: names, or positions.")]
+SchemaOption = Annotated[
+    str | None,
+    typer.Option(
+        "--schema", metavar="auto|FILE", help="Take text, categories, dates and flags, too: as proposed, or by a file."
+    ),
+]
 NumericOnly = Annotated[
     bool, typer.Option("--numeric-only", help="Leave out columns that are not numbers, and say which.")
 ]

@@ -29,6 +29,8 @@ def sample(
       sketchlearn fit gmm -k 3 day1.sketch -o gmm.json
       sketchlearn sample gmm.json -n 10
     """
+    from sketchlearn.schemas import SchemaColumns
+
     check_paths([model], [])
     learned: Any = model_from(model).set_params(random_state=seed)
     if not learned.can("sample"):
@@ -40,10 +42,14 @@ def sample(
     else:
         labels = {str(known): known for known in learned.classes_}
         made = learned.sample(n_rows, y=labels.get(label, label))
-    rows = (made[0] if isinstance(made, tuple) else made).tolist()
-    names = learned.columns_ or [f"column_{i}" for i in range(learned.n_features_in_)]
+    made = made[0] if isinstance(made, tuple) else made
+    rows, names = made.tolist(), learned.columns_ or [f"column_{i}" for i in range(learned.n_features_in_)]
+    if isinstance(names, SchemaColumns):
+        values = names.schema.decode(made)
+        rows, names = [list(row) for row in zip(*values.values(), strict=True)], list(values)
     if json:
-        report(json, {"columns": list(names), "rows": rows})
+        plain = [[cell if isinstance(cell, str | int | float | None) else str(cell) for cell in row] for row in rows]
+        report(json, {"columns": list(names), "rows": plain})
         return
     heads = safe_cells(names) if safe_csv else list(names)
     if sys.stdout.isatty():  # a table keeps names as they are, but they must not steer a terminal

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 MOST_BYTES = 1 << 27  # A larger file is not looked into.
+OTHER_REMEDY = "sketchlearn info {path} says more"
 #: (wanted, found) -> what to do about it
 REMEDIES = {
     ("sketch", "design"): "sketchlearn sketch DATA --design {path} -o FILE makes a sketch",
@@ -19,6 +20,7 @@ REMEDIES = {
     ("model", "design"): "sketchlearn fit learns a model from a sketch",
     ("model", "sketch"): "sketchlearn fit kmeans -k K {path} -o FILE learns a model",
     ("model", "table of rows"): "sketchlearn fit learns a model from a sketch",
+    ("schema", "table of rows"): "sketchlearn schema {path} -o FILE proposes one",
 }
 
 
@@ -53,4 +55,4 @@ def refuse_own_file(path: str) -> None:
 
 
 def _sentence(wanted: str, found: str, path: str, name: str) -> str:
-    return f"{name} is a {found}, not a {wanted}: {REMEDIES[wanted, found].format(path=path)}"
+    return f"{name} is a {found}, not a {wanted}: {REMEDIES.get((wanted, found), OTHER_REMEDY).format(path=path)}"

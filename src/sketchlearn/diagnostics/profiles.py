@@ -11,14 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.keeping import KeptRows
+from sketchlearn.plain_digits import in_certain_digits, in_digits
 from sketchlearn.schemas import Category, Date, Flag, Number, Schema, SchemaColumns
 from sketchlearn.schemas.column_kinds import INDICATE
 from sketchlearn.sketch import Sketch
-from sketchlearn.sources import source
+from sketchlearn.sources import WEIGHT_BITS, source
+from sketchlearn.weighting.calibrated_rows import calibrated
+from sketchlearn.weighting.weighted_rows import WeightedRows
 
 Double = NDArray[np.float64]
 SHOWN_LEVELS = 3  # The most common levels of a category that a profile names.
+GROUPS = 10  # Of kept rows, each left out once.
+FEW_ROWS = 5  # Rows of one kind below which their own variation says too little.
 SHOWN_COLUMNS = 6  # Columns that a printed profile has, those that set the cluster apart first.
 
 
@@ -58,7 +62,7 @@ class ColumnProfile:
             return f"{100 * mean.value:.0f} %"
         if self.kind == "date":
             return f"{date(1970, 1, 1) + timedelta(days=round(mean.value))} +- {self.spread:,.0f} days"
-        return f"{in_digits(mean.value, self.spread)} +- {in_digits(self.spread, self.spread)}"
+        return f"{in_certain_digits(mean.value, self.spread / 10)} +- {in_digits(self.spread, 2)}"
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ class Profiles:
 
 
 def profiles(model: Any, sketch: Sketch | None = None) -> Profiles:
-    """What sets the clusters of a model apart, from the rows that were kept beside its sketch.
+    """What sets the clusters of a model apart, from rows that were kept beside its sketch, weighted to agree with it.
 
     Parameters
     ----------
@@ -108,34 +112,86 @@ def profiles(model: Any, sketch: Sketch | None = None) -> Profiles:
     >>> ages = np.where(young, 25, 60) + rng.normal(0, 3, 2000)
     >>> table = pd.DataFrame({"age": ages, "member": np.where(young, "yes", "no")})
     >>> print(skl.profiles(skl.SketchKMeans(2, schema="auto", random_state=0).fit(table)))
-    cluster 0: 74.6 % (1,492 records): member 0 %; age 60.0 +- 3.0
-    cluster 1: 25.4 % (508 records): member 100 %; age 24.9 +- 3.0
+    cluster 0: 74.6 % (1,492 records): member 0 %; age 60.0 +- 3
+    cluster 1: 25.4 % (508 records): member 100 %; age 24.9 +- 3
     """
-    kept, count = _rows_of(model, sketch)
-    labels = np.asarray(model.predict(source(kept.rows)))
-    weights, chances = kept.weights(count), kept.chances
-    columns = list(_measures(model, kept.rows))
-    found = []
-    for number in range(len(model.fitted_model().weights)):
-        inside = labels == number
-        share = _mean(inside.astype(np.float64), weights, chances)
-        own = [_profile(name, kind, values, inside, weights, chances) for name, kind, values in columns]
-        ordered = tuple(sorted(own, key=lambda column: -column.apart))
-        found.append(Profile(number, share, share.value * count, ordered))
-    return Profiles(tuple(found))
-
-
-def _rows_of(model: Any, sketch: Sketch | None) -> tuple[KeptRows, float]:
-    if sketch is None:
-        kept, count = model.kept_rows(), float(model.n_records_)
-    else:
-        kept, count = sketch.kept, float(sketch.count)
-    if kept is None or not len(kept):
+    sketch = model.sketch_with_rows() if sketch is None else sketch
+    if sketch.kept is None or not len(sketch.kept):
         raise ValueError(
             "profiles are read from rows that a sketch keeps, and there are none: fit keeps some, and so does "
             "design(..., rows=500)"
         )
-    return kept, count
+    rows, weights = sketch.kept.rows, Weights.of(sketch)
+    labels = np.asarray(model.predict(source(rows)))
+    columns = list(_measures(model, rows))
+    found = []
+    for number in range(len(model.fitted_model().weights)):
+        inside = labels == number
+        share = weights.mean(inside.astype(np.float64), np.ones(len(rows), bool))
+        own = [_profile(name, kind, values, inside, weights) for name, kind, values in columns]
+        ordered = tuple(sorted(own, key=lambda column: -column.apart))
+        found.append(Profile(number, share, share.value * float(sketch.count), ordered))
+    return Profiles(tuple(found))
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What kept rows stand for, so that their features agree with the sketch; and again, without one group of them.
+
+    How much a mean changes between those tells its error (the jackknife). Where all records are kept, there is none.
+    """
+
+    whole: Double  # (rows,)
+    without: Double  # (groups, rows)
+
+    @classmethod
+    def of(cls, sketch: Sketch) -> Weights:
+        kept: Any = sketch.kept
+        plain = kept.weights(float(sketch.count))
+        if kept.complete:
+            return cls(plain, np.empty((0, len(plain))))
+        rng = np.random.default_rng(0)
+        copies = kept.units / 2.0**WEIGHT_BITS
+        drawn = kept.chances < 1  # others are known exactly, and stay
+        groups = np.where(drawn, rng.permutation(len(plain)) % GROUPS, -1)
+        samples = [WeightedRows(kept.rows, plain, copies, kept.openness)]
+        for group in range(GROUPS):
+            there = groups != group
+            left = np.where(drawn, plain * plain[drawn].sum() / max(plain[drawn & there].sum(), 1e-300), plain)[there]
+            samples.append(WeightedRows(kept.rows[there], left / left.sum(), copies[there], kept.openness[there]))
+        whole, *parts = (sample.weights for sample in calibrated(sketch, samples, rng))
+        without = np.zeros((GROUPS, len(plain)))
+        for group, own in enumerate(parts):
+            without[group, groups != group] = own
+        return cls(np.asarray(whole), without)
+
+    def mean(self, values: Double, which: NDArray[Any]) -> Estimate:
+        """A mean over some of the rows, and its deviation.
+
+        A share that few rows tell of could as well be another one: it has at least the deviation of one with two more
+        rows of either kind (Agresti and Coull).
+        """
+        values, own = values[which], self.whole[which]
+        mean = float(own @ values / own.sum()) if own.sum() > 0 else math.nan
+        if not len(self.without) or not own.sum() > 0:
+            return Estimate(mean)
+        others = self.without[:, which]
+        totals = others.sum(axis=1)
+        again = np.where(totals > 0, others @ values / np.maximum(totals, 1e-300), mean)
+        variance = float(np.mean((again - mean) ** 2)) * (GROUPS - 1)
+        if np.all((values == 0) | (values == 1)) and len(values) < len(self.whole):
+            n = float(own.sum() ** 2 / np.sum(own**2))
+            near = (mean * n + 2) / (n + 4)
+            variance = max(variance, near * (1 - near) / (n + 4) if min(mean, 1 - mean) * n < FEW_ROWS else 0.0)
+        return Estimate(mean, math.sqrt(variance))
+
+    def deviation(self, values: Double, which: NDArray[Any]) -> float:
+        """The standard deviation of values of some of the rows."""
+        values, own = values[which], self.whole[which]
+        if not own.sum() > 0:
+            return 0.0
+        mean = own @ values / own.sum()
+        return math.sqrt(max(0.0, float(own @ (values - mean) ** 2 / own.sum())))
 
 
 def _measures(model: Any, rows: Double) -> Iterator[tuple[str, str, dict[str, Double]]]:
@@ -165,55 +221,12 @@ def _measures(model: Any, rows: Double) -> Iterator[tuple[str, str, dict[str, Do
             yield column.name, "number", {"mean": np.where(there, numbers[:, 0], np.nan)}
 
 
-def _profile(
-    name: str, kind: str, values: dict[str, Double], inside: NDArray[Any], weights: Double, chances: Double
-) -> ColumnProfile:
+def _profile(name: str, kind: str, values: dict[str, Double], inside: NDArray[Any], weights: Weights) -> ColumnProfile:
     estimates, spread, apart = {}, 0.0, 0.0
     for what, numbers in values.items():
         there = ~np.isnan(numbers)
-        own = inside & there
-        if not own.any():
-            estimates[what] = Estimate(math.nan)
-            continue
-        estimates[what] = _mean(numbers[own], weights[own], chances[own])
-        total = _mean(numbers[there], weights[there], chances[there]).value
-        spread = _deviation(numbers[own], weights[own])
-        overall = _deviation(numbers[there], weights[there])
-        apart = max(apart, abs(estimates[what].value - total) / overall if overall else 0.0)
+        estimates[what] = weights.mean(numbers, inside & there)
+        spread, overall = weights.deviation(numbers, inside & there), weights.deviation(numbers, there)
+        away = abs(estimates[what].value - weights.mean(numbers, there).value)
+        apart = max(apart, away / overall if overall and math.isfinite(away) else 0.0)
     return ColumnProfile(name, kind, estimates, 0.0 if kind in ("levels", "share") else spread, apart)
-
-
-def _mean(values: Double, weights: Double, chances: Double) -> Estimate:
-    """A weighted mean of rows that were each kept with some chance, and its deviation (Horvitz and Thompson).
-
-    A few rows vary less around their own mean than around the true one, so they count as one less; and a share that
-    few rows tell of could as well be another one: it has at least the deviation of one with two more rows of either
-    kind (Agresti and Coull).
-    """
-    total = float(weights.sum())
-    mean = float(weights @ values) / total
-    drawn = (1 - chances) * weights**2
-    variance = float(np.sum(drawn * (values - mean) ** 2)) / total**2
-    rows = total**2 / float(drawn.sum()) if drawn.any() else math.inf
-    variance *= rows / max(rows - 1, 1) if rows < math.inf else 1
-    if drawn.any() and np.all((values == 0) | (values == 1)):
-        near = (mean * rows + 2) / (rows + 4)
-        variance = max(variance, near * (1 - near) / (rows + 4))
-    return Estimate(mean, math.sqrt(variance))
-
-
-def _deviation(values: Double, weights: Double) -> float:
-    mean = float(weights @ values / weights.sum())
-    return math.sqrt(max(0.0, float(weights @ (values - mean) ** 2 / weights.sum())))
-
-
-def in_digits(value: float, spread: float) -> str:
-    """A number as people write it, with as many digits as its spread makes sense of.
-
-    >>> in_digits(24213.7, 850.0), in_digits(0.04213, 0.003), in_digits(42.31, 11.0)
-    ('24,210', '0.0421', '42')
-    """
-    if not math.isfinite(value):
-        return "unknown"
-    step = math.floor(math.log10(abs(spread or value or 1.0))) - 1
-    return f"{round(value, -step):,.{max(0, -step)}f}"

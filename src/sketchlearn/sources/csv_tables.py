@@ -80,12 +80,14 @@ class Csv(ArrowFile):
 
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:
         import pyarrow as pa
+        import pyarrow.compute as pc
 
         as_text = self.twin()  # what the words mean is the schema's to say
         as_text.column_types = dict.fromkeys((self.fields[position] for position in chosen), pa.string())
+        numbers = [self.fields[i] for i in chosen if str(self.types[i]) == "double" and self.layout.decimal == ","]
         for raw in ArrowFile.raw_chunks(as_text, chosen, n_rows):
             self.bytes_read = as_text.bytes_read
-            yield raw
+            yield raw | {name: pc.replace_substring(raw[name], ",", ".") for name in numbers}
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
         if is_compressed(self.path):

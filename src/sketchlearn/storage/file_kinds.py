@@ -1,4 +1,4 @@
-"""Which of the package's files some bytes are: a sketch, a design or a model."""
+"""Which of the package's files some bytes are: a sketch, a design, a model or a schema."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sketchlearn.storage.container import ENTRY, FormatError
-from sketchlearn.storage.json_documents import DESIGN, MODEL, is_network, parsed
+from sketchlearn.storage.json_documents import DESIGN, MODEL, SCHEMA, is_network, parsed
 
-READ_BY = {"sketch": "load", "design": "load_design", "model": "load_model"}
+READ_BY = {"sketch": "load", "design": "load_design", "model": "load_model", "schema": "load_schema"}
 
 
 class WrongKindError(FormatError):
@@ -20,7 +20,7 @@ class WrongKindError(FormatError):
 
 
 def kind_of(data: bytes) -> str | None:
-    """ "sketch", "design" or "model"; None for other bytes.
+    """ "sketch", "design", "model" or "schema"; None for other bytes.
 
     >>> import sketchlearn as skl
     >>> kind_of(skl.Sketch(skl.SecondMoments(2, bound=1.0)).to_bytes()), kind_of(b"a,b")
@@ -31,7 +31,7 @@ def kind_of(data: bytes) -> str | None:
             kind = parsed(data).get("kind")
         except FormatError:
             return None
-        return "design" if kind == DESIGN else "model" if kind == MODEL else None
+        return {DESIGN: "design", MODEL: "model", SCHEMA: "schema"}.get(kind) if isinstance(kind, str) else None
     if is_network(data):
         return "model"
     is_sketch = data[8:9] == b"{" and ENTRY.encode() in data[8 : 8 + int.from_bytes(data[:8], "little")]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sketchlearn.storage.container import FormatError, check_text, without_repetition
 from sketchlearn.values import shortened
 
-DESIGN, MODEL, CLASSES = ("sketchlearn design", "sketchlearn model", "sketchlearn classes")
+DESIGN, MODEL, CLASSES, SCHEMA = (f"sketchlearn {kind}" for kind in ("design", "model", "classes", "schema"))
 MODEL_VERSION = 1
 SHARED_IN_MODELS = frozenset({"kind", "version", "type", "n_features", "columns", "n_records"})
 OPTIONAL_IN_MODELS = frozenset({"privacy", "parameters"})

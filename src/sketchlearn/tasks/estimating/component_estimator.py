@@ -15,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Decoder, Outcome, Status, Target, decoder_from
 from sketchlearn.designing.sample_summary import rows_wanted
-from sketchlearn.keeping import KeptRows
 from sketchlearn.models import Mixture
 from sketchlearn.operators import Operator
 from sketchlearn.schemas import Schema, SchemaColumns
@@ -88,10 +87,10 @@ class DesignedEstimator(SketchEstimator):
         """The sketch of all rows so far; rows that the estimator keeps are not in it."""
         return self._sketched_state().sketch.without_rows()
 
-    def kept_rows(self) -> KeptRows | None:
-        """The rows that are kept beside the sketch to learn from, if there are any."""
-        kept: KeptRows | None = self._sketched_state().sketch.kept
-        return kept
+    def sketch_with_rows(self) -> Sketch:
+        """The sketch of all rows so far, with those that are kept beside it to learn from: they are personal data."""
+        sketch: Sketch = self._sketched_state().sketch
+        return sketch.copy()
 
     def fit_sketch(self, sketch: Sketch, *, sample: Any = None) -> Self:
         """Learns from a sketch: of `design(...)`'s operator, of another estimator, merged or loaded.

@@ -1,0 +1,37 @@
+"""`sketchlearn schema`: how the columns of a table can become numbers."""
+
+from __future__ import annotations
+
+from sketchlearn.cli import options
+from sketchlearn.cli.input_output import check_paths, files_from, report, rows_from, write
+
+
+def schema(
+    data: options.Data,
+    output: options.Output,
+    exclude: options.Exclude = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
+    header: options.Header = None,
+    json: options.Json = False,
+) -> None:
+    """Propose how the columns of a table become numbers: text, categories, dates and flags, too.
+
+    Read the table that is printed, edit the file if you know better, and give it to design: all who share the design
+    then encode alike.
+
+    \b
+    Example:
+      sketchlearn schema customers.csv -o schema.json
+      sketchlearn design customers.csv -k 4 --schema schema.json --rows 500 -o design.json
+    """
+    from sketchlearn.cli.input_output import source_arguments
+    from sketchlearn.sources import schema as proposed
+    from sketchlearn.storage.schema_files import schema_to_bytes
+
+    paths = files_from(data)
+    check_paths(paths, [output], json=json)
+    arguments = source_arguments(None, "error", exclude, False, delimiter, decimal, header)
+    found = proposed(rows_from(paths, **arguments))
+    write(output, schema_to_bytes(found))
+    report(json, {"output": output, "schema": found.to_json()}, *str(found).splitlines(), output=output)
