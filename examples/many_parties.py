@@ -2,7 +2,8 @@
 
 Each party sketches its own rows and releases the sketch with noise; whoever adds the releases sees no row and no exact
 sum. Beside it, parties that add shares of noise, whose sum alone is private; and a trusted curator who sees all exact
-sketches and adds noise once: a fiftieth of the variance for the same epsilon. Needs matplotlib and opendp: .venv/bin/pip install '.[plot,privacy]' in a clone.
+sketches and adds noise once: a fiftieth of the variance for the same epsilon. Needs matplotlib and opendp:
+.venv/bin/pip install '.[plot,privacy]' in a clone.
 """
 
 import sys
