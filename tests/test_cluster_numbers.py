@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.cluster import KMeans
 from test_cli import called, done
 
 import sketchlearn as skl
@@ -111,3 +112,19 @@ def test_numbers_are_written_as_people_write_them(folder):
         told += done(*command, cwd=folder).stdout
     assert "e+" not in told
     assert "e-" not in told
+
+
+def test_standardised_clusters_are_told_apart_in_standard_deviations(tmp_path):
+    """Money in thousands decided alone: predict measured in the table's units what fit had measured in deviations."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 4000)
+    rows = np.column_stack([rng.normal(50_000, 20_000, 4000), np.where(group, 60, 30) + rng.normal(0, 3, 4000)])
+    model = skl.SketchKMeans(2, standardize=True, random_state=0).fit(rows)
+    reference = KMeans(2, n_init=10, random_state=0).fit(rows / rows.std(axis=0))
+    agreement = np.mean(model.labels_ == reference.labels_)
+    assert max(agreement, 1 - agreement) > 0.98
+    skl.save_model(model, tmp_path / "model.json")
+    loaded = skl.load_model(tmp_path / "model.json")
+    assert np.array_equal(loaded.predict(rows), model.labels_)
+    assert np.array_equal(np.argmin(model.transform(rows), axis=1), model.labels_)
+    assert np.allclose(np.bincount(model.labels_) / 4000, model.weights_, atol=0.03)

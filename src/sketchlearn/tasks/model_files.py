@@ -67,7 +67,8 @@ def _estimator(document: dict[str, Any]) -> SketchEstimator:
     kind: Any = tasks()[name].load() if isinstance(name, str) and name in tasks() else None
     if kind is None or not kind.model_type.saved_fields():
         raise ValueError(f"{shortened(name)} is not a type of model that this version knows")
-    check_model_fields(document, kind.model_type.saved_fields().keys())
+    fields = kind.model_type.saved_fields()
+    check_model_fields(document, {name for name, form in fields.items() if name in document or not form["optional"]})
     d = whole("n_features", document["n_features"], most=MOST_FEATURES)
     model = kind.model_type.from_fields(document, d)
     estimator: SketchEstimator = kind(**kind.parameters_of(model))

@@ -42,6 +42,13 @@ class Clusters(FittedComponents):
     kind_of_part = "cluster"
 
     centers: Double = model_array("k", "d")
+    #: in which distances count (`standardize=True`), where they are not those of the table
+    units: Double | None = model_array("d", optional=True, default=None)
+
+    def check(self) -> None:
+        super().check()
+        if self.units is not None and not np.all(self.units > 0):
+            raise ValueError("units must be positive")
 
     @property
     def centers_of_parts(self) -> Double:
@@ -64,7 +71,9 @@ class Clusters(FittedComponents):
 
     def distances(self, rows: NDArray[Any]) -> Double:
         """Of each row to each center."""
-        return np.asarray(euclidean_distances(rows, self.centers))
+        if self.units is None:
+            return np.asarray(euclidean_distances(rows, self.centers))
+        return np.asarray(euclidean_distances(rows / self.units.astype(rows.dtype), self.centers / self.units))
 
     def nearest(self, rows: NDArray[Any]) -> NDArray[np.int32]:
         """The nearest center of each row."""
@@ -72,13 +81,15 @@ class Clusters(FittedComponents):
 
     def nearest_and_error(self, rows: NDArray[Any]) -> tuple[NDArray[np.int32], float]:
         """The nearest center of each row and the sum of squared distances, block by block, around the centers' mean."""
-        middle = self.centers.mean(axis=0)
-        centers = (self.centers - middle).astype(rows.dtype)
+        middle, scale = self.centers.mean(axis=0), 1.0 if self.units is None else 1 / self.units
+        centers = ((self.centers - middle) * scale).astype(rows.dtype)
         squares = np.sum(centers * centers, axis=1)
         labels, total = np.empty(len(rows), np.int32), 0.0
         step = max(1, DISTANCES_PER_BLOCK // len(centers))
         for first in range(0, len(rows), step):
             block = rows[first : first + step] - middle.astype(rows.dtype)
+            if self.units is not None:
+                block *= np.asarray(scale, rows.dtype)
             nearest = np.argmin(squares - 2 * (block @ centers.T), axis=1)
             labels[first : first + step] = nearest
             left = block - centers[nearest]
@@ -157,7 +168,9 @@ class SketchKMeans(NearestClusters, DesignedEstimator):
         self._say(f"{found.outcome.status.value}. {found.outcome.advice}".strip())
         order = largest_first(found.shares)
         centers, shares = found.centers[order], found.shares[order]
-        return Clusters(centers=centers, weights=shares, density=found.density, outcome=found.outcome)
+        given = sketch.operator.error_units  # type: ignore[attr-defined]
+        units = None if given is None else np.array(given)
+        return Clusters(centers=centers, weights=shares, units=units, density=found.density, outcome=found.outcome)
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Minus the sum of squared distances of rows to their centers."""

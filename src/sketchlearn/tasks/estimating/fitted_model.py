@@ -38,15 +38,21 @@ class FittedModel:
         return {f.name: f.metadata for f in fields(cls) if "read" in f.metadata}
 
     def to_fields(self) -> Document:
-        """The fields of a model file."""
-        return {name: form["write"](getattr(self, name)) for name, form in self.saved_fields().items()}
+        """The fields of a model file; those that need not be there are left out where they are None."""
+        values = {name: (getattr(self, name), form) for name, form in self.saved_fields().items()}
+        return {
+            name: form["write"](value)
+            for name, (value, form) in values.items()
+            if value is not None or not form["optional"]
+        }
 
     @classmethod
     def from_fields(cls, document: Document, n_features: int) -> Self:
         """The model of a file; a `ValueError` says what is wrong with it."""
         known: Known = {"d": n_features}
         for name, form in cls.saved_fields().items():
-            known[name] = form["read"](name, document[name], known)
+            absent = form["optional"] and name not in document
+            known[name] = None if absent else form["read"](name, document[name], known)
         check_cost("making its model", cls.cost_of(known))
         model = cls(**{name: known[name] for name in cls.saved_fields()})
         model.check()
@@ -67,15 +73,18 @@ class FittedModel:
 
 
 def saved(
-    read: Callable[[str, Any, Known], Any], write: Callable[[Any], Any] = lambda value: value, **more: Any
+    read: Callable[[str, Any, Known], Any],
+    write: Callable[[Any], Any] = lambda value: value,
+    optional: bool = False,
+    **more: Any,
 ) -> Any:
-    """A field that is written to files, and how."""
-    return field(metadata={"read": read, "write": write}, **more)
+    """A field that is written to files, and how; one that is optional may be None, and is then in no file."""
+    return field(metadata={"read": read, "write": write, "optional": optional}, **more)
 
 
-def model_array(*shape: str, unknown: float | None = None) -> Any:
+def model_array(*shape: str, unknown: float | None = None, **more: Any) -> Any:
     """Finite numbers, of sizes that are named by letters, "d" for columns; NaN is written as the number `unknown`."""
-    return saved(partial(read_array, shape, unknown), partial(_plain_array, unknown))
+    return saved(partial(read_array, shape, unknown), partial(_plain_array, unknown), **more)
 
 
 def arrays(*shape: str) -> Any:
