@@ -171,7 +171,7 @@ def test_masked_weights_are_refused():
 
 def test_rows_whose_phases_are_noise_get_a_warning():
     with pytest.warns(
-        UserWarning, match=r"the rows lie about 2\.4\d?e\+09 from the center.*set center near their mean"
+        UserWarning, match=r"the rows lie about 2,400,000,000 from the center.*set center near their mean"
     ):
         OPERATOR.sketch(np.full((10, 2), 1.7e9))
     OPERATOR.sketch(np.full((10, 2), 1e5))

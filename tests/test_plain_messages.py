@@ -50,6 +50,15 @@ FROM_PYTHON_ALONE = (
     "rows go through 7(rows)",
     "network must be a torch.nn.Module",
     "the network must take rows of",
+    "SELECT ",  # queries of databases
+    "tables (sqlite:shop.db?table=orders",  # how tables of databases are addressed
+    "rows of units have weight 1: leave out sample_weight",
+    "shares and count_share add up to",
+    "shares must be a dictionary such as",
+    "sample_weight needs rows whose number is known",
+    "sample_weight sums to",
+    "sample_weight is not for Dask and Spark",
+    "skl.7 reads it",  # wanted_files.py says it in commands
     "a covariance matrix is needed for --covariance-type known",  # which --covariance-type does not offer
 )
 

@@ -15,7 +15,7 @@ from patients import FRAME, IDS, OPERATOR, X, people
 
 import sketchlearn as skl
 from sketchlearn.ledger import Ledger
-from sketchlearn.privacy.release import sensitivity
+from sketchlearn.privacy import sensitivity
 from sketchlearn.protected_unit import ProtectedUnit
 from sketchlearn.storage import container
 

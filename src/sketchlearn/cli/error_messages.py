@@ -18,13 +18,6 @@ from sketchlearn.control_characters import printable
 FAILED, USAGE, DOUBTFUL, INTERRUPTED, CLOSED_PIPE = 1, 2, 3, 130, 141  # exit codes
 #: mistakes of users and their files: their messages are sentences already
 EXPECTED_ERRORS = (ValueError, TypeError, OSError, OverflowError, ImportError)
-#: what Python says about rows, and what the command line says
-OPTIONS_FOR_ROWS = {
-    'read with nulls="drop"': "use --nulls drop",
-    'say decimal=","': "use --decimal ,",
-    "give the delimiter, or repair the line": "give --delimiter, or repair the line",
-    "or choose other columns": "or leave it out (--exclude, --numeric-only)",
-}
 #: an error about the arguments, for exit code 2
 misused = typer.BadParameter
 
@@ -69,10 +62,7 @@ def sentence(error: Exception) -> str:
         full = error.filename is None and error.strerror == os.strerror(errno.ENOSPC)
         where = " (standard output)" if full else f" ({error.filename})" if error.filename is not None else ""
         return f"{error.strerror}{where}"
-    said = " ".join(str(error).split())
-    for python, option in OPTIONS_FOR_ROWS.items():
-        said = said.replace(python, option)
-    said = in_options(said)
+    said = in_options(" ".join(str(error).split()))
     if isinstance(error, EXPECTED_ERRORS) and said:
         return said
     return f"unexpected error, {type(error).__name__}: {said} (SKETCHLEARN_DEBUG=1 shows where it happened)"

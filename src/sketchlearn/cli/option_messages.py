@@ -11,6 +11,16 @@ import re
 #: what Python says, and what the command line says instead, in the order in which they are replaced
 OPTIONS = {
     # whole remedies
+    r"say decimal=['\"],['\"]": "use --decimal ','",
+    r"give the delimiter, or repair the line": "give --delimiter, or repair the line",
+    r"or choose other columns": "or leave it out (--exclude, --numeric-only)",
+    r"or leave such rows out with skl\.source\(X, nulls=['\"]drop['\"]\)": "or use --nulls drop",
+    r"sketch those with unit= and rows_per_unit=, too": "sketch those with --unit and --rows-per-unit, too",
+    r"add the shares with overlapping=False if no (.+?) is with two of them; with overlapping=True epsilons add up": (
+        r"merge the shares with --disjoint if no \1 is with two of them; with --overlapping epsilons add up"
+    ),
+    r"give those columns missing=['\"]indicate['\"]": "let those columns say so in the schema (missing: indicate)",
+    r"say scaling=['\"]standard['\"]": 'give it the scaling "standard"',
     r"read with nulls=['\"]drop['\"]": "use --nulls drop",
     r"choose them with source\(data, columns=\[\.\.\.\]\)": "choose them with --columns",
     r"columns must be (?=names or positions|different ones)": "--columns must be ",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sketchlearn.cli.error_messages import misused
 from sketchlearn.cli.input_output import STANDARD
+from sketchlearn.sources.source_base import listed
 
 if TYPE_CHECKING:
     from sketchlearn.sources import Source
@@ -27,6 +28,8 @@ class RowIds:
             raise misused("--id needs files: save standard input to one first")
         if rows.columns is None:
             raise ValueError(f"{paths[0]} has no column names: --id {name} needs them")
+        if name not in rows.columns:
+            raise ValueError(f"{paths[0]} has no column {name!r} for --id: its columns are {listed(rows.columns)}")
         self.rows, self.name = rows, name
         first = next(self._arrays(), None)
         text = first is None or str(first.type) in ("string", "large_string")

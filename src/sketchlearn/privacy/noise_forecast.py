@@ -199,7 +199,7 @@ def _cautions(plan: NoisePlan, parts: tuple[PartForecast, ...], hidden: str | No
     for operator, part in zip(plan.operator.side_by_side, parts, strict=True):
         groups = getattr(operator, "n_groups", 1)
         if groups > 1 and plan.delta:
-            times = f"sqrt({groups}) = {math.sqrt(groups):.3g} times as large"
+            times = f"{math.sqrt(groups):.3g} times as large (the root of {groups})"
             found.append(f"subsample makes the noise on means {times} with delta > 0: leave it out.")
         if part.mean_deviation >= 1:
             found.append(f"Noise drowns the means of {part.name}: it is as large as the largest value of a record.")

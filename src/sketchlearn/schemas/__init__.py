@@ -1,6 +1,7 @@
 """Schemas: how the columns of a table become numbers, as a value that parties share."""
 
-from sketchlearn.schemas.column_kinds import Category, Column, Date, Flag, Number, Ordinal, Text
+from sketchlearn.schemas.column_kinds import Category, Column, Flag, Number, Ordinal
+from sketchlearn.schemas.date_and_text import Date, Text
 from sketchlearn.schemas.table_schema import Schema, SchemaColumns
 
 __all__ = [

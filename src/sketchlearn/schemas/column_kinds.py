@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.randomness import exponential, logarithm
 from sketchlearn.schemas.raw_values import (
-    MICROSECONDS_PER_DAY,
     Floats,
     by_distinct_value,
-    instants_in,
     numbers_in,
     word_of,
 )
-from sketchlearn.values import Value, listed, number, positive, shortened, whole
+from sketchlearn.values import Value, listed, number, positive, shortened
 
 MOST_LEVELS = 4096
 OTHER_WORDS = ("other", "any other", "none of the others")  # The first that is no level itself stands for the rest.
@@ -30,9 +26,6 @@ YES_WORDS = ("1", "true", "t", "yes", "y")
 NO_WORDS = ("0", "false", "f", "no", "n")
 SCALINGS = ("as is", "standard", "log")
 DROP, INDICATE = "drop", "indicate"
-WORDS = re.compile(r"\w+")
-CYCLES = {"year": 366, "week": 7, "day": 1440}  # Steps of a cycle: days, days, minutes.
-CYCLE_STEP = 2.0**-30  # Sines are rounded to this, so that libraries that differ in the last bit do not.
 
 
 @dataclass(frozen=True)
@@ -324,129 +317,8 @@ class Ordinal(Column):
         return [self.levels[i] for i in places]
 
 
-@dataclass(frozen=True)
-class Date(Column):
-    """A date or moment, in days since `center` (days since 1970) in units of `width`, and its place in cycles.
-
-    `cycles` are of "year", "week" and "day"; each gives a cosine and a sine. Text is read in ISO's form (2024-01-31,
-    2024-01-31 12:30:00); moments with a time zone count in UTC.
-    """
-
-    name: str
-    _: KW_ONLY
-    center: float = 0.0
-    width: float = 1.0
-    cycles: tuple[str, ...] = ()
-    missing: str = DROP
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        cycles = listed(self.cycles)
-        if not set(cycles) <= set(CYCLES) or len(set(cycles)) < len(cycles):
-            raise ValueError(f"cycles are some of {', '.join(CYCLES)}, not {shortened(self.cycles)}")
-        self._set(center=number("center", self.center), width=positive("width", self.width), cycles=cycles)
-
-    @property
-    def own_names(self) -> tuple[str, ...]:
-        return (self.name, *(f"{self.name} {part} of the {cycle}" for cycle in self.cycles for part in ("cos", "sin")))
-
-    @property
-    def typical_numbers(self) -> tuple[float, ...]:
-        return (0.0,) * len(self.own_names)
-
-    @property
-    def in_words(self) -> str:
-        return "date, in days, standardised" + "".join(f", with its place in the {cycle}" for cycle in self.cycles)
-
-    def numbers_of(self, raw: Any) -> tuple[Floats, NDArray[Any]]:
-        moments, missing, odd = instants_in(raw)
-        numbers = [(moments / MICROSECONDS_PER_DAY - self.center) / self.width]
-        for cycle in self.cycles:
-            table = _cycle(CYCLES[cycle])
-            numbers += [table[0][_step(moments, cycle)], table[1][_step(moments, cycle)]]
-        rows = np.column_stack(numbers)
-        rows[missing | odd] = np.nan
-        return rows, missing
-
-    def values_of(self, rows: Floats) -> list[Any]:
-        days = np.clip(rows[:, 0] * self.width + self.center, -700_000, 2_900_000)
-        moments = np.rint(days * 86_400.0).astype("datetime64[s]")
-        dates = moments.astype("datetime64[D]") if "day" not in self.cycles else moments
-        return list(dates.astype(object))
-
-
-@dataclass(frozen=True)
-class Text(Column):
-    """Free text: the logarithm of 1 + its length or, if `n_words` is given, its words hashed into so many numbers.
-
-    Each number counts the words that fall on it; all are divided by the length of their vector.
-    """
-
-    name: str
-    _: KW_ONLY
-    n_words: int = 0
-    weight: float = 1.0
-    missing: str = DROP
-    _omitted: ClassVar[dict[str, Any]] = {}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set(n_words=whole("n_words", self.n_words, 0, MOST_LEVELS), weight=positive("weight", self.weight))
-
-    @property
-    def own_names(self) -> tuple[str, ...]:
-        if not self.n_words:
-            return (f"length of {self.name}",)
-        return tuple(f"words {i} of {self.name}" for i in range(self.n_words))
-
-    @property
-    def typical_numbers(self) -> tuple[float, ...]:
-        return (0.0,) * len(self.own_names)
-
-    @property
-    def weight_of_gap(self) -> float:
-        return self.weight
-
-    @property
-    def in_words(self) -> str:
-        return f"words, hashed into {self.n_words} numbers" if self.n_words else "length of text"
-
-    def numbers_of(self, raw: Any) -> tuple[Floats, NDArray[Any]]:
-        return by_distinct_value(raw, self._numbers, len(self.own_names))
-
-    def _numbers(self, value: Any) -> tuple[float, ...]:
-        text = word_of(value)
-        if not self.n_words:
-            return (self.weight * float(logarithm(np.array([1.0 + len(text)]))[0]),)
-        counts = np.zeros(self.n_words)
-        for word in WORDS.findall(text.casefold()):
-            counts[int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "little") % self.n_words] += 1
-        squares = float(np.dot(counts, counts))  # of whole numbers: exact in any order
-        return tuple(self.weight * counts / np.sqrt(squares or 1.0))
-
-    def values_of(self, rows: Floats) -> list[Any]:
-        return [None] * len(rows)
-
-
 def _checked_levels(name: str, levels: Sequence[Any]) -> tuple[str, ...]:
     found = tuple(word_of(level) for level in listed(levels))
     if not 1 <= len(found) <= MOST_LEVELS or len(set(found)) < len(found) or "" in found:
         raise ValueError(f"column {name!r}: levels must be 1 to {MOST_LEVELS} different words, not {shortened(levels)}")
     return found
-
-
-def _cycle(steps: int) -> Floats:
-    """Cosines and sines of a cycle, in two rows."""
-    angles = 2 * np.pi * np.arange(steps) / steps
-    return np.asarray(np.rint(np.stack([np.cos(angles), np.sin(angles)]) / CYCLE_STEP) * CYCLE_STEP)
-
-
-def _step(moments: NDArray[np.int64], cycle: str) -> NDArray[np.int64]:
-    """Which step of a cycle a moment is in."""
-    days = moments // MICROSECONDS_PER_DAY
-    if cycle == "day":
-        return np.asarray(moments % MICROSECONDS_PER_DAY // 60_000_000)
-    if cycle == "week":
-        return np.asarray((days + 3) % 7)  # 1970 began on a Thursday
-    dates = days.astype("datetime64[D]")
-    return np.asarray((dates - dates.astype("datetime64[Y]")).astype(np.int64))

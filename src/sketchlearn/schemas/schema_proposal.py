@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sketchlearn.schemas.column_kinds import DROP, INDICATE, NO_WORDS, YES_WORDS, Category, Column, Date, Flag, Number
+from sketchlearn.schemas.column_kinds import DROP, INDICATE, NO_WORDS, YES_WORDS, Category, Column, Flag, Number
+from sketchlearn.schemas.date_and_text import Date
 from sketchlearn.schemas.raw_values import MICROSECONDS_PER_DAY, instants_in, is_missing, numbers_in, word_of
 from sketchlearn.schemas.table_schema import Schema
 

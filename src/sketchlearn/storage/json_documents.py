@@ -31,7 +31,8 @@ def from_document(data: bytes, kind: str, version: int) -> dict[str, Any]:
     document = parsed(data)
     found, number = document.get("kind"), document.get("version")
     if found != kind:
-        raise FormatError(f"not a {kind}, but a JSON file of something else")
+        other = found if found in (DESIGN, MODEL, CLASSES, SCHEMA) else "JSON file of something else"
+        raise FormatError(f"not a {kind}, but a {other}")
     if type(number) is not int or number < 1:
         raise FormatError(f"a {kind} of a version that does not exist: {shortened(number)}")
     if number > version:
