@@ -41,7 +41,6 @@ FROM_PYTHON_ALONE = (
     "only `marginal` can be asked of histograms alone",
     "put it into pyarrow.table(",
     "pass blocks of rows through to_dense()",
-    "columns must be a list of names",
     "features must be an operator",
     "declare all of them with classes=[...]",  # fit classifier declares them
     "give fit_sketch({label: sketch, ...})",
