@@ -252,3 +252,27 @@ def test_a_stream_of_frames_is_fitted_bit_by_bit():
         streamed.partial_fit(frame[first : first + 1000])
     assert streamed.n_records_ == 6000
     assert streamed.predict(frame).shape == (6000,)
+
+
+def test_other_machines_encode_alike(operator):
+    dask_frames = pytest.importorskip("dask.dataframe")
+    frame = customers()
+    collection = dask_frames.from_pandas(frame[frame.columns[::-1]], npartitions=3)
+    assert skl.engines.dask.sketch(collection, operator) == operator.sketch(frame)
+    with pytest.raises(ValueError, match="has no column 'since'"):
+        skl.engines.dask.sketch(collection.drop(columns="since"), operator)
+    with pytest.raises(ValueError, match="take a schema with a design"):
+        skl.SketchKMeans(3, schema=SCHEMA).fit(collection)
+
+
+def test_units_are_of_the_rows_that_the_schema_takes():
+    frame = customers(60).assign(person=[f"p{i // 6}" for i in range(60)]).astype({"age": object})
+    frame.loc[[0, 7, 8, 33], "age"] = None  # rows that the schema leaves out
+    schema = skl.Schema([SCHEMA.columns[0], SCHEMA.columns[3]])
+    operator = skl.design(customers(), n_components=2, schema=schema)
+    sketch = operator.sketch(frame, unit="person", rows_per_unit=2)
+    assert sketch.count == 20
+    shuffled = frame.sample(frac=1, random_state=0)
+    assert operator.sketch(shuffled, unit="person", rows_per_unit=2) == sketch
+    alone = [operator.sketch(rows, unit="person", rows_per_unit=2) for _, rows in frame.groupby("person", sort=False)]
+    assert skl.merge(alone, overlapping=False) == sketch

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from sketchlearn.engines import partial
 from sketchlearn.extras import required
 from sketchlearn.operators import Operator
+from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import source
 from sketchlearn.sources.paths import files_of, is_path
-from sketchlearn.sources.source_base import check_width
+from sketchlearn.sources.source_base import by_name, check_width
 from sketchlearn.values import shortened
 
 SAMPLED_PARTITIONS = 16  # A sample is taken from these; from more only if they hold too few rows.
@@ -132,7 +133,11 @@ def _is_frame(collection: Any) -> bool:
 
 
 def _with_columns_of(operator: Operator | None, frame: Any) -> Any:
-    """The frame with the operator's columns alone, refused before any task runs if they are not all numbers."""
+    """The frame with the operator's columns alone, refused before any task runs if they are not such as it needs."""
+    if operator is not None and isinstance(operator.columns, SchemaColumns):
+        names = operator.columns.schema.names
+        by_name(tuple(frame.columns), names, "the data frame")
+        return frame[list(names)]
     rows = source(frame._meta)  # an empty data frame with the same columns
     if operator is not None and operator.columns is not None:
         rows = rows.only(operator.columns)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sketchlearn.engines import partial
 from sketchlearn.extras import required
 from sketchlearn.operators import Operator
+from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import source
 from sketchlearn.sources.source_base import by_name, check_width, in_order
@@ -60,7 +61,9 @@ def sketch(
     table = _as_sql(df)
     if unit is None and rows_per_unit is None:
         names = needed(table.columns, operator, columns)
-        parts = _selected(table, names).mapInArrow(lambda rows: _sketch_batches(rows, names, text, nulls), SCHEMA)
+        parts = _selected(table, names, operator).mapInArrow(
+            lambda rows: _sketch_batches(rows, names, text, nulls), SCHEMA
+        )
     else:
         others = partial.check_unit(unit, rows_per_unit, table.columns, operator)
         names = needed(table.columns, operator, others if columns is None else columns)
@@ -82,6 +85,9 @@ def needed(names: Sequence[str], operator: Operator, columns: Sequence[str] | No
         raise ValueError(f"columns must be a list of names, such as columns=[{columns!r}]")
     chosen = tuple(names) if columns is None else tuple(columns)
     by_name(tuple(names), chosen, "the data frame")
+    if isinstance(operator.columns, SchemaColumns):
+        by_name(chosen, operator.columns.schema.names, "the data frame")
+        return operator.columns.schema.names
     if operator.columns is not None:
         in_order(chosen, operator.columns, "the data frame")
         chosen = operator.columns
@@ -112,12 +118,16 @@ def _as_sql(df: Any) -> Any:
     return df
 
 
-def _selected(df: Any, names: Sequence[str]) -> Any:
-    """These columns of the data frame, all numbers, as c0, c1...: mapInArrow of Spark 4.0 refuses names with dots."""
+def _selected(df: Any, names: Sequence[str], operator: Operator | None = None) -> Any:
+    """These columns of the data frame, all numbers unless the operator has a schema.
+
+    They are called c0, c1...: mapInArrow of Spark 4.0 refuses names with dots.
+    """
     functions, types = required("pyspark.sql.functions", "spark"), required("pyspark.sql.types", "spark")
     kinds = {field.name: field.dataType for field in df.schema.fields}
+    encoded = operator is not None and isinstance(operator.columns, SchemaColumns)
     for name in names:
-        if not isinstance(kinds[name], types.NumericType | types.BooleanType):
+        if not encoded and not isinstance(kinds[name], types.NumericType | types.BooleanType):
             kind = kinds[name].simpleString()
             raise ValueError(
                 f"column {name!r} holds {kind}, not numbers: convert it, or choose others with columns=[...]"

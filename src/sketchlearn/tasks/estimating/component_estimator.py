@@ -120,6 +120,14 @@ class DesignedEstimator(SketchEstimator):
             return IncomingRows(rows, table)
         return IncomingRows(source(array), table, in_memory=True, array=array)
 
+    def _check_engine(self, y: Any) -> None:
+        super()._check_engine(y)
+        if self.schema is not None:
+            raise ValueError(
+                "Dask and Spark take a schema with a design: design(sample, schema=...), engines.dask.sketch or "
+                "engines.spark.sketch, then fit_sketch"
+            )
+
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> Any:
         return self.learn_from_sketch(state.sketch, rng, state.given_rows)
 
