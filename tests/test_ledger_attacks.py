@@ -345,3 +345,17 @@ def test_forged_entries_are_refused(budget, epsilon):
         database.execute("INSERT INTO releases (entry, previous, digest) VALUES (?, ?, ?)", values)
     with pytest.raises(BudgetError, match="no release writes"):
         spend(budget, 1.0)
+
+
+def test_a_ledger_of_as_much_may_be_of_other_releases():
+    """Release a, select classes of the same records by counts, release with what that cost alone: 2, not 1.5."""
+    a = OPERATOR.sketch(X)
+    skl.privatize(a, epsilon=0.5)
+    selected = skl.privacy.select_classes({"one": 200, "two": 200}, epsilon=0.5, delta=1e-6)
+    assert skl.privatize(a, epsilon=1.0, already=selected.ledger).ledger.epsilon >= 2.0
+
+
+def test_a_share_is_no_release_to_go_on_from():
+    share = skl.privatize(OPERATOR.sketch(X), epsilon=0.1, parties=50)
+    with pytest.raises(ValueError, match="a share of noise protects little"):
+        skl.privatize(OPERATOR.sketch(X), epsilon=1.0, already=share)

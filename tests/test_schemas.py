@@ -276,3 +276,87 @@ def test_units_are_of_the_rows_that_the_schema_takes():
     assert operator.sketch(shuffled, unit="person", rows_per_unit=2) == sketch
     alone = [operator.sketch(rows, unit="person", rows_per_unit=2) for _, rows in frame.groupby("person", sort=False)]
     assert skl.merge(alone, overlapping=False) == sketch
+
+
+# What one value becomes must not depend on the others: else one record could move all sums of a private sketch
+
+
+def bins(schema, n):
+    return skl.Histograms.even([-0.5] * n, [1.5] * n, bins=2, columns=schema)
+
+
+OBJECTS = {
+    "floats": [1.0, 2.0],
+    "bools": [True, False],
+    "integers": [1, 2],
+    "dates": [date(2024, 1, 1), date(2024, 1, 2)],
+    "moments": [datetime(2024, 1, 1, 12), datetime(2024, 1, 2, 13)],
+}
+LEVELS = ["1", "true", "2024-01-01", "2024-01-01 12:00:00"]
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+@pytest.mark.parametrize("odd", ["x", 7, 0.5, True, date(2020, 1, 1)])
+def test_one_record_does_not_change_what_others_become(kind, odd):
+    def frame(values):
+        return pd.DataFrame({"a": pd.Series(values, dtype=object)})
+
+    rows = OBJECTS[kind] * 50
+    for column in (
+        Category("a", LEVELS),
+        Flag("a", missing="indicate"),
+        Number("a", missing="indicate"),
+        Date("a", center=19_723.0, cycles=("day",), missing="indicate"),
+    ):
+        schema = skl.Schema([column])
+        alone, joined = (
+            np.concatenate([block.rows for block in skl.source(frame(values), schema=schema).blocks()])
+            for values in (rows, [odd, *rows])
+        )
+        assert np.array_equal(joined[1:], alone)
+
+
+def test_one_cell_does_not_change_others_in_files(tmp_path):
+    operator = bins(skl.Schema([Category("a", ["1.5", "2024-01-01"])]), 3)
+    plain, mixed = ({"a": value} for value in ("2024-01-01", "x"))
+    for name, rows in {"plain": [plain] * 50, "mixed": [*[plain] * 50, mixed]}.items():
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    moved = operator.sketch(tmp_path / "mixed.jsonl").sums - operator.sketch(tmp_path / "plain.jsonl").sums
+    assert np.abs(moved).sum() <= 3
+    for name, cells in {"plain": ["1,5;y"] * 50, "mixed": [*["1,5;y"] * 50, "x;y"]}.items():
+        (tmp_path / f"{name}.csv").write_text("\n".join(["a;b", *cells]))
+    sketches = [
+        operator.sketch(skl.source(tmp_path / f"{name}.csv", delimiter=";", decimal=",").only(operator.columns))
+        for name in ("mixed", "plain")
+    ]
+    assert np.abs(sketches[0].sums - sketches[1].sums).sum() <= 3
+
+
+def test_schemas_read_off_rows_are_from_a_sample():
+    frame = customers()
+    proposed = skl.schema(frame)
+    n = len(proposed.encoded_names)
+    for operator in (
+        skl.Histograms.even([-5] * n, [5] * n, columns=proposed),
+        skl.design(bounds=([-5] * n, [5] * n), n_components=2).with_columns(SchemaColumns(proposed)),
+        skl.FourierFeatures(n, 10, law=skl.frequencies.Gaussian(1.0), columns=proposed).with_origin("declared"),
+    ):
+        with pytest.raises(ValueError, match="sample"):
+            skl.privatize(operator.sketch(frame), epsilon=1.0)
+        assert "always" not in json.dumps(operator.to_json())  # why columns were left out tells about rows
+    written = skl.Schema(proposed.columns)
+    operator = skl.Histograms.even([-5] * n, [5] * n, columns=written)
+    assert skl.privatize(operator.sketch(frame), epsilon=1.0).ledger.private
+    plain = skl.Histograms.even([-5] * n, [5] * n)
+    with pytest.raises(ValueError, match="encoded by a schema that the operator lacks"):
+        plain.sketch(skl.source(frame, schema=proposed))
+
+
+def test_values_beyond_all_numbers_are_odd():
+    schema = skl.Schema(
+        [Number("a", scaling="standard", width=1e-3, missing="indicate"), Date("b", missing="indicate")]
+    )
+    frame = pd.DataFrame({"a": [1.0, 1e306], "b": ["2020-01-01", "0001-01-01T00:00:00+14:00"]})
+    rows = np.concatenate([block.rows for block in skl.source(frame, schema=schema).blocks()])
+    assert rows[:, 1].tolist() == [0, 1]
+    assert rows[:, 3].tolist() == [0, 1]

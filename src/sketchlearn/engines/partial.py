@@ -19,6 +19,7 @@ import numpy as np
 from sketchlearn.batches import Batches
 from sketchlearn.operators import Operator
 from sketchlearn.protected_unit import ProtectedUnit
+from sketchlearn.schemas import read_columns
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources.source_base import by_name
 from sketchlearn.sources.unit_ids import id_texts
@@ -80,7 +81,7 @@ def check_unit(unit: Any, rows_per_unit: Any, names: Sequence[str], operator: Op
         raise ValueError("give unit= the name of the column of ids, and rows_per_unit=")
     ProtectedUnit(unit, rows_per_unit)
     by_name(tuple(names), (unit,), "the data frame")
-    if operator.columns is not None and unit in operator.columns:
+    if operator.columns is not None and unit in read_columns(operator.columns):
         raise ValueError(f"the ids {unit!r} are one of the operator's columns: ids of units are not features")
     return tuple(name for name in names if name != unit)
 

@@ -25,6 +25,7 @@ from sketchlearn.packed import PackedBits
 from sketchlearn.private_bits import PrivateBits
 from sketchlearn.progress import row_bar
 from sketchlearn.protected_unit import ProtectedUnit
+from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
 from sketchlearn.sketch_limits import check_room
@@ -92,7 +93,8 @@ class Operator(Value, ABC):
     def origin(self) -> Origin:
         """Where its numbers come from; unknown until `with_origin` says it, and again after `dataclasses.replace`."""
         origin: Origin = self.__dict__.get("_origin", Origin.UNKNOWN)
-        return origin
+        read_off_rows = isinstance(self.columns, SchemaColumns) and self.columns.schema.proposed
+        return origin.worse(Origin.SAMPLE) if read_off_rows else origin
 
     def with_origin(self, origin: Origin | str) -> Self:
         """The same operator, with a statement of where its numbers come from: "declared", "sample" or "unknown".
@@ -295,6 +297,8 @@ class Operator(Value, ABC):
     def _source(self, data: Any, nulls: str = "error") -> Source:
         """The data's rows, of the operator's own columns."""
         rows = source(data, nulls=nulls)
+        if self.columns is None and isinstance(rows.columns, SchemaColumns):
+            raise ValueError("the rows are encoded by a schema that the operator lacks: give it to design, too")
         return rows if self.columns is None else rows.only(self.columns)
 
     def _rows(self, data: Any, nulls: str, unit: Any, most: int | None) -> tuple[Source, ProtectedUnit | None]:

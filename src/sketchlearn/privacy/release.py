@@ -90,6 +90,8 @@ def privatize(
     earlier = already.ledger if isinstance(already, Sketch) else already
     if already is not None and not isinstance(earlier, Ledger):
         raise TypeError("already must be the ledger of an earlier release, or that private sketch")
+    if earlier is not None and earlier.lacking and parties is None:
+        raise ValueError("already must be a release, and a share of noise protects little by itself: give the sum")
 
     plan = plan_noise(
         operator,
@@ -127,8 +129,9 @@ def _noisy(sketch: Sketch, plan: NoisePlan, ledger: Ledger, rng: Any) -> Sketch:
 
 def booked(ledger: Ledger, earlier: Ledger | None, budget: Budget | None, spent: Ledger | None) -> Ledger:
     """What is spent after this release, if it may be made, knowing what this process has spent on the records."""
-    if spent is not None and (earlier is None or not earlier.covers(spent)):
-        if budget is None:
+    if spent is not None and earlier != spent:
+        # one that admits to as much may be of other releases: then both are paid, perhaps once too often
+        if budget is None and (earlier is None or not earlier.covers(spent)):
             said = f"records of this sketch were released before ({spent})"
             raise ValueError(f"{said}: pass already= that release, or a budget, and both are paid")
         earlier = spent if earlier is None else earlier.merged(spent, overlapping=True)

@@ -2,8 +2,8 @@
 
 from sketchlearn.schemas.column_kinds import Category, Column, Flag, Number, Ordinal
 from sketchlearn.schemas.date_and_text import Date, Text
-from sketchlearn.schemas.table_schema import Schema, SchemaColumns
+from sketchlearn.schemas.table_schema import Schema, SchemaColumns, read_columns
 
 __all__ = [
-    "Category", "Column", "Date", "Flag", "Number", "Ordinal", "Schema", "SchemaColumns", "Text",
+    "Category", "Column", "Date", "Flag", "Number", "Ordinal", "Schema", "SchemaColumns", "Text", "read_columns",
 ]  # fmt: skip

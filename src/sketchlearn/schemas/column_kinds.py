@@ -152,7 +152,9 @@ class Number(Column):
             values = np.where(values >= 0, values, np.nan)
             values = np.where(np.isnan(values), np.nan, logarithm(1.0 + np.where(np.isnan(values), 0.0, values)))
         if self.scaling != "as is":
-            values = (values - self.center) / self.width
+            with np.errstate(over="ignore"):
+                values = (values - self.center) / self.width
+            values = np.where(np.isfinite(values), values, np.nan)
         return values[:, None], missing
 
     def plain(self, numbers: Floats) -> Floats:

@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 MISSING_WORDS = frozenset(
     ("", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "na", "none")
 )
+TRUTHS = {"true": 1.0, "false": 0.0}  # True is 1 in a column of numbers, also where words are among them.
 MICROSECONDS_PER_DAY = 86_400_000_000
 LARGEST_WHOLE = 2.0**53  # Up to here, whole numbers are the same as int and as float.
 
@@ -41,6 +42,8 @@ def word_of(value: Any) -> str:
 
 def number_of(value: Any) -> float:
     """A value as a number; NaN if it is none."""
+    if isinstance(value, str) and value.strip().casefold() in TRUTHS:
+        return TRUTHS[value.strip().casefold()]
     try:
         found = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -115,6 +118,9 @@ def _days_and_microseconds(value: Any) -> tuple[float, ...]:
     if not isinstance(moment, datetime):
         moment = datetime(moment.year, moment.month, moment.day)
     if moment.tzinfo is not None:
-        moment = moment.astimezone(UTC).replace(tzinfo=None)
+        try:
+            moment = moment.astimezone(UTC).replace(tzinfo=None)
+        except OverflowError:  # before the year 1, or after 9999
+            return (math.nan, math.nan)
     since = moment - datetime(1970, 1, 1)
     return float(since.days), float((since - timedelta(days=since.days)) // timedelta(microseconds=1))

@@ -33,7 +33,7 @@ def proposed(table: Any) -> Schema:
     if not found:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out[:5])
         raise ValueError(f"no column can be used ({reasons}): write a schema by hand")
-    return Schema(tuple(found), tuple(left_out))
+    return Schema(tuple(found), tuple(left_out), proposed=True)
 
 
 def _kind(name: str, raw: Any) -> Column | str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from sketchlearn.schemas.column_kinds import DROP, Column
 from sketchlearn.schemas.raw_values import Floats
-from sketchlearn.values import Value, listed, shortened
+from sketchlearn.values import Value, listed, shortened, truth
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,10 @@ class Schema(Value):
     Parameters
     ----------
     columns : kinds of `sketchlearn.schemas`, one for each column that is used.
-    left_out : pairs of a column and the reason why it is not used; for readers, they change nothing.
+    left_out : pairs of a column and the reason why it is not used; for readers, they change nothing, and are in no
+        operator's file.
+    proposed : whether levels and scales were read off rows: an operator with it is then one "from a sample", which
+        private releases refuse.
 
     Examples
     --------
@@ -39,6 +42,7 @@ class Schema(Value):
 
     columns: tuple[Column, ...]
     left_out: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    proposed: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         columns = listed(self.columns)
@@ -47,7 +51,7 @@ class Schema(Value):
         left_out = tuple(tuple(pair) for pair in listed(self.left_out))
         if not all(len(pair) == 2 and all(isinstance(word, str) for word in pair) for pair in left_out):
             raise ValueError(f"left_out must be pairs of a column and a reason, not {shortened(self.left_out)}")
-        self._set(columns=columns, left_out=left_out)
+        self._set(columns=columns, left_out=left_out, proposed=truth("proposed", self.proposed))
         for names in ([column.name for column in columns], self.encoded_names):
             if len(set(names)) < len(names):
                 twice = next(name for i, name in enumerate(names) if name in names[:i])
@@ -97,6 +101,11 @@ class Schema(Value):
         )
 
 
+def read_columns(columns: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns of a table that are read for these columns of an operator."""
+    return columns.schema.names if isinstance(columns, SchemaColumns) else columns
+
+
 class SchemaColumns(tuple[str, ...]):
     """The names of the numbers of a schema, as an operator's columns; they carry the schema.
 
@@ -119,8 +128,8 @@ class SchemaColumns(tuple[str, ...]):
     __hash__ = tuple.__hash__
 
     def __reduce__(self) -> Any:
-        return SchemaColumns, (self.schema,)
+        return SchemaColumns, (replace(self.schema, left_out=()),)
 
     def to_json(self) -> dict[str, Any]:
         """The schema: `check_columns` makes columns of it again."""
-        return self.schema.to_json()
+        return replace(self.schema, left_out=()).to_json()

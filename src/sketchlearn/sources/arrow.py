@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.schemas.raw_values import word_of
 from sketchlearn.sources.blocks import Floats
 from sketchlearn.sources.tables import Columns, Table, picked
 
@@ -35,14 +37,23 @@ def pyarrow(what: str, module: str = "pyarrow") -> Any:
 
 
 def arrow_array(values: Any) -> Any:
-    """A list or a column of a data frame as an Arrow array; one of several types as text."""
+    """A list or a column of a data frame as an Arrow array, in which no value's form depends on the others.
+
+    Lists of several types become words, which stand for the same numbers, levels and dates as the values.
+    """
     pa = pyarrow("columns of other kinds than numbers")
-    try:
-        array = pa.array(values, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        known = (None if value is None or value != value else value for value in values)
-        array = pa.array([None if value is None else str(value) for value in known])
-    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    if str(getattr(values, "dtype", "object")) != "object":
+        with suppress(pa.ArrowInvalid, pa.ArrowTypeError):
+            array = pa.array(values, from_pandas=True)
+            return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    gaps = values.isna() if hasattr(values, "isna") else (value is None or value != value for value in values)
+    known = [None if gap else value for value, gap in zip(values, gaps, strict=True)]
+    kinds = {type(value) for value in known if value is not None}
+    for alike in (int, float):
+        if kinds == {alike}:
+            with suppress(OverflowError, pa.ArrowInvalid):
+                return pa.array(known, pa.int64() if alike is int else pa.float64())
+    return pa.array([None if value is None else word_of(value) for value in known], pa.string())
 
 
 class Arrow(Table):

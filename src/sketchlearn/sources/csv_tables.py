@@ -20,6 +20,7 @@ from sketchlearn.sources.source_base import reading
 from sketchlearn.sources.tables import Columns
 
 REFUSED_VALUE = re.compile(r"In CSV column #(\d+): (?:.*?: )?invalid value '(.*)'", re.DOTALL)
+DECIMAL_COMMA = (r"^(\s*[-+]?[0-9]*),([0-9]+(?:[eE][-+]?[0-9]+)?\s*)$", r"\1.\2")
 REFUSED_LINE = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 READ_BYTES = 1 << 20  # Bytes that are parsed at a time, at least.
 WIDE_READ_BYTES = 1 << 24  # The most for tables of many columns, each of which costs time whenever bytes are parsed.
@@ -84,10 +85,11 @@ class Csv(ArrowFile):
 
         as_text = self.twin()  # what the words mean is the schema's to say
         as_text.column_types = dict.fromkeys((self.fields[position] for position in chosen), pa.string())
-        numbers = [self.fields[i] for i in chosen if str(self.types[i]) == "double" and self.layout.decimal == ","]
         for raw in ArrowFile.raw_chunks(as_text, chosen, n_rows):
             self.bytes_read = as_text.bytes_read
-            yield raw | {name: pc.replace_substring(raw[name], ",", ".") for name in numbers}
+            if self.layout.decimal == ",":  # cell by cell: what one becomes must not depend on the others
+                raw = {name: pc.replace_substring_regex(cells, *DECIMAL_COMMA) for name, cells in raw.items()}
+            yield raw
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
         if is_compressed(self.path):

@@ -82,6 +82,8 @@ class DuckDb(Arrow):
             wanted = chosen_part(table, list(there), "table", path)
             self.table = ".".join(map(quoted, there[wanted]))
             schema = pa.RecordBatchReader.from_stream(base.sql(f"SELECT * FROM {self.table} LIMIT 0")).schema
+            kind = "SELECT count(*) FROM duckdb_tables() WHERE schema_name = ? AND table_name = ?"
+            self.in_order = base.execute(kind, list(there[wanted])).fetchone() != (0,)  # a view may be in any order
         super().__init__(schema, self._batches)
         self.place, self.n_bytes = f"{path}?table={wanted}", path.stat().st_size
 

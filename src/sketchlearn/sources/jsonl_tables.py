@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sketchlearn.sources.arrow import pyarrow
+from sketchlearn.sources.arrow import arrow_array, pyarrow
 from sketchlearn.sources.arrow_files import ArrowFile
 from sketchlearn.sources.compressed import decompressed
 from sketchlearn.sources.source_base import reading
+from sketchlearn.sources.tables import Columns
 
 PARSED_BYTES = 1 << 22  # Bytes that are parsed at a time, at least one line.
 CHANGED_TYPE = re.compile(r"JSON parse error: Column\(/(.*?)\) (?:changed from|was specified)")
@@ -49,6 +51,14 @@ class JsonLines(ArrowFile):
                         raise
                     problem = f"column {found[1]!r} holds something else than numbers after its first values"
                     raise ValueError(f"{self.place}: {problem}") from None
+
+    def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:  # noqa: ARG002
+        names = [self.fields[position] for position in chosen]
+        self.bytes_read = 0
+        with reading(self.path), decompressed(self.path, self) as stream:
+            for lines in _whole_lines(stream):  # by Python: pyarrow would tell types from all values together
+                rows = [json.loads(line) for line in lines.splitlines() if line.strip()]
+                yield {name: arrow_array([row.get(name) for row in rows]) for name in names}
 
 
 def _parsed(lines: bytes, schema: Any = None) -> Any:

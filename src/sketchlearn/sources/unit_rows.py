@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn._native import row_hashes
+from sketchlearn.schemas import read_columns
 from sketchlearn.sources.blocks import Block, Floats
 from sketchlearn.sources.source_base import Source
 from sketchlearn.sources.unit_ids import Digests, id_digests
@@ -103,7 +104,7 @@ def rows_of_units(rows: Source, unit: Any, most: Any, columns: tuple[str, ...] |
         )
     if isinstance(unit, str) or (isinstance(unit, int | np.integer) and not isinstance(unit, bool)):
         column = unit if isinstance(unit, str) else operator.index(unit)
-        if columns is not None and column in columns:
+        if columns is not None and column in read_columns(columns):
             raise ValueError(f"the ids {column!r} are one of the operator's columns: ids of units are not features")
         own, name = rows.without(column), column if isinstance(column, str) else f"column {column}"
         return RowsOfUnits(own if columns is None else own.only(columns), lambda: rows.ids(column), name, most)
