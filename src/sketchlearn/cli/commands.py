@@ -15,6 +15,7 @@ from sketchlearn.cli.keygen_command import keygen
 from sketchlearn.cli.predict_command import predict
 from sketchlearn.cli.privatize_command import privatize
 from sketchlearn.cli.question_commands import compare, explain, marginal, watch
+from sketchlearn.cli.report_command import report
 from sketchlearn.cli.sample_command import sample
 from sketchlearn.cli.select_classes_command import select_classes
 from sketchlearn.cli.sketch_command import sketch
@@ -73,5 +74,5 @@ def sketchlearn(
 for before_fit in (design, sketch, merge, subtract, privatize, select_classes, info):
     app.command()(before_fit)
 app.add_typer(fit, name="fit")
-for after_fit in (predict, sample, compare, watch, marginal, explain, keygen, benchmark, demo):
+for after_fit in (predict, report, sample, compare, watch, marginal, explain, keygen, benchmark, demo):
     app.command()(after_fit)
