@@ -71,7 +71,7 @@ def _overview(profiles: Profiles, noun: str) -> Element:
         )
         for profile in profiles
     ]
-    heads = (noun.capitalize(), "Share", "About how many records", "Stands out by")
+    heads = (noun.capitalize(), "Share", "Records, about", "Stands out by")
     return table(f"All {noun}s. After ± is one standard deviation of the error", heads, rows)
 
 
@@ -85,7 +85,7 @@ def _plain_overview(model: Any, noun: str, count: float) -> Element:
         (titled(number, noun), percent(float(share)), whole_number(round(float(share) * count)))
         for number, share in enumerate(learned.weights)
     ]
-    return table(f"All {noun}s, as the model has them", (noun.capitalize(), "Share", "About how many records"), rows)
+    return table(f"All {noun}s, as the model has them", (noun.capitalize(), "Share", "Records, about"), rows)
 
 
 def _centers(model: Any, noun: str) -> Element:
@@ -133,7 +133,7 @@ def _typical(column: ColumnProfile, like: ColumnProfile | None = None) -> Elemen
     if column.kind == "levels" or not math.isfinite(mean.value):
         return found
     if column.kind == "share":
-        return element("span", found, within(mean.error, f"{100 * mean.error:.1f}"))
+        return element("span", found, within(mean.error, f"{100 * mean.error:.1f} %"))
     unit = " days" if column.kind == "date" else ""
     return element("span", found, within(mean.error, in_digits(mean.error, 2) + unit))
 

@@ -17,6 +17,7 @@ from sketchlearn.diagnostics.report.page_elements import (
     share_measured,
     table,
     whole_number,
+    within,
 )
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.queries import Drift
@@ -47,8 +48,12 @@ def chance(p: float) -> Element:
     ['less than once in 100,000 times', 'about once in 500 times', '37 % of the time']
     """
     if p < LEAST_P_VALUE:
-        return figure(p, f"less than once in {1 / LEAST_P_VALUE:,.0f} times")
-    return figure(p, f"about once in {in_digits(1 / p, 2)} times" if p < LEVEL else f"{100 * p:.0f} % of the time")
+        words = f"less than once in {1 / LEAST_P_VALUE:,.0f} times"
+    else:
+        words = f"about once in {in_digits(1 / p, 2)} times" if p < LEVEL else f"{100 * p:.0f} % of the time"
+    found = figure(p, words)
+    found.set("class", "long")
+    return found
 
 
 def _moved(drift: Drift, columns: Any) -> list[Element]:
@@ -70,9 +75,8 @@ def _moved(drift: Drift, columns: Any) -> list[Element]:
     if len(moved) > MOST_COLUMNS:
         found.append(element("p", "and ", whole_number(len(moved) - MOST_COLUMNS), " more.", class_="soft"))
     if rest:
-        some = "Of the other columns, " if moved else "Of the columns, "
-        verb = "is not seen to have moved." if rest == 1 else "are not seen to have moved."
-        found.append(element("p", some, whole_number(rest), f" {verb}"))
+        some = "Of all others, " if moved else "Of all columns, "
+        found.append(element("p", some, whole_number(rest), f" {'is' if rest == 1 else 'are'} not seen to have moved."))
     return found
 
 
@@ -122,9 +126,11 @@ def _shares(before: Profiles | None, now: Profiles | None, noun: str) -> Element
     for old, new in zip(before, now, strict=True):
         change = new.share.value - old.share.value
         error = math.hypot(new.share.error, old.share.error)
-        points = element("span", figure(change, _signed(100 * change, 2)), " percentage points")
-        if error > 0:
-            points.append(element("small", " ± ", figure(error, in_digits(100 * error, 2))))
+        points = element(
+            "span",
+            figure(change, f"{_signed(100 * change, 2)} percentage points"),
+            within(error, f"{in_digits(100 * error, 2)} percentage points"),
+        )
         own = (share_measured(one.share.value, one.share.error) for one in (old, new))
         rows.append((titled(new.number, noun), *own, points))
     return table(f"Shares of the {noun}s", (noun.capitalize(), "Earlier", "Now", "Change"), rows)

@@ -94,7 +94,7 @@ def measured(value: float, error: float = 0.0) -> Element:
 
 def share_measured(share: float, error: float = 0.0) -> Element:
     """A share with its error."""
-    return element("span", percent(share, error), within(error, f"{100 * error:.1f}"))
+    return element("span", percent(share, error), within(error, f"{100 * error:.1f} %"))
 
 
 def day(days: float) -> Element:

@@ -25,6 +25,7 @@ h3 { margin: 0 0 .25rem; font-size: 1.05rem; overflow-wrap: anywhere; }
 p, ul { max-width: 44rem; }
 bdi { overflow-wrap: break-word; }
 [data-value] { white-space: nowrap; }
+.long { white-space: normal; }
 small, .soft, figcaption, footer, caption { color: var(--soft); }
 small { white-space: nowrap; }
 .lead { font-size: 1.15rem; margin: 0; }
