@@ -21,10 +21,8 @@ class Part:
         for child in self.children:
             if isinstance(child, str):
                 continue
-            has = all(
-                name in child.attributes and value in (..., child.attributes[name]) for name, value in wanted.items()
-            )
-            if tag in (None, child.tag) and has:
+            own = child.attributes
+            if tag in (None, child.tag) and all(n in own and v in (..., own[n]) for n, v in wanted.items()):
                 yield child
             yield from child.all(tag, **attributes)
 
