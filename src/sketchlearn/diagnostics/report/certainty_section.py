@@ -14,6 +14,8 @@ from sketchlearn.sketch import Sketch
 #: statuses of clusters that a mixture's misfit does not judge
 OF_ROWS = (Status.ROWS, Status.ALL_ROWS, Status.ATOMS)
 POOR = (Status.STALLED, Status.UNJUDGED, Status.HIDDEN)
+CLEAR_DEVIATIONS = 3.0  # of the error: a share that differs by more is not the model's
+SAME_SHARE = 0.005  # Shares as near as this are the same for a reader.
 LEAST_CERTAIN_SHARE = 0.3  # An error of more than this part of a share makes the share doubtful.
 
 
@@ -48,7 +50,10 @@ def _doubts(sketch: Sketch, model: Any, profiles: Profiles | None, noun: str) ->
         other = "The model was learned from another number of records than this sketch has"
         how = f"shares are those of this sketch's records in the model's {noun}s"
         doubts.append(element("span", f"{other}: {how if profiles else 'shares are those of the model'}."))
-    for profile in profiles or ():
+    for profile, weight in zip(profiles or (), model.fitted_model().weights, strict=False):
+        if abs(profile.share.value - weight) > CLEAR_DEVIATIONS * profile.share.error + SAME_SHARE:
+            doubts.append(element("span", f"{noun.capitalize()} ", whole_number(profile.number), " has another share "
+                                  "here than in the model, which may be of other records."))  # fmt: skip
         if profile.share.error > LEAST_CERTAIN_SHARE * profile.share.value:
             doubts.append(element("span", f"{noun.capitalize()} ", whole_number(profile.number),
                                   " rests on few rows: its share and its columns are rough."))  # fmt: skip

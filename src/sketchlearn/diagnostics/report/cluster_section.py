@@ -7,8 +7,14 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from sketchlearn.diagnostics.profiles import SHOWN_LEVELS, ColumnProfile, Estimate, Profile, Profiles
-from sketchlearn.diagnostics.report.cluster_strips import strips_of_centers, strips_of_profiles, strips_picture
+from sketchlearn.diagnostics.report.cluster_strips import (
+    CLUSTER_COLORS,
+    strips_of_centers,
+    strips_of_profiles,
+    strips_picture,
+)
 from sketchlearn.diagnostics.report.page_elements import (
+    Child,
     day,
     element,
     figure,
@@ -24,7 +30,7 @@ from sketchlearn.diagnostics.report.page_elements import (
     whole_number,
     within,
 )
-from sketchlearn.diagnostics.report.page_style import CLUSTER_COLORS
+from sketchlearn.models import Double
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.schemas import SchemaColumns
 
@@ -49,10 +55,13 @@ def cluster_section(model: Any, profiles: Profiles | None, count: float) -> Elem
         parts.append(advice)
     else:
         strips = strips_of_profiles(profiles)
-        shown = sorted(profiles, key=lambda profile: -profile.share.value)[:MOST_CLUSTERS]
-        parts = [_overview(profiles, noun), *(_card(profile, profiles, noun) for profile in shown)]
+        shown = profiles.clusters[:MOST_CLUSTERS]
+        parts = [
+            _overview(profiles, model.fitted_model().weights, noun),
+            *(_card(profile, profiles, noun) for profile in shown),
+        ]
         if len(shown) < len(profiles.clusters):
-            parts.append(element("p", "The largest ", whole_number(len(shown)), " have a table of their own."))
+            parts.append(element("p", "The first ", whole_number(len(shown)), " have a table of their own."))
     return section(f"The {noun}s", "clusters", strips_picture(strips, noun), *parts)
 
 
@@ -61,17 +70,18 @@ def titled(number: int, noun: str) -> Element:
     return element("span", f"{noun.capitalize()} ", whole_number(number))
 
 
-def _overview(profiles: Profiles, noun: str) -> Element:
+def _overview(profiles: Profiles, weights: Double, noun: str) -> Element:
     rows = [
         (
             titled(profile.number, noun),
             share_measured(profile.share.value, profile.share.error),
             whole_number(round(profile.size)),
+            percent(float(weight)),
             listing((_named_brief(column) for column in profile.columns[:COLUMNS_IN_BRIEF]), "; "),
         )
-        for profile in profiles
+        for profile, weight in zip(profiles, weights, strict=True)
     ]
-    heads = (noun.capitalize(), "Share", "Records, about", "Stands out by")
+    heads = (noun.capitalize(), "Share", "Records, about", "Share in the model", "Stands out by")
     return table(f"All {noun}s. After ± is one standard deviation of the error", heads, rows)
 
 
@@ -96,7 +106,7 @@ def _centers(model: Any, noun: str) -> Element:
     else:
         names = columns or [f"column {i}" for i in range(centers.shape[1])]
         values = {name: list(map(float, centers[:, i])) for i, name in enumerate(names)}
-    heads = ("Column", *(titled(number, noun) for number in range(len(centers))))
+    heads: list[Child] = ["Column", *(titled(number, noun) for number in range(len(centers)))]
     rows = [(named(name), *map(_value, own)) for name, own in values.items() if any(v is not None for v in own)]
     return table(f"The middle of each {noun}", heads, rows)
 

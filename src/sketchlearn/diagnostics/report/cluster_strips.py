@@ -11,9 +11,9 @@ import numpy as np
 
 from sketchlearn.diagnostics.profiles import ColumnProfile, Profiles
 from sketchlearn.diagnostics.report.page_elements import element, named
-from sketchlearn.diagnostics.report.page_style import CLUSTER_COLORS
 from sketchlearn.models import Double
 
+CLUSTER_COLORS = 8  # --c0 to --c7 of page.css
 MOST_STRIPS = 10  # the columns in which clusters lie farthest apart
 MOST_DOTS = 12  # the largest clusters: more would cover each other
 REACH = 2.5  # standard deviations that a line goes to both sides; farther ones stand at its ends
@@ -55,7 +55,8 @@ def strips_of_centers(model: Any) -> list[Strip]:
 
 def strips_picture(strips: list[Strip], noun: str) -> Element | None:
     """The lines on which clusters lie farthest apart, with a legend above them."""
-    shown = sorted(strips, key=lambda strip: -_reach(strip))[:MOST_STRIPS]
+    apart = [strip for strip in strips if _reach(strip) > 0]
+    shown = sorted(apart, key=lambda strip: -_reach(strip))[:MOST_STRIPS]
     if not shown:
         return None
     ends = element("div", *(element("span", text) for text in ("below average", "average", "above average")),

@@ -62,7 +62,6 @@ def _guarantee(what: str, ledger: Ledger) -> Element:
     rows: list[tuple[Child, ...]] = [
         ("Epsilon", rounded(ledger.epsilon, 4)),
         ("Delta", rounded(ledger.delta, 4)),
-        ("Noise on each sum, standard deviation", rounded(math.sqrt(ledger.sum_variance))),
         ("Noise on the number of records, standard deviation", rounded(math.sqrt(ledger.count_variance))),
         ("Releases that are counted together", whole_number(ledger.releases)),
         ("Kind of noise", ledger.mechanism),

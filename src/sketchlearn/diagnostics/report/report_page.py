@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -14,7 +15,6 @@ from sketchlearn.diagnostics.report.cluster_section import cluster_section
 from sketchlearn.diagnostics.report.column_section import column_section
 from sketchlearn.diagnostics.report.drift_section import drift_section
 from sketchlearn.diagnostics.report.page_elements import element, named, page_text, percent, plural, whole_number
-from sketchlearn.diagnostics.report.page_style import STYLE
 from sketchlearn.diagnostics.report.privacy_section import privacy_section
 from sketchlearn.private_sums import require_enough_shares
 from sketchlearn.queries import Drift, two_sample_test
@@ -25,6 +25,7 @@ from sketchlearn.tasks.estimating.component_estimator import FittedComponents
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
 from sketchlearn.version import __version__
 
+STYLE = Path(__file__).with_name("page.css")
 NAMED_COLUMNS = 8  # of many, in a message
 
 
@@ -96,7 +97,7 @@ def report_page(
         "head", element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="referrer", content="no-referrer"),
-        element("title", printable(title)), element("style", STYLE),
+        element("title", printable(title)), element("style", STYLE.read_text(encoding="utf-8")),
     )  # fmt: skip
     return page_text(element("html", head, body, lang="en"))
 
@@ -151,11 +152,11 @@ def _check(sketch: Any, model: Any) -> None:
         raise ValueError("the sketch is empty: add records before reporting on them")
     require_enough_shares(sketch.ledger)
     operator: Any = sketch.operator
-    own: Any = model.columns_  # type: ignore[attr-defined]
+    own: Any = model.columns_
     same_names = own is None or operator.columns is None or own == operator.columns
-    if model.n_features_in_ == operator.n_features and same_names:  # type: ignore[attr-defined]
+    if model.n_features_in_ == operator.n_features and same_names:
         return
-    theirs, ours = _in_words(own, model.n_features_in_), _in_words(operator.columns, operator.n_features)  # type: ignore[attr-defined]
+    theirs, ours = _in_words(own, model.n_features_in_), _in_words(operator.columns, operator.n_features)
     raise ValueError(
         f"the model does not fit the sketch: the model's columns are {theirs} and the sketch's columns are {ours}; "
         "give a model that was learned from a sketch of this design"
