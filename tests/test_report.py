@@ -80,11 +80,11 @@ def test_clusters_are_those_of_the_profiles(page, sketches, model):
     profiles = skl.profiles(model, sketches[0])
     rows = section(page, "clusters").rows("All clusters")
     assert len(rows) == len(profiles.clusters) == 3
-    assert [learned.value for *_, learned, _ in rows] == model.weights_.tolist()
-    for (number, share, records, *_), profile in zip(rows, profiles, strict=True):
+    for (number, share, records, _, by_rows), profile in zip(rows, profiles, strict=True):
         assert number.value == profile.number
-        assert share.values == [profile.share.value, profile.share.error]
-        assert records.value == round(profile.size)
+        assert share.values == [model.weights_[profile.number]]
+        assert records.value == round(model.weights_[profile.number] * N)
+        assert by_rows.values == [profile.share.value, profile.share.error]
     for article, profile in zip(section(page, "clusters").all("article"), profiles, strict=True):
         assert article.one("h3").value == profile.number
         overall = {column.name: column for column in profiles.overall}
@@ -314,8 +314,11 @@ def test_a_model_of_another_week_is_said_to_be_one(sketches, model):
     page = read_page(skl.report(sketches[1], model))
     assert "another number of records" in section(page, "certainty").text
     assert "has another share here than in the model" in section(page, "certainty").text
-    _, share, _, learned, _ = section(page, "clusters").rows("All clusters")[0]
-    assert share.value < 0.4 < learned.value
+    profile = skl.profiles(model, sketches[1]).clusters[0]
+    _, share, records, _, learned = section(page, "clusters").rows("All clusters")[0]
+    assert share.values == [profile.share.value, profile.share.error]
+    assert share.value < 0.4 < learned.value == model.weights_[0]
+    assert records.value == round(profile.size)
 
 
 def test_what_does_not_fit_is_refused(sketches, model):

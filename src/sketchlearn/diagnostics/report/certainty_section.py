@@ -14,7 +14,7 @@ from sketchlearn.sketch import Sketch
 #: statuses of clusters that a mixture's misfit does not judge
 OF_ROWS = (Status.ROWS, Status.ALL_ROWS, Status.ATOMS)
 POOR = (Status.STALLED, Status.UNJUDGED, Status.HIDDEN)
-CLEAR_DEVIATIONS = 3.0  # of the error: a share that differs by more is not the model's
+CLEAR_DEVIATIONS = 4.0  # of the error: a share that differs by more is not the model's
 SAME_SHARE = 0.005  # Shares as near as this are the same for a reader.
 LEAST_CERTAIN_SHARE = 0.3  # An error of more than this part of a share makes the share doubtful.
 
@@ -77,7 +77,8 @@ def _errors(profiles: Profiles | None, sketch: Sketch) -> Element:
     return element(
         "p", "Shares and averages are read from a random part of the records. After ± is one standard deviation of the "
         "error: the true number is nearer than that in two of three cases, and nearer than twice that in nineteen of "
-        "twenty.",
+        "twenty. Shares in the model agree with the sketch of all records that it was learned from, and are usually "
+        "more certain than those of kept rows.",
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 from sketchlearn.control_characters import printable
 from sketchlearn.diagnostics.profiles import Profiles, profiles
 from sketchlearn.diagnostics.report.certainty_section import certainty_section
-from sketchlearn.diagnostics.report.cluster_section import cluster_section
+from sketchlearn.diagnostics.report.cluster_section import cluster_section, cluster_shares
 from sketchlearn.diagnostics.report.column_section import column_section
 from sketchlearn.diagnostics.report.drift_section import drift_section
 from sketchlearn.diagnostics.report.page_elements import element, named, page_text, percent, plural, whole_number
@@ -124,15 +124,13 @@ def _keys(sketch: Sketch, model: Any, found: Profiles | None, drift: Drift | Non
     """The figures that a reader looks for first."""
     learned, columns = model.fitted_model(), sketch.operator.columns  # type: ignore[attr-defined]
     names = columns.schema.names if isinstance(columns, SchemaColumns) else sketch.operator.column_names  # type: ignore[attr-defined]
-    noun, shares = learned.kind_of_part, learned.weights
-    if found is not None:
-        shares = [profile.share.value for profile in found]
+    noun, shares = learned.kind_of_part, [share.value for share in cluster_shares(model, found, float(sketch.count))]
     keys = [
         ("Records", whole_number(sketch.count)),
         ("Columns", whole_number(len(names))),
         (f"{noun.capitalize()}s", whole_number(len(learned.weights))),
-        (f"Largest {noun}", percent(float(max(shares)), 1.0)),
-        (f"Smallest {noun}", percent(float(min(shares)), 1.0 if min(shares) > 0.1 else 0.0)),
+        (f"Largest {noun}", percent(max(shares), 1.0)),
+        (f"Smallest {noun}", percent(min(shares), 1.0 if min(shares) > 0.1 else 0.0)),
     ]
     if drift is not None:
         keys.append(("Since the earlier sketch", element("span", "changed" if drift.differ else "no change seen")))
