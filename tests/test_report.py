@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
-from sketchlearn.schemas import Category, Number
+from sketchlearn.schemas import Category, Flag, Number
 
 N, N_EARLIER = 5000, 3000
 MIDDLES = np.array([[24, 9.8], [45, 10.8], [68, 10.2]])
@@ -308,6 +308,20 @@ def test_missing_values_have_a_share_of_their_own():
     gaps = next(part for part in b.all("p") if "no value here" in part.text)
     assert gaps.value == pytest.approx(0.1)
     assert sum(bar.value for bar in b.all("rect")) == pytest.approx(0.9, abs=2e-3)
+
+
+def test_levels_that_the_design_has_not_seen():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.standard_normal(1000), "kind": rng.choice(["a", "b"], 1000), "paid": "no"})
+    schema = skl.Schema([Number("x"), Category("kind", ["a", "b"]), Flag("paid")])
+    operator = skl.design(frame, n_components=2, rows=100, schema=schema)
+    later = frame.assign(kind=rng.choice(["a", "b", "z"], 1000), paid=rng.choice(["yes", "no"], 1000))
+    with pytest.warns(UserWarning, match="values that the schema does not know"):
+        sketch = operator.sketch(later)
+    page = read_page(skl.report(sketch, skl.SketchKMeans(2, random_state=0).fit_sketch(sketch)))
+    for column, renamed in (("kind", {"z": "other"}), ("paid", {})):
+        told = {level.text: share.value for level, share, _ in card(page, column).rows("Shares")}
+        assert told == pytest.approx(dict(later[column].replace(renamed).value_counts(normalize=True)))
 
 
 def test_a_model_of_another_week_is_said_to_be_one(sketches, model):

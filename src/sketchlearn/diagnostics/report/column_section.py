@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from sketchlearn.diagnostics.report.column_summaries import ColumnSummary, column_summaries
+from sketchlearn.diagnostics.report.column_summaries import ColumnSummary, column_summaries, table_columns
 from sketchlearn.diagnostics.report.page_elements import (
     day,
     element,
@@ -33,18 +33,17 @@ BAR_HEIGHT = 64  # pixels
 def column_section(sketch: Sketch) -> Element:
     """What the data are."""
     operator: Any = sketch.operator
-    summaries = list(column_summaries(sketch))
-    shown = summaries[:MOST_COLUMNS]
+    shown, n = list(islice(column_summaries(sketch), MOST_COLUMNS)), len(table_columns(operator))
     notes = [
         element("p", whole_number(sketch.count), f" {plural(int(sketch.count), 'record')} of ",
-                whole_number(len(summaries)), f" {plural(len(summaries), 'column')}."),
+                whole_number(n), f" {plural(n, 'column')}."),
     ]  # fmt: skip
     if sketch.unit is not None:
         notes.append(element("p", "They have at most ", whole_number(sketch.unit.rows_per_unit), " rows of each ",
                              named(sketch.unit.name), "."))  # fmt: skip
-    if len(shown) < len(summaries):
+    if len(shown) < n:
         notes.append(element("p", "The first ", whole_number(len(shown)), " columns are shown."))
-    if not any(summary.histogram or summary.levels for summary in summaries):
+    if not any(summary.histogram or summary.levels for summary in shown):
         notes.append(element("p", "This sketch has no histograms of its columns: designs for k-means have them."))
     elif sketch.ledger is not None:
         notes.append(element("p", "Shares have the noise of the private release in them."))

@@ -12,6 +12,7 @@ from sketchlearn.models import Double
 from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.operators import Histograms
 from sketchlearn.queries import Histogram, Questions
+from sketchlearn.queries.column_histograms import Counted
 from sketchlearn.schemas import Category, Date, Flag, Number, Ordinal, SchemaColumns, Text
 from sketchlearn.schemas.column_kinds import INDICATE, Column
 from sketchlearn.sketch import Sketch
@@ -41,37 +42,43 @@ class ColumnSummary:
     missing: float | None = None
 
 
+def table_columns(operator: Any) -> tuple[str, ...]:
+    """The columns of the table that a sketch is of."""
+    columns = operator.columns
+    return columns.schema.names if isinstance(columns, SchemaColumns) else operator.column_names
+
+
 def column_summaries(sketch: Sketch) -> Iterator[ColumnSummary]:
     """The columns in their order; without histograms, their names and kinds alone."""
     operator: Any = sketch.operator
-    ask = Questions(sketch) if part_of(sketch, Histograms) is not None else None
+    counts = part_of(sketch, Histograms)
+    ask = None if counts is None else Questions(counts)
     if not isinstance(operator.columns, SchemaColumns):
         for i, name in enumerate(operator.column_names):
             yield ColumnSummary(name, "number", None if ask is None else ask.marginal(i, BINS))
         return
     position = 0
     for column in operator.columns.schema.columns:
-        yield _of_kind(column, position, ask)
+        yield _of_kind(column, position, counts)
         position += len(column.encoded_names)
 
 
-def _of_kind(column: Column, position: int, ask: Questions | None) -> ColumnSummary:
+def _of_kind(column: Column, position: int, counts: Sketch | None) -> ColumnSummary:
     """A column of a schema, whose numbers begin at a position."""
     plain = ColumnSummary(column.name, kind_in_words(column))
-    if ask is None:
+    if counts is None:
         return plain
+    ask = Questions(counts)
     if column.missing == INDICATE:
         gap = position + len(column.own_names)
-        plain = replace(plain, missing=_share_between(ask, gap, column.weight_of_gap / 2, column.weight_of_gap * 2))
+        plain = replace(plain, missing=_share_above(counts, gap, column.weight_of_gap / 2))
     if isinstance(column, Flag):
-        yes = _share_between(ask, position, 0.75 * column.weight, 2 * column.weight)
+        yes = _share_above(counts, position, 0.75 * column.weight)
         rest = 1 - yes - (plain.missing or 0.0)
         return replace(plain, levels=(("yes", yes), ("no", max(rest, 0.0))))
     if isinstance(column, Category):
-        shares = [
-            (word, _share_between(ask, position + i, column.weight / 2, 2 * column.weight))
-            for i, word in enumerate(column.words)
-        ]
+        half = column.weight / 2
+        shares = [(word, _share_above(counts, position + i, half)) for i, word in enumerate(column.words)]
         return replace(plain, levels=tuple(sorted(shares, key=lambda pair: -pair[1])))
     if isinstance(column, Ordinal):
         step = column.weight / (len(column.levels) - 1)
@@ -114,9 +121,15 @@ def _is_date(column: Column) -> bool:
     return isinstance(column, Date)
 
 
-def _share_between(ask: Questions, position: int, low: float, high: float) -> float:
-    """The share of the records whose number lies between two."""
-    return float(ask.marginal(position, [low, high]).shares[0])
+def _share_above(counts: Sketch, position: int, threshold: float) -> float:
+    """The share of the records whose number lies above a threshold.
+
+    Those beyond the last bin do so, even if that ends below the threshold: a level that the design's sample had not.
+    """
+    counted = Counted.of(counts, position)
+    low, last = min(threshold, float(counted.edges[-1])), float(counted.edges[-1])
+    shares, _, _ = counted.histogram(np.array([low, 2 * threshold + abs(last)]))
+    return float(np.clip(shares[0], 0, 1))
 
 
 def _without_gaps(found: Histogram, column: Column, missing: float | None) -> Histogram:

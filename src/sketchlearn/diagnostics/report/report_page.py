@@ -13,12 +13,12 @@ from sketchlearn.diagnostics.profiles import Profiles, profiles
 from sketchlearn.diagnostics.report.certainty_section import certainty_section
 from sketchlearn.diagnostics.report.cluster_section import cluster_section, cluster_shares
 from sketchlearn.diagnostics.report.column_section import column_section
+from sketchlearn.diagnostics.report.column_summaries import table_columns
 from sketchlearn.diagnostics.report.drift_section import drift_section
 from sketchlearn.diagnostics.report.page_elements import element, named, page_text, percent, plural, whole_number
 from sketchlearn.diagnostics.report.privacy_section import privacy_section
 from sketchlearn.private_sums import require_enough_shares
 from sketchlearn.queries import Drift, two_sample_test
-from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sketch import Sketch
 from sketchlearn.storage.container import write
 from sketchlearn.tasks.estimating.component_estimator import FittedComponents
@@ -122,12 +122,11 @@ def _contents(sections: list[Element]) -> Element:
 
 def _keys(sketch: Sketch, model: Any, found: Profiles | None, drift: Drift | None) -> Element:
     """The figures that a reader looks for first."""
-    learned, columns = model.fitted_model(), sketch.operator.columns  # type: ignore[attr-defined]
-    names = columns.schema.names if isinstance(columns, SchemaColumns) else sketch.operator.column_names  # type: ignore[attr-defined]
+    learned = model.fitted_model()
     noun, shares = learned.kind_of_part, [share.value for share in cluster_shares(model, found, float(sketch.count))]
     keys = [
         ("Records", whole_number(sketch.count)),
-        ("Columns", whole_number(len(names))),
+        ("Columns", whole_number(len(table_columns(sketch.operator)))),
         (f"{noun.capitalize()}s", whole_number(len(learned.weights))),
         (f"Largest {noun}", percent(max(shares), 1.0)),
         (f"Smallest {noun}", percent(min(shares), 1.0 if min(shares) > 0.1 else 0.0)),
