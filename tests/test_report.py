@@ -335,6 +335,22 @@ def test_a_model_of_another_week_is_said_to_be_one(sketches, model):
     assert records.value == round(profile.size)
 
 
+def test_a_cluster_that_the_sketch_has_not():
+    """As many records as the model has, but others: the model's shares are not taken for theirs."""
+    frame = blobs()
+    far = frame.copy()
+    far.loc[:299, "a"] = 100.0
+    operator = skl.design(far, n_components=4, rows=200)
+    model = skl.SketchKMeans(4, random_state=0).fit_sketch(operator.sketch(far))
+    page = read_page(skl.report(operator.sketch(frame), model))
+    rows, number = section(page, "clusters").rows("All clusters"), int(np.argmax(model.cluster_centers_[:, 0]))
+    assert (rows[number][1].value, rows[number][-1].value) == (0, model.weights_[number])
+    article = list(section(page, "clusters").all("article"))[number]
+    assert "None of the kept rows is in it" in article.text
+    assert "nan" not in page.text
+    assert "has another share here than in the model" in section(page, "certainty").text
+
+
 def test_what_does_not_fit_is_refused(sketches, model):
     sketch = skl.design(blobs(), n_components=3).sketch(blobs())
     own = skl.SketchKMeans(3, random_state=0).fit_sketch(sketch)

@@ -8,14 +8,13 @@ from xml.etree.ElementTree import Element
 
 from sketchlearn.decoders import Status
 from sketchlearn.diagnostics.profiles import Profiles
+from sketchlearn.diagnostics.report.cluster_section import differs
 from sketchlearn.diagnostics.report.page_elements import Child, element, named, rounded, section, table, whole_number
 from sketchlearn.sketch import Sketch
 
 #: statuses of clusters that a mixture's misfit does not judge
 OF_ROWS = (Status.ROWS, Status.ALL_ROWS, Status.ATOMS)
 POOR = (Status.STALLED, Status.UNJUDGED, Status.HIDDEN)
-CLEAR_DEVIATIONS = 4.0  # of the error: a share that differs by more is not the model's
-SAME_SHARE = 0.005  # Shares as near as this are the same for a reader.
 LEAST_CERTAIN_SHARE = 0.3  # An error of more than this part of a share makes the share doubtful.
 
 
@@ -51,7 +50,7 @@ def _doubts(sketch: Sketch, model: Any, profiles: Profiles | None, noun: str) ->
         how = f"shares are those of this sketch's records in the model's {noun}s"
         doubts.append(element("span", f"{other}: {how if profiles else 'shares are those of the model'}."))
     for profile, weight in zip(profiles or (), model.fitted_model().weights, strict=False):
-        if abs(profile.share.value - weight) > CLEAR_DEVIATIONS * profile.share.error + SAME_SHARE:
+        if differs(profile, float(weight)):
             doubts.append(element("span", f"{noun.capitalize()} ", whole_number(profile.number), " has another share "
                                   "here than in the model, which may be of other records."))  # fmt: skip
         if profile.share.error > LEAST_CERTAIN_SHARE * profile.share.value:
