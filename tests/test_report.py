@@ -346,7 +346,7 @@ def test_a_cluster_that_the_sketch_has_not():
     rows, number = section(page, "clusters").rows("All clusters"), int(np.argmax(model.cluster_centers_[:, 0]))
     assert (rows[number][1].value, rows[number][-1].value) == (0, model.weights_[number])
     article = list(section(page, "clusters").all("article"))[number]
-    assert "None of the kept rows is in it" in article.text
+    assert "No kept row is in it" in article.text
     assert "nan" not in page.text
     assert "has another share here than in the model" in section(page, "certainty").text
 

@@ -156,7 +156,7 @@ def _card(profile: Profile, share: Estimate, profiles: Profiles, noun: str, coun
     color = f"--own: var(--c{profile.number % CLUSTER_COLORS})"
     heading = element("h3", titled(profile.number, noun))
     if not profile.share.value:
-        unknown = element("p", "None of the kept rows is in it, so nothing is known of its columns.")
+        unknown = element("p", "No kept row is in it, so nothing is known of its columns.")
         return element("article", heading, size, unknown, class_="card cluster", style=color)
     return element("article", heading, size, table(few, heads, rows), more, class_="card cluster", style=color)
 
