@@ -24,7 +24,7 @@ from sketchlearn.cli import main
 
 CENTERS = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
 VERBS = [
-    *("design", "sketch", "merge", "subtract", "privatize", "info", "predict", "sample", "compare", "watch"),
+    *("design", "sketch", "merge", "subtract", "privatize", "info", "predict", "report", "sample", "compare", "watch"),
     *("marginal", "explain", "keygen", "benchmark", "select-classes"),
     "demo",
 ]

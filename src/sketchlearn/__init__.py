@@ -17,6 +17,7 @@ from sketchlearn.tasks.registry import OWN_ESTIMATORS
 _HOMES = {
     "diagnostics": ("Explanation", "explain"),
     "diagnostics.profiles": ("Profiles", "profiles"),
+    "diagnostics.report.report_page": ("report",),
     "ledger": ("Ledger",),
     "packed": ("PackedBits",),
     "privacy": ("privatize",),

@@ -1,6 +1,7 @@
 from sketchlearn import decoders, engines, frequencies, models, privacy, queries, schemas, waves
 from sketchlearn.diagnostics.explain import Explanation, explain
 from sketchlearn.diagnostics.profiles import Profiles, profiles
+from sketchlearn.diagnostics.report.report_page import report
 from sketchlearn.ledger import Ledger
 from sketchlearn.operators import (
     ColumnMoments,
@@ -107,6 +108,7 @@ __all__ = [
     "queries",
     "register_reader",
     "register_task",
+    "report",
     "save_design",
     "save_model",
     "save_schema",

@@ -15,6 +15,7 @@ from sketchlearn.cli.keygen_command import keygen
 from sketchlearn.cli.predict_command import predict
 from sketchlearn.cli.privatize_command import privatize
 from sketchlearn.cli.question_commands import compare, explain, marginal, watch
+from sketchlearn.cli.report_command import report
 from sketchlearn.cli.sample_command import sample
 from sketchlearn.cli.schema_command import schema
 from sketchlearn.cli.select_classes_command import select_classes
@@ -74,5 +75,5 @@ def sketchlearn(
 for before_fit in (schema, design, sketch, merge, subtract, privatize, select_classes, info):
     app.command()(before_fit)
 app.add_typer(fit, name="fit")
-for after_fit in (predict, sample, compare, watch, marginal, explain, keygen, benchmark, demo):
+for after_fit in (predict, report, sample, compare, watch, marginal, explain, keygen, benchmark, demo):
     app.command()(after_fit)

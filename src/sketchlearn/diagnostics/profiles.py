@@ -85,9 +85,10 @@ class Profile:
 
 @dataclass(frozen=True)
 class Profiles:
-    """Profiles of all clusters, in the order of their numbers."""
+    """Profiles of all clusters, in the order of their numbers; and the columns over all records, in the table's."""
 
     clusters: tuple[Profile, ...]
+    overall: tuple[ColumnProfile, ...] = ()
 
     def __iter__(self) -> Iterator[Profile]:
         return iter(self.clusters)
@@ -131,7 +132,9 @@ def profiles(model: Any, sketch: Sketch | None = None) -> Profiles:
         own = [_profile(name, kind, values, inside, weights) for name, kind, values in columns]
         ordered = tuple(sorted(own, key=lambda column: -column.apart))
         found.append(Profile(number, share, share.value * float(sketch.count), ordered))
-    return Profiles(tuple(found))
+    everything = np.ones(len(rows), bool)
+    overall = (_profile(name, kind, values, everything, weights) for name, kind, values in columns)
+    return Profiles(tuple(found), tuple(overall))
 
 
 @dataclass(frozen=True)

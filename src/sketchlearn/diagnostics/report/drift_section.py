@@ -1,0 +1,136 @@
+"""The section about change: whether the records differ from those of another sketch, and in which columns."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from sketchlearn.diagnostics.profiles import Profiles
+from sketchlearn.diagnostics.report.cluster_section import titled
+from sketchlearn.diagnostics.report.page_elements import (
+    element,
+    figure,
+    named,
+    rounded,
+    section,
+    share_measured,
+    table,
+    whole_number,
+    within,
+)
+from sketchlearn.plain_digits import in_digits
+from sketchlearn.queries import Drift
+from sketchlearn.queries.two_sample import LEVEL, ColumnDrift
+from sketchlearn.schemas import Category, Date, Flag, Number, Ordinal, SchemaColumns, Text
+from sketchlearn.schemas.column_kinds import Column
+
+MOST_COLUMNS = 12  # that moved
+LEAST_P_VALUE = 1e-5  # Smaller ones are shown as smaller than this.
+
+
+def drift_section(drift: Drift, columns: Any, noun: str, before: Profiles | None, now: Profiles | None) -> Element:
+    """What changed from another sketch to this one."""
+    verdict = "The records differ from the earlier ones" if drift.differ else "No change is seen"
+    words = element(
+        "p", element("strong", f"{verdict}. "), "The two sketches are ", rounded(drift.distance, 2),
+        " apart, where chance alone gives ", rounded(drift.expected, 2), "; records of one kind would differ as much ",
+        chance(drift.p_value), ". Compared are ", whole_number(drift.n_a), " earlier records with ",
+        whole_number(drift.n_b), " of this sketch.",
+    )  # fmt: skip
+    return section("What changed", "change", words, *_moved(drift, columns), _shares(before, now, noun))
+
+
+def chance(p: float) -> Element:
+    """A probability, as people say it.
+
+    >>> [chance(p).text for p in (1e-9, 0.002, 0.37)]
+    ['less than once in 100,000 times', 'about once in 500 times', '37 % of the time']
+    """
+    if p < LEAST_P_VALUE:
+        words = f"less than once in {1 / LEAST_P_VALUE:,.0f} times"
+    else:
+        words = f"about once in {in_digits(1 / p, 2)} times" if p < LEVEL else f"{100 * p:.0f} % of the time"
+    found = figure(p, words)
+    found.set("class", "long")
+    return found
+
+
+def _moved(drift: Drift, columns: Any) -> list[Element]:
+    """The columns that moved, and how many did not."""
+    if not drift.columns:
+        return [element("p", "This sketch cannot tell which columns moved: its design has nothing along their axes.")]
+    moved = [column for column in drift.columns if column.p_value < LEVEL]
+    rest = len(drift.columns) - len(moved)
+    found = []
+    if moved:
+        meanings = _meanings(columns)
+        rows = [
+            (named(column.column), _shift(column, meanings.get(column.column)),
+             _times(column.spread_ratio, 2), chance(column.p_value))
+            for column in moved[:MOST_COLUMNS]
+        ]  # fmt: skip
+        heads = ("Column", "Moved by about", "Spread became", "By chance alone")
+        found.append(table("Columns that moved, the most surprising first", heads, rows))
+    if len(moved) > MOST_COLUMNS:
+        found.append(element("p", "and ", whole_number(len(moved) - MOST_COLUMNS), " more.", class_="soft"))
+    if rest:
+        some = "Of all others, " if moved else "Of all columns, "
+        found.append(element("p", some, whole_number(rest), f" {'is' if rest == 1 else 'are'} not seen to have moved."))
+    return found
+
+
+def _meanings(columns: Any) -> dict[str, Column]:
+    """The column of the schema that each number belongs to, by the number's name."""
+    if not isinstance(columns, SchemaColumns):
+        return {}
+    return {name: column for column in columns.schema.columns for name in column.encoded_names}
+
+
+def _shift(moved: ColumnDrift, column: Column | None) -> Element:
+    """How far a column moved, in the table's own unit."""
+    shift = moved.shift
+    gap = column is not None and moved.column not in column.own_names
+    if gap or isinstance(column, Flag | Category):
+        assert column is not None
+        share = shift / column.weight_of_gap
+        return figure(share, f"{_signed(100 * share, 2)} percentage points")
+    if isinstance(column, Number) and column.scaling == "log":
+        return _times(math.exp(min(shift * column.width, 700.0)))
+    if isinstance(column, Number):
+        return figure(shift * column.width, _signed(shift * column.width))
+    if isinstance(column, Date) and moved.column == column.name:
+        days = shift * column.width
+        return figure(days, f"{_signed(days, 2)} days")
+    if isinstance(column, Ordinal):
+        steps = shift / column.weight * (len(column.levels) - 1)
+        return figure(steps, f"{_signed(steps, 2)} levels")
+    if isinstance(column, Text) and not column.n_words:
+        return _times(math.exp(min(shift / column.weight, 700.0)))
+    return figure(shift, _signed(shift))
+
+
+def _times(factor: float, digits: int = 3) -> Element:
+    return element("span", rounded(factor, digits), " times")
+
+
+def _signed(value: float, digits: int = 3) -> str:
+    return f"{'+' if value >= 0 else '-'}{in_digits(abs(value), digits)}"
+
+
+def _shares(before: Profiles | None, now: Profiles | None, noun: str) -> Element | None:
+    """The share of each cluster in both, where both sketches keep rows."""
+    if before is None or now is None:
+        return None
+    rows = []
+    for old, new in zip(before, now, strict=True):
+        change = new.share.value - old.share.value
+        error = math.hypot(new.share.error, old.share.error)
+        points = element(
+            "span",
+            figure(change, f"{_signed(100 * change, 2)} percentage points"),
+            within(error, f"{in_digits(100 * error, 2)} percentage points"),
+        )
+        own = (share_measured(one.share.value, one.share.error) for one in (old, new))
+        rows.append((titled(new.number, noun), *own, points))
+    return table(f"Shares of the {noun}s", (noun.capitalize(), "Earlier", "Now", "Change"), rows)
