@@ -144,8 +144,7 @@ def means(schema: skl.Schema, rows: Rows, column: Any) -> dict[str, float]:
     kind = next(kind for kind in schema.columns if kind.name == column.name)
     there = own[:, -1] < kind.weight_of_gap / 2 if kind.missing == "indicate" else np.ones(len(own), bool)
     if isinstance(kind, Category):
-        found = {level: float(np.mean(own[:, i] / kind.weight)) for i, level in enumerate(kind.words)}
-        return found | {"missing": float(np.mean(~there))}
+        return {level: float(np.mean(own[there, i] / kind.weight)) for i, level in enumerate(kind.words)}
     first = own[there, 0]
     if isinstance(kind, Number):
         return {"mean": float(np.mean(kind.plain(first)))}

@@ -25,7 +25,7 @@ from sketchlearn.cli import main
 CENTERS = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
 VERBS = [
     *("design", "sketch", "merge", "subtract", "privatize", "info", "predict", "report", "sample", "compare", "watch"),
-    *("marginal", "explain", "keygen", "benchmark", "select-classes"),
+    *("marginal", "explain", "keygen", "benchmark", "select-classes", "schema"),
     "demo",
 ]
 FITS = ["kmeans", "kmedians", "gmm", "stable", "generator", "pca", "ica", "regression", "classifier"]
@@ -120,7 +120,7 @@ def test_completion():
         "COMP_WORDS": "sketchlearn s",
         "COMP_CWORD": "1",
     }
-    assert run(env=variables).stdout.split() == ["sketch", "subtract", "select-classes", "sample"]
+    assert run(env=variables).stdout.split() == ["schema", "sketch", "subtract", "select-classes", "sample"]
 
 
 HEAVY = ("numpy", "scipy", "sklearn", "rich", "safetensors", "sketchlearn._native", "sketchlearn.operators")

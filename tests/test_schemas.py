@@ -182,7 +182,8 @@ def test_rows_without_a_value_are_dropped_where_the_schema_says_so():
     rows = skl.source(frame, schema=schema)
     assert sum(len(block.rows) for block in rows.blocks()) == len(frame) - 2
     assert rows.dropped == 2
-    fitted = skl.SketchKMeans(2, schema=schema, random_state=0).fit(frame)
+    with pytest.warns(UserWarning, match="2 rows have no value in a column"):
+        fitted = skl.SketchKMeans(2, schema=schema, random_state=0).fit(frame)
     assert fitted.n_records_ == len(frame) - 2
     with pytest.raises(ValueError, match=r"2 rows have no value in a column .* drop them first"):
         fitted.predict(frame)
@@ -360,3 +361,37 @@ def test_values_beyond_all_numbers_are_odd():
     rows = np.concatenate([block.rows for block in skl.source(frame, schema=schema).blocks()])
     assert rows[:, 1].tolist() == [0, 1]
     assert rows[:, 3].tolist() == [0, 1]
+
+
+def test_profiles_say_what_is_missing():
+    rng = np.random.default_rng(0)
+    group = np.arange(1000) % 2
+    frame = pd.DataFrame(
+        {
+            "x": rng.normal(size=1000) + 50 * group,
+            "left": [None if g else f"2024-01-{1 + i % 28:02d}" for i, g in enumerate(group)],
+            "flag": np.where(group, None, "yes"),
+            "kind": np.where(group, "missing", None),
+            "unix": 1.7e9 + 100.0 * group + rng.normal(size=1000),
+        }
+    )
+    frame.loc[0, "flag"], frame.loc[2, "kind"] = "no", "a"
+    said = map(str, skl.profiles(skl.SketchKMeans(2, schema="auto", random_state=0).fit(frame)))
+    zero, one = sorted(said, key=lambda line: "left 2024" not in line)
+    assert "left 100 % missing" in one
+    assert "flag 100 % missing" in one
+    assert "kind missing 100 %" in one
+    assert "100 % missing" in zero
+    assert "unix 1,700,000,000" in zero
+    assert "unix 1,700,000,100" in one
+
+
+def test_a_stream_needs_a_schema_that_is_given():
+    with pytest.raises(ValueError, match="would take the scales and levels of the first rows alone"):
+        skl.SketchKMeans(3, schema="auto").partial_fit(customers())
+
+
+def test_what_numbers_rows_is_no_measurement():
+    frame = customers().assign(nr=np.arange(300), Kundennummer=np.random.default_rng(0).permutation(300) * 7)
+    assert {"nr", "Kundennummer"} <= dict(skl.schema(frame).left_out).keys()
+    assert "" in dict(skl.schema(frame.rename(columns={"nr": ""})).left_out)

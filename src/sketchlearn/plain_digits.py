@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-MOST_DIGITS = 6  # of a number whose error is known: what a sketch tells has hardly more
+MOST_DIGITS = 15  # of a number whose error is known: float64 has no more
 LEAST_PLAIN = 1e-6  # smaller numbers have too many zeros to be counted, and keep their exponent
 
 

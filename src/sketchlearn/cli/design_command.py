@@ -64,7 +64,7 @@ def design(
     Example:
       sketchlearn design day1.csv -k 3 -o design.json
       sketchlearn design day1.csv -k 3 --rows 500 --standardize -o rows.json
-      sketchlearn design customers.csv -k 4 --rows 500 --schema auto -o customers.json
+      sketchlearn design day1.csv -k 3 --rows 500 --schema auto -o encoded.json
       sketchlearn design day1.csv --task moments -o moments.json
       sketchlearn design --bounds -20,20 --columns a,b -k 3 -o bounds.json
       sketchlearn design --images 28,28 --bounds 0,255 -o images.json

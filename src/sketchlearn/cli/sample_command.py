@@ -54,4 +54,5 @@ def sample(
     heads = safe_cells(names) if safe_csv else list(names)
     if sys.stdout.isatty():  # a table keeps names as they are, but they must not steer a terminal
         heads = list(map(printable, heads))
-    csv_lines(sys.stdout, [heads, *rows])
+    csv_lines(sys.stdout, [heads])
+    csv_lines(sys.stdout, rows, safe=safe_csv)

@@ -22,8 +22,8 @@ def schema(
 
     \b
     Example:
-      sketchlearn schema customers.csv -o schema.json
-      sketchlearn design customers.csv -k 4 --schema schema.json --rows 500 -o design.json
+      sketchlearn schema day1.csv -o schema.json
+      sketchlearn design day1.csv -k 3 --schema schema.json --rows 500 -o encoded.json
     """
     from sketchlearn.cli.input_output import source_arguments
     from sketchlearn.sources import schema as proposed

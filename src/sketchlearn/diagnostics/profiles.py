@@ -23,6 +23,8 @@ Double = NDArray[np.float64]
 SHOWN_LEVELS = 3  # The most common levels of a category that a profile names.
 GROUPS = 10  # Of kept rows, each left out once.
 FEW_ROWS = 5  # Rows of one kind below which their own variation says too little.
+LEAST_SHOWN = 0.005  # Share of the records below which a level, or missing values, are not named.
+ROUNDING = 1e-12  # A relative spread below this is that of rounding.
 SHOWN_COLUMNS = 6  # Columns that a printed profile has, those that set the cluster apart first.
 
 
@@ -44,6 +46,7 @@ class ColumnProfile:
     kind : "number", "date", "share" (of a flag) or "levels".
     estimates : the mean of a number (of a date, in days since 1970), the share of yes, or each level's share, by name.
     spread : standard deviation within the cluster, of numbers and dates.
+    missing : the share of the cluster's records that have no value.
     apart : how far the cluster is from all records, in standard deviations of the column.
     """
 
@@ -52,16 +55,26 @@ class ColumnProfile:
     estimates: dict[str, Estimate]
     spread: float
     apart: float
+    missing: float = 0.0
 
     def __str__(self) -> str:
+        gaps = f"{100 * self.missing:.0f} % missing" if self.missing >= LEAST_SHOWN else ""
+        known = self._in_words() if all(math.isfinite(one.value) for one in self.estimates.values()) else ""
+        return ", ".join(filter(None, (known, gaps))) or "no values"
+
+    def _in_words(self) -> str:
         if self.kind == "levels":
             common = sorted(self.estimates.items(), key=lambda item: -item[1].value)[:SHOWN_LEVELS]
-            return ", ".join(f"{level} {100 * share.value:.0f} %" for level, share in common if share.value >= 0.005)
+            return ", ".join(
+                f"{level} {100 * share.value:.0f} %" for level, share in common if share.value >= LEAST_SHOWN
+            )
         mean = next(iter(self.estimates.values()))
         if self.kind == "share":
             return f"{100 * mean.value:.0f} %"
         if self.kind == "date":
             return f"{date(1970, 1, 1) + timedelta(days=round(mean.value))} +- {self.spread:,.0f} days"
+        if self.spread <= ROUNDING * abs(mean.value):  # all of them are the same
+            return in_digits(mean.value, 15)
         return f"{in_certain_digits(mean.value, self.spread / 10)} +- {in_digits(self.spread, 2)}"
 
 
@@ -116,6 +129,8 @@ def profiles(model: Any, sketch: Sketch | None = None) -> Profiles:
     cluster 0: 74.6 % (1,492 records): member 0 %; age 60.0 +- 3
     cluster 1: 25.4 % (508 records): member 100 %; age 24.9 +- 3
     """
+    if sketch is None and not model.has_sketch:
+        raise ValueError("a model that was loaded has no rows: give the sketch that it was learned from, too")
     sketch = model.sketch_with_rows() if sketch is None else sketch
     if sketch.kept is None or not len(sketch.kept):
         raise ValueError(
@@ -218,8 +233,7 @@ def _measures(model: Any, rows: Double) -> Iterator[tuple[str, str, dict[str, Do
             yield column.name, "share", {"yes": np.where(there, numbers[:, 0] / column.weight, np.nan)}
         elif isinstance(column, Category):
             shares = {level: numbers[:, i] / column.weight for i, level in enumerate(column.words)}
-            gaps = {} if column.missing != INDICATE else {"missing": (~there).astype(np.float64)}
-            yield column.name, "levels", shares | gaps
+            yield column.name, "levels", {level: np.where(there, own, np.nan) for level, own in shares.items()}
         else:
             yield column.name, "number", {"mean": np.where(there, numbers[:, 0], np.nan)}
 
@@ -232,4 +246,6 @@ def _profile(name: str, kind: str, values: dict[str, Double], inside: NDArray[An
         spread, overall = weights.deviation(numbers, inside & there), weights.deviation(numbers, there)
         away = abs(estimates[what].value - weights.mean(numbers, there).value)
         apart = max(apart, away / overall if overall and math.isfinite(away) else 0.0)
-    return ColumnProfile(name, kind, estimates, 0.0 if kind in ("levels", "share") else spread, apart)
+    gaps = weights.mean(np.isnan(next(iter(values.values()))).astype(np.float64), inside).value
+    plain = kind in ("levels", "share")
+    return ColumnProfile(name, kind, estimates, 0.0 if plain else spread, apart, gaps if gaps > 0 else 0.0)

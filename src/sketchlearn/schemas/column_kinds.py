@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,10 @@ class Column(Value, ABC):
     and a number of its own that says so.
     """
 
+    #: what a file may leave out
+    _omitted: ClassVar[dict[str, Any]] = {
+        "scaling": "as is", "center": 0.0, "width": 1.0, "weight": 1.0, "cycles": (), "n_words": 0, "missing": DROP
+    }  # fmt: skip
     name: str
     missing: str
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from typing import Any
 
@@ -18,6 +19,9 @@ RAREST_LEVEL = 0.005  # Share of the rows below which a level counts as other.
 MOST_DISTINCT_SHARE = 0.5  # Of the rows: text that hardly repeats is no category.
 PARSED_SHARE = 0.95  # Of the values that are there: a column that holds fewer numbers (dates) is text.
 HEAVY_TAIL = 3.0  # Skewness beyond which the logarithm is taken, if it is less skewed.
+FEW_ROWS = 20  # Of fewer, nothing is taken for an identifier.
+ID_SHARE = 0.9  # Of the rows that have an id of their own, at least.
+ID_NAME = re.compile(r"(id|ids|key|nr|no|number|nummer|index|row|unnamed: \d+)$")
 MOST_WEIGHT = 2.0  # At this weight a flag that is half and half varies as much as a standardised number.
 
 
@@ -25,7 +29,7 @@ def proposed(table: Any) -> Schema:
     """The schema that an Arrow table suggests."""
     found, left_out = [], []
     for name in table.column_names:
-        kind = _kind(name, table.column(name).combine_chunks())
+        kind = "has no name" if not name.strip() else _kind(name, table.column(name).combine_chunks())
         if isinstance(kind, Column):
             found.append(kind)
         else:
@@ -63,13 +67,13 @@ def _kind(name: str, raw: Any) -> Column | str:
 
 
 def _number(name: str, values: Any, missing: str) -> Column | str:
-    whole = np.all(values == np.rint(values))
-    if (
-        whole
-        and len(np.unique(values)) == len(values) > 20
-        and name.casefold().rstrip("s").endswith(("id", "key", "number", "no", "index"))
-    ):
-        return "is different in every row: an identifier"
+    if not np.isfinite(np.var(values)):
+        return "holds numbers that are too large to be standardised"
+    whole, n_distinct = np.all(values == np.rint(values)), len(np.unique(values))
+    if whole and len(values) > FEW_ROWS and n_distinct == len(values) and np.all(np.abs(np.diff(values)) == 1):
+        return "numbers the rows"
+    if whole and len(values) > FEW_ROWS and n_distinct >= ID_SHARE * len(values) and ID_NAME.search(name.casefold()):
+        return "is different in nearly every row: an identifier"
     skewed = values.min() >= 0 and _skewness(values) > max(HEAVY_TAIL, abs(_skewness(np.log1p(values))))
     taken = np.log1p(values) if skewed else values
     center, width = _standard(taken)

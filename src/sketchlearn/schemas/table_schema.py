@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class Schema(Value):
     ([[42.0, 0.0, 1.0, 0.0], [30.0, 0.0, 0.0, 1.0]], {'country': 1})
     """
 
+    _omitted: ClassVar[dict[str, Any]] = {"left_out": (), "proposed": False}
     columns: tuple[Column, ...]
     left_out: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     proposed: bool = field(default=False, compare=False)

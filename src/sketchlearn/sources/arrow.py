@@ -43,7 +43,7 @@ def arrow_array(values: Any) -> Any:
     """
     pa = pyarrow("columns of other kinds than numbers")
     if str(getattr(values, "dtype", "object")) != "object":
-        with suppress(pa.ArrowInvalid, pa.ArrowTypeError):
+        with suppress(pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             array = pa.array(values, from_pandas=True)
             return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     gaps = values.isna() if hasattr(values, "isna") else (value is None or value != value for value in values)

@@ -113,7 +113,7 @@ def schema(sample: Any) -> Schema:
     age      number, standardised                             row left out
     member   flag: 1 against 0                                row left out
     country  category of 3 levels (FR, DE, IT), and other     row left out
-    id       left out: is different in every row: an identifier
+    id       left out: numbers the rows
     """
     return proposed_schema(source(sample))
 

@@ -92,6 +92,14 @@ class DesignedEstimator(SketchEstimator):
         sketch: Sketch = self._sketched_state().sketch
         return sketch.copy()
 
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Adds rows to those seen so far. A schema must be given: "auto" would be that of the first rows alone."""
+        if isinstance(self.schema, str) and not self.has_sketch:
+            raise ValueError(
+                'schema="auto" would take the scales and levels of the first rows alone: give schema=skl.schema(sample)'
+            )
+        return super().partial_fit(X, y, sample_weight)
+
     def fit_sketch(self, sketch: Sketch, *, sample: Any = None) -> Self:
         """Learns from a sketch: of `design(...)`'s operator, of another estimator, merged or loaded.
 
@@ -117,6 +125,10 @@ class DesignedEstimator(SketchEstimator):
             return IncomingRows(rows, table)
         array = np.concatenate([np.empty((0, rows.width or 0)), *(block.rows for block in rows.blocks())])
         if rows.dropped:  # labels would not be those of the rows
+            warn_caller(
+                f"{rows.dropped:,} rows have no value in a column where the schema leaves out such rows, and so there "
+                'are no labels_: missing="indicate" keeps them'
+            )
             return IncomingRows(rows, table)
         return IncomingRows(source(array), table, in_memory=True, array=array)
 
