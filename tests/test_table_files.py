@@ -438,7 +438,10 @@ MISTAKES = [
     (["fit", "kmeans", "-k", 2, "empty"], "empty is empty: it has no bytes"),
     (["info", "empty"], "empty is empty"),
     (["sketch", "a.csv", "--design", "empty", "-o", "x"], "empty is empty"),
-    (["sketch", "a.csv", "-k", 2, "-o", "x"], "a.csv: column 'name' is text (string), not numbers: encode it as nu"),
+    (
+        ["sketch", "a.csv", "-k", 2, "-o", "x"],
+        "a.csv: column 'name' is text (string), not numbers: encode it with a schema (sketchlearn schema)",
+    ),
     (["sketch", "a.db?table=x", "-k", 2, "-o", "x"], "a.db has no table 'x': its tables are (orders)"),
     (["sketch", "a.db?table=orders", "-k", 2, "-o", "a.db"], "a.db is an input too"),
     (["design", "a.csv", "-k", 2, "--delimiter", ";;", "-o", "x"], "--delimiter must be one character"),

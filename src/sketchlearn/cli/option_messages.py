@@ -13,6 +13,7 @@ OPTIONS = {
     # whole remedies
     r"say decimal=['\"],['\"]": "use --decimal ','",
     r"give the delimiter, or repair the line": "give --delimiter, or repair the line",
+    r"encode it with a schema \(skl\.schema\)": "encode it with a schema (sketchlearn schema)",
     r"or choose other columns": "or leave it out (--exclude, --numeric-only)",
     r"or leave such rows out with skl\.source\(X, nulls=['\"]drop['\"]\)": "or use --nulls drop",
     r"sketch those with unit= and rows_per_unit=, too": "sketch those with --unit and --rows-per-unit, too",

@@ -78,7 +78,7 @@ class Arrow(Table):
         if _float_type(kind) is not None:
             return None
         word = _word(kind)
-        remedy = "encode it as numbers" if word in ("text", "categories") else "convert it to float"
+        remedy = "encode it with a schema (skl.schema)" if word in ("text", "categories") else "convert it to float"
         return f"{word} ({kind})", remedy
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:

@@ -48,7 +48,7 @@ class Partitioned(Table):
         value = self.values[position - self.table.n_columns]
         if value == NO_VALUE or NUMBER.fullmatch(value):
             return None
-        return "text (the name of a folder)", "encode it as numbers"
+        return "text (the name of a folder)", "encode it with a schema (skl.schema)"
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
         for rows in self.table.chunks(self._own(chosen), n_rows):

@@ -36,7 +36,8 @@ class ValueTable(Table):
 
     def not_numbers(self, position: int) -> tuple[str, str] | None:
         word = self.words[position]
-        return None if word is None else (word, "encode it as numbers" if word == "text" else "convert it to numbers")
+        encode = "encode it with a schema (skl.schema)"
+        return None if word is None else (word, encode if word == "text" else "convert it to numbers")
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
         n_before = 0
