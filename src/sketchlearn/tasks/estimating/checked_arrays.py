@@ -68,7 +68,7 @@ def _refusal(X: Any) -> str | None:
             continue
         value = column[row]
         if isinstance(value, str | bytes):
-            encode = "turn it into numbers (skl.schema, or scikit-learn's OneHotEncoder)"
+            encode = "turn it into numbers (a schema, or scikit-learn's OneHotEncoder)"
             return f"{name} is text, not numbers ({shortened(value)} in row {row}): {encode}, or {drop}"
         if isinstance(value, float | np.floating) and np.isinf(value):
             return f"row {row}, {name} is {value} (infinity): replace infinite values first"
