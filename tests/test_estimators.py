@@ -40,6 +40,9 @@ def expected_to_fail(estimator):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # twenty rows are not a mixture
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_to_fail)
 def test_scikit_learn(estimator, check):
+    name = getattr(check, "func", check).__name__
+    if "sample_weight_equivalence" in name and name in expected_to_fail(estimator):
+        pytest.xfail(expected_to_fail(estimator)[name])  # after 11 s, if it ran
     check(estimator)
 
 

@@ -55,6 +55,10 @@ def session(request):
     patch.undo()
 
 
+only_classic = pytest.mark.parametrize("session", ["classic"], indirect=True)  # PySpark takes 0.2 s for any task
+
+
+@only_classic
 def test_units_give_the_same_bits(session):
     ids = np.random.default_rng(2).integers(0, 90, len(FRAME))
     for texts in (ids, ids.astype(float), [f"{i}.0" if n % 2 else f" {i}" for n, i in enumerate(ids)]):
@@ -65,9 +69,6 @@ def test_units_give_the_same_bits(session):
         assert found.unit.rows_per_unit == 4
     with pytest.raises(PartitionError, match="one is missing, and every row needs one"):
         sketch(session.createDataFrame(FRAME.assign(who=[None, *texts[1:]])), NAMED, unit="who", rows_per_unit=4)
-
-
-only_classic = pytest.mark.parametrize("session", ["classic"], indirect=True)  # PySpark takes 0.2 s for any task
 
 
 def table(session, frame=FRAME, n_partitions=2):
