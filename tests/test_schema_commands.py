@@ -36,15 +36,14 @@ def customers(n=4000):
     )
 
 
+def ran(folder, line):
+    command = [sys.executable, "-m", "sketchlearn", *line.split()[1:]]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, input="a,b\n1,2\n")
+
+
 def typed(folder, line):
     """What a command that is typed into a shell prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "sketchlearn", *line.split()[1:]],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran(folder, line)
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
 
@@ -117,17 +116,12 @@ def test_rows_of_a_mixture_come_back_in_the_tables_terms(folder):
     [
         ("sketchlearn design customers.csv -k 3 --schema nonsense.json -o x.json", "nonsense.json"),
         ("sketchlearn design customers.csv -k 3 --schema customers.csv -o x.json", "is a table of rows, not a schema"),
+        ("sketchlearn design - -k 3 --schema auto -o x.json", "--schema needs files: save standard input"),
         ("sketchlearn design --bounds 0,1 -k 3 --schema auto -o x.json", "--schema says how columns of DATA"),
     ],
 )
 def test_schemas_that_cannot_be_used_are_refused(folder, line, sentence):
-    done = subprocess.run(
-        [sys.executable, "-m", "sketchlearn", *line.split()[1:]],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran(folder, line)
     assert done.returncode in (1, 2)
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr

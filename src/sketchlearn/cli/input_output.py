@@ -173,6 +173,8 @@ def rows_from(paths: list[str], **arguments: Any) -> Source:
     from sketchlearn.sources.csv_stream import csv_stream
 
     if paths == [STANDARD]:
+        if "schema" in arguments:
+            raise misused("--schema needs files: save standard input to one first")
         rows: Source = csv_stream(sys.stdin.buffer, **arguments)
     else:
         rows = source(paths if len(paths) > 1 else paths[0], **arguments)

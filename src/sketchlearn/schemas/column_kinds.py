@@ -55,6 +55,7 @@ class Column(Value, ABC):
     }  # fmt: skip
     name: str
     missing: str
+    weight: float = 1.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -63,9 +64,9 @@ class Column(Value, ABC):
             raise ValueError(f'missing must be "{DROP}" or "{INDICATE}", not {shortened(self.missing)}')
 
     @property
-    @abstractmethod
     def own_names(self) -> tuple[str, ...]:
         """Names of the numbers that a value becomes, without the one that says that it is missing."""
+        return (self.name,)
 
     @property
     def encoded_names(self) -> tuple[str, ...]:
@@ -73,9 +74,9 @@ class Column(Value, ABC):
         return (*self.own_names, f"{self.name} missing") if self.missing == INDICATE else self.own_names
 
     @property
-    @abstractmethod
     def typical_numbers(self) -> tuple[float, ...]:
         """What stands for a missing value."""
+        return (0.0,) * len(self.own_names)
 
     @property
     @abstractmethod
@@ -102,7 +103,7 @@ class Column(Value, ABC):
     @property
     def weight_of_gap(self) -> float:
         """The number that says that a value is missing."""
-        return 1.0
+        return self.weight
 
     def decoded(self, rows: Floats) -> list[Any]:
         """The values that numbers stand for; None where they say that there is none."""
@@ -136,14 +137,6 @@ class Number(Column):
         self._set(center=number("center", self.center), width=positive("width", self.width))
         if self.scaling == "as is" and (self.center, self.width) != (0.0, 1.0):
             raise ValueError('a number that is taken "as is" has no center and width: say scaling="standard"')
-
-    @property
-    def own_names(self) -> tuple[str, ...]:
-        return (self.name,)
-
-    @property
-    def typical_numbers(self) -> tuple[float, ...]:
-        return (0.0,)
 
     @property
     def in_words(self) -> str:
@@ -191,16 +184,8 @@ class Flag(Column):
         self._set(yes=yes, no=no, weight=positive("weight", self.weight))
 
     @property
-    def own_names(self) -> tuple[str, ...]:
-        return (self.name,)
-
-    @property
     def typical_numbers(self) -> tuple[float, ...]:
         return (self.weight / 2,)
-
-    @property
-    def weight_of_gap(self) -> float:
-        return self.weight
 
     @property
     def in_words(self) -> str:
@@ -250,14 +235,6 @@ class Category(Column):
         return (*self.levels, next(word for word in OTHER_WORDS if word not in self.levels))
 
     @property
-    def typical_numbers(self) -> tuple[float, ...]:
-        return (0.0,) * (len(self.levels) + 1)
-
-    @property
-    def weight_of_gap(self) -> float:
-        return self.weight
-
-    @property
     def in_words(self) -> str:
         few = ", ".join(self.levels[:4]) + (", ..." if len(self.levels) > 4 else "")
         return f"category of {len(self.levels)} levels ({few}), and other"
@@ -297,16 +274,8 @@ class Ordinal(Column):
             raise ValueError(f"column {self.name!r}: an order has at least two levels")
 
     @property
-    def own_names(self) -> tuple[str, ...]:
-        return (self.name,)
-
-    @property
     def typical_numbers(self) -> tuple[float, ...]:
         return (self.weight / 2,)
-
-    @property
-    def weight_of_gap(self) -> float:
-        return self.weight
 
     @property
     def in_words(self) -> str:

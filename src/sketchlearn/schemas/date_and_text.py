@@ -47,10 +47,6 @@ class Date(Column):
         return (self.name, *(f"{self.name} {part} of the {cycle}" for cycle in self.cycles for part in ("cos", "sin")))
 
     @property
-    def typical_numbers(self) -> tuple[float, ...]:
-        return (0.0,) * len(self.own_names)
-
-    @property
     def in_words(self) -> str:
         return "date, in days, standardised" + "".join(f", with its place in the {cycle}" for cycle in self.cycles)
 
@@ -93,14 +89,6 @@ class Text(Column):
         if not self.n_words:
             return (f"length of {self.name}",)
         return tuple(f"words {i} of {self.name}" for i in range(self.n_words))
-
-    @property
-    def typical_numbers(self) -> tuple[float, ...]:
-        return (0.0,) * len(self.own_names)
-
-    @property
-    def weight_of_gap(self) -> float:
-        return self.weight
 
     @property
     def in_words(self) -> str:
