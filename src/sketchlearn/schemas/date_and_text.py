@@ -54,8 +54,7 @@ class Date(Column):
         moments, missing, odd = instants_in(raw)
         numbers = [(moments / MICROSECONDS_PER_DAY - self.center) / self.width]
         for cycle in self.cycles:
-            table = _cycle(CYCLES[cycle])
-            numbers += [table[0][_step(moments, cycle)], table[1][_step(moments, cycle)]]
+            numbers += list(_cycle(CYCLES[cycle])[:, _step(moments, cycle)])
         rows = np.column_stack(numbers)
         rows[missing | odd] = np.nan
         return rows, missing
