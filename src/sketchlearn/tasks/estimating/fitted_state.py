@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.ledger import Ledger
 from sketchlearn.sources import Source, source, weighted
+from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ class FittedState:
     design_notes : what designing the operator found that learning needs.
     model : what was learned; None after rows were added.
     row_labels : the cluster of each row of an array given to `fit`.
+    error_bars, row_mean : how sure the model is, once that was asked for.
     privacy, n_records : of the sketch that a loaded model was learned from.
     """
 
@@ -118,6 +120,8 @@ class FittedState:
     design_notes: Any = None
     model: Any = None
     row_labels: NDArray[Any] | None = None
+    error_bars: ErrorBars | None = None
+    row_mean: RowMean | None = None
     privacy: Ledger | None = None
     n_records: int | float = 0
 
@@ -125,3 +129,10 @@ class FittedState:
     def has_rows(self) -> bool:
         """Whether rows can be added: a model that was loaded has none."""
         return self.sketch is not None or bool(self.first_rows)
+
+    def with_certainty(self, facts: dict[str, Any]) -> FittedState:
+        """The same, with what a model file says of how sure the model is, if it does."""
+        bars = ErrorBars.from_json(facts["error_bars"]) if "error_bars" in facts else None
+        return replace(
+            self, error_bars=bars, row_mean=RowMean.from_json(facts["row_mean"]) if "row_mean" in facts else None
+        )

@@ -363,8 +363,13 @@ class SketchEstimator(BaseEstimator):
             "columns": columns.to_json() if isinstance(columns, SchemaColumns) else columns and list(columns),
             "n_records": self.n_records_,
             "parameters": chosen_parameters(self),
+            **self.certainty_facts(),
         }
         return facts if self.privacy_ is None else {**facts, "privacy": self.privacy_.to_json()}
+
+    def certainty_facts(self) -> Document:
+        """What a model file says of how sure the model is."""
+        return {}
 
     def with_model(self, model: Any, facts: Document) -> Self:
         """Takes over what a file says: a model, and the facts of all model files."""
@@ -375,7 +380,8 @@ class SketchEstimator(BaseEstimator):
         table, n_records = SketchedTable(columns, facts["n_features"]), _count(facts["n_records"])
         if "parameters" in facts:  # files that were written before have none
             take_parameters(self, facts["parameters"])
-        return self._become(FittedState(table, model=model, privacy=privacy, n_records=n_records))
+        state = FittedState(table, model=model, privacy=privacy, n_records=n_records)
+        return self._become(state.with_certainty(facts))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
