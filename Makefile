@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE := $(wildcard src/sketchlearn/_native/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint sanitize exhaustive everywhere kill audit fuzz memory benchmark benchmark-clustering benchmark-engines benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
+.PHONY: demo test test-slow lint sanitize exhaustive everywhere kill audit fuzz memory benchmark benchmark-clustering benchmark-engines benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
 
 demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
@@ -12,6 +12,10 @@ demo: .venv/installed-plot
 # One process per core: with threads of their own besides, torch and BLAS would wait for each other.
 test: .venv/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+
+# Tests that take many seconds each: much noise, many draws, trained networks.
+test-slow: .venv/installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m slow
 
 lint: .venv/installed-lint
 	$(BIN)/ruff check .

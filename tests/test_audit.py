@@ -31,6 +31,7 @@ def audits():
     return {name: (m, *released(m, SIZE)) for name, m in zip(NAMES, (PURE, CONCENTRATED), strict=True)}
 
 
+@pytest.mark.slow
 def test_privacy_loss_is_what_is_claimed(audits):
     less, more = losses(*audits["Laplace"])
     above, measured = measured_epsilon(less, more)
@@ -38,6 +39,7 @@ def test_privacy_loss_is_what_is_claimed(audits):
     assert measured >= 0.95 * PURE.epsilon
 
 
+@pytest.mark.slow
 def test_loss_with_delta_is_what_is_claimed(audits):
     less, more = losses(*audits["Gaussian"])
     above, _ = measured_epsilon(less, more, CONCENTRATED.delta)
@@ -47,6 +49,7 @@ def test_loss_with_delta_is_what_is_claimed(audits):
     assert measured >= 0.2 * CONCENTRATED.delta  # the conversion from concentrated privacy is not tight
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_noise_has_its_law(audits, name):
     mechanism, numbers, values, ledger = audits[name]

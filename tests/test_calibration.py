@@ -238,6 +238,7 @@ def test_kept_rows_travel_with_the_sketch(tmp_path):
     assert model.sketch_.kept is None
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:a cluster rests on")  # a few large incomes
 @pytest.mark.parametrize(
     ("rows", "excess"),

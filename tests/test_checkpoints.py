@@ -30,6 +30,7 @@ def run(files, operator=OPERATOR, **reading):
     return sketch_files(operator, files, Reading(**reading), Work(files))
 
 
+@pytest.mark.slow
 def test_killed_runs_end_with_the_same_bytes(tmp_path):
     write_rows(tmp_path)
     kills, amid, ends = killed_runs(tmp_path, times=8)

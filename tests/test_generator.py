@@ -78,6 +78,7 @@ def test_the_sketch_is_enough(fitted, tmp_path):
         again.sample(3, y=0)
 
 
+@pytest.mark.slow
 @quiet
 @pytest.mark.parametrize("wave", ["square", "triangle", "cosine"])
 def test_other_waves(wave):
@@ -85,6 +86,7 @@ def test_other_waves(wave):
     assert is_like(generator.sample(4000), within=0.1)
 
 
+@pytest.mark.slow
 @quiet
 def test_private_sketches():
     pytest.importorskip("opendp")
@@ -95,6 +97,7 @@ def test_private_sketches():
     assert generator.privacy_.epsilon == 5.0
 
 
+@pytest.mark.slow
 @quiet
 def test_labels(fitted):
     words = np.where(RIGHT, "right", "left")
@@ -126,6 +129,7 @@ def test_streams_train_when_asked():
     assert stream.sample(10).shape == (10, 2)
 
 
+@pytest.mark.slow
 def test_training_ends_at_the_noise():
     cloud = RNG.standard_normal((300, 1)) * 3 + 5
     generator = skl.SketchGenerator(max_iter=3000, batch_size=200, n_frequencies=30, random_state=0).fit(cloud)

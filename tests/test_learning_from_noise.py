@@ -122,6 +122,7 @@ def test_location_and_spread_are_read_in_noise():
     assert 0.7 < unit.mean() < 2
 
 
+@pytest.mark.slow
 def test_little_noise_leaves_room_for_more_components():
     angle = np.random.default_rng(0).uniform(0, 2 * np.pi, 50_000)
     ring = 10 * np.stack([np.cos(angle), np.sin(angle)], axis=1)

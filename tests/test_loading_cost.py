@@ -188,6 +188,7 @@ def test_costs_add_up():
     assert skl.SecondMoments(9, bound=1.0).cost == Cost()
 
 
+@pytest.mark.slow
 def test_changed_files_are_refused_in_sentences_and_cost_little():
     result = fuzz(300)
     assert not result.failures

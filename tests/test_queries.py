@@ -52,6 +52,7 @@ def p_values():
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_p_values_are_uniform(p_values, case):
     assert kstest(p_values[case], "uniform").pvalue > SURE

@@ -117,6 +117,7 @@ def test_distance_of_the_same_and_of_others():
     assert wider.high > same.high
 
 
+@pytest.mark.slow
 def test_intervals_cover():
     """90 % intervals of 60 pairs miss at most 15 of them, in all but 1 of 1000 runs if they are what they say."""
     operator = skl.design(ROWS[:, :2], n_components=1)
@@ -139,6 +140,7 @@ def test_changes_are_found_once_and_dated():
     assert len(detector.changes) == 18
 
 
+@pytest.mark.slow
 def test_small_changes_need_more_than_one_sketch():
     operator, detector = skl.design(ROWS, n_components=2), skl.ChangeDetector()
     days = [rows + ([0, 0.12, 0] if day >= 10 else 0) for day, rows in enumerate(np.split(ROWS[:36_000], 36))]
@@ -196,6 +198,7 @@ def released(rows, seed, n_frequencies=60):
     return skl.privatize(operator.sketch(rows), epsilon=1.0, seed_for_tests_not_private=seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_frequencies", [60, None])
 def test_private_noise_does_not_pass_for_drift(n_frequencies):
     """At the 5 % level, at most 7 of 40 pairs are rejected, in all but 1 of 1000 runs; without care, nearly all are."""

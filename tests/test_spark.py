@@ -58,6 +58,7 @@ def session(request):
 only_classic = pytest.mark.parametrize("session", ["classic"], indirect=True)  # PySpark takes 0.2 s for any task
 
 
+@pytest.mark.slow
 @only_classic
 def test_units_give_the_same_bits(session):
     ids = np.random.default_rng(2).integers(0, 90, len(FRAME))
