@@ -156,18 +156,20 @@ def profiles(model: Any, sketch: Sketch | None = None) -> Profiles:
 class Weights:
     """What kept rows stand for, so that their features agree with the sketch; and again, without one group of them.
 
-    How much a mean changes between those tells its error (the jackknife). Where all records are kept, there is none.
+    How much a mean changes between those tells its error (the jackknife), less what rows cannot err that were as good
+    as sure to be kept: half of all records err by half the variance. Where all records are kept, there is no error.
     """
 
     whole: Double  # (rows,)
     without: Double  # (groups, rows)
+    chances: Double  # (rows,): with which each was kept
 
     @classmethod
     def of(cls, sketch: Sketch) -> Weights:
         kept: Any = sketch.kept
         plain = kept.weights(float(sketch.count))
         if kept.complete:
-            return cls(plain, np.empty((0, len(plain))))
+            return cls(plain, np.empty((0, len(plain))), kept.chances)
         rng = np.random.default_rng(0)
         copies = kept.units / 2.0**WEIGHT_BITS
         drawn = kept.chances < 1  # others are known exactly, and stay
@@ -181,7 +183,7 @@ class Weights:
         without = np.zeros((GROUPS, len(plain)))
         for group, own in enumerate(parts):
             without[group, groups != group] = own
-        return cls(np.asarray(whole), without)
+        return cls(np.asarray(whole), without, kept.chances)
 
     def mean(self, values: Double, which: NDArray[Any]) -> Estimate:
         """A mean over some of the rows, and its deviation.
@@ -201,7 +203,9 @@ class Weights:
             n = float(own.sum() ** 2 / np.sum(own**2))
             near = (mean * n + 2) / (n + 4)
             variance = max(variance, near * (1 - near) / (n + 4) if min(mean, 1 - mean) * n < FEW_ROWS else 0.0)
-        return Estimate(mean, math.sqrt(variance))
+        moved = (own * (values - mean)) ** 2
+        drawn = float(moved @ (1 - self.chances[which]) / moved.sum()) if moved.sum() > 0 else 1.0
+        return Estimate(mean, math.sqrt(variance * drawn))
 
     def deviation(self, values: Double, which: NDArray[Any]) -> float:
         """The standard deviation of values of some of the rows."""
