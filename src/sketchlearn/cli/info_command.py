@@ -129,6 +129,9 @@ def _of_classes(data: bytes) -> Facts:
 
 
 def _of_operator(operator: Operator) -> Facts:
+    from sketchlearn.operators import FourierFeatures
+    from sketchlearn.uncertainty.kernel_bounds import kernel_in_words
+
     figures: dict[str, Any] = {
         "operator": operator.to_json(),
         "words": operator.in_words,
@@ -140,6 +143,8 @@ def _of_operator(operator: Operator) -> Facts:
         ("columns", columns_in_words(operator.columns, operator.n_features)),
         ("operator digest", operator.digest),
     ]
+    if (waves := operator.part(FourierFeatures)) is not None:
+        rows.append(("kernel", kernel_in_words(waves.n_frequencies, waves.n_features)))
     units = operator.error_units
     if units is not None:
         figures["error_units"] = units
