@@ -69,7 +69,9 @@ class Cells:
             slopes[a, b] -= w @ by_b
             slopes[b, b] += w @ by_b
             slopes[b, a] -= w @ by_a
-        return cls(first, shares, _inverse(stiffness.reshape(k * d, k * d), np.repeat(shares, d)), slopes.reshape(k, -1))
+        return cls(
+            first, shares, _inverse(stiffness.reshape(k * d, k * d), np.repeat(shares, d)), slopes.reshape(k, -1)
+        )
 
 
 def _inverse(borders: Double, shares: Double) -> Double:

@@ -66,6 +66,15 @@ class Steps:
         shape = k * (1 + d) if tied else first + 1 + d
         return first, slice(first + 1, first + 1 + d), slice(shape, shape + q)
 
+    @property
+    def keeping_sum(self) -> Double:
+        """Directions of steps along which the weights keep their sum: (coordinates, one less)."""
+        places = [self.places(component)[0] for component in range(len(self.mixture))]
+        directions = np.eye(self.n_coordinates)
+        across = np.linalg.qr(np.column_stack([self.mixture.weights, np.eye(len(places))[:, 1:]]))[0]
+        directions[np.ix_(places, places)] = across
+        return np.delete(directions, places[0], axis=1)
+
     def terms(self, z: Double) -> Double:
         """1, z, and the products z_i z_j less their means: (rows, terms)."""
         i, j = self.products

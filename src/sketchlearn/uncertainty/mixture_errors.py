@@ -7,12 +7,7 @@ from scipy.special import softmax
 
 from sketchlearn.decoders import Problem
 from sketchlearn.decoders.densities.gaussian_mixture_fit import MOST_WHITENED
-from sketchlearn.decoders.refinements.gauss_newton import (
-    SUM_PENALTY,
-    correlated_errors,
-    derivatives,
-    independent_errors,
-)
+from sketchlearn.decoders.refinements.gauss_newton import correlated_errors, derivatives, independent_errors
 from sketchlearn.models import Double, KnownGaussian, Mixture
 from sketchlearn.sketch import Sketch
 from sketchlearn.uncertainty.component_scores import Steps
@@ -74,19 +69,15 @@ def errors_of_sketch(
     if target.whole and len(target) <= MOST_WHITENED:  # then it is efficient, and its covariance is known
         check_size(target, own)
         jacobian = correlated_errors(target, own)(derivatives(target, own))
-        normal = jacobian.T @ jacobian
-        places = [parameters.steps.places(component)[0] for component in range(len(own))]
-        sums = np.zeros(len(normal))
-        sums[places] = own.weights
-        normal += SUM_PENALTY**2 * len(target) * np.outer(sums, sums)
-        half = _inverse_root(normal, UNDETERMINED) @ parameters.gradients.T
+        jacobian = jacobian @ parameters.steps.keeping_sum
+        root = _inverse_root(jacobian.T @ jacobian, UNDETERMINED)
+        half = root @ (parameters.gradients @ parameters.steps.keeping_sum).T
         factor = float(sketch.count) / independent_records(sketch)
         return parameters.named(np.sqrt(factor * np.sum(half**2, axis=0)))
     p = problem.n_parameters(own)
     target = target.some(slice(0, max(MOST_WHITENED, 2 * p)))
     precisions = independent_errors(target)(np.ones(2 * len(target)))[: round(target.n_numbers)] ** 2
-    penalty = SUM_PENALTY**2 * len(target)
-    influence = SketchInfluence.of(sketch, target, own, precisions, penalty)
+    influence = SketchInfluence.of(sketch, target, own, precisions, parameters.steps.keeping_sum)
     return parameters.named(influence.errors(parameters.gradients, density, rng))
 
 

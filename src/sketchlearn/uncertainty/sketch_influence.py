@@ -11,7 +11,6 @@ by the operator itself: the dither and harmonics of its wave, and subsampling, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +21,7 @@ from sketchlearn.decoders.problems.decoding_target import fourier_part
 from sketchlearn.decoders.refinements.gauss_newton import derivatives
 from sketchlearn.models import Double, Mixture
 from sketchlearn.plain_digits import in_digits
-from sketchlearn.queries.sampling_noise import Released
+from sketchlearn.queries.sampling_noise import Released, real_parts
 from sketchlearn.sketch import Sketch
 
 NUMBERS_PER_PARAMETER = 3.0  # With 2, 81 % of 95 % intervals of overlapping clusters held the truth.
@@ -66,22 +65,17 @@ class SketchInfluence:
 
     @classmethod
     def of(
-        cls, sketch: Sketch, target: Target, mixture: Mixture, precisions: Double, sum_penalty: float = 0.0
+        cls, sketch: Sketch, target: Target, mixture: Mixture, precisions: Double, directions: Double | None = None
     ) -> SketchInfluence:
         """That of a fit in which squared residuals of the known numbers count with these precisions, V's diagonal.
 
-        `sum_penalty` is the price of weights whose squared sum differs from one.
+        The fit moved along all coordinates, or along some `directions`, (coordinates, directions), only.
         """
         check_size(target, mixture)
         jacobian = derivatives(target, mixture)[: len(precisions)]
+        jacobian = jacobian if directions is None else jacobian @ directions
         weighted = jacobian * precisions[:, None]
         normal = weighted.T @ jacobian
-        if sum_penalty:
-            d, k = target.n_features, len(mixture)
-            per = 1 + d if mixture.model.tied else normal.shape[0] // k
-            along = np.zeros(len(normal))
-            along[: k * per : per] = mixture.weights
-            normal += sum_penalty * np.outer(along, along)
         scale = 1 / np.sqrt(np.maximum(np.diag(normal), 1e-300))
         normal *= scale[:, None] * scale
         normal[np.diag_indices_from(normal)] += RELATIVE_RIDGE
@@ -89,7 +83,8 @@ class SketchInfluence:
             solved = cho_solve(cho_factor(normal), (weighted * scale).T).T
         except LinAlgError:
             raise Undetermined(UNDETERMINED) from None
-        return cls(sketch, target, mixture, solved * scale)
+        slopes = solved * scale
+        return cls(sketch, target, mixture, slopes if directions is None else slopes @ directions.T)
 
     def errors(self, gradient: Double, density: Mixture, rng: np.random.Generator) -> Double:
         """Standard errors of functions of the coordinates with these gradients, (functions, coordinates).
@@ -109,21 +104,13 @@ class SketchInfluence:
 
     def _sampled(self, weights: Double, density: Mixture, rng: np.random.Generator) -> Double:
         """Variances of weighted sums of one record's numbers."""
-        sums, squares, drawn = 0.0, 0.0, 0
-        middle = np.concatenate([self.target.values.real, self.target.values.imag])[: len(weights)]
-        single = weights.astype(np.float32)
-        for numbers in self._drawn_numbers(density, rng):
-            own = ((numbers - middle).astype(np.float32) @ single).astype(np.float64)
-            sums, squares, drawn = sums + own.sum(axis=0), squares + np.sum(own**2, axis=0), drawn + len(own)
-        return np.asarray(squares / drawn - (sums / drawn) ** 2)
-
-    def _drawn_numbers(self, density: Mixture, rng: np.random.Generator) -> Iterator[Double]:
         operator = fourier_part(self.sketch)[1]
         n = int(np.clip(DRAWN_NUMBERS // operator.n_frequencies, FEWEST_DRAWS, MOST_DRAWS))
-        rows = density.sample(n, rng)[0]
-        step = max(1, NUMBERS_PER_BLOCK // operator.n_frequencies)
+        rows, step = density.sample(n, rng)[0], max(1, NUMBERS_PER_BLOCK // operator.n_frequencies)
+        single, sums = self.target.on_features(operator, weights).astype(np.float32), []
         for first in range(0, n, step):
-            yield self.target.numbers_of(operator, operator.features(rows[first : first + step], n_jobs=1))
+            sums.append(real_parts(operator.features(rows[first : first + step], n_jobs=1)) @ single)
+        return np.var(np.concatenate(sums).astype(np.float64), axis=0)
 
 
 UNDETERMINED = (

@@ -55,7 +55,7 @@ class Target:
             shift, released = operator.dither + np.angle(first), part / (2 * abs(first)) ** 2
         return cls(
             frequencies=FrequencySet(omega * unit, shift),
-            values=characteristic_values(operator, sketch.mean, operator.dither),
+            values=sketch.mean * characteristic_factors(operator, operator.dither),
             weights=operator.feature_weights**2,
             imaginary=float(operator.wave.complex),
             sampling=1 / float(sketch.count),
@@ -102,19 +102,25 @@ class Target:
         own = {"weights": weights, "dither": dither, "places": self.places[which]}
         return replace(self, frequencies=frequencies, values=values, **own)
 
-    def numbers_of(self, operator: FourierFeatures, features: NDArray[Any]) -> Double:
-        """The real numbers of the values that records with these features would have: (records, known numbers).
+    def on_features(self, operator: FourierFeatures, weights: Double) -> Double:
+        """Weights of the known numbers, (numbers, sums), as weights of the real and imaginary parts of features.
 
         >>> import sketchlearn as skl
         >>> operator = skl.FourierFeatures(2, 3, law=skl.frequencies.Gaussian(1.0))
-        >>> target, rows = Target.of(operator.sketch(np.eye(2))), operator.features(np.eye(2))
-        >>> bool(np.allclose(target.numbers_of(operator, rows).mean(axis=0), target.parts.ravel()))
+        >>> target, z = Target.of(operator.sketch(np.eye(2))), operator.features(np.eye(2)).mean(axis=0)
+        >>> bool(np.allclose([*z.real, *z.imag] @ target.on_features(operator, np.eye(6)), target.parts.ravel()))
         True
         """
-        dither = operator.dither.copy()
+        dither, m = operator.dither.copy(), len(self)
         dither[self.places] = self.dither
-        values = characteristic_values(operator, features, dither)[:, self.places]
-        return np.concatenate([values.real, values.imag], axis=1) if self.imaginary else values.real
+        factors = characteristic_factors(operator, dither)[self.places, None]
+        result = np.zeros((operator.wave.parts, operator.n_frequencies, weights.shape[1]))
+        if self.imaginary:  # Re sum of c f (a - i b), where a and b are the weights of the parts of values c f
+            turned = factors * (weights[:m] - 1j * weights[m:])
+            result[0, self.places], result[1, self.places] = turned.real, -turned.imag
+        else:
+            result[0, self.places] = factors.real * weights
+        return result.reshape(-1, weights.shape[1])
 
     def measured_in(self, factor: float) -> Target:
         """The same in units `factor` times as large."""
@@ -155,14 +161,12 @@ class Target:
         )
 
 
-def characteristic_values(
-    operator: FourierFeatures, features: NDArray[Any], dither: Double
-) -> NDArray[np.complex128]:
-    """exp(i omega . x) from the features of records, or its mean from theirs, but for harmonics of the wave."""
+def characteristic_factors(operator: FourierFeatures, dither: Double) -> NDArray[np.complex128]:
+    """What features, or their means, are multiplied by to give exp(i omega . x), but for harmonics of the wave."""
     first = operator.wave.coefficient(1)
     if operator.wave.complex:
-        return np.asarray(features / operator.feature_weights * np.exp(-1j * dither) / first)
-    return np.asarray(features / operator.feature_weights / (2 * abs(first)) + 0j)
+        return np.asarray(np.exp(-1j * dither) / first / operator.feature_weights)
+    return np.asarray(1 / operator.feature_weights / (2 * abs(first)) + 0j)
 
 
 def released_variance(sketch: Sketch, operator: FourierFeatures) -> float:
