@@ -48,7 +48,7 @@ EQUAL_RISK_RATIO = 1.005  # of a mixture's clusters on the atoms: overlapping Ga
 ALIKE_RISK_RATIO = 1.04  # of a mixture's clusters on the atoms: good ones had up to 1.03, others 1.06 or more
 MISFIT_WORTH_A_SEARCH = 30.0  # Above it, near the atoms, a search has little hope to explain the sketch.
 
-Reduction = Callable[[Mixture, int, np.random.Generator], tuple[Double, Double]]
+Reduction = Callable[[Mixture, int, np.random.Generator, float], tuple[Double, Double]]
 
 
 @dataclass(frozen=True)
@@ -105,19 +105,20 @@ class Task:
 
     def reduced(self, density: Mixture) -> tuple[Double, Double]:
         """Clusters of a mixture, and their shares."""
-        return reduced_in_units(self.reduce, density, self.k, self.units, self.rng)
+        return reduced_in_units(self.reduce, density, self.problem, self.units, self.rng)
 
 
 def reduced_in_units(
-    reduce: Reduction, density: Mixture, k: int, units: Double, rng: np.random.Generator
+    reduce: Reduction, density: Mixture, problem: Problem, units: Double, rng: np.random.Generator
 ) -> tuple[Double, Double]:
     """Clusters of a mixture, where errors count in these units, and their shares."""
+    k, records = problem.n_components, 1 / problem.target.noise
     if np.all(units == 1):
-        return reduce(density, k, rng)
+        return reduce(density, k, rng, records)
     model, inverse = density.model, 1 / units
     shapes = model.scaled(density.shapes, inverse)
     inside = replace(density, model=model.in_units(inverse), locations=density.locations / units, shapes=shapes)
-    centers, shares = reduce(inside, k, rng)
+    centers, shares = reduce(inside, k, rng, records)
     return centers * units, shares
 
 
