@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
+from sklearn.cluster import KMeans
 
 import sketchlearn as skl
 from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample, lloyd, nearest
 from sketchlearn.models import DiagonalGaussian, Double, FullGaussian, Mixture
 
-TRUTH_DRAWS = 2_000_000
+TRUTH_DRAWS, FEW_DRAWS = 2_000_000, 50_000
 DESIGN_ROWS = 5000
 SUBSAMPLED_SHARE = 5  # A record touches one frequency of so many.
 
@@ -37,7 +37,10 @@ def clusters_of_law(mixture: Mixture, seed: int = 5) -> tuple[Double, Double]:
     """The best centers of a law, and their shares: Lloyd's algorithm on millions of its rows."""
     rng = np.random.default_rng(seed)
     rows = antithetic_sample(mixture, TRUTH_DRAWS, rng)
-    centers = lloyd(rows, mixture.locations.copy(), np.ones(len(rows)))[0]
+    few = KMeans(len(mixture), n_init=10, random_state=seed).fit(rows[:FEW_DRAWS])
+    starts = [mixture.locations, few.cluster_centers_]
+    start = min(starts, key=lambda points: lloyd(rows[:FEW_DRAWS], points, np.ones(FEW_DRAWS))[1])
+    centers = lloyd(rows, start, np.ones(len(rows)))[0]
     return centers, np.bincount(nearest(rows, centers)[0], minlength=len(centers)) / len(rows)
 
 
@@ -88,31 +91,3 @@ WAYS = {
         Way("rows", rows=2000),
     )
 }
-
-
-@dataclass
-class Tally:
-    """How often intervals held the truth, how wide they are, and how often there were none."""
-
-    held: list[float]
-    widths: list[float]  # in units of what the rows themselves tell
-    errors: list[float]  # likewise
-    withheld: int = 0
-    draws: int = 0
-
-    @classmethod
-    def of(cls, draws: int, one: Callable[[int], tuple[Double, Double, Double] | None]) -> Tally:
-        """Over some draws; `one` gives errors, standard errors and those of the rows, or None if withheld."""
-        tally = cls([], [], [])
-        for seed in range(draws):
-            found = one(seed)
-            tally.draws += 1
-            if found is None:
-                tally.withheld += 1
-                continue
-            error, stated, of_rows = (part.ravel() for part in found)
-            known = np.isfinite(stated)
-            tally.held.append(float(np.mean(np.abs(error[known]) <= 1.96 * stated[known])))
-            tally.widths.append(float(np.median(stated[known] / of_rows[known])))
-            tally.errors.append(float(np.mean((error / of_rows)[known] ** 2)))
-        return tally

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from sketchlearn.models import Double
-from sketchlearn.uncertainty.sketch_influence import Undetermined
+from sketchlearn.uncertainty.sketch_influence import UndeterminedError
 
 LEAST_STIFFNESS = 0.05  # smallest eigenvalue of K, relative to shares: with less, centers slide along a valley
 MOST_COORDINATES = 2000  # of all centers
@@ -43,14 +43,14 @@ class Cells:
         """Those of weighted rows, with bands of so many deviations within clusters; weights sum to one."""
         k, d = centers.shape
         if k * d > MOST_COORDINATES:
-            raise Undetermined(
+            raise UndeterminedError(
                 f"the centers have {k * d:,} coordinates, and errors of more than {MOST_COORDINATES:,} are not "
                 "computed: ask for fewer clusters, or sketch fewer columns"
             )
         first, second, nearer = _two_nearest(rows, centers)
         shares = np.bincount(first, weights, minlength=k)
         if np.any(shares <= 0):
-            raise Undetermined("a cluster has no records: ask for fewer clusters")
+            raise UndeterminedError("a cluster has no records: ask for fewer clusters")
         squares = np.sum((rows - centers[first]) ** 2, axis=1)
         width = band * np.sqrt(float(weights @ squares) / d)
         stiffness, slopes = np.zeros((k, d, k, d)), np.zeros((k, k, d))
@@ -82,7 +82,7 @@ def _inverse(borders: Double, shares: Double) -> Double:
         cho_factor(scaled - LEAST_STIFFNESS * np.eye(len(shares)))
         inverse = cho_solve(cho_factor(scaled), np.eye(len(shares)))
     except LinAlgError:
-        raise Undetermined(UNSETTLED) from None
+        raise UndeterminedError(UNSETTLED) from None
     return np.asarray(inverse * roots[:, None] * roots)
 
 

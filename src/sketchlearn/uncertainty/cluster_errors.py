@@ -10,7 +10,7 @@ from sketchlearn.sketch import Sketch
 from sketchlearn.uncertainty.cluster_cells import Cells
 from sketchlearn.uncertainty.component_scores import Steps
 from sketchlearn.uncertainty.row_errors import StandingRows
-from sketchlearn.uncertainty.sketch_influence import SketchInfluence, Undetermined, in_own_units
+from sketchlearn.uncertainty.sketch_influence import SketchInfluence, UndeterminedError, in_own_units
 
 DRAWS, LEAST_DRAWS = 100_000, 1000  # of all components, and of each
 BAND, BAND_OF_ROWS = 0.15, 0.3  # around borders of cells, in deviations within clusters; rows are fewer than draws
@@ -104,5 +104,5 @@ def errors_of_rows(
         "design(..., rows=5000), or ask for fewer clusters"
     )
     if np.all(np.isnan(of_centers)):
-        raise Undetermined(reason)
+        raise UndeterminedError(reason)
     return of_centers, of_shares, reason

@@ -15,7 +15,7 @@ from sketchlearn.uncertainty.row_errors import StandingRows
 from sketchlearn.uncertainty.sketch_influence import (
     UNDETERMINED,
     SketchInfluence,
-    Undetermined,
+    UndeterminedError,
     check_size,
     in_own_units,
     independent_records,
@@ -91,7 +91,7 @@ def errors_of_likelihood(
     parameters = Parameters(density, np.ones(rows.shape[1]), covariance_type)
     steps = parameters.steps
     if len(rows) * steps.n_coordinates > MOST_SCORES:
-        raise Undetermined(
+        raise UndeterminedError(
             f"the mixture has {steps.n_coordinates:,} parameters, too many to compute their errors: ask for fewer "
             "components, or another covariance_type"
         )
@@ -130,7 +130,7 @@ def _inverse_root(matrix: Double, reason: str) -> Double:
     scale = 1 / np.sqrt(np.maximum(np.diag(matrix), 1e-300))
     values, vectors = np.linalg.eigh(matrix * scale[:, None] * scale)
     if not values[0] > LEAST_INFORMATION:
-        raise Undetermined(reason)
+        raise UndeterminedError(reason)
     return np.asarray((vectors / np.sqrt(values)).T * scale)
 
 
@@ -138,7 +138,7 @@ def _check_records(sketch: Sketch, mixture: Mixture) -> None:
     k, d = mixture.locations.shape
     p = mixture.model.n_parameters(k, d) - 1
     if independent_records(sketch) < RECORDS_PER_PARAMETER * p:
-        raise Undetermined(
+        raise UndeterminedError(
             f"{float(sketch.count):,.0f} records are too few to tell the errors of {p:,} parameters: ask for fewer "
             "components, or another covariance_type"
         )

@@ -18,7 +18,7 @@ import numpy as np
 from sketchlearn.keeping import KeptRows
 from sketchlearn.models import Double
 from sketchlearn.sketch import Sketch
-from sketchlearn.uncertainty.sketch_influence import Undetermined, independent_records
+from sketchlearn.uncertainty.sketch_influence import UndeterminedError, independent_records
 from sketchlearn.weighting.calibrated_rows import calibrated, left_to_chance
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
@@ -44,7 +44,7 @@ class StandingRows:
         """Those of a sketch that keeps rows."""
         kept = sketch.kept
         if kept is None or not len(kept):
-            raise Undetermined(NO_ROWS)
+            raise UndeterminedError(NO_ROWS)
         drawn = WeightedRows(kept.rows, kept.weights(float(sketch.count)), None, kept.openness)
         return cls(sketch, kept, drawn, drawn if kept.complete else calibrated(sketch, [drawn], rng)[0])
 

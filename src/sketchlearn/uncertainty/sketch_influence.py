@@ -31,7 +31,7 @@ NUMBERS_PER_BLOCK = 1 << 20
 RELATIVE_RIDGE = 1e-10  # of the normal matrix whose diagonal is one
 
 
-class Undetermined(ValueError):
+class UndeterminedError(ValueError):
     """Why standard errors cannot be told, as a sentence that names the remedy."""
 
 
@@ -82,7 +82,7 @@ class SketchInfluence:
         try:
             solved = cho_solve(cho_factor(normal), (weighted * scale).T).T
         except LinAlgError:
-            raise Undetermined(UNDETERMINED) from None
+            raise UndeterminedError(UNDETERMINED) from None
         slopes = solved * scale
         return cls(sketch, target, mixture, slopes if directions is None else slopes @ directions.T)
 
@@ -123,11 +123,11 @@ def check_size(target: Target, mixture: Mixture) -> None:
     """Refuses more parameters than the sketch determines well, or than can be computed in little time."""
     p = mixture.model.n_parameters(len(mixture), target.n_features) - 1
     if target.n_numbers < NUMBERS_PER_PARAMETER * p:
-        raise Undetermined(
+        raise UndeterminedError(
             f"the sketch has {in_digits(target.n_numbers / p, 2)} numbers per parameter of the mixture, and fewer than "
             f"{NUMBERS_PER_PARAMETER:.0f} are too few to tell errors from: design it with more frequencies"
         )
     if target.n_numbers * p**2 > MOST_PRODUCTS:
-        raise Undetermined(
+        raise UndeterminedError(
             f"the mixture has {p:,} parameters, too many to compute their errors: ask for fewer clusters or components"
         )

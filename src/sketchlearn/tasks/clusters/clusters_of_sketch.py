@@ -155,8 +155,8 @@ def _better(task: Task, found: Decoded, atoms: Atoms, left: float, relative_risk
     """Whether a mixture is taken instead of atoms that leave so much of the sketch.
 
     One that explains the sketch is, if its centers are as good for the atoms: atoms that leave less follow sampling
-    noise, too. Otherwise, a release's noise makes what is left a poor judge: atoms that explain a private sketch are taken, unless a mixture leaves much
-    less of it, or has centers that are as good for the atoms, too.
+    noise, too. Otherwise, a release's noise makes what is left a poor judge: atoms that explain a private sketch are
+    taken, unless a mixture leaves much less of it, or has centers that are nearly as good for the atoms.
     """
     if relative_risk > IMPLAUSIBLE_RISK_RATIO:
         return False

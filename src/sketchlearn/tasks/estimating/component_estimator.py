@@ -28,7 +28,7 @@ from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator, model
 from sketchlearn.tasks.task_design import design
 from sketchlearn.uncertainty.error_bars import ErrorBars
 from sketchlearn.uncertainty.row_errors import NO_ROWS
-from sketchlearn.uncertainty.sketch_influence import Undetermined
+from sketchlearn.uncertainty.sketch_influence import UndeterminedError
 from sketchlearn.values import number, shortened, whole
 from sketchlearn.waves import Wave
 from sketchlearn.weighting.clusters_of_rows import RowSample
@@ -220,8 +220,8 @@ def require_rows(status: Status) -> None:
     if status in (Status.ROWS, Status.ALL_ROWS):
         return
     if status is Status.HIDDEN:
-        raise Undetermined(f"{status.value}: {ADVICE[status]}")
-    raise Undetermined(
+        raise UndeterminedError(f"{status.value}: {ADVICE[status]}")
+    raise UndeterminedError(
         "no mixture explains the sketch up to noise, and it keeps no rows that would tell: keep some beside it, with "
         "design(..., rows=500)"
     )

@@ -15,7 +15,7 @@ from sketchlearn.tasks.estimating.fitted_model import Document
 from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
 from sketchlearn.uncertainty.error_bars import ErrorBars
-from sketchlearn.uncertainty.sketch_influence import Undetermined
+from sketchlearn.uncertainty.sketch_influence import UndeterminedError
 from sketchlearn.values import number
 
 
@@ -25,7 +25,7 @@ class ErrorBarredEstimator(SketchEstimator):
 
     @abstractmethod
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
-        """The standard errors of what was learned from the state's sketch; `Undetermined` says why there are none."""
+        """The standard errors of what was learned from the state's sketch; `UndeterminedError` says why there are none."""
 
     @property
     def standard_errors_(self) -> dict[str, Double]:
@@ -63,7 +63,7 @@ class ErrorBarredEstimator(SketchEstimator):
         try:
             with one_blas_thread():
                 return self.find_error_bars(state, self._generator())
-        except Undetermined as reason:
+        except UndeterminedError as reason:
             return ErrorBars(withheld=str(reason))
 
     def certainty_facts(self) -> Document:
