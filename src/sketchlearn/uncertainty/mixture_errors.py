@@ -95,7 +95,7 @@ def errors_of_likelihood(
             f"the mixture has {steps.n_coordinates:,} parameters, too many to compute their errors: ask for fewer "
             "components, or another covariance_type"
         )
-    scores, information = _likelihood(steps, density, rows, weights)
+    scores, information = scores_and_information(steps, density, rows, weights)
     root = _inverse_root(
         information, "the rows hardly determine some parameters of the mixture: ask for fewer components"
     )
@@ -103,7 +103,7 @@ def errors_of_likelihood(
     return parameters.named(standing.errors(lambda which: scores @ slopes[:, which], slopes.shape[1], rng))
 
 
-def _likelihood(steps: Steps, density: Mixture, rows: Double, weights: Double) -> tuple[Double, Double]:
+def scores_and_information(steps: Steps, density: Mixture, rows: Double, weights: Double) -> tuple[Double, Double]:
     """Scores of the rows along all coordinates, and the information in one record (Louis 1982).
 
     With r the share of a component in a row, and u the component's own score, the information of mixtures is the mean

@@ -25,7 +25,7 @@ class ErrorBarredEstimator(SketchEstimator):
 
     @abstractmethod
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
-        """The standard errors of what was learned from the state's sketch; `UndeterminedError` says why there are none."""
+        """The standard errors of what was learned from the state's sketch; `UndeterminedError` says why not."""
 
     @property
     def standard_errors_(self) -> dict[str, Double]:
