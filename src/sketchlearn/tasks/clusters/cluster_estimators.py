@@ -224,7 +224,7 @@ class SketchKMedians(SketchKMeans):
     _loss: ClassVar[Any] = DistanceLoss()
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:  # noqa: ARG002
-        return ErrorBars(withheld="only those of k-means are known: use SketchKMeans")
+        return ErrorBars(withheld="they are known for k-means, and not for k-medians: learn k-means instead")
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Minus the sum of distances of rows to their centers."""
