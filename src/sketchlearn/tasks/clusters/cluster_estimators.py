@@ -190,12 +190,14 @@ class SketchKMeans(NearestClusters, ErrorBarredEstimator, DesignedEstimator):
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
         model, sketch = state.model, state.sketch
         units = np.ones(model.centers.shape[1]) if model.units is None else model.units
-        reason = ""
-        if model.outcome.status is Status.EXPLAINED:
-            problem = Problem.of(Target.of(sketch), len(model.weights))
+        reason, k = "", len(model.weights)
+        rows = sketch.kept is not None and len(sketch.kept)
+        if model.outcome.status is Status.EXPLAINED and (len(model.density) <= k or not rows):
+            problem = Problem.of(Target.of(sketch), k)
             centers, shares = errors_of_density(sketch, problem, model.density, model.centers, units, rng)
         else:
-            require_rows(model.outcome.status)
+            if model.outcome.status is not Status.EXPLAINED:
+                require_rows(model.outcome.status)
             centers, shares, reason = errors_of_rows(sketch, model.centers, units, rng)
         return ErrorBars({"cluster_centers_": centers, "weights_": shares}, reason)
 
