@@ -5,15 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from sketchlearn.cli.descriptions import TABLE_COLUMNS_SHOWN, column_names, table
+from sketchlearn.cli.option_messages import in_options
 from sketchlearn.plain_digits import in_certain_digits, in_digits
 
 CLUSTERS_SHOWN = 50
 
 
 def cluster_figures(model: Any) -> list[dict[str, Any]]:
-    """The number of each cluster, its share, about how many records it has, its center and, if known, its spread."""
-    learned = model.fitted_model()
-    parts = zip(learned.weights, learned.centers_of_parts, learned.deviations_of_parts, strict=True)
+    """The number of each cluster, its share, about how many records it has, its center and, if known, its spread.
+
+    Shares and centers have their standard errors beside them, where those are known.
+    """
+    learned, (of_shares, of_centers) = model.fitted_model(), _errors(model)
+    parts = zip(
+        learned.weights, learned.centers_of_parts, learned.deviations_of_parts, of_shares, of_centers, strict=True
+    )
     return [
         {
             "number": number,
@@ -21,27 +27,53 @@ def cluster_figures(model: Any) -> list[dict[str, Any]]:
             "records": round(float(share) * float(model.n_records_)),
             "center": center.tolist(),
             "spread": [float(width) if width > 0 else None for width in spread],
+            "share_error": _known(share_error),
+            "center_error": [_known(error) for error in center_error],
         }
-        for number, (share, center, spread) in enumerate(parts)
+        for number, (share, center, spread, share_error, center_error) in enumerate(parts)
     ]
+
+
+def _errors(model: Any) -> tuple[Any, Any]:
+    """Standard errors of shares and centers: NaN where they are not known."""
+    learned = model.fitted_model()
+    errors = model.error_bars().standard_errors if model.can("error_bars") else {}
+    places = "cluster_centers_" if "cluster_centers_" in errors else "means_"
+    missing = learned.weights * float("nan"), learned.centers_of_parts * float("nan")
+    return errors.get("weights_", missing[0]), errors.get(places, missing[1])
+
+
+def _known(error: float) -> float | None:
+    return float(error) if error >= 0 else None
 
 
 def cluster_table(model: Any) -> list[str]:
     """The clusters, the largest first: models of earlier versions have other numbers, which `predict` gives, too."""
     kind, figures = model.fitted_model().kind_of_part, cluster_figures(model)
     shown = sorted(figures, key=lambda cluster: -cluster["share"])[:CLUSTERS_SHOWN]
-    cells = [[str(cluster["number"]), f"{cluster['share']:.4f}", f"{cluster['records']:,}"] for cluster in shown]
-    values = [_values(cluster) for cluster in shown]
+    cells, values = [], []
+    for cluster in shown:
+        cells.append([str(cluster["number"]), f"{cluster['share']:.4f}", f"{cluster['records']:,}"])
+        values.append(_values(cluster))
+        if cluster["share_error"] is not None:
+            n = float(model.n_records_) * cluster["share_error"]
+            cells.append(["error", in_digits(cluster["share_error"], 2), in_digits(n, 2)])
+            values.append([in_digits(e, 2) if e is not None else "" for e in cluster["center_error"]])
     lines = table([kind, "share", "records"], cells, values, column_names(model))
     lines += [f"... {len(figures) - len(shown)} more"] if len(figures) > len(shown) else []
-    spreads = any(" +- " in value for row in values for value in row)
-    return lines + ([f"({kind} centers, +- the standard deviation of their records)"] if spreads else [])
+    notes = [f"{kind} centers, +- the standard deviation of their records"] if " +- " in str(values) else []
+    notes += ["error: one standard deviation of the number above it"] if ["error"] in [row[:1] for row in cells] else []
+    lines += [f"({'; '.join(notes)})"] if notes else []
+    withheld = model.error_bars().withheld if model.can("error_bars") else ""
+    return lines + ([in_options(f"standard errors are withheld: {withheld}")] if withheld else [])
 
 
 def _values(cluster: dict[str, Any]) -> list[str]:
     """Each column of a center in as many digits as are certain, with the spread of the records around it."""
-    cells = []
+    cells, errors = [], iter(cluster["center_error"])
     for value, spread in list(zip(cluster["center"], cluster["spread"], strict=True))[:TABLE_COLUMNS_SHOWN]:
-        error = float("nan") if spread is None else spread / max(cluster["records"], 1) ** 0.5
+        error = next(errors)
+        if error is None:
+            error = float("nan") if spread is None else spread / max(cluster["records"], 1) ** 0.5
         cells.append(in_certain_digits(value, error) + ("" if spread is None else f" +- {in_digits(spread, 2)}"))
     return cells

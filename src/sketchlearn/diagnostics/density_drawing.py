@@ -16,6 +16,7 @@ from sketchlearn.models import Double, Mixture
 GRID_POINTS = 160  # per axis
 LANDSCAPE_POINTS, LANDSCAPE_LEVELS = 120, 30  # per axis, and heights of contours
 MAP_ASPECT = 1.15  # width of a map over its height
+ERROR_RADIUS = 2.448  # Such an ellipse of two normal errors holds 95 % of them.
 MARGIN_DEVIATIONS = 3.2  # between the components and the edge of the picture
 CONTOUR_SHARES = (0.99, 0.9, 0.75, 0.5, 0.25)  # of the records, inside each contour
 SMALLEST_DEVIATION = 0.004  # of the picture's width: narrower components would fall between pixels
@@ -28,7 +29,7 @@ LEGEND: dict[str, Any] = {"frameon": True, "framealpha": 0.85, "edgecolor": "non
 class Parts:
     """What a picture marks: centers, the share of records of each, their covariances, and what they are called.
 
-    Those of a fitted model are `numbered` as its `predict` numbers them.
+    Those of a fitted model are `numbered` as its `predict` numbers them; `errors` are standard errors of the centers.
     """
 
     centers: Double
@@ -36,6 +37,7 @@ class Parts:
     covariances: Double
     name: str
     numbered: bool = False
+    errors: Double | None = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def contour_levels(heights: Double, cell: float) -> Double:
 
 
 def draw_map(axes: Any, view: View, density: Mixture, parts: Parts) -> None:
-    patches, lines = (required(f"matplotlib.{module}", "plot") for module in ("patches", "lines"))
+    lines = required("matplotlib.lines", "plot")
     grid = grid_of(view, parts.centers, parts.covariances)
     heights = heights_on(view, density, grid)
     levels = contour_levels(heights, grid.cell)
@@ -96,19 +98,30 @@ def draw_map(axes: Any, view: View, density: Mixture, parts: Parts) -> None:
     bar = axes.figure.colorbar(bands, ax=axes, ticks=levels, spacing="uniform", fraction=0.04, pad=0.03)
     bar.ax.set_yticklabels([f"{share:.0%}" for share in CONTOUR_SHARES])
     bar.set_label("share of the records inside")
-    for center, covariance in zip(view.points(parts.centers), view.covariances(parts.covariances), strict=True):
-        values, vectors = np.linalg.eigh(covariance)
-        angle = float(np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1])))
-        width, height = 2 * np.sqrt(np.maximum(values[::-1], 0))
-        for sigmas, line in ((1, {"linestyle": "-", "linewidth": 1.3}), (2, {"linestyle": "--", "linewidth": 0.8})):
-            size = sigmas * width, sigmas * height
-            axes.add_patch(patches.Ellipse(center, *size, angle=angle, fill=False, edgecolor=GREY, **line))
+    for sigmas, line in ((1, {"linestyle": "-", "linewidth": 1.3}), (2, {"linestyle": "--", "linewidth": 0.8})):
+        _draw_ellipses(axes, view, parts.centers, sigmas**2 * parts.covariances, edgecolor=GREY, **line)
     draw_centers(axes, view.points(parts.centers).T, parts)
     handles, labels = axes.get_legend_handles_labels()
     handles += [lines.Line2D([], [], color=GREY, linestyle=style) for style in ("-", "--")]
     labels += ["one deviation", "two deviations"]
-    axes.figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    if parts.errors is not None:
+        # errors of different columns are taken as independent
+        squares = np.nan_to_num(parts.errors)[:, :, None] ** 2 * np.eye(parts.errors.shape[1])
+        _draw_ellipses(axes, view, parts.centers, ERROR_RADIUS**2 * squares, edgecolor="black", zorder=5)
+        handles.append(lines.Line2D([], [], color="black", marker="o", markersize=5, fillstyle="none", linewidth=0))
+        labels.append("95 % of the errors of centers")
+    axes.figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     dress(axes, view, grid)
+
+
+def _draw_ellipses(axes: Any, view: View, centers: Double, covariances: Double, **line: Any) -> None:
+    """Ellipses at one deviation around each center."""
+    patches = required("matplotlib.patches", "plot")
+    for center, covariance in zip(view.points(centers), view.covariances(covariances), strict=True):
+        values, vectors = np.linalg.eigh(covariance)
+        angle = float(np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1])))
+        size = 2 * np.sqrt(np.maximum(values[::-1], 0))
+        axes.add_patch(patches.Ellipse(center, *size, angle=angle, fill=False, **line))
 
 
 def draw_centers(axes: Any, places: Any, parts: Parts) -> None:

@@ -175,7 +175,7 @@ class _Case:
 
     def best_centroids(self, mixture: Mixture, rng: np.random.Generator) -> Double:
         density = self.problem.in_data_units(mixture).heavy()
-        return reduced_in_units(centroids, density, self.k, self.units, rng)[0]
+        return reduced_in_units(centroids, density, self.problem, self.units, rng)[0]
 
 
 def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np.random.Generator) -> _Case:
@@ -188,7 +188,7 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
         chosen = decoder_from(decoder)
         outcome = fit_density(problem, chosen, rng)[1] if target.released else decode(chosen, problem, rng)
         density, units = problem.in_data_units(outcome.mixture).heavy(), error_units(fitted.operator)
-        found = reduced_in_units(centroids, density, problem.n_components, units, rng)[0]
+        found = reduced_in_units(centroids, density, problem, units, rng)[0]
         return _Case(target, problem, chosen, outcome, found, found, units)
     if not isinstance(fitted, BaseEstimator):
         raise TypeError(f"explain needs a fitted estimator or a sketch with n_components, not {name}")

@@ -30,6 +30,7 @@ from sketchlearn.models import Double, Mixture
 from sketchlearn.queries import Change, Histogram, two_sample_test
 from sketchlearn.queries.sampling_noise import Noise, Released, density_of, n_determined
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
 
 FORMATS = ("png", "svg", "pdf")
@@ -45,7 +46,8 @@ def plot_model(sketch: Sketch, estimator: Any = None, path: str | os.PathLike[st
 
     One column gives a curve, two a map, more a map of the two directions that tell the centers apart best. Contours
     hold 25 to 99 % of the records; ellipses are at one and two standard deviations; dots grow with their weights,
-    and have the numbers that `predict` gives.
+    and have the numbers that `predict` gives. Black ellipses are where centers lie with a probability of 95 %, if the
+    estimator knows its standard errors.
 
     Parameters
     ----------
@@ -172,7 +174,9 @@ def _model(sketch: Sketch, estimator: Any) -> tuple[Mixture, Parts]:
     density, centers = model.density, model.centers_of_parts
     clusters = model.kind_of_part == "cluster"
     covariances = _around(centers, density) if clusters else density.covariances()
-    return density, Parts(centers, model.weights, covariances, model.kind_of_part, numbered=True)
+    bars = estimator.error_bars().standard_errors if isinstance(estimator, ErrorBarredEstimator) else {}
+    errors = bars.get("cluster_centers_" if clusters else "means_")
+    return density, Parts(centers, model.weights, covariances, model.kind_of_part, numbered=True, errors=errors)
 
 
 def _around(centers: Double, density: Mixture) -> Double:

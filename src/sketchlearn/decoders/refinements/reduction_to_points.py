@@ -1,18 +1,29 @@
-"""From a fitted density to k points: Lloyd's algorithm on samples of the model. No data is needed."""
+"""From a fitted density to k points: Lloyd's algorithm on draws of the model. No data is needed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.decoders.refinements.cell_means import CellMeans
+from sketchlearn.decoders.refinements.even_draws import even_rows
 from sketchlearn.models import Double, Mixture, Single
 
-LEAST_SAMPLES, SAMPLES_PER_CLUSTER = 20_000, 200
 LEAST_START_SAMPLES, START_SAMPLES_PER_CLUSTER = 4_000, 80  # Runs are compared on fewer samples.
+RECORDS = 1e5  # that a mixture is fitted to, where nobody says
+LEAST_DRAWS, MORE_DRAWS = 20_000, 3  # Draws grow by this ratio, until they add little noise, or
+MOST_WORK = 2e8  # draws times clusters times columns that tell them apart.
+ADDED_NOISE = 0.2  # in variance, relative to that of means of the records of each cluster; that of centers is larger
+STILL = 0.2  # times the deviation of means of as many records as there are draws: steps end
 STARTS, DEEPEST_BREATH = 6, 5  # where the mixture has more components than clusters; fewer otherwise
 MOST_ITERATIONS = 100
+ROWS_PER_BLOCK = 2048
+
+Step = Callable[[Double], tuple[Double, Double]]  # from centers to those of the next step, and their shares
 
 
 def antithetic_sample(mixture: Mixture, n: int, rng: np.random.Generator) -> Double:
@@ -27,29 +38,63 @@ def antithetic_sample(mixture: Mixture, n: int, rng: np.random.Generator) -> Dou
     return rng.permutation(np.concatenate(pieces))
 
 
-def centroids(mixture: Mixture, k: int, rng: np.random.Generator) -> tuple[Double, Double]:
-    """k centroids of the mixture, and the share of each: the best of several runs of Lloyd's algorithm.
+def centroids(mixture: Mixture, k: int, rng: np.random.Generator, records: float = RECORDS) -> tuple[Double, Double]:
+    """k centroids of the mixture, and the share of each: the best of several runs of Lloyd's algorithm, polished.
 
-    Starts are the mixture's own locations, brought to k by k-means, and k-means++ on samples.
+    Starts are the mixture's own locations, brought to k by k-means, and k-means++ on samples. The more records the
+    mixture is fitted to, the less noise is added to theirs.
     """
     n_starts, deepest = (STARTS, DEEPEST_BREATH) if len(mixture) > k else (0, 0) if apart(mixture, k) else (2, 1)
     middle = mixture.weights @ mixture.locations / mixture.weights.sum()
-    rows = (antithetic_sample(mixture, max(LEAST_SAMPLES, SAMPLES_PER_CLUSTER * k), rng) - middle).astype(np.float32)
-    few = rows[: max(LEAST_START_SAMPLES, START_SAMPLES_PER_CLUSTER * k)]
-    points = (mixture.locations - middle).astype(np.float32)
-    shares = mixture.weights.astype(np.float32)
+    if k == 1:
+        return middle[None], np.ones(1)
+    around = replace(mixture, locations=mixture.locations - middle)
+    best = around.locations
+    if n_starts:
+        few = antithetic_sample(around, max(LEAST_START_SAMPLES, START_SAMPLES_PER_CLUSTER * k), rng)
+        best = _started(around, k, few.astype(np.float32), n_starts, deepest, rng)
+    means = CellMeans.of(around)
+    centers, shares = polished(around, best, records, lambda draws: means.with_draws(draws, k, rng))
+    return centers + middle, shares
+
+
+def _started(mixture: Mixture, k: int, few: Single, n_starts: int, deepest: int, rng: np.random.Generator) -> Double:
+    """The best of several runs of Lloyd's algorithm on a few rows."""
+    points, shares = mixture.locations.astype(np.float32), mixture.weights.astype(np.float32)
     best = np.concatenate([points, few[: max(k - len(points), 0)]])
     if len(points) > k:
         runs = (lloyd(points, plus_plus(points, shares, k, rng), shares) for _ in range(n_starts))
         best, _ = min(runs, key=lambda run: run[1])
-    if n_starts:
-        equal = np.ones(len(few), np.float32)
-        starts = [best, *(plus_plus(few, equal, k, rng) for _ in range(n_starts))]
-        best, cost = min((lloyd(few, start, equal) for start in starts), key=lambda run: run[1])
-        best = breathe(few, best, cost, equal, deepest)
-    best, _ = lloyd(rows, best, np.ones(len(rows), np.float32))
-    counts = np.bincount(nearest(rows, best)[0], minlength=k)
-    return best.astype(np.float64) + middle, counts / counts.sum()
+    equal = np.ones(len(few), np.float32)
+    starts = [best, *(plus_plus(few, equal, k, rng) for _ in range(n_starts))]
+    best, cost = min((lloyd(few, start, equal) for start in starts), key=lambda run: run[1])
+    return breathe(few, best, cost, equal, deepest).astype(np.float64)
+
+
+def polished(
+    mixture: Mixture, centers: Double, records: float, steps: Callable[[float], Step]
+) -> tuple[Double, Double]:
+    """Centers where steps end that a number of draws of the mixture gives, and the share of each.
+
+    Draws lead to centers with an error of their own. How much these change when there are more draws tells it.
+    """
+    k, d = centers.shape
+    spread = mixture.weights @ np.sum(mixture.variances() + mixture.locations**2, axis=1) / mixture.weights.sum()
+    draws, most = LEAST_DRAWS, MOST_WORK / k / (min(k - 1, d) + 4)
+    while True:
+        before, step = centers, steps(draws)
+        for _ in range(MOST_ITERATIONS):
+            moved, shares = step(centers)
+            variance = max(spread - shares @ np.sum(moved**2, axis=1), 0) / d
+            still = np.mean((moved - centers) ** 2) <= STILL**2 * variance * k / draws
+            centers = moved
+            if still:
+                break
+        error = np.mean((centers - before) ** 2) / (1 + MORE_DRAWS)  # of these, where that of `before` is larger
+        enough = draws > LEAST_DRAWS and error <= ADDED_NOISE * variance * k / records
+        if enough or draws * MORE_DRAWS > most:
+            return centers, shares
+        draws *= MORE_DRAWS
 
 
 def apart(mixture: Mixture, k: int) -> bool:
@@ -68,28 +113,44 @@ def apart(mixture: Mixture, k: int) -> bool:
     return bool(cost.min() > saved.max())
 
 
-def medians(mixture: Mixture, k: int, rng: np.random.Generator) -> tuple[Double, Double]:
+def medians(mixture: Mixture, k: int, rng: np.random.Generator, records: float = RECORDS) -> tuple[Double, Double]:
     """k points with the least sum of distances, and the share of each: Weiszfeld's steps from the centroids."""
-    points, _ = centroids(mixture, k, rng)
-    rows = antithetic_sample(mixture, max(LEAST_SAMPLES, SAMPLES_PER_CLUSTER * k), rng)
-    points = weiszfeld(rows, points, np.ones(len(rows)))
-    counts = np.bincount(nearest(rows, points)[0], minlength=k)
-    return points, counts / counts.sum()
+    points, _ = centroids(mixture, k, rng, records)
+    middle = mixture.weights @ mixture.locations / mixture.weights.sum()
+    around = replace(mixture, locations=mixture.locations - middle)
+
+    def steps(draws: float) -> Step:
+        rows = even_rows(around, draws, rng)
+        return lambda centers: weiszfeld_step(rows, centers, np.ones(len(rows)))
+
+    points, shares = polished(around, points - middle, records, steps)
+    return points + middle, shares
 
 
 def weiszfeld(rows: NDArray[Any], points: Double, weights: Double) -> Double:
     """Points moved to where the weighted sum of distances to their rows is least."""
-    k, least = len(points), 1e-6 * np.sqrt(np.mean(rows.var(axis=0))) + 1e-300
+    near = 1e-3 * np.sqrt(np.mean(rows.var(axis=0))) + 1e-300
     for _ in range(MOST_ITERATIONS):
-        labels = nearest(rows, points)[0]
-        pull = weights / np.maximum(np.linalg.norm(rows - points[labels], axis=1), least)
-        sizes = np.bincount(labels, pull, minlength=k)
-        sums = np.stack([np.bincount(labels, pull * column, minlength=k) for column in rows.T], axis=1)
-        moved = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1e-300)[:, None], points)
-        if np.allclose(moved, points, rtol=0, atol=1e3 * least):
-            return moved
-        points = moved
+        before, (points, _) = points, weiszfeld_step(rows, points, weights)
+        if np.allclose(points, before, rtol=0, atol=near):
+            break
     return points
+
+
+def weiszfeld_step(rows: NDArray[Any], points: Double, weights: Double) -> tuple[Double, Double]:
+    """Points moved towards the least weighted sum of distances to the rows nearest to them, and the rows' shares."""
+    k, d = points.shape
+    least = 1e-6 * np.sqrt(np.mean(rows.var(axis=0))) + 1e-300
+    sums, pulls, sizes = np.zeros((k, d)), np.zeros(k), np.zeros(k)
+    for first in range(0, len(rows), ROWS_PER_BLOCK):
+        block, own = rows[first : first + ROWS_PER_BLOCK], weights[first : first + ROWS_PER_BLOCK]
+        labels, _ = nearest(block, points)
+        pull = own / np.maximum(np.linalg.norm(block - points[labels], axis=1), least)
+        inside = (labels == np.arange(k)[:, None]).astype(rows.dtype)
+        sizes += inside @ own
+        pulls += inside @ pull
+        sums += inside @ (pull[:, None] * block)
+    return np.where(pulls[:, None] > 0, sums / np.maximum(pulls, 1e-300)[:, None], points), sizes / sizes.sum()
 
 
 def plus_plus(rows: Single, weights: Single, k: int, rng: np.random.Generator) -> Single:

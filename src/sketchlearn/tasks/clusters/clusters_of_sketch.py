@@ -44,10 +44,11 @@ LEAST_SHARE = 1 / 1500  # of the records: a design's 5000 rows have about three 
 IMPLAUSIBLE_RISK_RATIO = 1.5  # of a mixture's clusters to the atoms' own, on the atoms: noise made some of 8
 ENOUGH_ROWS, ENOUGH_SHARE = 2000, 1 / 2  # Atoms add little to as many rows, or to such a share of the records.
 MUCH_LESS_LEFT_RATIO = 0.7  # of a private sketch: good clusters left 0.6 of what atoms do, those worse than atoms 0.75
+EQUAL_RISK_RATIO = 1.005  # of a mixture's clusters on the atoms: overlapping Gaussians had 1.0008
 ALIKE_RISK_RATIO = 1.04  # of a mixture's clusters on the atoms: good ones had up to 1.03, others 1.06 or more
 MISFIT_WORTH_A_SEARCH = 30.0  # Above it, near the atoms, a search has little hope to explain the sketch.
 
-Reduction = Callable[[Mixture, int, np.random.Generator], tuple[Double, Double]]
+Reduction = Callable[[Mixture, int, np.random.Generator, float], tuple[Double, Double]]
 
 
 @dataclass(frozen=True)
@@ -104,19 +105,20 @@ class Task:
 
     def reduced(self, density: Mixture) -> tuple[Double, Double]:
         """Clusters of a mixture, and their shares."""
-        return reduced_in_units(self.reduce, density, self.k, self.units, self.rng)
+        return reduced_in_units(self.reduce, density, self.problem, self.units, self.rng)
 
 
 def reduced_in_units(
-    reduce: Reduction, density: Mixture, k: int, units: Double, rng: np.random.Generator
+    reduce: Reduction, density: Mixture, problem: Problem, units: Double, rng: np.random.Generator
 ) -> tuple[Double, Double]:
     """Clusters of a mixture, where errors count in these units, and their shares."""
+    k, records = problem.n_components, 1 / problem.target.noise
     if np.all(units == 1):
-        return reduce(density, k, rng)
+        return reduce(density, k, rng, records)
     model, inverse = density.model, 1 / units
     shapes = model.scaled(density.shapes, inverse)
     inside = replace(density, model=model.in_units(inverse), locations=density.locations / units, shapes=shapes)
-    centers, shares = reduce(inside, k, rng)
+    centers, shares = reduce(inside, k, rng, records)
     return centers * units, shares
 
 
@@ -152,11 +154,14 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
 def _better(task: Task, found: Decoded, atoms: Atoms, left: float, relative_risk: float) -> bool:
     """Whether a mixture is taken instead of atoms that leave so much of the sketch.
 
-    Noise makes what is left a poor judge: atoms that explain a private sketch are taken, unless a mixture leaves much
-    less of it, or has centers that are as good for the atoms, too.
+    One that explains the sketch is, if its centers are as good for the atoms: atoms that leave less follow sampling
+    noise, too. Otherwise, a release's noise makes what is left a poor judge: atoms that explain a private sketch are
+    taken, unless a mixture leaves much less of it, or has centers that are nearly as good for the atoms.
     """
     if relative_risk > IMPLAUSIBLE_RISK_RATIO:
         return False
+    if found.outcome.status is Status.EXPLAINED and relative_risk <= EQUAL_RISK_RATIO:
+        return True
     by_mixture = _left_by_mixture(task, found.outcome.mixture)
     if not task.private:
         return by_mixture <= left
