@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,15 +49,12 @@ class Target:
         widths = operator.law.widths(operator.n_features)
         unit = 1 / np.sqrt(np.mean(omega * omega, axis=0)) if widths is None else widths
         if operator.wave.complex:
-            values, shift = mean / operator.feature_weights * np.exp(-1j * operator.dither) / first, None
-            released = 2 * part / abs(first) ** 2
-        else:  # f(t) = 2 Re F_1 exp(2 pi i t) + higher harmonics: one part of each value
-            values = mean / operator.feature_weights / (2 * abs(first)) + 0j
-            shift = operator.dither + np.angle(first)
-            released = part / (2 * abs(first)) ** 2
+            shift, released = None, 2 * part / abs(first) ** 2
+        else:
+            shift, released = operator.dither + np.angle(first), part / (2 * abs(first)) ** 2
         return cls(
             frequencies=FrequencySet(omega * unit, shift),
-            values=values,
+            values=values_of(operator, mean),
             weights=operator.feature_weights**2,
             imaginary=float(operator.wave.complex),
             sampling=1 / float(sketch.count),
@@ -138,6 +136,14 @@ class Target:
             float(r.astype(np.float64) @ (r * w)) / len(self)
             for r, w in zip(self.residual(mixture), self.part_weights, strict=True)
         )
+
+
+def values_of(operator: FourierFeatures, features: NDArray[Any]) -> NDArray[np.complex128]:
+    """Values of the characteristic function from features (..., m): F_1 and the dither are divided out."""
+    first, plain = operator.wave.coefficient(1), features / operator.feature_weights
+    if operator.wave.complex:
+        return np.asarray(plain * np.exp(-1j * operator.dither) / first)
+    return plain / (2 * abs(first)) + 0j  # f(t) = 2 Re F_1 exp(2 pi i t) + higher harmonics: one part of each value
 
 
 def released_variance(sketch: Sketch, operator: FourierFeatures) -> float:
