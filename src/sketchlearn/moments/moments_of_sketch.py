@@ -70,7 +70,7 @@ class MomentNoise:
         square = np.sum(weights * P**2) * 2 - np.sum(np.diag(weights) * np.diag(P) ** 2)
         own = 2 * np.sum(((u**2) @ weights) * u**2, axis=1) - (u**4) @ np.diag(weights)
         both = 2 * np.sum((u @ (weights * P)) * u, axis=1) - (u**2) @ (np.diag(weights) * np.diag(P))
-        return np.maximum(own - 2 * shares * both + shares**2 * square, 0.0)
+        return np.asarray(np.maximum(own - 2 * shares * both + shares**2 * square, 0.0))
 
     def edges(self, directions: Double, about: Double, units: Double) -> Double:
         """Eigenvalues of the mean products of (x - about) / units that noise alone makes near directions (n, columns).

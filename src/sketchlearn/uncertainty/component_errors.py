@@ -14,7 +14,7 @@ from sketchlearn.uncertainty.error_bars import ErrorBars
 from sketchlearn.uncertainty.product_forms import ProductForms
 from sketchlearn.uncertainty.sampled_rows import SampledRows
 
-MOST_ANGLE = 0.3  # One standard deviation, in radians, of a direction; first-order errors are too small beyond.
+MOST_ANGLE = 0.2  # One standard deviation, in radians, of a direction; first-order errors are too small beyond.
 MOST_BIAS = 1.0  # of a variance, in standard errors: variances that are close repel each other
 MOST_PRODUCTS = 4e9  # multiplications that errors of directions may take, some seconds
 NORMAL_ROWS = "for normally distributed rows; a sketch that keeps rows gives errors for any"
@@ -81,11 +81,11 @@ class ComponentErrors:
         own = self.variances[self.components]
         itself = self.components[:, None] == np.arange(len(self.basis))
         if self.sample is None:
-            return np.outer(own, self.variances) * (1.0 + itself) / self.n_rows
+            return np.asarray(np.outer(own, self.variances) * (1.0 + itself) / self.n_rows)
         squares = self._scores**2
         products = (squares[:, self.components] * self.sample.shares[:, None]).T @ squares
         means = np.sum(self.sample.shares) * own**2 - 2 * own * (squares[:, self.components].T @ self.sample.shares)
-        return np.maximum(products + itself * means[:, None], 0.0)
+        return np.asarray(np.maximum(products + itself * means[:, None], 0.0))
 
     @cached_property
     def _inverse_gaps(self) -> Double:
@@ -125,7 +125,8 @@ class ComponentErrors:
     def angles(self) -> Double:
         """Standard deviations of the angles of components towards all directions, an array (components, columns)."""
         with np.errstate(invalid="ignore"):
-            return np.nan_to_num(np.sqrt(self._sampled + self._released) * np.abs(self._inverse_gaps), nan=np.inf)
+            known = np.sqrt(self._sampled + self._released) * np.abs(self._inverse_gaps)
+            return np.asarray(np.nan_to_num(known, nan=np.inf))
 
     def of_directions(self) -> Double:
         """Of the coordinates of components; NaN where another direction has nearly the same variance.

@@ -45,7 +45,7 @@ class CompressiveErrors:
     def n_tangents(self) -> int:
         """Number of directions in which the fit can move."""
         k, d = self.components.shape
-        return k * d - k * (k - 1) // 2 + 1
+        return int(k * d - k * (k - 1) // 2 + 1)
 
     @cached_property
     def _basis(self) -> Double:

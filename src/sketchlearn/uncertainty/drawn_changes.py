@@ -24,4 +24,4 @@ def errors_by_draws(
     draws = rng.standard_normal((DRAWS, len(features))) * np.sqrt(sample.shares)
     start = computed(mean)
     moves = [(computed(mean + STEP * change) - start) / STEP for change in draws @ (features - mean)]
-    return np.sqrt(np.mean(np.square(moves), axis=0))
+    return np.asarray(np.sqrt(np.mean(np.square(moves), axis=0)))

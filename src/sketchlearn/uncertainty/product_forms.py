@@ -46,15 +46,14 @@ class ProductForms:
             side[..., 0] ** 2 + np.sum((side[..., 1:] @ moments.covariance) * side[..., 1:], axis=-1)
             for side in (self.left, self.right)
         ]
-        return np.maximum(squares[0] * squares[1] / n_rows, 0.0)
+        return np.asarray(np.maximum(squares[0] * squares[1] / n_rows, 0.0))
 
     def released(self, moments: Moments) -> Double:
         """Variances of the estimates that are due to the noise of a release; 0 if the moments are exact."""
         if moments.noise is None:
             return np.zeros(len(self.left))
-        return moments.noise.of_products(
-            *(_from_zero(side, moments.mean) for side in (self.left, self.right)), self.means(moments)
-        )
+        left, right = (_from_zero(side, moments.mean) for side in (self.left, self.right))
+        return moments.noise.of_products(left, right, self.means(moments))
 
 
 def _from_zero(form: Double, mean: Double) -> Double:

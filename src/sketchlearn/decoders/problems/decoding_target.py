@@ -143,7 +143,8 @@ def values_of(operator: FourierFeatures, features: NDArray[Any]) -> NDArray[np.c
     first, plain = operator.wave.coefficient(1), features / operator.feature_weights
     if operator.wave.complex:
         return np.asarray(plain * np.exp(-1j * operator.dither) / first)
-    return plain / (2 * abs(first)) + 0j  # f(t) = 2 Re F_1 exp(2 pi i t) + higher harmonics: one part of each value
+    # f(t) = 2 Re F_1 exp(2 pi i t) + higher harmonics: one part of each value
+    return np.asarray(plain / (2 * abs(first)), np.complex128)
 
 
 def released_variance(sketch: Sketch, operator: FourierFeatures) -> float:

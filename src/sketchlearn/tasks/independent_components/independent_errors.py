@@ -29,18 +29,18 @@ def independent_errors(sketch: Sketch, found: Independent, rng: np.random.Genera
     if found.far:
         return ErrorBars(errors, "the operator was designed for other components: design it on rows from all over")
     parts: Any = [needed_part(sketch, kind, NEEDED) for kind in (SecondMoments, CumulantFeatures)]
-    operators, mean = [part.operator for part in parts], np.concatenate([part.mean for part in parts])
+    (moments, cumulants), mean = (part.operator for part in parts), np.concatenate([part.mean for part in parts])
     if len(mean) > MOST_FEATURES:
         return ErrorBars(errors, "errors of so many components would take minutes: ask for fewer components")
-    matches = found.components @ np.linalg.pinv(unmixing_of(*operators, mean))
+    matches = found.components @ np.linalg.pinv(unmixing_of(moments, cumulants, mean))
     order = np.argmax(np.abs(matches), axis=1)
     signs = np.sign(matches[np.arange(len(order)), order])[:, None]
 
     def computed(features: Double) -> Double:
-        components = unmixing_of(*operators, features)[order] * signs
+        components = unmixing_of(moments, cumulants, features)[order] * signs
         return np.stack([components, np.linalg.pinv(components).T])
 
-    features = np.column_stack([operator.features(sample.rows) for operator in operators])
+    features = np.column_stack([operator.features(sample.rows) for operator in (moments, cumulants)])
     errors["components_"], mixing = errors_by_draws(mean, features, sample, computed, rng)
     errors["mixing_"], reason = mixing.T, ""
     if len(found.alike) > 1:

@@ -166,6 +166,11 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
         if sample is not None:
             coefficients, intercepts = self._regression(state).robust_errors(fit, sample)
             return ErrorBars(self._named(fit, coefficients, intercepts))
+        if self.privacy_ is not None and sketch is not None and self._regression(state).hidden:
+            return ErrorBars(
+                withheld="the noise of the release hides directions of the features, and coefficients along those are "
+                "drawn towards 0: give more records, fewer columns, tighter bounds or a larger epsilon"
+            )
         more = 1.0 if sketch is None else np.sqrt(heaviest_record(sketch))
         errors = self._named(fit, more * fit.standard_errors, more * fit.intercept_errors)
         return ErrorBars(errors, premise=EQUAL if self.privacy_ is None else EQUAL_AND_NOISE)
