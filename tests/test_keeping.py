@@ -507,8 +507,20 @@ def test_operators_in_one_pass_keep_rows_once():
     assert [part.kept for part in both.split(sketch)] == [None, None]
     assert skl.from_bytes(sketch.to_bytes()).kept == WHOLE.kept
     assert both.without_keeping().sketch(X) == sketch
-    with pytest.raises(ValueError, match="SecondMoments keeps no rows"):
-        skl.SecondMoments(3, bound=1.0).with_keeping(DESIGNED.keeping)
+    with pytest.raises(ValueError, match="VeroneseMoments keeps no rows"):
+        skl.VeroneseMoments(3, bound=1.0).with_keeping(DESIGNED.keeping)
+
+
+def test_moments_keep_the_same_rows():
+    moments = skl.SecondMoments(3, bound=1e9)
+    keeping = moments.with_keeping(DESIGNED.keeping)
+    sketch = keeping.sketch(X)
+    assert (keeping, sketch, sketch.kept) == (moments, moments.sketch(X), WHOLE.kept)
+    assert skl.from_bytes(sketch.to_bytes()).kept == WHOLE.kept
+    assert skl.from_bytes(sketch.without_rows().to_bytes()).kept is None
+    assert "keeping" not in moments.to_json()
+    with pytest.raises(ValueError, match="rule for rows of 2 columns"):
+        skl.SecondMoments(2, bound=1.0, keeping=DESIGNED.keeping)
 
 
 def test_signs_are_no_rows():

@@ -88,7 +88,7 @@ def test_design_of_moments_on_a_sample_is_not():
 
 @pytest.mark.parametrize("intercept", [True, False])
 def test_noise_of_equations(table, intercept):
-    """What `along` and `edges` promise, against many draws of noise on the mean of [1, x] [1, x]'."""
+    """What the methods of MomentNoise promise, against many draws of noise on the mean of [1, x] [1, x]'."""
     noise = MomentNoise.of(release(table, 1.0, 0))
     rng, d, draws = np.random.default_rng(2), 5, 4000
     j, k = np.tril_indices(1 + d)
@@ -101,9 +101,16 @@ def test_noise_of_equations(table, intercept):
     drawn = to_x @ drawn @ to_x.T
 
     vector = rng.standard_normal(1 + d)
-    seen, told = np.cov((drawn @ vector).T), noise.along(vector)
-    scale = np.sqrt(np.outer(np.diag(told), np.diag(told)))
-    np.testing.assert_allclose(seen / scale, told / scale, atol=0.08)
+    left, means = rng.standard_normal((3, 1 + d)), rng.standard_normal(3)
+    seen = drawn @ vector @ left.T - np.outer(drawn[:, 0, 0], means)
+    np.testing.assert_allclose(seen.std(axis=0), np.sqrt(noise.of_products(left, vector, means)), rtol=0.06)
+
+    to_mean = np.eye(1 + d)
+    to_mean[1:, 0] = -vector[1:]
+    squares, shares = to_mean @ drawn @ to_mean.T, rng.uniform(size=3)
+    seen = np.einsum("ni,sij,nj->sn", left, squares, left) - np.outer(np.trace(squares[:, 1:, 1:], 0, 1, 2), shares)
+    told = noise.of_shares(left, shares, vector[1:])
+    np.testing.assert_allclose(seen.std(axis=0), np.sqrt(told), rtol=0.06)
 
     about = rng.standard_normal(d) if intercept else np.zeros(d)
     centred = np.column_stack([-about, np.eye(d)]) @ drawn @ np.column_stack([-about, np.eye(d)]).T
@@ -133,7 +140,7 @@ def test_standard_errors_cover_the_noise(table, intercept, more):
     inside, scaled = [], []
     for seed in range(40):
         model.fit_sketch(release(table, 2.0, 100 + seed, **more))
-        errors = np.append(model.standard_errors_, model.intercept_standard_error_)
+        errors = np.append(*(model.standard_errors_[name] for name in ("coef_", "intercept_")))
         apart = np.append(model.coef_, model.intercept_) - exact
         inside.append(np.abs(apart) <= 1.96 * errors)
         scaled.append((apart / np.where(errors, errors, 1.0))[: 4 + intercept])
@@ -145,7 +152,8 @@ def test_merged_releases_add_their_noise(table):
     parts = [release(table, 2.0, seed) for seed in (1, 2)]
     both = skl.merge(parts)
     one, two = (skl.SketchLinearRegression().fit_sketch(part) for part in (parts[0], both))
-    np.testing.assert_allclose(two.standard_errors_, one.standard_errors_ / np.sqrt(2), rtol=0.2)
+    errors, fewer = (model.standard_errors_["coef_"] for model in (one, two))
+    np.testing.assert_allclose(fewer, errors / np.sqrt(2), rtol=0.2)
 
 
 def test_the_noise_of_the_part_counts():
@@ -155,7 +163,7 @@ def test_the_noise_of_the_part_counts():
     private = release(skl.concatenate([windows, moments]).sketch(rows), 10.0, 0)
     part = private.operator.split(private)[1]
     apart, within = (skl.SketchLinearRegression().fit_sketch(sketch) for sketch in (part, private))
-    assert apart.standard_errors_.tolist() == within.standard_errors_.tolist()
+    assert apart.error_bars().to_json() == within.error_bars().to_json()
 
 
 def test_ridge_is_at_least_what_balances_the_noise(table):

@@ -254,6 +254,12 @@ class KeptRows:
             raise ValueError("the kept rows are not those that their rule keeps")
 
 
+def check_keeping(rule: Any, n_features: int) -> None:
+    """Refuses a rule that is none for rows of so many columns."""
+    if rule is not None and not (isinstance(rule, Keeping) and len(rule.center) == n_features):
+        raise ValueError(f"keeping must be a rule for rows of {n_features} columns, not {shortened(rule)}")
+
+
 def checked_rows(rule: Keeping | None, kept: KeptRows | None, weight: int) -> KeptRows | None:
     """The kept rows of records of this weight, if they are those of the operator's rule; none yet, without records."""
     if kept is None:

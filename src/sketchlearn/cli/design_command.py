@@ -57,8 +57,9 @@ def design(
     --images for fit classifier.
 
     With --rows 500, each sketch keeps 500 of its records beside its sums, and clusters learned from it are never
-    much worse than those of a good sample. They are in its file, in the clear: leave this out where rows must not
-    travel. With --standardize, errors count in standard deviations, so that money does not outweigh ages and flags.
+    much worse than those of a good sample; with --task moments or ica, standard errors hold whatever law the records
+    have. They are in its file, in the clear: leave this out where rows must not travel. With --standardize,
+    errors count in standard deviations, so that money does not outweigh ages and flags.
 
     \b
     Example:

@@ -10,6 +10,7 @@ import typer
 
 from sketchlearn.cli.descriptions import column_names, digits, records_in_words, table
 from sketchlearn.cli.error_messages import DOUBTFUL, misused
+from sketchlearn.cli.error_tables import certainty_lines, coefficient_table, component_table, independent_table
 from sketchlearn.cli.fit_warnings import fit_warnings
 from sketchlearn.cli.input_output import (
     check_paths,
@@ -32,7 +33,7 @@ from sketchlearn.cli.options import (
     Strict,
     Trusted,
 )
-from sketchlearn.plain_digits import in_certain_digits, in_digits
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.tasks.registry import tasks
 
 
@@ -53,9 +54,8 @@ def pca(
       sketchlearn fit pca -k 2 moments.sketch -o model.json
     """
     model, records, warned = _fitted(tasks()["pca"].load()(n_components), sketch, trusted, output, json)
-    shares = model.explained_variance_ratio_
-    lines = [f"{in_digits(100 * shares.sum())} % of the variance, from {records}"]
-    lines += table(["share"], [[f"{share:.4f}"] for share in shares], digits(model.components_), column_names(model))
+    lines = [f"{in_digits(100 * model.explained_variance_ratio_.sum())} % of the variance, from {records}"]
+    lines += component_table(model) + certainty_lines(model)
     give_model(model, lines, output, json, warned)
 
 
@@ -73,8 +73,7 @@ def ica(
     """
     model, records, warned = _fitted(tasks()["ica"].load()(random_state=seed), sketch, trusted, output, json)
     lines = [f"{len(model.components_)} independent components, from {records}"]
-    cells = [[in_digits(evidence)] for evidence in model.evidence_]
-    lines += table(["evidence"], cells, digits(model.components_), column_names(model))
+    lines += independent_table(model) + certainty_lines(model)
     give_model(model, lines, output, json, warned)
 
 
@@ -136,8 +135,6 @@ def regression(
       sketchlearn sketch day1.csv --task moments -o moments.sketch
       sketchlearn fit regression moments.sketch -o model.json
     """
-    import numpy as np
-
     try:
         penalty = () if alpha is None else (alpha if alpha == "gcv" else float(alpha),)
     except ValueError:
@@ -149,13 +146,7 @@ def regression(
     )
     lines = [f"R^2 {in_digits(model.r2_)}, from {records}"]
     lines += [f"alpha {in_digits(model.alpha_)}"] if penalty else []
-    coefficients = np.column_stack([np.atleast_1d(model.intercept_), np.atleast_2d(model.coef_)])
-    errors = np.column_stack([np.atleast_1d(model.intercept_standard_error_), np.atleast_2d(model.standard_errors_)])
-    values = []
-    for own, unsure in zip(coefficients, errors, strict=True):
-        values += [list(map(in_certain_digits, own, unsure / 10)), [in_digits(error, 2) for error in unsure]]
-    cells = [["coefficients"], ["standard errors"]] * len(coefficients)
-    lines += table([""], cells, values, ["intercept", *column_names(model)])
+    lines += coefficient_table(model) + certainty_lines(model)
     give_model(model, lines, output, json, warned)
 
 

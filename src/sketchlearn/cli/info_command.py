@@ -10,6 +10,7 @@ import typer
 
 from sketchlearn.cli.cluster_tables import cluster_figures, cluster_table
 from sketchlearn.cli.descriptions import COLUMNS_SHOWN, columns_in_words, kept_in_words, records_in_words
+from sketchlearn.cli.error_tables import TABLES, certainty_lines
 from sketchlearn.cli.input_output import keys_from, naming, read, report
 from sketchlearn.cli.options import Json, Trusted
 from sketchlearn.plain_digits import in_digits
@@ -165,6 +166,9 @@ def _of_model(data: bytes) -> Facts:
     task = task_of(model)
     parts = isinstance(model.fitted_model(), FittedComponents)
     figures, rows = _of_clusters(model, task) if parts else _of_task(model, task)
+    if task.name in TABLES:
+        figures["error_bars"] = model.error_bars().to_json()
+        rows += [("", line) for line in TABLES[task.name](model) + certainty_lines(model)]
     if model.privacy_ is None:
         return figures, rows
     return {**figures, "ledger": model.privacy_.to_json()}, [*rows, ("privacy", str(model.privacy_))]

@@ -98,7 +98,7 @@ Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; by defa
 Plot = Annotated[str | None, typer.Option(metavar="PICTURE", help="Draw a picture to this file, such as out.png.")]
 Rows = Annotated[
     int | None,
-    typer.Option(min=1, help="Keep this many rows in each sketch, in the clear, for better clusters."),
+    typer.Option(min=1, help="Keep this many rows in each sketch, in the clear, for clusters and standard errors."),
 ]
 Standardize = Annotated[
     bool,

@@ -38,20 +38,39 @@ class MomentNoise:
         """The noise on the moments of some columns."""
         return replace(self, origin=self.origin[columns], bound=self.bound[columns])
 
-    def along(self, vector: Double) -> Double:
-        """The covariance of the noise on the mean of [1, x] ([1, x] . vector), for one vector (1 + columns,).
+    def of_products(self, left: Double, right: Double, means: Double) -> Double:
+        """Variances of the noise on means of (left . [1, x]) (right . [1, x]), for left (n, 1 + columns) and one right.
 
-        Two entries of E u, E symmetric with independent entries of variance s^2, have the covariance s_jk^2 u_j u_k,
-        and each has the variance sum over l of s_jl^2 u_l^2.
+        That is left' E right for E symmetric with independent entries in one triangle, less `means` times the count's
+        noise, as sums are divided by the noisy count.
         """
-        to_x = np.diag(np.append(1.0, self.bound))
-        to_x[1:, 0] = self.origin
-        u = to_x.T @ vector
-        squares = np.full((len(u), len(u)), self.deviation**2)
-        squares[0, 0] = self.count_deviation**2
-        covariance = squares * np.outer(u, u)
-        np.fill_diagonal(covariance, squares @ u**2)
-        return np.asarray(to_x @ covariance @ to_x.T)
+        u, v = (
+            np.column_stack([side[..., :1] + side[..., 1:] @ self.origin[:, None], side[..., 1:] * self.bound])
+            for side in (right[None], left)
+        )
+        both = v * u
+        squares = np.sum(v**2, axis=1) * np.sum(u**2) + np.sum(both, axis=1) ** 2 - np.sum(both**2, axis=1)
+        at_count = both[:, 0]
+        own = self.deviation**2 * np.maximum(squares - at_count**2, 0.0)
+        return np.asarray(own + self.count_deviation**2 * (at_count - means) ** 2)
+
+    def of_shares(self, forms: Double, shares: Double, mean: Double) -> Double:
+        """Variances of the noise on means of (form . [1, x - mean])^2 - share |x - mean|^2, of each form and its share.
+
+        Two forms u' E u and trace(P E) of E, symmetric with independent entries of variance s^2 in one triangle, have
+        the covariance s^2 (2 u' P u - sum of u_j^2 P_jj); both are 0 on average where shares are, so that the count's
+        noise matters as that of an entry only.
+        """
+        to_y = np.diag(np.append(1.0, self.bound))
+        to_y[1:, 0] = self.origin - mean
+        P = to_y[1:].T @ to_y[1:]  # |x - mean|^2 of [1, y]
+        u = forms @ to_y
+        weights = np.full(P.shape, self.deviation**2)
+        weights[0, 0] = self.count_deviation**2
+        square = np.sum(weights * P**2) * 2 - np.sum(np.diag(weights) * np.diag(P) ** 2)
+        own = 2 * np.sum(((u**2) @ weights) * u**2, axis=1) - (u**4) @ np.diag(weights)
+        both = 2 * np.sum((u @ (weights * P)) * u, axis=1) - (u**2) @ (np.diag(weights) * np.diag(P))
+        return np.asarray(np.maximum(own - 2 * shares * both + shares**2 * square, 0.0))
 
     def edges(self, directions: Double, about: Double, units: Double) -> Double:
         """Eigenvalues of the mean products of (x - about) / units that noise alone makes near directions (n, columns).

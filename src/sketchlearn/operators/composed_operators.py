@@ -110,10 +110,15 @@ class Concatenated(Operator):
     def keeping(self) -> Keeping | None:
         return next((part.keeping for part in self.parts if part.keeping is not None), None)
 
+    @property
+    def can_keep(self) -> bool:
+        return any(part.can_keep for part in self.parts)
+
     def with_keeping(self, rule: Keeping | None) -> Self:
         parts = [part.without_keeping() for part in self.parts]
         if rule is not None:
-            parts[0] = parts[0].with_keeping(rule)
+            able = next((n for n, part in enumerate(parts) if part.can_keep), 0)
+            parts[able] = parts[able].with_keeping(rule)
         return self._twin(parts=tuple(parts))
 
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:

@@ -15,7 +15,7 @@ from sketchlearn._native import Plan, dense_plan, structured_plan
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.cost import Cost
 from sketchlearn.frequencies import Law
-from sketchlearn.keeping import Keeping
+from sketchlearn.keeping import Keeping, check_keeping
 from sketchlearn.operators.operator_base import Double, Integers
 from sketchlearn.operators.origin import Origin
 from sketchlearn.operators.projected import FEWEST_FEATURES, Projected, Single, Structured, float32_cost, in_turns
@@ -95,11 +95,14 @@ class FourierFeatures(Projected):
         )
         if self.units is not None and len(self.units) != n_features:
             raise ValueError(f"units must be {n_features} positive numbers, not {shortened(self.units)}")
-        keeping, outline = self.keeping, self.outline
-        if keeping is not None and not (isinstance(keeping, Keeping) and len(keeping.center) == n_features):
-            raise ValueError(f"keeping must be a rule for rows of {n_features} columns, not {shortened(keeping)}")
+        check_keeping(self.keeping, n_features)
+        outline = self.outline
         if outline is not None and not (isinstance(outline, Outline) and outline.n_features == n_features):
             raise ValueError(f"outline must be one of {n_features} columns, not {shortened(outline)}")
+
+    @property
+    def can_keep(self) -> bool:
+        return True
 
     def with_keeping(self, rule: Keeping | None) -> Self:
         return self._twin(keeping=rule)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn._native import add_moments, write_moments
-from sketchlearn.operators.bounded_operators import FIXED_POINT, Blockwise, Boxed
+from sketchlearn.keeping import Keeping, check_keeping
+from sketchlearn.operators.bounded_operators import FIXED_POINT, REFUSE, Blockwise, Boxed
 from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.operators.operator_base import Double, Integers
 from sketchlearn.operators.replaced_moments import (
@@ -27,8 +28,23 @@ MOST_VERONESE_COLUMNS = 12  # There are then 78 monomials, and 3,081 products of
 SMALLEST_VERONESE_BOUND, LARGEST_VERONESE_BOUND = 1e-75, 1e75
 
 
+@dataclass(frozen=True)
 class BoxedMoments(Boxed):
     """A boxed operator of means and products, all of which a row at a corner of the box takes to the fixed point."""
+
+    _omitted: ClassVar[dict[str, Any]] = {"columns": None, "outside": REFUSE, "keeping": None}
+    keeping: Keeping | None = field(default=None, compare=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_keeping(self.keeping, self.n_features)
+
+    @property
+    def can_keep(self) -> bool:
+        return True
+
+    def with_keeping(self, rule: Keeping | None) -> Self:
+        return self._twin(keeping=rule)
 
     def change_by_record(self) -> Sensitivity:
         return Sensitivity.of_integers(self.n_sums, FIXED_POINT)
@@ -46,6 +62,7 @@ class SecondMoments(BoxedMoments):
     center : subtracted from each row.
     outside : "refuse" rows with a value beyond the bound, or "clip" such values to it, as private releases need.
     columns : names of the columns, for tables that have names.
+    keeping : which rows are kept beside a sketch, None for none: standard errors need some. Not compared.
 
     Examples
     --------
@@ -93,7 +110,7 @@ class ColumnMoments(BoxedMoments, Blockwise):
 
     Parameters
     ----------
-    n_features, bound, center, outside, columns : as those of `SecondMoments`.
+    n_features, bound, center, outside, columns, keeping : as those of `SecondMoments`.
 
     Examples
     --------

@@ -156,9 +156,14 @@ class Operator(Value, ABC):
         """Which rows are kept beside the sums; None if none are."""
         return None
 
+    @property
+    def can_keep(self) -> bool:
+        """Whether it is one of the operators that keep rows if they are given a rule."""
+        return False
+
     def with_keeping(self, rule: Keeping | None) -> Self:  # noqa: ARG002
         """The same operator, keeping rows by this rule."""
-        raise ValueError(f"{type(self).__name__} keeps no rows: that is for Fourier features")
+        raise ValueError(f"{type(self).__name__} keeps no rows: Fourier features and moments of columns do")
 
     def without_keeping(self) -> Self:
         """The same operator, keeping no rows."""

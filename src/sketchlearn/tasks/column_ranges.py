@@ -9,13 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.designing.frequency_laws import plain
+from sketchlearn.designing.sample_summary import deviations
+from sketchlearn.keeping import Keeping
 from sketchlearn.models import Double
 from sketchlearn.operators import SecondMoments, VeroneseMoments
+from sketchlearn.operators.operator_base import Kind
 from sketchlearn.operators.origin import Origin
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 
 #: Other rows may lie so many times as far as those of a sample from all over, and as a stream's first rows.
 REACH_FACTOR, STREAM_REACH_FACTOR = 8.0, 32.0
+#: Rows that estimators keep to tell standard errors by: the errors' own error is then 1 % to 4 %.
+KEPT_ROWS, FEWEST_KEPT_ROWS, MOST_KEPT_NUMBERS = 4000, 500, 2**20
 ROUNDING_ROOM = 1 + 1e-12  # The kernel rounds, too.
 
 
@@ -28,6 +33,21 @@ def second_moments(glimpse: Glimpse, bounds: Any = None) -> SecondMoments:
     center, reach = box(glimpse, bounds)
     moments = SecondMoments(len(center), bound=plain(reach), center=plain(center), columns=glimpse.columns)
     return moments.with_origin(origin_of(bounds))
+
+
+def keeping_rows(operator: Kind, glimpse: Glimpse, size: int | None = None) -> Kind:
+    """The operator, which keeps some rows beside its sums: standard errors are told by them.
+
+    >>> rows = np.random.default_rng(0).standard_normal((100, 3))
+    >>> glimpse = Glimpse(rows, True, None)
+    >>> keeping_rows(second_moments(glimpse), glimpse).keeping.size
+    4000
+    """
+    rows = glimpse.rows.astype(np.float64)
+    if not len(rows):
+        return operator
+    most = int(np.clip(MOST_KEPT_NUMBERS // rows.shape[1], FEWEST_KEPT_ROWS, KEPT_ROWS)) if size is None else size
+    return operator.with_keeping(Keeping.designed(rows, most, deviations(rows), 0))
 
 
 def fourth_moments(glimpse: Glimpse, bounds: Any = None) -> VeroneseMoments:

@@ -21,7 +21,7 @@ from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.origin import Origin
 from sketchlearn.schemas import Schema
 from sketchlearn.sources import source
-from sketchlearn.tasks.column_ranges import checked_bounds, fourth_moments, second_moments
+from sketchlearn.tasks.column_ranges import checked_bounds, fourth_moments, keeping_rows, second_moments
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.independent_components.cumulant_design import cumulant_features
 from sketchlearn.tasks.registry import DESIGNS, designs, tasks
@@ -30,6 +30,7 @@ from sketchlearn.waves import Wave, wave_from
 
 Double = NDArray[np.float64]
 
+NEED_SAMPLE = "rows and standardize need a sample: bounds do not tell how the records lie"
 GENERATOR, ICA, MOMENTS, SUBSPACES = "generator", "ica", "moments", "subspaces"
 DETAIL = (0.3, 40.0)  # lengths of a generator's frequencies, per deviation of a column
 DETAIL_IN_BOUNDS = (0.5, 64.0)  # per half the width of the bounds, which the records may fill or not
@@ -83,7 +84,8 @@ def design(
         different kinds (money, ages, flags) matter alike. Otherwise k-means follows the columns with the largest
         numbers. Centers come back in the units of the table.
     rows : keep so many of the sketched rows beside each sketch: clusters learned from it are then never worse than
-        those of a good sample. They travel with the sketch, in its file too; leave this out where rows may not.
+        those of a good sample, and standard errors (of "moments" and "ica" too) hold whatever the law. They travel with
+        the sketch, in its file too; leave this out where rows may not.
     schema : a `Schema` that makes numbers of columns of other kinds; "auto" takes the one that `skl.schema(sample)`
         proposes. It becomes part of the operator, which then encodes tables where they are sketched.
 
@@ -122,36 +124,46 @@ def design(
         _leave_out(task, n_components=n_components, n_frequencies=n_frequencies, **sizes)
         operator = _for_foreign(task, sample, bounds, representative, seed)
     elif task in (MOMENTS, SUBSPACES):
+        n_kept = sizes.pop("rows") if task == MOMENTS else None
         _leave_out(task, n_frequencies=n_frequencies, **sizes)
-        operator = _moments(task, sample, bounds, representative, seed)
+        operator = _moments(task, sample, bounds, representative, seed, _checked_kept(n_kept, bounds))
     elif task == GENERATOR:
         _leave_out(task, **sizes)
         operator = _for_generators(sample, bounds, representative, n_frequencies, wave_from(wave), seed)
     elif task == ICA:
+        n_kept = _checked_kept(sizes.pop("rows"), bounds)
         _leave_out(task, n_frequencies=n_frequencies, **sizes)
-        operator = _cumulants(sample, n_components, representative, seed)
+        operator = _cumulants(sample, n_components, representative, seed, n_kept)
     if operator is not None:
         return operator.with_origin(origin)
     fixed = None if n_frequencies is None else whole("n_frequencies", n_frequencies)
     asked = Asked(whole("n_components", n_components), task, wave_from(wave), fixed, seed)
     budget = budget_of(bounds, n_rows, epsilon, delta, neighbors)
-    n_kept = None if rows is None else whole("rows", rows, most=MOST_KEPT)
+    n_kept = _checked_kept(rows, bounds)
     standardize = truth("standardize", standardize)
     if bounds is None:
         sampled = rows_of(sample, seed, rows_wanted(task), representative)
         return on_sample(asked, sampled, standardize=standardize, n_kept=n_kept).with_origin(origin)
-    if n_kept is not None or standardize:
-        raise ValueError("rows and standardize need a sample: bounds do not tell how the records lie")
+    if standardize:
+        raise ValueError(NEED_SAMPLE)
     return in_bounds(asked, *checked_bounds(bounds), budget).with_origin(origin)
 
 
+def _checked_kept(rows: Any, bounds: Any) -> int | None:
+    """How many rows each sketch shall keep."""
+    if rows is not None and bounds is not None:
+        raise ValueError(NEED_SAMPLE)
+    return None if rows is None else whole("rows", rows, most=MOST_KEPT)
+
+
 def _moments(
-    task: str, sample: Any, bounds: Any, representative: bool | None, seed: int
+    task: str, sample: Any, bounds: Any, representative: bool | None, seed: int, n_kept: int | None
 ) -> SecondMoments | VeroneseMoments:
     moments = second_moments if task == MOMENTS else fourth_moments
     if bounds is not None:
         return replace(moments(_nothing(bounds), bounds), outside=CLIP)
-    return moments(Glimpse(*rows_of(sample, seed, MOST_ROWS, representative)))
+    glimpse = Glimpse(*rows_of(sample, seed, MOST_ROWS, representative))
+    return moments(glimpse) if n_kept is None else keeping_rows(moments(glimpse), glimpse, n_kept)
 
 
 def _nothing(bounds: Any) -> Glimpse:
@@ -202,11 +214,14 @@ def _leave_out(task: str, **given: Any) -> None:
             raise ValueError(f"task={task!r} has one size for all: leave out {name}")
 
 
-def _cumulants(sample: Any, n_components: int | None, representative: bool | None, seed: int) -> Concatenated:
+def _cumulants(
+    sample: Any, n_components: int | None, representative: bool | None, seed: int, n_kept: int | None
+) -> Concatenated:
     if sample is None:
         raise ValueError("task 'ica' needs a sample of rows: bounds do not tell which components there are")
     glimpse = Glimpse(*rows_of(sample, seed, MOST_ROWS, representative))
     d = glimpse.rows.shape[1]
     if n_components is not None and whole("n_components", n_components) > d:
         raise ValueError(f"n_components={n_components} must be at most the number of columns, {d}")
-    return cumulant_features(glimpse, np.random.default_rng(seed), n_components)
+    operator = cumulant_features(glimpse, np.random.default_rng(seed), n_components)
+    return operator if n_kept is None else keeping_rows(operator, glimpse, n_kept)

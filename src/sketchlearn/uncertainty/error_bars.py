@@ -24,6 +24,7 @@ class ErrorBars:
     ----------
     standard_errors : arrays of the attributes' shapes. NaN where a number has none, such as a direction's sign.
     withheld : why there are none, or none of some attributes, as a sentence that names the remedy; "" if all are there.
+    premise : for which rows they hold ("for normally distributed rows; ..."), "" if for independent rows of any law.
 
     >>> ErrorBars.from_json(ErrorBars({"weights_": np.array([0.1])}).to_json()).standard_errors
     {'weights_': array([0.1])}
@@ -31,19 +32,22 @@ class ErrorBars:
 
     standard_errors: Mapping[str, Double] = field(default_factory=dict)
     withheld: str = ""
+    premise: str = ""
 
     def to_json(self) -> Document:
         errors = {name: np.where(np.isnan(e), UNKNOWN, e).tolist() for name, e in self.standard_errors.items()}
-        return {"standard_errors": errors, "withheld": self.withheld}
+        premise = {"premise": self.premise} if self.premise else {}
+        return {"standard_errors": errors, "withheld": self.withheld, **premise}
 
     @classmethod
     def from_json(cls, form: Any) -> Self:
         """Those of a file; a `ValueError` says what is wrong with it."""
-        if not isinstance(form, dict) or form.keys() != {"standard_errors", "withheld"}:
+        if not isinstance(form, dict) or form.keys() - {"premise"} != {"standard_errors", "withheld"}:
             raise ValueError("error_bars must say standard_errors and withheld")
-        if not isinstance(form["withheld"], str) or not isinstance(form["standard_errors"], dict):
-            raise ValueError("error_bars: standard_errors must be an object, and withheld a text")
-        return cls({name: _read_errors(name, one) for name, one in form["standard_errors"].items()}, form["withheld"])
+        withheld, premise, errors = form["withheld"], form.get("premise", ""), form["standard_errors"]
+        if not isinstance(withheld, str) or not isinstance(premise, str) or not isinstance(errors, dict):
+            raise ValueError("error_bars: standard_errors must be an object, withheld and premise texts")
+        return cls({name: _read_errors(name, one) for name, one in errors.items()}, withheld, premise)
 
 
 @dataclass(frozen=True)

@@ -86,16 +86,6 @@ class DesignedEstimator(SketchEstimator):
                 f"n_samples={n_rows} rows cannot have {self._n_components} clusters: ask for fewer clusters"
             )
 
-    @property
-    def sketch_(self) -> Sketch:
-        """The sketch of all rows so far; rows that the estimator keeps are not in it."""
-        return self._sketched_state().sketch.without_rows()
-
-    def sketch_with_rows(self) -> Sketch:
-        """The sketch of all rows so far, with those that are kept beside it to learn from: they are personal data."""
-        sketch: Sketch = self._sketched_state().sketch
-        return sketch.copy()
-
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Adds rows to those seen so far. A schema must be given: "auto" would be that of the first rows alone."""
         if isinstance(self.schema, str) and not self.has_sketch:

@@ -11,12 +11,15 @@ from scipy.special import ndtri
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import Double
+from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.fitted_model import Document
 from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
 from sketchlearn.uncertainty.error_bars import ErrorBars
 from sketchlearn.uncertainty.sketch_influence import UndeterminedError
 from sketchlearn.values import number
+
+WRITTEN_BEFORE = "the model's file was written before models had standard errors: learn it again from its sketch"
 
 
 @dataclass(eq=False, repr=False)
@@ -59,12 +62,22 @@ class ErrorBarredEstimator(SketchEstimator):
 
     def _found(self, state: FittedState) -> ErrorBars:
         if state.sketch is None:
-            return ErrorBars(withheld="the model file has none: fit the sketch again, and save the model")
+            return ErrorBars(withheld=WRITTEN_BEFORE)
         try:
             with one_blas_thread():
                 return self.find_error_bars(state, self._generator())
         except UndeterminedError as reason:
             return ErrorBars(withheld=str(reason))
+
+    @property
+    def sketch_(self) -> Sketch:
+        """The sketch of all rows so far; rows that the estimator keeps are not in it."""
+        return self._sketched_state().sketch.without_rows()
+
+    def sketch_with_rows(self) -> Sketch:
+        """The sketch of all rows so far, with those that are kept beside it to learn from: they are personal data."""
+        sketch: Sketch = self._sketched_state().sketch
+        return sketch.copy()
 
     def certainty_facts(self) -> Document:
         return {**super().certainty_facts(), "error_bars": self.error_bars().to_json()}

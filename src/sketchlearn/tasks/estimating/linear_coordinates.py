@@ -10,13 +10,14 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array
 
+from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
 from sketchlearn.tasks.estimating.fitted_model import Document, Double
-from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator, model_attribute
+from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.values import whole
 
 
 @dataclass(eq=False, repr=False)
-class LinearCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimator):
+class LinearCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ErrorBarredEstimator):
     """An estimator whose model has `components`, a `mean`, and the `mixing` matrix that leads back to rows."""
 
     n_components: Any = None

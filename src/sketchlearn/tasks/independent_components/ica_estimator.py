@@ -10,11 +10,15 @@ import numpy as np
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.column_ranges import keeping_rows
+from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.linear_coordinates import LinearCoordinates
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.independent_components.cumulant_design import cumulant_features
+from sketchlearn.tasks.independent_components.independent_errors import independent_errors
 from sketchlearn.tasks.independent_components.independent_fit import Independent, independent_components
+from sketchlearn.uncertainty.error_bars import ErrorBars
 
 
 @dataclass(eq=False, repr=False)
@@ -36,6 +40,9 @@ class SketchICA(LinearCoordinates):
     components_ : array (n_components, columns): s = components_ (x - mean_), the least Gaussian first.
     mixing_ : array (columns, n_components), the pseudo-inverse of components_.
     mean_ : of each column.
+    standard_errors_ : of "components_", "mixing_" and "mean_", by these names (see `intervals`), whatever the sources'
+        laws, from 4000 rows that `fit` keeps beside the sketch, or a sketch of a design with rows; without rows there
+        are none. NaN for components that may be Gaussian, where there are several.
     whitening_ : array (n_components, columns), of which components_ is a rotation.
     evidence_ : of each component, one over the standard error of its angle towards a Gaussian one, in radians. Below
         12 it may be Gaussian itself.
@@ -61,7 +68,7 @@ class SketchICA(LinearCoordinates):
         if not len(glimpse.rows):
             raise ValueError("there are no rows")
         self.check_components(glimpse.rows.shape[1])
-        return cumulant_features(glimpse, rng, self.n_components, self.bounds)
+        return keeping_rows(cumulant_features(glimpse, rng, self.n_components, self.bounds), glimpse)
 
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Independent:
         found = independent_components(sketch, rng, self._say if self.verbose else None)
@@ -73,6 +80,9 @@ class SketchICA(LinearCoordinates):
             warn_caller(doubt)
         self._say(f"{len(found.components)} components, evidence {found.evidence.round(1)}")
         return found
+
+    def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
+        return independent_errors(state.sketch, state.model, rng)
 
 
 def _doubts(found: Independent, *, everything: bool) -> Iterator[str]:

@@ -11,7 +11,7 @@ from scipy.optimize import least_squares
 from sketchlearn.decoders.searches.search_loop import Progress
 from sketchlearn.models import Double
 from sketchlearn.moments.moments_of_sketch import Moments, needed_part
-from sketchlearn.operators import CumulantFeatures
+from sketchlearn.operators import CumulantFeatures, SecondMoments
 from sketchlearn.operators.bounded_operators import FIXED_POINT
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.fitted_model import FittedModel, model_array
@@ -23,6 +23,7 @@ GAUSSIAN_EVIDENCE = 12.0  # Gaussian components reach it, since the least Gaussi
 MOST_MISSED_SHARE = 1e-6  # of the variance, in directions that the operator does not see
 RANDOM_STARTS = 8  # rotations
 RIDGE = 1e-4  # Cumulants that no measurement determines become 0.
+NEEDED = "ICA needs a sketch of second moments beside cumulant features (skl.design(rows, task='ica'))"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,19 +60,16 @@ def independent_components(sketch: Sketch, rng: np.random.Generator, progress: P
     nearest rotation is taken, columns weighted by how exactly they are known.
     """
     moments, _ = Moments.of(sketch, "ICA").floored()
-    need = "ICA needs a sketch of second moments beside cumulant features (skl.design(rows, task='ica'))"
-    part = needed_part(sketch, CumulantFeatures, need)
+    part = needed_part(sketch, CumulantFeatures, NEEDED)
     operator: CumulantFeatures = part.operator  # type: ignore[assignment]
     B, noise = np.array(operator.unmixing), np.array(operator.noise)  # the variance per record of each measurement
     if part.ledger is not None:
         noise = noise + part.ledger.sum_variance / part.units * (operator.reach / FIXED_POINT) ** 2
-    C = B @ moments.covariance @ B.T
-    values, vectors = np.linalg.eigh(C)
+    values = np.linalg.eigvalsh(B @ moments.covariance @ B.T)
     if values[0] <= 0 or values[0] < np.max(B**2 @ moments.rounding**2):
         raise ValueError("the rows do not vary in all components of the operator: design one on rows like these")
-    measured = _Measured.of(operator, part.mean, B @ (moments.mean - operator.middle), values, vectors)
-    sizes = np.diag(measured.columns)
-    Q = polar(measured.columns * (sizes / (noise + sizes**2 / 4)))
+    measured = _Measured.of(operator, part.mean, moments.mean, moments.covariance)
+    sizes, Q = np.diag(measured.columns), measured.rotation(noise)
     told = np.abs(sizes) * np.sqrt(moments.count / noise) >= GAUSSIAN_EVIDENCE
     far = measured.farthest(Q, told) > LARGEST_TURN
     if far and max(operator.frequencies) <= MOST_CUMULANT_FREQUENCY:
@@ -84,6 +82,14 @@ def independent_components(sketch: Sketch, rng: np.random.Generator, progress: P
     missing = total - np.sum(np.linalg.pinv(components) ** 2) > MOST_MISSED_SHARE * total + rounding
     missed = bool(missing) and moments.noise is None
     return Independent(moments.mean, evidence[order], components, whitening, far, missed)
+
+
+def unmixing_of(moments: SecondMoments, cumulants: CumulantFeatures, features: Double) -> Double:
+    """Components (k, columns), in any order, of mean features of both operators: how small changes of them move it."""
+    second, measurements = np.split(features, [moments.n_sums])
+    away, products = moments.split(second)
+    measured = _Measured.of(cumulants, measurements, moments.middle + away, products - np.outer(away, away))
+    return np.asarray(measured.rotation(np.array(cumulants.noise)).T @ measured.unrooted @ np.array(cumulants.unmixing))
 
 
 @dataclass(frozen=True)
@@ -102,16 +108,23 @@ class _Measured:
     unrooted: Double  # C^(-1/2)
 
     @classmethod
-    def of(cls, operator: CumulantFeatures, mean: Double, m: Double, values: Double, vectors: Double) -> _Measured:
-        """From the mean features, and from the mean and the covariance (its eigenvalues and -vectors) of u."""
-        t = np.array(operator.frequencies)
-        sine, cosine, products = operator.split(mean)
+    def of(cls, operator: CumulantFeatures, features: Double, mean: Double, covariance: Double) -> _Measured:
+        """From the mean features, and from the mean and the covariance of the rows."""
+        t, B = np.array(operator.frequencies), np.array(operator.unmixing)
+        m = B @ (mean - operator.middle)
+        values, vectors = np.linalg.eigh(B @ covariance @ B.T)
+        sine, cosine, products = operator.split(features)
         C = (vectors * values) @ vectors.T
         root, unrooted = (vectors * np.sqrt(values)) @ vectors.T, (vectors / np.sqrt(values)) @ vectors.T
         T = products - np.outer(m, sine) - C * (t * cosine)
         z = cosine + 1j * sine
         away = np.where(z == 0, 1.0, z) * np.exp(-1j * (t * m + np.array(operator.phases)))
         return cls(unrooted @ T, z, np.log(away) + t**2 * np.diag(C) / 2, t, root, unrooted)
+
+    def rotation(self, noise: Double) -> Double:
+        """The nearest rotation, columns weighted by how exactly they are known."""
+        sizes = np.diag(self.columns)
+        return polar(self.columns * (sizes / (noise + sizes**2 / 4)))
 
     def farthest(self, Q: Double, told: NDArray[np.bool_]) -> float:
         """The largest share of another component in a coordinate of u, relative to its own, if either is well known."""

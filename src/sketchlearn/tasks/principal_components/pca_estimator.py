@@ -12,12 +12,14 @@ from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.designing.frequency_laws import plain
 from sketchlearn.operators import ColumnMoments, Operator, QuadraticFeatures, concatenate
 from sketchlearn.sketch import Sketch
-from sketchlearn.tasks.column_ranges import box, origin_of, radius, second_moments
+from sketchlearn.tasks.column_ranges import box, keeping_rows, origin_of, radius, second_moments
 from sketchlearn.tasks.estimating.fitted_model import Double
+from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.linear_coordinates import LinearCoordinates
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
-from sketchlearn.tasks.principal_components.principal_subspace import Subspace, principal_subspace
+from sketchlearn.tasks.principal_components.principal_subspace import Subspace, principal_subspace, subspace_errors
+from sketchlearn.uncertainty.error_bars import ErrorBars
 from sketchlearn.values import truth, whole
 
 MOST_EXACT_COLUMNS = 2000  # columns whose second moments, 16 megabytes, are kept whole
@@ -53,6 +55,10 @@ class SketchPCA(LinearCoordinates):
     explained_variance_, explained_variance_ratio_ : of each component, and as a share of the whole variance. From a
         private sketch, without what its noise adds to them.
     mean_ : of each column.
+    standard_errors_ : of "explained_variance_", "explained_variance_ratio_", "components_" (their coordinates) and
+        "mean_", by these names (see `intervals`). They hold whatever the rows' law, from 4000 rows that `fit` keeps
+        beside the sketch, or a sketch of a design with rows; from second moments alone, for normal rows, which
+        `error_bars().premise` says. NaN for components that cannot be told from others of nearly the same variance.
     noise_variance_ : mean variance of the directions that are left.
     residual_ : what the decoded matrix leaves of the measurements, of their deviation; 0 with second moments.
     sketch_ : the sketch; it can be saved, merged, updated and given to `fit_sketch`.
@@ -94,7 +100,7 @@ class SketchPCA(LinearCoordinates):
         d = glimpse.rows.shape[1]
         self.check_components(d)
         if d <= MOST_EXACT_COLUMNS and self.n_directions is None:
-            return second_moments(glimpse, self.bounds)
+            return keeping_rows(second_moments(glimpse, self.bounds), glimpse)
         if self.n_components is None or isinstance(self.n_components, float):
             raise ValueError(f"only a few components of {d} columns can be learned: give n_components, such as 10")
         center, reach = box(glimpse, self.bounds)
@@ -105,7 +111,7 @@ class SketchPCA(LinearCoordinates):
         seed, columns = int(rng.integers(2**31)), glimpse.columns
         squares = QuadraticFeatures(d, m, bound=bound, center=plain(middle), seed=seed, columns=columns)
         beside = ColumnMoments(d, bound=plain(reach), center=plain(middle), columns=columns)
-        return concatenate([squares, beside]).with_origin(origin_of(self.bounds))
+        return keeping_rows(concatenate([squares, beside]).with_origin(origin_of(self.bounds)), glimpse)
 
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Subspace:  # noqa: ARG002
         operator: Any = sketch.operator
@@ -118,6 +124,9 @@ class SketchPCA(LinearCoordinates):
             )
         self._say(f"{np.sum(found.variances) / found.total:.4%} of the variance in {len(found.variances)} components")
         return found
+
+    def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
+        return subspace_errors(state.sketch, state.model, self._unbiased(), rng)
 
     def transform(self, X: Any) -> Double:
         """Coordinates of each row along the components, of variance 1 if they are whitened."""

@@ -15,6 +15,10 @@ from sketchlearn.operators.bounded_operators import FIXED_POINT
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.fitted_model import FittedModel, model_array, scalar
 from sketchlearn.tasks.principal_components.low_rank_matrix import low_rank
+from sketchlearn.uncertainty.component_errors import ComponentErrors
+from sketchlearn.uncertainty.compressive_errors import MOST_RESIDUAL, CompressiveErrors
+from sketchlearn.uncertainty.error_bars import ErrorBars
+from sketchlearn.uncertainty.sampled_rows import SampledRows, least_rows
 
 CONSTANT = "all rows are equal: there is no direction in which they vary"
 # A low-rank fit to m values of noise has eigenvalues of 1 to 2 times deviation sqrt(d / m), which is what its spectral
@@ -92,6 +96,49 @@ def _without_noise(values: Double, edges: Double) -> tuple[Double, NDArray[np.bo
     above = away > edges
     undone = (away + np.sqrt(np.maximum(away**2 - edges**2, 0.0))) / 2
     return rest + np.where(above, undone, 0.0), above
+
+
+def subspace_errors(sketch: Sketch, found: Subspace, unbiased: float, rng: np.random.Generator) -> ErrorBars:
+    """Standard errors of what `principal_subspace` found, with variances times a factor."""
+    n_rows, sample = least_rows(sketch), SampledRows.of(sketch)
+    if part_of(sketch, SecondMoments) is not None:
+        moments = Moments.of(sketch, "PCA")
+        return ComponentErrors.of(moments, found.components, _slopes(moments, found), n_rows, sample).error_bars(
+            unbiased
+        )
+    if sketch.ledger is not None:
+        return ErrorBars(withheld="a private sketch of random projections does not tell them: sketch second moments")
+    squares, columns = (part_of(sketch, kind) for kind in (QuadraticFeatures, ColumnMoments))
+    assert squares is not None
+    assert columns is not None
+    away, power = np.split(columns.mean, 2)
+    own = np.sqrt(np.maximum(power - away * away, 0.0) / n_rows)
+    if sample is not None and n_rows < columns.count:
+        own = np.sqrt(sample.variances(sample.rows - found.mean))
+    if found.residual > MOST_RESIDUAL:
+        few = f"{len(found.variances)} components do not explain the random projections"
+        return ErrorBars({"mean_": own}, f"{few}: ask for more of them, or sketch second moments")
+    quadratic: QuadraticFeatures = squares.operator  # type: ignore[assignment]
+    omega = quadratic.directions
+    values = squares.mean - ((found.mean - quadratic.middle) @ omega) ** 2
+    powers = (found.components @ omega) ** 2
+    floor = float(np.mean(values - found.variances @ powers) / np.mean(np.sum(omega**2, axis=0) - powers.sum(axis=0)))
+    floor = min(floor, float(np.min(found.variances)))
+    sizes = found.variances - floor
+    fit = CompressiveErrors(omega, found.components, sizes, floor, found.total, found.mean, own)
+    return fit.error_bars(sample, n_rows, unbiased, rng)
+
+
+def _slopes(moments: Moments, found: Subspace) -> Double:
+    """By how much the variances move with the eigenvalues that they were found from; NaN for those that are noise."""
+    if moments.noise is None:
+        return np.ones(len(found.variances))
+    values = np.linalg.eigvalsh(moments.covariance)[::-1]
+    edges = moments.noise.edges(found.components, moments.mean, np.ones(len(values)))
+    k = len(edges)
+    away = found.variances - (max(float(np.mean(values[k:])), 0.0) if k < len(values) else 0.0)
+    told = away > edges / 2 * (1 + 1e-9)
+    return np.where(told, away**2 / np.where(told, away**2 - edges**2 / 4, 1.0), np.nan)
 
 
 def _compressive(squares: Sketch, columns: Sketch, k: int, progress: Callable[[str], None] | None) -> Subspace:

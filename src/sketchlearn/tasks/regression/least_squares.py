@@ -10,7 +10,10 @@ from scipy.optimize import minimize_scalar
 from sketchlearn.models import Double
 from sketchlearn.moments.moments_of_sketch import MomentNoise, Moments
 from sketchlearn.tasks.estimating.fitted_model import FittedModel, flag, integer, model_array, scalar
+from sketchlearn.uncertainty.product_forms import ProductForms
+from sketchlearn.uncertainty.sampled_rows import SampledRows
 
+LEAST_FREEDOM = 1e-9  # A row of so much leverage, or more, lies on the fit whatever its target is.
 GRID_SIZE = 33  # penalties that are tried before the best one is refined
 LEAST_PENALTY, MOST_PENALTY = 1e-9, 1e3  # per record, relative to the mean variance of the features
 
@@ -73,7 +76,7 @@ class Regression:
         intercepts = of_targets - coefficients @ mean if self.intercept else np.zeros(len(of_targets))
         spread = inverse @ gram @ inverse / count
         freedom = count - float(np.trace(inverse @ gram)) - self.intercept
-        noise = residuals * count / freedom if freedom > 1e-9 * count else np.full_like(residuals, np.nan)
+        noise = residuals * count / freedom if freedom > LEAST_FREEDOM * count else np.full_like(residuals, np.nan)
         at_zero = (1 / count + mean @ spread @ mean) if self.intercept else 0.0
         released, released_at_zero = self._released(coefficients, intercepts, inverse)
         return LinearFit(
@@ -86,26 +89,43 @@ class Regression:
             rank=min(rank, len(self.features) - self.hidden),
         )
 
-    def _released(self, coefficients: Double, intercepts: Double, inverse: Double) -> tuple[Double, Double]:
-        """Variances of coefficients and intercepts that are due to the noise of a release.
+    def influences(self, coefficients: Double, intercepts: Double, inverse: Double) -> list[ProductForms]:
+        """Of each target: what a row adds to its coefficients and intercept, to first order.
 
-        To first order the noise moves the solution of A beta = b by A^-1 (e_b - E_A beta), that is by A^-1 times the
-        noise on the mean of features times residuals.
+        The solution of A beta = b moves by A^-1 times the mean of features times residuals.
         """
-        of_coefficients, of_intercepts = np.zeros_like(coefficients), np.zeros_like(intercepts)
-        if self.noise is None:
-            return of_coefficients, of_intercepts
-        mean = self.moments.mean[list(self.features)]
-        rows = [0, *(1 + i for i in self.features)]
-        solve = np.column_stack([-inverse @ mean if self.intercept else np.zeros(len(mean)), inverse])
-        at_zero = np.append(1.0, np.zeros(len(mean))) - mean @ solve
+        d, columns = len(self.products), list(self.features)
+        mean = self.moments.mean[columns]
+        left = np.zeros((len(columns) + 1, 1 + d))
+        left[:-1, [1 + i for i in columns]] = inverse
+        left[:-1, 0] = 0.0 if self.intercept else inverse @ mean
+        left[-1] = np.eye(1 + d)[0] - mean @ left[:-1] if self.intercept else 0.0
+        forms = []
         for t, target in enumerate(self.targets):
-            residual = np.zeros(1 + len(self.products))
-            residual[rows], residual[1 + target] = [-intercepts[t], *-coefficients[t]], 1.0
-            moved = self.noise.along(residual)[np.ix_(rows, rows)]
-            of_coefficients[t] = np.sum((solve @ moved) * solve, axis=1)
-            of_intercepts[t] = at_zero @ moved @ at_zero if self.intercept else 0.0
-        return np.maximum(of_coefficients, 0.0), np.maximum(of_intercepts, 0.0)
+            right = np.zeros(1 + d)
+            right[[1 + i for i in columns]], right[1 + target] = -coefficients[t], 1.0
+            right[0] = self.moments.mean[target] - coefficients[t] @ mean - intercepts[t]
+            forms.append(ProductForms(left, right))
+        return forms
+
+    def robust_errors(self, fit: LinearFit, sample: SampledRows) -> tuple[Double, Double]:
+        """Standard errors of coefficients and intercepts that hold whatever the errors' law: HC3.
+
+        Residuals of rows are divided by 1 - leverage, as if the row had not been there (MacKinnon and White 1985).
+        """
+        inverse = self._inverse(fit.penalty)[0]
+        away = sample.rows[:, list(self.features)] - self.moments.mean[list(self.features)] * self.intercept
+        leverages = sample.parts * (self.intercept + np.sum((away @ inverse) * away, axis=1))
+        factors = np.where(leverages < 1 - LEAST_FREEDOM, 1 / np.maximum(1 - leverages, LEAST_FREEDOM), np.nan)
+        forms = self.influences(fit.coefficients, fit.intercepts, inverse)
+        errors = np.sqrt([one.sampled(self.moments, sample, factors) for one in forms])
+        return errors[:, :-1], errors[:, -1]
+
+    def _released(self, coefficients: Double, intercepts: Double, inverse: Double) -> tuple[Double, Double]:
+        """Variances of coefficients and intercepts that are due to the noise of a release."""
+        forms = self.influences(coefficients, intercepts, inverse)
+        variances = np.array([one.released(self.moments) for one in forms])
+        return variances[:, :-1], variances[:, -1]
 
     def hidden_by_noise(self, fit: LinearFit) -> bool:
         """Whether no target has coefficients of more than twice the deviation that a private release gives them."""

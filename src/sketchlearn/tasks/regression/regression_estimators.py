@@ -13,14 +13,20 @@ from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.moments.moments_of_sketch import Moments
 from sketchlearn.operators import SecondMoments
 from sketchlearn.sketch import Sketch
-from sketchlearn.tasks.column_ranges import second_moments
+from sketchlearn.tasks.column_ranges import keeping_rows, second_moments
+from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
 from sketchlearn.tasks.estimating.fitted_model import Document, Double
 from sketchlearn.tasks.estimating.fitted_state import FittedState, SketchedTable
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.estimating.supervised_estimator import SupervisedEstimator, positions
 from sketchlearn.tasks.regression.least_squares import LinearFit, Regression
+from sketchlearn.uncertainty.error_bars import ErrorBars
+from sketchlearn.uncertainty.sampled_rows import SampledRows, heaviest_record
 from sketchlearn.values import number, whole
+
+EQUAL = "for errors of equal variance; a sketch that keeps rows gives standard errors for any"
+EQUAL_AND_NOISE = "for errors of equal variance; the noise of the release is in them"
 
 
 def _shaped_attribute(name: str) -> Any:
@@ -37,7 +43,7 @@ def _shaped_attribute(name: str) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimator):
+class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimator, ErrorBarredEstimator):
     """Ordinary least squares from one pass over the rows, or from a sketch of second moments alone.
 
     The coefficients are those of `sklearn.linear_model.LinearRegression`, up to the rounding of products to 2^-31 of
@@ -56,8 +62,10 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
     ----------
     coef_ : array (columns,), or (targets, columns) for several targets.
     intercept_ : number, or array (targets,).
-    standard_errors_, intercept_standard_error_ : of the same shapes; for independent errors of equal variance. From
-        a private sketch, with the deviations that its noise causes.
+    standard_errors_ : of "coef_" and "intercept_", by these names and of the same shapes (see `intervals`). They hold
+        whatever law the errors have, of unequal variances and heavy tails too (HC3), from 4000 rows that `fit` keeps
+        beside the sketch, or a sketch of a design with rows. From a sketch without rows they are the textbook's, for
+        errors of equal variance, which `error_bars().premise` says; from a private one, with what its noise adds.
     r2_ : share of the targets' variance that is explained in the rows that were sketched: what `score` would say.
     rank_ : number of directions of the features that the rows tell apart.
     sketch_ : the sketch of features and targets; it can be saved, merged, updated and given to `fit_sketch`.
@@ -78,8 +86,6 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
     model_type = LinearFit
     coef_ = _shaped_attribute("coefficients")
     intercept_ = _shaped_attribute("intercepts")
-    standard_errors_ = _shaped_attribute("standard_errors")
-    intercept_standard_error_ = _shaped_attribute("intercept_errors")
     rank_ = model_attribute("rank")
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -128,11 +134,10 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
             raise ValueError(f"n_samples={n_rows} rows cannot tell a regression: give at least 2")
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> SecondMoments:  # noqa: ARG002
-        return second_moments(glimpse, self.bounds)
+        return keeping_rows(second_moments(glimpse, self.bounds), glimpse)
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> LinearFit:  # noqa: ARG002
-        moments, table = Moments.of(state.sketch, "linear regression"), state.table
-        regression = Regression.of(moments, table.targets, intercept=bool(self.fit_intercept))
+        regression, table = self._regression(state), state.table
         fit = replace(self._solve(regression), flat=table.flat)
         short = len(regression.features) - fit.rank
         if regression.noise is not None and (short or regression.hidden_by_noise(fit)):
@@ -148,8 +153,34 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
                 "apart (columns that never change, or that others determine); the smallest coefficients that fit are "
                 "taken, and standard errors are of those. SketchRidge, or fewer columns, may serve better",
             )
-        self._say(f"R^2 {float(np.mean(fit.r2)):.6g}, rank {fit.rank}, from {moments.count:g} records")
+        self._say(f"R^2 {float(np.mean(fit.r2)):.6g}, rank {fit.rank}, from {regression.moments.count:g} records")
         return fit
+
+    def _regression(self, state: FittedState) -> Regression:
+        moments = Moments.of(state.sketch, "linear regression")
+        return Regression.of(moments, state.table.targets, intercept=bool(self.fit_intercept))
+
+    def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:  # noqa: ARG002
+        fit, sketch = state.model, state.sketch
+        sample = None if sketch is None else SampledRows.of(sketch)
+        if sample is not None:
+            coefficients, intercepts = self._regression(state).robust_errors(fit, sample)
+            return ErrorBars(self._named(fit, coefficients, intercepts))
+        if self.privacy_ is not None and sketch is not None and self._regression(state).hidden:
+            return ErrorBars(
+                withheld="the noise of the release hides directions of the features, and coefficients along those are "
+                "drawn towards 0: give more records, fewer columns, tighter bounds or a larger epsilon"
+            )
+        more = 1.0 if sketch is None else np.sqrt(heaviest_record(sketch))
+        errors = self._named(fit, more * fit.standard_errors, more * fit.intercept_errors)
+        return ErrorBars(errors, premise=EQUAL if self.privacy_ is None else EQUAL_AND_NOISE)
+
+    @staticmethod
+    def _named(fit: LinearFit, coefficients: Double, intercepts: Double) -> dict[str, Double]:
+        """Errors by the attributes' names, and of their shapes."""
+        if fit.flat:
+            coefficients, intercepts = coefficients[0], intercepts[0]
+        return {"coef_": np.asarray(coefficients), "intercept_": np.asarray(intercepts)}
 
     def _solve(self, regression: Regression) -> LinearFit:
         return regression.fit(0.0)
@@ -183,7 +214,8 @@ class SketchRidge(SketchLinearRegression):
     Attributes
     ----------
     coef_, intercept_, r2_, rank_, sketch_ : as in `SketchLinearRegression`.
-    standard_errors_, intercept_standard_error_ : deviations of the estimates; the bias by the penalty is not in them.
+    standard_errors_ : as in `SketchLinearRegression`, around what the penalty leads to with more and more rows of this
+        law and a penalty that grows with them: its bias is not in them.
     alpha_ : the penalty that was used.
 
     Examples

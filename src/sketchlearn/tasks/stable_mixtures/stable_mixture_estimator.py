@@ -15,10 +15,14 @@ from sketchlearn.models import IndependentStable, Mixture, SymmetricStable
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.component_estimator import largest_first
+from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
 from sketchlearn.tasks.estimating.fitted_model import Double, model_array, word
+from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture, SketchMixture
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.stable_mixtures.stable_mixture_fit import fit_stable
+from sketchlearn.uncertainty.error_bars import ErrorBars
+from sketchlearn.uncertainty.stable_errors import stable_errors
 from sketchlearn.weighting.calibrated_rows import calibrated
 from sketchlearn.weighting.clusters_of_rows import RowSample
 from sketchlearn.weighting.mixture_likelihood import log_densities
@@ -61,7 +65,7 @@ class FittedStableLaws(FittedMixture):
 
 
 @dataclass(eq=False, repr=False)
-class SketchStableMixture(SketchMixture):
+class SketchStableMixture(SketchMixture, ErrorBarredEstimator):
     """A mixture of symmetric alpha-stable laws: bell shapes whose tails may be so heavy that they have no variance.
 
     Their densities have no closed form, but their characteristic functions have, and a sketch is made of those. Each
@@ -80,6 +84,8 @@ class SketchStableMixture(SketchMixture):
     scales_ : array (n_components, columns): standard deviations, if alpha were 2.
     alphas_ : array (n_components,), between 0.5 and 2; 2 is Gaussian, 1 is Cauchy.
     coordinates_ : "elliptical" or "independent", the kind of law that the sketch looks like.
+    standard_errors_ : of "weights_", "means_", "scales_" and "alphas_", by these names (see `intervals`); NaN for an
+        alpha of 2, a bound of its range.
     fit_test_ : squared residual per degree of freedom, at most about 1 if the rows come from such a mixture. Above 1.5
         a warning is given.
     sketch_, outcome_ : the sketch, and how decoding went.
@@ -121,6 +127,9 @@ class SketchStableMixture(SketchMixture):
                 ConvergenceWarning,
             )
         return FittedStableLaws.of(fit)
+
+    def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
+        return stable_errors(state.sketch, state.model.density, state.model.fit_test, rng)
 
     def _log_densities(self, rows: Double) -> Double:
         return log_densities(rows, self.fitted_model().density)
