@@ -17,11 +17,10 @@ from sketchlearn.decoders import Decoder, Outcome, Status, Target, decoder_from
 from sketchlearn.designing.sample_summary import rows_wanted
 from sketchlearn.models import Mixture
 from sketchlearn.operators import Operator
-from sketchlearn.schemas import Schema, SchemaColumns
 from sketchlearn.sketch import Sketch
-from sketchlearn.sources import WEIGHT_BITS, is_array, source
+from sketchlearn.sources import WEIGHT_BITS, source
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, FittedModel, Known, model_array, saved
-from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows, SketchedTable
+from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator, model_attribute
 from sketchlearn.tasks.task_design import design
@@ -41,7 +40,6 @@ class DesignedEstimator(SketchEstimator):
     decoder: str | Decoder = "auto"
     n_frequencies: int | None = None
     wave: str | Wave = "exponential"
-    schema: Schema | str | None = None
 
     standardize = False  # a parameter of k-means alone
     outcome_ = model_attribute("outcome")
@@ -92,14 +90,6 @@ class DesignedEstimator(SketchEstimator):
         sketch: Sketch = self._sketched_state().sketch
         return sketch.copy()
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Adds rows to those seen so far. A schema must be given: "auto" would be that of the first rows alone."""
-        if isinstance(self.schema, str) and not self.has_sketch:
-            raise ValueError(
-                'schema="auto" would take the scales and levels of the first rows alone: give schema=skl.schema(sample)'
-            )
-        return super().partial_fit(X, y, sample_weight)
-
     def fit_sketch(self, sketch: Sketch, *, sample: Any = None) -> Self:
         """Learns from a sketch: of `design(...)`'s operator, of another estimator, merged or loaded.
 
@@ -112,33 +102,6 @@ class DesignedEstimator(SketchEstimator):
         """
         given = None if sample is None else _given_rows(sketch, sample)
         return self._learn(replace(self._state_of(sketch), given_rows=given), self._generator())
-
-    def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:
-        if before is not None and isinstance(before.columns, SchemaColumns):
-            rows, table = source(X).only(before.columns), before
-        elif before is None and self.schema is not None:
-            rows = source(X, schema=self.schema)
-            table = SketchedTable(rows.columns, rows.width)
-        else:
-            return super()._incoming(X, y, before, classes)
-        if not is_array(X):
-            return IncomingRows(rows, table)
-        array = np.concatenate([np.empty((0, rows.width or 0)), *(block.rows for block in rows.blocks())])
-        if rows.dropped:  # labels would not be those of the rows
-            warn_caller(
-                f"{rows.dropped:,} rows have no value in a column where the schema leaves out such rows, and so there "
-                'are no labels_: missing="indicate" keeps them'
-            )
-            return IncomingRows(rows, table)
-        return IncomingRows(source(array), table, in_memory=True, array=array)
-
-    def _check_engine(self, y: Any) -> None:
-        super()._check_engine(y)
-        if self.schema is not None:
-            raise ValueError(
-                "Dask and Spark take a schema with a design: design(sample, schema=...), engines.dask.sketch or "
-                "engines.spark.sketch, then fit_sketch"
-            )
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> Any:
         return self.learn_from_sketch(state.sketch, rng, state.given_rows)

@@ -12,6 +12,8 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.moments.moments_of_sketch import Moments
 from sketchlearn.operators import SecondMoments
+from sketchlearn.schemas import Category, Number, SchemaColumns
+from sketchlearn.schemas.column_kinds import DROP
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.column_ranges import second_moments
 from sketchlearn.tasks.estimating.fitted_model import Document, Double
@@ -107,6 +109,7 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
             found = tuple(range(d - whole("n_targets", n_targets, most=d - 1), d))
         else:
             found = positions(targets, operator.columns, d)
+        _target_numbers(operator.columns, found)
         table = replace(state.table, targets=found, flat=len(found) == 1)
         return self._learn(replace(state, table=table), self._generator())
 
@@ -134,6 +137,8 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
         moments, table = Moments.of(state.sketch, "linear regression"), state.table
         regression = Regression.of(moments, table.targets, intercept=bool(self.fit_intercept))
         fit = replace(self._solve(regression), flat=table.flat)
+        for i, target in enumerate(_target_numbers(table.columns, table.targets)):
+            fit = fit.in_unit(i, target.width, target.center if self.fit_intercept else 0.0)
         short = len(regression.features) - fit.rank
         if regression.noise is not None and (short or regression.hidden_by_noise(fit)):
             what = f"{short} of the features' {len(regression.features)} directions" if short else "the coefficients"
@@ -142,7 +147,7 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
                 f"the noise of the private sketch hides {what}{drawn}: more records, fewer columns, tighter bounds or "
                 "a larger epsilon would help",
             )
-        elif regression.noise is None and short and not fit.penalty:
+        elif regression.noise is None and short > _redundant(table, moments) and not fit.penalty:
             warn_caller(
                 f"the features are singular: the records tell only {fit.rank} of {len(regression.features)} directions "
                 "apart (columns that never change, or that others determine); the smallest coefficients that fit are "
@@ -213,3 +218,26 @@ class SketchRidge(SketchLinearRegression):
     def _solve(self, regression: Regression) -> LinearFit:
         penalty = regression.best_penalty() if isinstance(self.alpha, str) else float(self.alpha)
         return regression.fit(penalty)
+
+
+def _target_numbers(columns: tuple[str, ...] | None, targets: tuple[int, ...]) -> list[Number]:
+    """The targets among the columns of a schema, if there is one; what is no number of one unit is refused."""
+    found = [columns.column_at(i) for i in targets] if isinstance(columns, SchemaColumns) else []
+    for column in found:
+        if not isinstance(column, Number) or column.scaling == "log" or column.missing != DROP:
+            gaps = "" if column.missing == DROP else ", with gaps"
+            raise ValueError(
+                f"the target {column.name!r} is a {column.in_words}{gaps}, by the schema of this sketch: take another "
+                "target, or a schema in which it is a plain number, and rows without it are left out"
+            )
+    return [column for column in found if isinstance(column, Number)]
+
+
+def _redundant(table: SketchedTable, moments: Moments) -> int:
+    """Directions of the features that a schema leaves without meaning: levels add up to one, and some never come."""
+    if not isinstance(table.columns, SchemaColumns):
+        return 0
+    still = np.diag(moments.covariance) <= (2 * moments.rounding) ** 2
+    levels = [isinstance(table.columns.column_at(i), Category) for i in range(len(table.columns))]
+    categories = sum(isinstance(column, Category) for column in table.columns.schema.columns)
+    return categories + int(np.sum(still & np.array(levels)))
