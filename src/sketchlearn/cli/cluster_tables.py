@@ -8,10 +8,30 @@ from sketchlearn.cli.descriptions import TABLE_COLUMNS_SHOWN, column_names, tabl
 from sketchlearn.plain_digits import in_certain_digits, in_digits
 
 CLUSTERS_SHOWN = 50
+SIZES_NOTE = "(shares and records are the model's, the same in fit and info; predict counts the rows of a table)"
 
 
 def cluster_figures(model: Any) -> list[dict[str, Any]]:
-    """The number of each cluster, its share, about how many records it has, its center and, if known, its spread."""
+    """The number of each cluster, its share, about how many records it has, its center and, if known, its spread.
+
+    With a schema, `columns` has the center in the terms of the table.
+    """
+    figures = _numbers(model)
+    if (profiles := _of_centers(model)) is not None:
+        for one, profile in zip(figures, profiles, strict=True):
+            one["columns"] = {column.name: str(column) for column in profile.columns}
+    return figures
+
+
+def _of_centers(model: Any) -> Any:
+    """The centers in the terms of the table, if there is a schema."""
+    from sketchlearn.diagnostics.center_profiles import profiles_of_centers
+    from sketchlearn.schemas import SchemaColumns
+
+    return profiles_of_centers(model) if isinstance(model.columns_, SchemaColumns) else None
+
+
+def _numbers(model: Any) -> list[dict[str, Any]]:
     learned = model.fitted_model()
     parts = zip(learned.weights, learned.centers_of_parts, learned.deviations_of_parts, strict=True)
     return [
@@ -28,6 +48,8 @@ def cluster_figures(model: Any) -> list[dict[str, Any]]:
 
 def cluster_table(model: Any) -> list[str]:
     """The clusters, the largest first: models of earlier versions have other numbers, which `predict` gives, too."""
+    if (profiles := _of_centers(model)) is not None:
+        return profile_lines(profiles)
     kind, figures = model.fitted_model().kind_of_part, cluster_figures(model)
     shown = sorted(figures, key=lambda cluster: -cluster["share"])[:CLUSTERS_SHOWN]
     cells = [[str(cluster["number"]), f"{cluster['share']:.4f}", f"{cluster['records']:,}"] for cluster in shown]
@@ -36,6 +58,15 @@ def cluster_table(model: Any) -> list[str]:
     lines += [f"... {len(figures) - len(shown)} more"] if len(figures) > len(shown) else []
     spreads = any(" +- " in value for row in values for value in row)
     return lines + ([f"({kind} centers, +- the standard deviation of their records)"] if spreads else [])
+
+
+def profile_lines(profiles: Any) -> list[str]:
+    """Profiles with the shares of the model, and what these are."""
+    lines = list(map(str, profiles))
+    shown = lines[:CLUSTERS_SHOWN] + (
+        [f"... {len(lines) - CLUSTERS_SHOWN} more"] if len(lines) > CLUSTERS_SHOWN else []
+    )
+    return [*shown, SIZES_NOTE]
 
 
 def _values(cluster: dict[str, Any]) -> list[str]:

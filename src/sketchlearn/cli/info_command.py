@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sketchlearn.cli.cluster_tables import cluster_figures, cluster_table
-from sketchlearn.cli.descriptions import COLUMNS_SHOWN, columns_in_words, kept_in_words, records_in_words
+from sketchlearn.cli.descriptions import COLUMNS_SHOWN, column_facts, kept_in_words, records_in_words
 from sketchlearn.cli.input_output import keys_from, naming, read, report
 from sketchlearn.cli.options import Json, Trusted
 from sketchlearn.plain_digits import in_digits
@@ -129,24 +129,21 @@ def _of_classes(data: bytes) -> Facts:
 
 
 def _of_operator(operator: Operator) -> Facts:
+    facts, columns = column_facts(operator.columns, operator.n_features)
     figures: dict[str, Any] = {
         "operator": operator.to_json(),
         "words": operator.in_words,
-        "columns": operator.columns,
+        **facts,
         "n_features": operator.n_features,
     }
-    rows = [
-        ("operator", operator.in_words),
-        ("columns", columns_in_words(operator.columns, operator.n_features)),
-        ("operator digest", operator.digest),
-    ]
+    rows = [("operator", operator.in_words), *columns, ("operator digest", operator.digest)]
     units = operator.error_units
     if units is not None:
         figures["error_units"] = units
         pairs = zip(operator.column_names[:COLUMNS_SHOWN], units, strict=False)
         shown = ", ".join(f"{name} {in_digits(unit)}" for name, unit in pairs)
         more = ", ..." if len(units) > COLUMNS_SHOWN else ""
-        rows.insert(2, ("errors", f"count in standard deviations: {shown}{more}"))
+        rows.insert(-1, ("errors", f"count in standard deviations: {shown}{more}"))
     return figures, rows
 
 
@@ -183,16 +180,17 @@ def _of_clusters(model: Any, task: Task) -> Facts:
 
 def _of_task(model: Any, task: Task) -> Facts:
     """Of all models."""
+    facts, columns = column_facts(model.columns_, model.n_features_in_)
     figures = {
         "kind": "model",
         "type": task.name,
         "n_features": model.n_features_in_,
-        "columns": model.columns_,
+        **facts,
         "records": model.n_records_,
     }
     rows = [
         ("kind", f"model, {task.title}"),
         ("learned from", records_in_words(model.n_records_)),
-        ("columns", columns_in_words(model.columns_, model.n_features_in_)),
+        *columns,
     ]
     return figures, rows

@@ -139,6 +139,12 @@ class SchemaColumns(tuple[str, ...]):
         columns.schema = schema
         return columns
 
+    @property
+    def in_words(self) -> str:
+        """What the columns of the table become, in a sentence."""
+        kinds = "; ".join(f"{column.name}: {column.in_words}" for column in self.schema.columns)
+        return f"The {len(self.schema.columns):,} columns of the table become {len(self):,} numbers ({kinds})."
+
     def column_at(self, position: int) -> Column:
         """The column of the table that a number belongs to."""
         return next(column for column in self.schema.columns if self[position] in column.encoded_names)

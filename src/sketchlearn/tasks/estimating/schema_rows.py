@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -107,13 +108,14 @@ def target_names(y: Any, rows: Source) -> list[str]:
     return names
 
 
-def decoded_table(rows: NDArray[Any], columns: SchemaColumns) -> Any:
-    """Rows of numbers as the table would have them: a data frame where pandas is installed, else an Arrow table."""
+def decoded_table(rows: NDArray[Any], columns: tuple[str, ...] | None) -> Any:
+    """Rows of a schema's numbers as the table would have them: a data frame, or an Arrow table without pandas.
+
+    Without a schema, the rows themselves.
+    """
+    if not isinstance(columns, SchemaColumns):
+        return rows
     import pyarrow as pa
 
     table = pa.table(columns.schema.decode(np.asarray(rows, np.float64)))
-    try:
-        import pandas as pd  # noqa: F401
-    except ImportError:
-        return table
-    return table.to_pandas()
+    return table if find_spec("pandas") is None else table.to_pandas()

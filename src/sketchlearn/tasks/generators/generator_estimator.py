@@ -21,10 +21,11 @@ from sketchlearn.plain_digits import in_digits
 from sketchlearn.schemas import without
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.classes.class_sketches import ClassSketches
-from sketchlearn.tasks.estimating.fitted_model import Document, Double
+from sketchlearn.tasks.estimating.fitted_model import Document
 from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows, SketchedTable
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.labelled_estimator import LabelledEstimator
+from sketchlearn.tasks.estimating.schema_rows import decoded_table
 from sketchlearn.tasks.generators.generator_files import Generation, restore, to_bytes
 from sketchlearn.tasks.task_design import design
 from sketchlearn.values import shortened, whole
@@ -201,8 +202,8 @@ class SketchGenerator(LabelledEstimator):
         counts = np.array([float(part.count) for part in sketches])
         return Generation(found, labels, counts / counts.sum())
 
-    def sample(self, n_samples: int = 1, y: Any = None) -> Double:
-        """Random rows.
+    def sample(self, n_samples: int = 1, y: Any = None) -> Any:
+        """Random rows; with a schema in the terms of the table, as a data frame, or an Arrow table without pandas.
 
         Parameters
         ----------
@@ -215,7 +216,7 @@ class SketchGenerator(LabelledEstimator):
         for place in np.unique(which):
             chosen = which == place
             rows[chosen] = fitted.match.rows(int(place), int(np.sum(chosen)), rng)
-        return rows
+        return decoded_table(rows, self.columns_)
 
     def load_weights(self, path: str | os.PathLike[str]) -> Self:
         """Takes over what `save_model` wrote, for a `network` of the same kind: that is not in the file."""
