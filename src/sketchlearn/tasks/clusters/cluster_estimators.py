@@ -116,6 +116,8 @@ class SketchKMeans(NearestClusters, DesignedEstimator):
     random_state : seed of the operator and of the search.
     n_jobs : threads that sketch; None means all cores.
     verbose : 1 shows progress on standard error.
+    schema : a `Schema`, which makes numbers of text, categories, flags, dates and gaps; "auto" takes the one that
+        `skl.schema` proposes. Rows are then tables with names.
 
     Attributes
     ----------

@@ -104,6 +104,7 @@ class LabelledEstimator(SupervisedEstimator):
         X : array of shape (rows, columns), sparse matrix or data frame; or files, Arrow tables and all else that
             `source` takes.
         y : the label of each row; or, where X holds them too, as numbers, the name of their column, or [its position].
+            With a schema, a column that y names may hold text.
         sample_weight : how often each row counts, as in `SketchKMeans.fit`.
         """
         return super().fit(X, y, sample_weight)

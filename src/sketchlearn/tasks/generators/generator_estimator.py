@@ -61,6 +61,7 @@ class SketchGenerator(LabelledEstimator):
     random_state : seed of the operator, of the network and of `sample`.
     n_jobs : threads that sketch; None means all cores. Training has the threads that torch has.
     verbose : 1 shows progress on standard error.
+    schema : as in `SketchKMeans`; rows are generated in the terms of the table.
 
     Attributes
     ----------
