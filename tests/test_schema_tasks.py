@@ -186,7 +186,8 @@ def test_sketches_of_a_design_with_a_schema():
     np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(model.standard_errors_, plain.standard_errors_, rtol=1e-3, atol=1e-4)
     for target, message in {
-        "country=FR": "'country' is a category",
+        "country": "'country' is a category",
+        "country=FR": "no column 'country=FR'",
         "income": "'income' .*logarithm",
         "member": "'member' .*flag",
     }.items():
@@ -204,6 +205,7 @@ def test_sketches_of_a_design_with_a_schema():
     [
         (lambda: skl.SketchPCA(schema="auto").partial_fit(X), "scales and levels of the first rows alone"),
         (lambda: skl.SketchPCA(schema=SCHEMA).fit(np.zeros((5, 2))), "these rows have none"),
+        (lambda: skl.SketchPCA(schema=SCHEMA).fit(skl.source(np.zeros((5, 2)))), "these rows have none"),
         (lambda: skl.SketchRidge(schema=SCHEMA).fit([FRAME], [1]), "y must name columns of the table"),
         (lambda: skl.SketchRidge(schema=SCHEMA).fit(FRAME, "price"), "no column 'price'"),
         (lambda: skl.SketchRidge(schema=skl.Schema([Number("age")])).fit(FRAME, "age"), "all columns are targets"),

@@ -54,7 +54,8 @@ class Questions:
 
     Parameters
     ----------
-    sketch : a sketch of Fourier features, of histograms (which answer `marginal` alone, exactly), or of both.
+    sketch : a sketch of Fourier features, of histograms (which answer `marginal` alone, exactly), or of both. With a
+        schema, `marginal` is in the terms of the table; points and rows of the others are the schema's numbers.
     seed : of the fit, and of the records drawn from it.
 
     Examples
@@ -125,9 +126,7 @@ class Questions:
         which = self._column(column)
         if self._encoded is None:
             return self.number_histogram(which, bins)
-        columns = self._encoded.schema.columns
-        position = sum(len(before.encoded_names) for before in columns[:which])
-        return table_marginal(self, columns[which], position, bins)
+        return table_marginal(self, self._encoded.schema.columns[which], self._encoded.first_number(which), bins)
 
     def value_share(self, position: int, value: float, gaps: float | None = None) -> Share:
         """The share of the records whose number at a position has this value; others have 0, or half of it in gaps."""

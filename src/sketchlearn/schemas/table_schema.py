@@ -107,10 +107,10 @@ def read_columns(columns: tuple[str, ...]) -> tuple[str, ...]:
     return columns.schema.names if isinstance(columns, SchemaColumns) else columns
 
 
-def without(columns: tuple[str, ...] | None, positions: tuple[int, ...]) -> tuple[str, ...] | None:
+def columns_without(columns: tuple[str, ...] | None, positions: tuple[int, ...]) -> tuple[str, ...] | None:
     """The columns but those at some positions; of a schema's numbers, whole columns of the table alone can be left out.
 
-    >>> without(("age", "size", "price"), (2,))
+    >>> columns_without(("age", "size", "price"), (2,))
     ('age', 'size')
     """
     if columns is None or not positions:
@@ -144,6 +144,10 @@ class SchemaColumns(tuple[str, ...]):
         """What the columns of the table become, in a sentence."""
         kinds = "; ".join(f"{column.name}: {column.in_words}" for column in self.schema.columns)
         return f"The {len(self.schema.columns):,} columns of the table become {len(self):,} numbers ({kinds})."
+
+    def first_number(self, position: int) -> int:
+        """Where the numbers of a column of the table begin."""
+        return sum(len(column.encoded_names) for column in self.schema.columns[:position])
 
     def column_at(self, position: int) -> Column:
         """The column of the table that a number belongs to."""

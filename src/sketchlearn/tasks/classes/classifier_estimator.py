@@ -16,7 +16,7 @@ from sketchlearn.designing.frequency_laws import plain
 from sketchlearn.moments.moments_of_sketch import Moments, part_of
 from sketchlearn.operators import FourierFeatures, Operator, SecondMoments
 from sketchlearn.operators.composed_operators import Mapped
-from sketchlearn.schemas import without
+from sketchlearn.schemas import columns_without
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.classes.class_rules import AfterMap, Gaussians, Mixtures, Parzen, PlainRule, Rule, left_out_error
 from sketchlearn.tasks.classes.fitted_classes import FittedClasses
@@ -126,7 +126,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         if not len(rows):
             raise ValueError("there are no rows")
         codes = np.unique(labels, return_inverse=True)[1]
-        columns = without(glimpse.columns, glimpse.targets)
+        columns = columns_without(glimpse.columns, glimpse.targets)
         if self.features is not None:
             given: Any = self.features
             if given.n_features != rows.shape[1]:

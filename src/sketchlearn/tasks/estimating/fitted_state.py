@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.ledger import Ledger
-from sketchlearn.schemas import without
+from sketchlearn.schemas import columns_without
 from sketchlearn.sources import Source, source, weighted
 from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
 
@@ -38,7 +38,7 @@ class SketchedTable:
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of the columns that are not targets."""
-        return without(self.columns, self.targets)
+        return columns_without(self.columns, self.targets)
 
     @property
     def n_features(self) -> int:

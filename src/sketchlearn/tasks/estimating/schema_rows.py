@@ -48,6 +48,16 @@ def check_machines(schema: Schema | str | None) -> None:
         )
 
 
+def encoded_rows(rows: Source, columns: SchemaColumns, before: SketchedTable | None) -> Source:
+    """The numbers that a schema makes of rows; the first ones of all must have names."""
+    return source(rows, schema=columns.schema) if before is None else rows.only(columns)
+
+
+def encoded_table(rows: Source, columns: SchemaColumns, before: SketchedTable | None) -> IncomingRows:
+    """The same rows without targets, on their way into a sketch."""
+    return IncomingRows(encoded_rows(rows, columns, before), before or SketchedTable(columns, len(columns)))
+
+
 def encoded_array(X: Any, columns: SchemaColumns) -> NDArray[np.float64]:
     """The numbers that a schema makes of a table in memory, a row for each of its rows: NaN in those that it drops."""
     rows: Any = source(X)

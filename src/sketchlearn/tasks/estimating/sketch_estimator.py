@@ -133,9 +133,9 @@ class SketchEstimator(BaseEstimator):
     def _plain_rows(self, X: Any, before: SketchedTable | None) -> IncomingRows:
         if is_array(X):
             return schema_rows.rows_in_memory(*self._validated(X, before))
-        rows, columns = source(X), schema_rows.schema_columns(X, self.schema, before)
-        if columns is not None:
-            return IncomingRows(rows.only(columns), before or SketchedTable(columns, len(columns)))
+        rows = source(X)
+        if (columns := schema_rows.schema_columns(X, self.schema, before)) is not None:
+            return schema_rows.encoded_table(rows, columns, before)
         if before is not None and before.columns is not None:
             rows = rows.only(before.columns, any_order=True)
         return IncomingRows(rows, SketchedTable(rows.columns, rows.width) if before is None else before)
@@ -150,8 +150,8 @@ class SketchEstimator(BaseEstimator):
                 X, options = schema_rows.encoded_array(X, columns), {**options, "ensure_all_finite": "allow-nan"}
         found = checked_array(checked, X, known, reset=before is None, dtype=list(FLOATS), **options)
         names = getattr(checked, "feature_names_in_", None) if before is None else known
-        names = columns if columns is not None or names is None else tuple(map(str, names))
-        return found, SketchedTable(names, checked.n_features_in_)
+        columns = columns if columns is not None or names is None else tuple(map(str, names))
+        return found, SketchedTable(columns, checked.n_features_in_)
 
     def _most_rows(self) -> int:
         """How many rows the operator is designed on, where they come from all over the data."""

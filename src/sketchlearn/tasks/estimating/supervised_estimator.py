@@ -13,7 +13,13 @@ from sketchlearn.schemas import Column, Number, SchemaColumns, read_columns
 from sketchlearn.sources import Beside, Source, is_array, source
 from sketchlearn.sources.source_base import by_name
 from sketchlearn.tasks.estimating.fitted_state import IncomingRows, SketchedTable
-from sketchlearn.tasks.estimating.schema_rows import rows_in_memory, schema_columns, target_names, with_targets
+from sketchlearn.tasks.estimating.schema_rows import (
+    encoded_rows,
+    rows_in_memory,
+    schema_columns,
+    target_names,
+    with_targets,
+)
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
 from sketchlearn.values import shortened
 
@@ -70,7 +76,7 @@ class SupervisedEstimator(SketchEstimator):
         columns = with_targets(schema, targets)
         n, first = len(targets), len(columns) - len(targets)
         table = SketchedTable(columns, len(columns), tuple(range(first, first + n)), is_flat(y, n), labels)
-        return IncomingRows(rows.only(columns), table)
+        return IncomingRows(encoded_rows(rows, columns, before), table)
 
     def _target_columns(
         self,
@@ -119,7 +125,9 @@ def positions(y: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int,
     if wanted and all(isinstance(name, str) for name in wanted):
         if columns is None:
             raise ValueError(f"the table has no names of columns: say y=[{width - 1}] for the last one")
-        found = by_name(columns, wanted)
+        found = by_name(read_columns(columns), wanted)
+        if isinstance(columns, SchemaColumns):
+            found = tuple(map(columns.first_number, found))
     elif wanted and all(isinstance(i, int) and -width <= i < width for i in wanted):
         found = tuple(i % width for i in wanted)
     else:

@@ -18,7 +18,7 @@ from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.extras import required
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.plain_digits import in_digits
-from sketchlearn.schemas import without
+from sketchlearn.schemas import columns_without
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.classes.class_sketches import ClassSketches
 from sketchlearn.tasks.estimating.fitted_model import Document
@@ -176,7 +176,7 @@ class SketchGenerator(LabelledEstimator):
             wave=self.wave,
             seed=int(rng.integers(2**31)),
         )
-        return operator.with_columns(without(glimpse.columns, labels))
+        return operator.with_columns(columns_without(glimpse.columns, labels))
 
     def _learned(self, state: FittedState, rng: np.random.Generator) -> Any:
         return self.learn_from_state(state, rng)  # torch's own threads, as many as its user chose
