@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from test_cli import done
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +47,11 @@ def typed(folder, line):
     done = ran(folder, line)
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
+
+
+def shown(folder, line):
+    """What a command prints, run in this process."""
+    return done(*line.split()[1:], cwd=folder).stdout
 
 
 def test_from_a_file_to_labels_that_can_be_joined(folder):
@@ -94,23 +100,23 @@ def sketches(folder):
     later = customers().assign(age=lambda frame: frame["age"] + 3)
     later.loc[rng.random(len(later)) < 0.3, "country"] = "IT"
     later.to_csv(folder / "later.csv", sep=";", decimal=",", index=False)
-    typed(folder, "sketchlearn design customers.csv -k 3 --schema auto --rows 500 -o auto.json")
+    shown(folder, "sketchlearn design customers.csv -k 3 --schema auto --rows 500 -o auto.json")
     for name in ("customers", "later"):
-        typed(folder, f"sketchlearn sketch {name}.csv --design auto.json -o {name}.auto")
+        shown(folder, f"sketchlearn sketch {name}.csv --design auto.json -o {name}.auto")
     return customers(), later
 
 
 def test_columns_are_asked_for_by_their_names(folder, sketches):
     frame = sketches[0]
-    printed, _ = typed(folder, "sketchlearn marginal customers.auto country")
+    printed = shown(folder, "sketchlearn marginal customers.auto country")
     told = {line.split()[0]: float(line.split()[1]) for line in printed.splitlines()[1:5]}
     assert told == pytest.approx(dict(frame["country"].value_counts(normalize=True)), abs=6e-4)
     assert "exact counts" in printed
-    printed, _ = typed(folder, "sketchlearn marginal customers.auto since --bins 4 --json")
+    printed = shown(folder, "sketchlearn marginal customers.auto since --bins 4 --json")
     found = json.loads(printed)
     days = (pd.to_datetime(frame["since"]) - pd.Timestamp("1970-01-01")).dt.days
     assert found["shares"] == pytest.approx(list(np.histogram(days, found["edges"])[0] / len(frame)), abs=1e-9)
-    printed, _ = typed(folder, "sketchlearn marginal customers.auto 0 --bins 4 --json")
+    printed = shown(folder, "sketchlearn marginal customers.auto 0 --bins 4 --json")
     found = json.loads(printed)
     assert found["column"] == "age"
     assert found["shares"] == pytest.approx(list(np.histogram(frame["age"], found["edges"])[0] / len(frame)), abs=1e-3)
@@ -119,8 +125,8 @@ def test_columns_are_asked_for_by_their_names(folder, sketches):
 def test_what_moved_is_named(folder, sketches):
     shares = [100 * np.mean(frame["country"] == "IT") for frame in sketches]
     sentence = f"country: IT {shares[0]:.0f} % -> {shares[1]:.0f} %"
-    compared, _ = typed(folder, "sketchlearn compare customers.auto later.auto")
-    watched, _ = typed(folder, "sketchlearn watch customers.auto later.auto")
+    compared = shown(folder, "sketchlearn compare customers.auto later.auto")
+    watched = shown(folder, "sketchlearn watch customers.auto later.auto")
     for printed in (compared, watched):
         assert sentence in printed
         assert re.search(r"age \(\+3(\.\d+)?, spread", printed)
@@ -129,18 +135,18 @@ def test_what_moved_is_named(folder, sketches):
 
 @pytest.mark.usefixtures("sketches")
 def test_fit_and_info_say_the_same(folder):
-    printed, _ = typed(folder, "sketchlearn fit kmeans -k 3 customers.auto -o auto.model")
-    told, _ = typed(folder, "sketchlearn info auto.model")
+    printed = shown(folder, "sketchlearn fit kmeans -k 3 customers.auto -o auto.model")
+    told = shown(folder, "sketchlearn info auto.model")
     sizes = re.compile(r"cluster \d: [\d.]+ % \([\d,]+ records\)")
     assert sizes.findall(printed) == sizes.findall(told)
     assert len(sizes.findall(told)) == 3
     assert "category of 4 levels (FR, DE, Zoë, IT), and other" in told
     assert "country=" not in told
     assert "country FR 9" in told
-    figures = json.loads(typed(folder, "sketchlearn info auto.model --json")[0])
+    figures = json.loads(shown(folder, "sketchlearn info auto.model --json"))
     assert figures["columns"] == ["age", "income", "country", "member", "since"]
     assert figures["clusters"][0]["columns"]["country"].startswith("FR 9")
-    assert "5 columns of the table become 10 numbers" in typed(folder, "sketchlearn explain customers.auto -k 3")[0]
+    assert "5 columns of the table become 10 numbers" in shown(folder, "sketchlearn explain customers.auto -k 3")
 
 
 def test_a_schema_that_was_edited_counts(folder, tmp_path):

@@ -2,12 +2,11 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
+from test_cli import done
 
 import sketchlearn as skl
 from sketchlearn.diagnostics import explain
@@ -197,9 +196,7 @@ def test_rows_of_a_mixture_are_those_of_the_table(tmp_path):
     assert rows["since"].astype(str).str.match(r"20\d\d-\d\d-\d\d").all()
     assert fitted.predict(rows.dropna()).shape == (rows.notna().all(axis=1).sum(),)
     skl.save_model(fitted, tmp_path / "gmm.json")
-    command = [sys.executable, "-m", "sketchlearn", "sample", "gmm.json", "-n", "500", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    printed = json.loads(done.stdout)
+    printed = json.loads(done("sample", "gmm.json", "-n", 500, "--json", cwd=tmp_path).stdout)
     assert printed["columns"] == list(schema.names)
     again = skl.load_model(tmp_path / "gmm.json").set_params(random_state=0).sample(500)[0]
     assert [row[2] for row in printed["rows"]] == [
