@@ -109,7 +109,7 @@ def table_marginal(ask: NumberShares, column: Column, position: int, bins: Any) 
         missing = ask.value_share(position + len(column.own_names), column.weight_of_gap).value
     if isinstance(column, Flag):
         yes = ask.value_share(position, column.weight, missing)
-        no = yes._replace(value=max(1 - yes.value - (missing or 0.0), 0.0))
+        no = Share(max(1 - yes.value - (missing or 0.0), 0.0), yes.error, yes.exact)
         return _levels(column, [("yes", yes), ("no", no)], missing)
     if isinstance(column, Category):
         told = [(word, ask.value_share(position + i, column.weight)) for i, word in enumerate(column.words)]

@@ -110,7 +110,7 @@ def target_names(y: Any, rows: Source) -> list[str]:
     """The columns of a table that y names as targets."""
     names = [y] if isinstance(y, str) else list(y) if isinstance(y, list | tuple) else []
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise ValueError(f"with a schema, y must name columns of the table, such as y='price', not {shortened(y)}")
+        raise ValueError(f"with a schema, y must name columns of the table, one or several, not {shortened(y)}")
     for name in names:
         if rows.columns is not None and name not in rows.columns:
             known = shortened(", ".join(rows.columns), 200)

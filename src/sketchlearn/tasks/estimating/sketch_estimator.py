@@ -150,8 +150,8 @@ class SketchEstimator(BaseEstimator):
                 X, options = schema_rows.encoded_array(X, columns), {**options, "ensure_all_finite": "allow-nan"}
         found = checked_array(checked, X, known, reset=before is None, dtype=list(FLOATS), **options)
         names = getattr(checked, "feature_names_in_", None) if before is None else known
-        columns = columns if columns is not None or names is None else tuple(map(str, names))
-        return found, SketchedTable(columns, checked.n_features_in_)
+        names = columns if columns is not None or names is None else tuple(map(str, names))
+        return found, SketchedTable(names, checked.n_features_in_)
 
     def _most_rows(self) -> int:
         """How many rows the operator is designed on, where they come from all over the data."""
