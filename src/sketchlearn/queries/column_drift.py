@@ -115,9 +115,10 @@ def _of_column(
     drift = replace(own[0][1], column=column.name)
     gap = next(((position, one) for position, one in own if names[position] not in column.own_names), None)
     if isinstance(column, Flag | Category):
-        shares = [_share_shift(column, position, a, b, operator) for position, _ in own]
-        shares.sort(key=lambda one: -abs(one.change))
-        return replace(drift, shift=shares[0].change, spread_ratio=1.0, levels=tuple(shares))
+        told = (_share_shift(column, position, a, b, operator) for position, _ in own)
+        shares = sorted((one for one in told if one is not None), key=lambda one: -abs(one.change))
+        shift = shares[0].change if shares else drift.shift / column.weight
+        return replace(drift, shift=shift, spread_ratio=1.0, levels=tuple(shares))
     missing = None
     if gap is not None and gap[1].p_value < LEVEL:
         missing = _share_shift(column, gap[0], a, b, operator)
@@ -142,18 +143,21 @@ def _plain_shift(column: Column, name: str, shift: float) -> tuple[float, str]:
     return (shift * column.width if isinstance(column, Number) else shift), ""
 
 
-def _share_shift(column: Column, position: int, a: Sketch, b: Sketch, operator: FourierFeatures) -> LevelShift:
-    """The shares of records that have a level, or no value, in both sketches."""
+def _share_shift(column: Column, position: int, a: Sketch, b: Sketch, operator: FourierFeatures) -> LevelShift | None:
+    """The shares of records that have a level, or no value, in both sketches; None where features do not tell them."""
     names: Any = operator.columns
     of_gap = names[position] not in column.own_names
     word = names[position].removeprefix(f"{column.name}=")
     if of_gap or isinstance(column, Flag):
         word = "missing" if of_gap else "yes"
     size = column.weight_of_gap if of_gap else column.weight
-    both = []
+    both: list[float] = []
     for sketch in (a, b):
         gaps = 0.0
         if isinstance(column, Flag) and column.missing == INDICATE and not of_gap:
             gaps = share_by_features(sketch, operator, position + 1, column.weight_of_gap) or 0.0
-        both.append(share_by_features(sketch, operator, position, size, gaps) or 0.0)
+        share = share_by_features(sketch, operator, position, size, gaps)
+        if share is None:
+            return None
+        both.append(share)
     return LevelShift(word, *both)
