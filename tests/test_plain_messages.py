@@ -59,7 +59,6 @@ FROM_PYTHON_ALONE = (
     "sample_weight is not for Dask and Spark",
     "Dask and Spark take a schema with a design",
     'schema="auto" would take the scales',
-    "are no labels_: missing=",
     "skl.7 reads it",  # wanted_files.py says it in commands
     "a covariance matrix is needed for --covariance-type known",  # which --covariance-type does not offer
 )

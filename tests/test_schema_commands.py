@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from test_cli import done
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +49,11 @@ def typed(folder, line):
     return done.stdout, done.stderr
 
 
+def shown(folder, line):
+    """What a command prints, run in this process."""
+    return done(*line.split()[1:], cwd=folder).stdout
+
+
 def test_from_a_file_to_labels_that_can_be_joined(folder):
     printed, told = typed(folder, "sketchlearn schema customers.csv -o schema.json")
     assert "semicolons" in told
@@ -70,11 +76,11 @@ def test_from_a_file_to_labels_that_can_be_joined(folder):
     assert len(profiles) == 3
     for number, line in enumerate(profiles):
         rows = joined[joined["label"] == number]
-        found = re.match(r"cluster (\d): ([\d.]+) \+- ([\d.]+) % \(([\d,]+) records\): (.*)", line)
+        found = re.match(r"cluster (\d): ([\d.]+) % \(([\d,]+) records\): (.*)", line)
         assert int(found[1]) == number
-        share, error = float(found[2]) / 100, float(found[3]) / 100
-        assert abs(share - len(rows) / 4000) <= 5 * error + 0.001
-        columns = dict(column.split(" ", 1) for column in found[5].split("; "))
+        assert float(found[2]) / 100 == pytest.approx(len(rows) / 4000, abs=0.015)
+        assert int(found[3].replace(",", "")) == pytest.approx(40 * float(found[2]), abs=3)
+        columns = dict(column.split(" ", 1) for column in found[4].split("; "))
         age, spread = (float(part) for part in columns["age"].split(" +- "))
         assert age == pytest.approx(rows["age"].mean(), abs=1.0)
         assert spread == pytest.approx(rows["age"].std(), abs=1.0)
@@ -85,6 +91,62 @@ def test_from_a_file_to_labels_that_can_be_joined(folder):
         assert int(columns["member"].removesuffix(" %")) / 100 == pytest.approx(
             (rows["member"] == "yes").mean(), abs=0.07
         )
+
+
+@pytest.fixture(scope="module")
+def sketches(folder):
+    """Of the customers, and of others with more Italians, who are older by three years."""
+    rng = np.random.default_rng(1)
+    later = customers().assign(age=lambda frame: frame["age"] + 3)
+    later.loc[rng.random(len(later)) < 0.3, "country"] = "IT"
+    later.to_csv(folder / "later.csv", sep=";", decimal=",", index=False)
+    shown(folder, "sketchlearn design customers.csv -k 3 --schema auto --rows 500 -o auto.json")
+    for name in ("customers", "later"):
+        shown(folder, f"sketchlearn sketch {name}.csv --design auto.json -o {name}.auto")
+    return customers(), later
+
+
+def test_columns_are_asked_for_by_their_names(folder, sketches):
+    frame = sketches[0]
+    printed = shown(folder, "sketchlearn marginal customers.auto country")
+    told = {line.split()[0]: float(line.split()[1]) for line in printed.splitlines()[1:5]}
+    assert told == pytest.approx(dict(frame["country"].value_counts(normalize=True)), abs=6e-4)
+    assert "exact counts" in printed
+    printed = shown(folder, "sketchlearn marginal customers.auto since --bins 4 --json")
+    found = json.loads(printed)
+    days = (pd.to_datetime(frame["since"]) - pd.Timestamp("1970-01-01")).dt.days
+    assert found["shares"] == pytest.approx(list(np.histogram(days, found["edges"])[0] / len(frame)), abs=1e-9)
+    printed = shown(folder, "sketchlearn marginal customers.auto 0 --bins 4 --json")
+    found = json.loads(printed)
+    assert found["column"] == "age"
+    assert found["shares"] == pytest.approx(list(np.histogram(frame["age"], found["edges"])[0] / len(frame)), abs=1e-3)
+
+
+def test_what_moved_is_named(folder, sketches):
+    shares = [100 * np.mean(frame["country"] == "IT") for frame in sketches]
+    sentence = f"country: IT {shares[0]:.0f} % -> {shares[1]:.0f} %"
+    compared = shown(folder, "sketchlearn compare customers.auto later.auto")
+    watched = shown(folder, "sketchlearn watch customers.auto later.auto")
+    for printed in (compared, watched):
+        assert sentence in printed
+        assert re.search(r"age \(\+3(\.\d+)?, spread", printed)
+        assert "=" not in printed.split("Most in")[1].split("\n")[0]
+
+
+@pytest.mark.usefixtures("sketches")
+def test_fit_and_info_say_the_same(folder):
+    printed = shown(folder, "sketchlearn fit kmeans -k 3 customers.auto -o auto.model")
+    told = shown(folder, "sketchlearn info auto.model")
+    sizes = re.compile(r"cluster \d: [\d.]+ % \([\d,]+ records\)")
+    assert sizes.findall(printed) == sizes.findall(told)
+    assert len(sizes.findall(told)) == 3
+    assert "category of 4 levels (FR, DE, Zoë, IT), and other" in told
+    assert "country=" not in told
+    assert "country FR 9" in told
+    figures = json.loads(shown(folder, "sketchlearn info auto.model --json"))
+    assert figures["columns"] == ["age", "income", "country", "member", "since"]
+    assert figures["clusters"][0]["columns"]["country"].startswith("FR 9")
+    assert "5 columns of the table become 10 numbers" in shown(folder, "sketchlearn explain customers.auto -k 3")
 
 
 def test_a_schema_that_was_edited_counts(folder, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import date, timedelta
 
 MOST_DIGITS = 15  # of a number whose error is known: float64 has no more
 LEAST_PLAIN = 1e-6  # smaller numbers have too many zeros to be counted, and keep their exponent
@@ -31,6 +32,17 @@ def in_certain_digits(value: float, error: float) -> str:
     if not (math.isfinite(value) and math.isfinite(error) and error > LEAST_PLAIN):
         return in_digits(value)
     return _rounded(value, min(-_magnitude(error), MOST_DIGITS - 1 - _magnitude(value)))
+
+
+def in_date(days: float) -> str:
+    """A date, by days since 1970; those that calendars do not reach are the last ones that they do.
+
+    >>> in_date(16_689.3), in_date(1e9)
+    ('2015-09-11', '9999-12-31')
+    """
+    first = date(1970, 1, 1)
+    inside = min(max(round(days), (date.min - first).days), (date.max - first).days)
+    return str(first + timedelta(days=inside))
 
 
 def _rounded(value: float, decimals: int) -> str:

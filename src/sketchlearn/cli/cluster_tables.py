@@ -9,13 +9,31 @@ from sketchlearn.cli.option_messages import in_options
 from sketchlearn.plain_digits import in_certain_digits, in_digits
 
 CLUSTERS_SHOWN = 50
+SIZES_NOTE = "(shares and records are the model's, the same in fit and info; predict counts the rows of a table)"
 
 
 def cluster_figures(model: Any) -> list[dict[str, Any]]:
     """The number of each cluster, its share, about how many records it has, its center and, if known, its spread.
 
-    Shares and centers have their standard errors beside them, where those are known.
+    Shares and centers have their standard errors beside them, where those are known. With a schema, `columns` has the
+    center in the terms of the table.
     """
+    figures = _numbers(model)
+    if (profiles := _of_centers(model)) is not None:
+        for one, profile in zip(figures, profiles, strict=True):
+            one["columns"] = {column.name: str(column) for column in profile.columns}
+    return figures
+
+
+def _of_centers(model: Any) -> Any:
+    """The centers in the terms of the table, if there is a schema."""
+    from sketchlearn.diagnostics.center_profiles import profiles_of_centers
+    from sketchlearn.schemas import SchemaColumns
+
+    return profiles_of_centers(model) if isinstance(model.columns_, SchemaColumns) else None
+
+
+def _numbers(model: Any) -> list[dict[str, Any]]:
     learned, (of_shares, of_centers) = model.fitted_model(), _errors(model)
     parts = zip(
         learned.weights, learned.centers_of_parts, learned.deviations_of_parts, of_shares, of_centers, strict=True
@@ -49,6 +67,8 @@ def _known(error: float) -> float | None:
 
 def cluster_table(model: Any) -> list[str]:
     """The clusters, the largest first: models of earlier versions have other numbers, which `predict` gives, too."""
+    if (profiles := _of_centers(model)) is not None:
+        return profile_lines(profiles)
     kind, figures = model.fitted_model().kind_of_part, cluster_figures(model)
     shown = sorted(figures, key=lambda cluster: -cluster["share"])[:CLUSTERS_SHOWN]
     cells, values = [], []
@@ -66,6 +86,15 @@ def cluster_table(model: Any) -> list[str]:
     lines += [f"({'; '.join(notes)})"] if notes else []
     withheld = model.error_bars().withheld if model.can("error_bars") else ""
     return lines + ([in_options(f"standard errors are withheld: {withheld}")] if withheld else [])
+
+
+def profile_lines(profiles: Any) -> list[str]:
+    """Profiles with the shares of the model, and what these are."""
+    lines = list(map(str, profiles))
+    shown = lines[:CLUSTERS_SHOWN] + (
+        [f"... {len(lines) - CLUSTERS_SHOWN} more"] if len(lines) > CLUSTERS_SHOWN else []
+    )
+    return [*shown, SIZES_NOTE]
 
 
 def _values(cluster: dict[str, Any]) -> list[str]:

@@ -54,6 +54,18 @@ def columns_in_words(columns: tuple[str, ...] | None, n_features: int) -> str:
     return ", ".join(columns[:COLUMNS_SHOWN]) + more
 
 
+def column_facts(columns: tuple[str, ...] | None, n_features: int) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """The columns as figures, and in rows of a name and a text: with a schema, those of the table and their kinds."""
+    from sketchlearn.schemas import SchemaColumns
+
+    if not isinstance(columns, SchemaColumns):
+        return {"columns": columns}, [("columns", columns_in_words(columns, n_features))]
+    schema = columns.schema
+    figures = {"columns": schema.names, "kinds": {column.name: column.in_words for column in schema.columns}}
+    first = f"{len(schema.columns):,}, which become {n_features:,} numbers"
+    return figures, [("columns", first), *(("", line) for line in str(schema).splitlines())]
+
+
 def records_in_words(count: float) -> str:
     """A number of records."""
     return "1 record" if count == 1 else f"{count:,} records"

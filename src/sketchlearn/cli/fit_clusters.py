@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sketchlearn.cli import options
-from sketchlearn.cli.cluster_tables import cluster_figures, cluster_table
+from sketchlearn.cli.cluster_tables import cluster_figures, cluster_table, profile_lines
 from sketchlearn.cli.descriptions import records_in_words
 from sketchlearn.cli.error_messages import misused, say
 from sketchlearn.cli.fit_tasks import give_model
@@ -146,7 +146,7 @@ def _profiles(model: Any, sketch: Any) -> list[str]:
     if sketch.kept is None or not len(sketch.kept):
         say("profiles of the clusters need rows that the sketch keeps: design --rows 500")
         return cluster_table(model)
-    return str(profiles(model, sketch)).splitlines()
+    return profile_lines(profiles(model, sketch).with_shares(model))
 
 
 def _rows(paths: list[str], operator: Any, seed: int) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sketchlearn.cli.cluster_tables import cluster_figures, cluster_table
-from sketchlearn.cli.descriptions import COLUMNS_SHOWN, columns_in_words, kept_in_words, records_in_words
+from sketchlearn.cli.descriptions import COLUMNS_SHOWN, column_facts, kept_in_words, records_in_words
 from sketchlearn.cli.error_tables import TABLES, certainty_lines
 from sketchlearn.cli.input_output import keys_from, naming, read, report
 from sketchlearn.cli.options import Json, Trusted
@@ -133,17 +133,14 @@ def _of_operator(operator: Operator) -> Facts:
     from sketchlearn.operators import FourierFeatures
     from sketchlearn.uncertainty.kernel_bounds import kernel_in_words
 
+    facts, columns = column_facts(operator.columns, operator.n_features)
     figures: dict[str, Any] = {
         "operator": operator.to_json(),
         "words": operator.in_words,
-        "columns": operator.columns,
+        **facts,
         "n_features": operator.n_features,
     }
-    rows = [
-        ("operator", operator.in_words),
-        ("columns", columns_in_words(operator.columns, operator.n_features)),
-        ("operator digest", operator.digest),
-    ]
+    rows = [("operator", operator.in_words), *columns, ("operator digest", operator.digest)]
     if (waves := operator.part(FourierFeatures)) is not None:
         rows.append(("kernel", kernel_in_words(waves.n_frequencies, waves.n_features)))
     units = operator.error_units
@@ -152,7 +149,7 @@ def _of_operator(operator: Operator) -> Facts:
         pairs = zip(operator.column_names[:COLUMNS_SHOWN], units, strict=False)
         shown = ", ".join(f"{name} {in_digits(unit)}" for name, unit in pairs)
         more = ", ..." if len(units) > COLUMNS_SHOWN else ""
-        rows.insert(2, ("errors", f"count in standard deviations: {shown}{more}"))
+        rows.insert(-1, ("errors", f"count in standard deviations: {shown}{more}"))
     return figures, rows
 
 
@@ -192,16 +189,17 @@ def _of_clusters(model: Any, task: Task) -> Facts:
 
 def _of_task(model: Any, task: Task) -> Facts:
     """Of all models."""
+    facts, columns = column_facts(model.columns_, model.n_features_in_)
     figures = {
         "kind": "model",
         "type": task.name,
         "n_features": model.n_features_in_,
-        "columns": model.columns_,
+        **facts,
         "records": model.n_records_,
     }
     rows = [
         ("kind", f"model, {task.title}"),
         ("learned from", records_in_words(model.n_records_)),
-        ("columns", columns_in_words(model.columns_, model.n_features_in_)),
+        *columns,
     ]
     return figures, rows

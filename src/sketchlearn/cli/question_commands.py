@@ -12,7 +12,6 @@ from sketchlearn.cli.error_messages import DOUBTFUL
 from sketchlearn.cli.input_output import check_paths, read_sketch, report
 from sketchlearn.cli.option_messages import in_options
 from sketchlearn.cli.options import Components, Decoder, Json, Plot, Seed, SketchFile, StrictAlarms, Trusted
-from sketchlearn.control_characters import printable
 from sketchlearn.plain_digits import in_digits
 
 
@@ -113,8 +112,7 @@ def marginal(
     found = ask.marginal(int(column) if column.isdecimal() and column not in ask.columns else column, bins)
     if plot is not None:
         plot_marginal(found, plot)
-    shown = str(dataclasses.replace(found, column=printable(found.column)))
-    report(json, {"sketch": sketch, "plot": plot, **dataclasses.asdict(found)}, *shown.splitlines())
+    report(json, {"sketch": sketch, "plot": plot, **dataclasses.asdict(found)}, *str(found).splitlines())
 
 
 def explain(

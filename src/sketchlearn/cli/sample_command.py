@@ -30,6 +30,7 @@ def sample(
       sketchlearn sample gmm.json -n 10
     """
     from sketchlearn.schemas import SchemaColumns
+    from sketchlearn.sources import source
 
     check_paths([model], [])
     learned: Any = model_from(model).set_params(random_state=seed)
@@ -43,10 +44,13 @@ def sample(
         labels = {str(known): known for known in learned.classes_}
         made = learned.sample(n_rows, y=labels.get(label, label))
     made = made[0] if isinstance(made, tuple) else made
-    rows, names = made.tolist(), learned.columns_ or [f"column_{i}" for i in range(learned.n_features_in_)]
+    names: Any = learned.columns_ or [f"column_{i}" for i in range(learned.n_features_in_)]
     if isinstance(names, SchemaColumns):
-        values = names.schema.decode(made)
-        rows, names = [list(row) for row in zip(*values.values(), strict=True)], list(values)
+        names = names.schema.names
+        pieces = [[raw[name].to_pylist() for name in names] for raw in source(made).raw_columns(names)]
+        rows = [list(row) for columns in pieces for row in zip(*columns, strict=True)]
+    else:
+        rows = made.tolist()
     if json:
         plain = [[cell if isinstance(cell, str | int | float | None) else str(cell) for cell in row] for row in rows]
         report(json, {"columns": list(names), "rows": plain})

@@ -24,9 +24,11 @@ from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import DiagonalGaussian, Double, Mixture
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.plain_digits import in_digits
+from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.clusters.clusters_of_sketch import reduced_in_units
 from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator, error_units
+from sketchlearn.tasks.estimating.schema_rows import encoded_array
 from sketchlearn.tasks.task_design import design
 from sketchlearn.values import whole
 
@@ -130,7 +132,9 @@ def explain(
     """
     rng = np.random.default_rng(random_state)
     case = _case(fitted, n_components, decoder, rng)
-    rows = None if X is None else _checked_rows(X, case, rng)
+    operator: Any = (fitted if isinstance(fitted, Sketch) else fitted.sketch_).operator
+    columns = operator.columns
+    rows = None if X is None else _checked_rows(X, columns, case, rng)
     size = {"numbers": case.problem.plain.n_numbers, "parameters": case.k * (2 * case.d + 1)}
     figures = {"misfit": case.outcome.misfit, **size, **_scale(case, rows, rng)}
     if rows is not None:
@@ -144,7 +148,8 @@ def explain(
     else:
         figures |= _search(case, rng)
         verdict = _fault_of_search(figures)
-    sentences = [*_notes(figures), _conclusion(verdict, figures, case)]
+    of_table = [columns.in_words] if isinstance(columns, SchemaColumns) else []
+    sentences = [*of_table, *_notes(figures), _conclusion(verdict, figures, case)]
     return Explanation(verdict, sentences, figures, case.problem, case.outcome.mixture, case.centers)
 
 
@@ -206,8 +211,9 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
     return replace(case, centroids=case.best_centroids(case.outcome.mixture, rng))
 
 
-def _checked_rows(X: Any, case: _Case, rng: np.random.Generator) -> Double:
-    rows: Double = check_array(X, dtype=np.float64)
+def _checked_rows(X: Any, columns: Any, case: _Case, rng: np.random.Generator) -> Double:
+    encoded = isinstance(columns, SchemaColumns) and not isinstance(X, np.ndarray)
+    rows: Double = check_array(encoded_array(X, columns) if encoded else X, dtype=np.float64)
     if rows.shape[1] != case.d:
         raise ValueError(f"X has {rows.shape[1]} columns but the sketch has {case.d}: give rows like those sketched")
     if len(rows) < ROWS_PER_CLUSTER * case.k:

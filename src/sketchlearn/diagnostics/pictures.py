@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sketchlearn.control_characters import printable
 from sketchlearn.decoders import Problem, Target
 from sketchlearn.decoders.densities.gaussian_mixture_fit import merge_components
 from sketchlearn.decoders.problems.decoding_target import fourier_part
@@ -27,7 +28,7 @@ from sketchlearn.diagnostics.directions import moments, view_of
 from sketchlearn.extras import required
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import Double, Mixture
-from sketchlearn.queries import Change, Histogram, two_sample_test
+from sketchlearn.queries import Change, Histogram, LevelShares, two_sample_test
 from sketchlearn.queries.sampling_noise import Noise, Released, density_of, n_determined
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
@@ -124,16 +125,24 @@ def plot_comparison(a: Sketch, b: Sketch, path: str | os.PathLike[str] | None = 
     return _saved(figure, path)
 
 
-def plot_marginal(histogram: Histogram, path: str | os.PathLike[str] | None = None) -> Any:
-    """Draws the histogram of a column with the deviation of each share; returns the matplotlib figure."""
+def plot_marginal(histogram: Histogram | LevelShares, path: str | os.PathLike[str] | None = None) -> Any:
+    """Draws the histogram of a column, or the shares of its levels, with the deviation of each; returns the figure."""
     figure = _figure(path, 7.0, 4.2)
     axes = figure.add_subplot()
+    if isinstance(histogram, LevelShares):
+        levels, shares, errors = histogram.levels[::-1], histogram.shares[::-1], histogram.errors[::-1]
+        axes.barh(range(len(levels)), shares, xerr=errors, color=BLUE, alpha=0.5, edgecolor=BLUE, ecolor=GREY)
+        axes.set_yticks(range(len(levels)), [printable(level) for level in levels])
+        axes.set(xlabel="share of the records", title=f"{histogram.column}, from the sketch alone")
+        return _saved(figure, path)
     widths = np.diff(histogram.edges)
     middles, heights = histogram.edges[:-1] + widths / 2, histogram.shares / widths
     axes.bar(middles, heights, widths, color=BLUE, alpha=0.5, edgecolor=BLUE, linewidth=0.4)
     axes.errorbar(middles, heights, histogram.errors / widths, fmt="none", ecolor=GREY, elinewidth=1)
     axes.set(xlabel=histogram.column, ylabel="density", title=f"{histogram.column}, from the sketch alone")
     axes.set_ylim(bottom=0)
+    if histogram.dates:
+        axes.xaxis_date()  # which counts days since 1970, too
     return _saved(figure, path)
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import date, timedelta
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.plain_digits import in_certain_digits, in_digits
-from sketchlearn.schemas import Category, Date, Flag, Number, Schema, SchemaColumns
+from sketchlearn.plain_digits import in_certain_digits, in_date, in_digits
+from sketchlearn.schemas import Category, Column, Date, Flag, Ordinal, Schema, SchemaColumns, Text
 from sketchlearn.schemas.column_kinds import INDICATE
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import WEIGHT_BITS, source
@@ -43,9 +42,9 @@ class ColumnProfile:
     Attributes
     ----------
     name : of the column.
-    kind : "number", "date", "share" (of a flag) or "levels".
+    kind : "number", "date", "share" (of a flag), "levels", or "middle" (of an order, where only that is known).
     estimates : the mean of a number (of a date, in days since 1970), the share of yes, or each level's share, by name.
-    spread : standard deviation within the cluster, of numbers and dates.
+    spread : standard deviation within the cluster, of numbers and dates; NaN where it is unknown.
     missing : the share of the cluster's records that have no value.
     apart : how far the cluster is from all records, in standard deviations of the column.
     """
@@ -68,14 +67,19 @@ class ColumnProfile:
             return ", ".join(
                 f"{level} {100 * share.value:.0f} %" for level, share in common if share.value >= LEAST_SHOWN
             )
-        mean = next(iter(self.estimates.values()))
+        name, mean = next(iter(self.estimates.items()))
+        if self.kind == "middle":
+            return f"about {name}"
         if self.kind == "share":
             return f"{100 * mean.value:.0f} %"
         if self.kind == "date":
-            return f"{date(1970, 1, 1) + timedelta(days=round(mean.value))} +- {self.spread:,.0f} days"
+            return in_date(mean.value) + (f" +- {self.spread:,.0f} days" if math.isfinite(self.spread) else "")
+        unit = " letters" if name == "length" else ""
+        if math.isnan(self.spread):
+            return in_digits(mean.value) + unit
         if self.spread <= ROUNDING * abs(mean.value):  # all of them are the same
-            return in_digits(mean.value, 15)
-        return f"{in_certain_digits(mean.value, self.spread / 10)} +- {in_digits(self.spread, 2)}"
+            return in_digits(mean.value, 15) + unit
+        return f"{in_certain_digits(mean.value, self.spread / 10)} +- {in_digits(self.spread, 2)}{unit}"
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,13 @@ class Profiles:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.clusters))
+
+    def with_shares(self, model: Any) -> Profiles:
+        """The same with the shares of the model, which agree with all records, in place of those of kept rows."""
+        weights, n_records = model.fitted_model().weights, float(model.n_records_)
+        own = zip(self.clusters, map(float, weights), strict=True)
+        clusters = (replace(one, share=Estimate(share), size=share * n_records) for one, share in own)
+        return replace(self, clusters=tuple(clusters))
 
 
 def profiles(model: Any, sketch: Sketch | None = None) -> Profiles:
@@ -228,18 +239,24 @@ def _measures(model: Any, rows: Double) -> Iterator[tuple[str, str, dict[str, Do
         there = np.ones(len(rows), bool)
         if column.missing == INDICATE:
             there = numbers[:, -1] < 0.5 * column.weight_of_gap
-        if isinstance(column, Number):
-            yield column.name, "number", {"mean": np.where(there, column.plain(numbers[:, 0]), np.nan)}
-        elif isinstance(column, Date):
-            days = numbers[:, 0] * column.width + column.center
-            yield column.name, "date", {"mean": np.where(there, days, np.nan)}
-        elif isinstance(column, Flag):
-            yield column.name, "share", {"yes": np.where(there, numbers[:, 0] / column.weight, np.nan)}
-        elif isinstance(column, Category):
-            shares = {level: numbers[:, i] / column.weight for i, level in enumerate(column.words)}
-            yield column.name, "levels", {level: np.where(there, own, np.nan) for level, own in shares.items()}
-        else:
-            yield column.name, "number", {"mean": np.where(there, numbers[:, 0], np.nan)}
+        kind, values = _in_own_terms(column, numbers)
+        if values:
+            yield column.name, kind, {what: np.where(there, own, np.nan) for what, own in values.items()}
+
+
+def _in_own_terms(column: Column, numbers: Double) -> tuple[str, dict[str, Double]]:
+    """The kind of a column and the numbers whose means tell about it; of hashed words, none."""
+    if isinstance(column, Flag):
+        return "share", {"yes": numbers[:, 0] / column.weight}
+    if isinstance(column, Category):
+        return "levels", {level: numbers[:, i] / column.weight for i, level in enumerate(column.words)}
+    if isinstance(column, Ordinal):
+        words = np.array(column.values_of(numbers), object)
+        return "levels", {level: (words == level).astype(np.float64) for level in column.levels}
+    if isinstance(column, Text) and column.n_words:
+        return "number", {}
+    kind = "date" if isinstance(column, Date) else "number"
+    return kind, {"length" if isinstance(column, Text) else "mean": column.plain(numbers[:, 0])}
 
 
 def _profile(name: str, kind: str, values: dict[str, Double], inside: NDArray[Any], weights: Weights) -> ColumnProfile:

@@ -13,6 +13,7 @@ from sketchlearn.operators import FourierFeatures, Histograms
 from sketchlearn.private_sums import require_enough_shares
 from sketchlearn.queries.feature_regression import Regression
 from sketchlearn.queries.sampling_noise import noise_in, real_parts
+from sketchlearn.queries.value_shares import Share
 from sketchlearn.sketch import Sketch
 
 LEFT_OUT_SHARE = 5e-4  # of the records beyond either end of the default bins
@@ -66,6 +67,19 @@ class Counted:
         shares = within @ self.counts / self.total
         sampling = np.clip(shares * (1 - shares), 0, None) / self.records
         return shares, np.sqrt(sampling + spread / self.total**2), exact
+
+    def share_of(self, value: float, others: tuple[float, ...]) -> Share | None:
+        """The share of the records that have a value, if all have it or one of the others; None if bins mix them."""
+        place, *elsewhere = (self._place(one) for one in (value, *others))
+        if place in elsewhere:
+            return None
+        share = float(np.clip(self.counts[place] / self.total, 0, 1))
+        error = np.sqrt(share * (1 - share) / self.records + self.variance / self.total**2)
+        return Share(share, float(error), self.variance == 0)
+
+    def _place(self, value: float) -> int:
+        """Which of the counts a value is in."""
+        return int(np.searchsorted(self.edges, value, side="right")) - int(value == self.edges[-1])
 
     def in_words(self, exact: NDArray[np.bool_]) -> str:
         """Which shares are exact."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr
 
 from sketchlearn.decoders import Problem, Target, cleaned, decoder_from, fit_density
@@ -21,7 +20,10 @@ from sketchlearn.operators import FourierFeatures, Histograms
 from sketchlearn.plain_digits import in_certain_digits, in_digits
 from sketchlearn.queries.column_histograms import Axis, Counted
 from sketchlearn.queries.feature_regression import Regression
-from sketchlearn.queries.sampling_noise import n_determined, noise_in, real_parts
+from sketchlearn.queries.sampling_noise import Released, n_determined, noise_in, real_parts
+from sketchlearn.queries.table_marginals import Histogram, LevelShares, table_marginal
+from sketchlearn.queries.value_shares import Share, share_by_features
+from sketchlearn.schemas import SchemaColumns, read_columns
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import shortened, whole
 
@@ -30,33 +32,6 @@ LEAST_ROWS, MOST_ROWS = 256, 2048  # rows drawn from the density, on which funct
 AVERAGED_ROWS = 200_000  # rows drawn from the density, over which a function is averaged
 MOST_NUMBERS = 1 << 25  # features of drawn rows that are held at a time
 REACH = 4.0  # of a histogram, in deviations of the density's components
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """Shares of the records between edges, and the deviation that sampling and private noise leave in each.
-
-    >>> print(Histogram("age", np.array([0.0, 1.0, 2.0]), np.array([0.25, 0.75]), np.array([0.01, 0.01])))
-    age
-      0 to 1  0.25     ######
-      1 to 2  0.75     ####################
-    """
-
-    column: str
-    edges: Double
-    shares: Double
-    errors: Double
-    exact: NDArray[np.bool_] | None = None  # which shares are counts of the records; None if the sketch has no counts
-    note: str = ""  # the same in words
-
-    def __str__(self) -> str:
-        digits = _digits_apart(self.edges)
-        names = [f"{in_digits(a, digits)} to {in_digits(b, digits)}" for a, b in pairwise(self.edges)]
-        width, most = max(map(len, names)), max(float(self.shares.max()), 1e-300)
-        bars = ["#" * int(20 * share / most) for share in self.shares]
-        rows = zip(names, self.shares, bars, strict=True)
-        lines = [f"  {name:>{width}}  {in_digits(round(share, 6), 3):<8} {bar}" for name, share, bar in rows]
-        return "\n".join([self.column, *lines, *([f"  ({self.note})"] if self.note else [])])
 
 
 @dataclass(frozen=True)
@@ -79,7 +54,8 @@ class Questions:
 
     Parameters
     ----------
-    sketch : a sketch of Fourier features, of histograms (which answer `marginal` alone, exactly), or of both.
+    sketch : a sketch of Fourier features, of histograms (which answer `marginal` alone, exactly), or of both. With a
+        schema, `marginal` is in the terms of the table; points and rows of the others are the schema's numbers.
     seed : of the fit, and of the records drawn from it.
 
     Examples
@@ -102,8 +78,11 @@ class Questions:
         if sketch.count == 0:
             raise ValueError("the sketch is empty: add records before asking")
         self._features = None if self._counts is not None and waves is None else fourier_part(sketch)[0]
-        #: names of the columns
-        self.columns: tuple[str, ...] = sketch.operator.column_names  # type: ignore[attr-defined]
+        operator: Any = sketch.operator
+        self._numbers: tuple[str, ...] = operator.column_names
+        self._encoded = operator.columns if isinstance(operator.columns, SchemaColumns) else None
+        #: names of the table's columns
+        self.columns: tuple[str, ...] = self._numbers if self._encoded is None else read_columns(self._encoded)
         self._seed = whole("seed", seed, 0)
 
     @property
@@ -137,13 +116,36 @@ class Questions:
             parts.append(np.log(weight) - 0.5 * np.sum(away * away, axis=0) - size)
         return np.asarray(np.exp(logsumexp(parts, axis=0)))
 
-    def marginal(self, column: int | str, bins: int | ArrayLike = 50) -> Histogram:
+    def marginal(self, column: int | str, bins: int | ArrayLike = 50) -> Histogram | LevelShares:
         """The histogram of one column, by number or name; bins are their number, or their edges.
 
         If the sketch has histograms, shares are exact wherever the edges are those of its bins (`exact` and `note` say
-        where), and a number of bins is how many of those there are at most.
+        where), and a number of bins is how many of those there are at most. With a schema, edges are in the table's own
+        unit (of dates, days since 1970), and flags, categories and orders have the shares of their levels.
         """
-        which, edges, n = self._column(column), None, 0
+        which = self._column(column)
+        if self._encoded is None:
+            return self.number_histogram(which, bins)
+        return table_marginal(self, self._encoded.schema.columns[which], self._encoded.first_number(which), bins)
+
+    def value_share(self, position: int, value: float, gaps: float | None = None) -> Share:
+        """The share of the records whose number at a position has this value; others have 0, or half of it in gaps."""
+        if self._counts is not None:
+            others = (0.0,) if gaps is None else (0.0, value / 2)
+            if (counted := Counted.of(self._counts, position).share_of(value, others)) is not None:
+                return counted
+        share = None
+        if self._features is not None:
+            share = share_by_features(self._sketch, self._operator, position, value, gaps or 0.0)
+        if share is None:
+            found = self.number_histogram(position, [0.75 * value, 1.25 * value])
+            return Share(float(found.shares[0]), float(found.errors[0]), None if found.exact is None else False)
+        noise = float(np.mean(Released.of(self._sketch).variances))
+        return Share(share, float(np.sqrt(share * (1 - share) / float(self._sketch.count) + noise)))
+
+    def number_histogram(self, which: int, bins: int | ArrayLike = 50) -> Histogram:
+        """The histogram of one of the numbers that a record becomes, which are its columns if there is no schema."""
+        edges, n = None, 0
         if np.ndim(bins) == 0:
             n = whole("bins", bins)
         else:
@@ -155,14 +157,14 @@ class Questions:
             edges = counted.default_edges(n) if edges is None else edges
             shares, errors, exact = counted.histogram(edges)
             shares = shares if self._counts.ledger is None else _possible_shares(shares)
-            return Histogram(self.columns[which], edges, shares, errors, exact, counted.in_words(exact))
+            return Histogram(self._numbers[which], edges, shares, errors, exact, counted.in_words(exact))
         axis = Axis.of(self._sketch, which)
         if axis is None:
             edges, shares, errors = self._marginal(which, edges, n)
         else:
             edges = axis.edges(n) if edges is None else edges
             shares, errors = axis.histogram(edges)
-        return Histogram(self.columns[which], edges, _possible_shares(shares), errors)
+        return Histogram(self._numbers[which], edges, _possible_shares(shares), errors)
 
     def mean_of(self, function: Callable[[Double], ArrayLike]) -> Answer:
         """The mean over all records of a function that takes rows and gives one number for each."""
@@ -236,10 +238,3 @@ def _possible_shares(shares: Double) -> Double:
     """Shares without negative ones, whose sum is no larger than it was, or than 1."""
     positive = np.maximum(shares, 0)
     return np.asarray(positive * (np.clip(shares.sum(), 0, 1) / max(float(positive.sum()), 1e-300)))
-
-
-def _digits_apart(edges: Double) -> int:
-    """How many digits tell neighbouring edges apart."""
-    widths, largest = np.diff(edges), float(np.max(np.abs(edges)))
-    narrowest = float(np.min(widths[widths > 0], initial=largest))
-    return 3 if narrowest <= 0 else min(15, max(3, math.ceil(math.log10(largest / narrowest)) + 1))

@@ -16,32 +16,18 @@ from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import Double
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.private_sums import require_enough_shares
+from sketchlearn.queries.column_drift import LEVEL, ColumnDrift, by_table_column
 from sketchlearn.queries.sampling_noise import Noise, Released, density_of
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import difference, whole
 
 SILENT_WEIGHT = 0.1  # Frequencies where the records' characteristic function vanishes count a little, too.
 LEAST_VARIANCE = 0.05  # that a value is measured in, in its mean square
-LEVEL = 0.01  # A sentence says that something differs where the p-value is smaller.
 CLEAR_DEVIATIONS = 3.0  # of noise: smaller values have no phase to speak of
 NAMED_COLUMNS = 3  # in the sentence
 NARROWEST = 1e-9  # squared deviation of a column, in the lowest frequency's units, that ratios are taken of
 NEAR_MEAN = 1e-3  # deviations: the saddlepoint formula is 0 / 0 there, and is interpolated
 NEGLIGIBLE_WEIGHT = 1e-12  # of a chi-square, in the largest
-
-
-@dataclass(frozen=True)
-class ColumnDrift:
-    """How one column differs between two sketches, read off the frequencies along its axis."""
-
-    column: str  # its name, or "column 3"
-    p_value: float  # of this column by itself, times the number of columns
-    shift: float  # about how far its values moved from the first sketch to the second, in the units of the data
-    spread_ratio: float  # about how many times wider they are spread in the second one
-
-    def __str__(self) -> str:
-        sign = "" if self.shift < 0 else "+"
-        return f"{self.column} ({sign}{in_digits(self.shift, 3)}, spread x {in_digits(self.spread_ratio, 3)})"
 
 
 @dataclass(frozen=True)
@@ -56,8 +42,8 @@ class Drift:
     statistic : n_a n_b / (n_a + n_b) times the weighted mean of |z_a - z_b|^2.
     p_value : probability that records of one distribution differ at least as much.
     n_a, n_b : numbers of records.
-    columns : drift of each column, the most surprising first; empty if the operator has no frequencies along the axes
-        (those of `design` have).
+    columns : drift of each column of the table, the most surprising first; empty if the operator has no frequencies
+        along the axes (those of `design` have).
 
     >>> print(Drift(0.031, 0.004, 12.0, 1e-9, 1000, 1000))
     The two sketches differ: distance 0.031 where chance gives 0.004 (p < 1e-5).
@@ -82,7 +68,7 @@ class Drift:
         if not self.differ:
             return f"No difference is seen between the two sketches: {figures}."
         moved = [str(column) for column in self.columns if column.p_value < LEVEL][:NAMED_COLUMNS]
-        where = f" Most in {', '.join(moved)}." if moved else ""
+        where = f" Most in {'; '.join(moved)}." if moved else ""
         return f"The two sketches differ: {figures}.{where}"
 
 
@@ -199,8 +185,9 @@ def _columns(a: Sketch, b: Sketch, noise: Noise, weights: Double, private: Relea
         # |phi| is about exp(-omega^2 s^2 / 2)
         before, after = (max(-np.log(abs(z)), NARROWEST) for z in (z_a, z_b))
         ratio = float(np.sqrt(after / before))
-        found.append((surprise, ColumnDrift(operator.column_names[column], p, shift, ratio)))
-    return tuple(drift for _, drift in sorted(found, key=lambda pair: (pair[1].p_value, -pair[0])))
+        found.append((surprise, column, ColumnDrift(operator.column_names[column], p, shift, ratio)))
+    found.sort(key=lambda one: (one[2].p_value, -one[0]))
+    return tuple(by_table_column([(column, drift) for _, column, drift in found], a, b, operator))
 
 
 def exceedance(weights: Double, value: float) -> float:

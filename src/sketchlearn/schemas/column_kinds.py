@@ -91,6 +91,14 @@ class Column(Value, ABC):
     def values_of(self, rows: Floats) -> list[Any]:
         """The values that numbers (the own ones) stand for, as the table would have them."""
 
+    def plain(self, numbers: Floats) -> Floats:
+        """Numbers (the first ones of values) in the table's own unit: of dates days since 1970, of text its length."""
+        return numbers
+
+    def scaled(self, values: Floats) -> Floats:
+        """The numbers that values in the table's own unit become; NaN where there are none."""
+        return values
+
     def encoded(self, raw: Any) -> Encoded:
         """The numbers of a column, given as an Arrow array."""
         rows, missing = self.numbers_of(raw)
@@ -145,6 +153,9 @@ class Number(Column):
 
     def numbers_of(self, raw: Any) -> tuple[Floats, NDArray[Any]]:
         values, missing = numbers_in(raw)
+        return self.scaled(values)[:, None], missing
+
+    def scaled(self, values: Floats) -> Floats:
         if self.scaling == "log":
             values = np.where(values >= 0, values, np.nan)
             values = np.where(np.isnan(values), np.nan, logarithm(1.0 + np.where(np.isnan(values), 0.0, values)))
@@ -152,10 +163,9 @@ class Number(Column):
             with np.errstate(over="ignore"):
                 values = (values - self.center) / self.width
             values = np.where(np.isfinite(values), values, np.nan)
-        return values[:, None], missing
+        return values
 
     def plain(self, numbers: Floats) -> Floats:
-        """Numbers in the table's own unit."""
         if self.scaling == "as is":
             return numbers
         values = numbers * self.width + self.center

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.randomness import logarithm
+from sketchlearn.randomness import exponential, logarithm
 from sketchlearn.schemas.column_kinds import DROP, MOST_LEVELS, Column
 from sketchlearn.schemas.raw_values import MICROSECONDS_PER_DAY, Floats, by_distinct_value, instants_in, word_of
 from sketchlearn.values import listed, number, positive, shortened, whole
@@ -52,15 +52,21 @@ class Date(Column):
 
     def numbers_of(self, raw: Any) -> tuple[Floats, NDArray[Any]]:
         moments, missing, odd = instants_in(raw)
-        numbers = [(moments / MICROSECONDS_PER_DAY - self.center) / self.width]
+        numbers = [self.scaled(moments / MICROSECONDS_PER_DAY)]
         for cycle in self.cycles:
             numbers += list(_cycle(CYCLES[cycle])[:, _step(moments, cycle)])
         rows = np.column_stack(numbers)
         rows[missing | odd] = np.nan
         return rows, missing
 
+    def plain(self, numbers: Floats) -> Floats:
+        return numbers * self.width + self.center
+
+    def scaled(self, values: Floats) -> Floats:
+        return (values - self.center) / self.width
+
     def values_of(self, rows: Floats) -> list[Any]:
-        days = np.clip(rows[:, 0] * self.width + self.center, -700_000, 2_900_000)
+        days = np.clip(self.plain(rows[:, 0]), -700_000, 2_900_000)
         moments = np.rint(days * 86_400.0).astype("datetime64[s]")
         dates = moments.astype("datetime64[D]") if "day" not in self.cycles else moments
         return list(dates.astype(object))
@@ -99,12 +105,18 @@ class Text(Column):
     def _numbers(self, value: Any) -> tuple[float, ...]:
         text = word_of(value)
         if not self.n_words:
-            return (self.weight * float(logarithm(np.array([1.0 + len(text)]))[0]),)
+            return (float(self.scaled(np.array([float(len(text))]))[0]),)
         counts = np.zeros(self.n_words)
         for word in WORDS.findall(text.casefold()):
             counts[int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "little") % self.n_words] += 1
         squares = float(np.dot(counts, counts))  # of whole numbers: exact in any order
         return tuple(self.weight * counts / np.sqrt(squares or 1.0))
+
+    def plain(self, numbers: Floats) -> Floats:
+        return numbers if self.n_words else exponential(np.minimum(numbers / self.weight, 700.0)) - 1.0
+
+    def scaled(self, values: Floats) -> Floats:
+        return values if self.n_words else self.weight * logarithm(1.0 + np.maximum(values, 0.0))
 
     def values_of(self, rows: Floats) -> list[Any]:
         return [None] * len(rows)

@@ -107,6 +107,25 @@ def read_columns(columns: tuple[str, ...]) -> tuple[str, ...]:
     return columns.schema.names if isinstance(columns, SchemaColumns) else columns
 
 
+def columns_without(columns: tuple[str, ...] | None, positions: tuple[int, ...]) -> tuple[str, ...] | None:
+    """The columns but those at some positions; of a schema's numbers, whole columns of the table alone can be left out.
+
+    >>> columns_without(("age", "size", "price"), (2,))
+    ('age', 'size')
+    """
+    if columns is None or not positions:
+        return columns
+    names = tuple(name for i, name in enumerate(columns) if i not in positions)
+    if not isinstance(columns, SchemaColumns):
+        return names
+    left = {column for column in columns.schema.columns if set(column.encoded_names) <= set(names)}
+    cut = [c.name for c in columns.schema.columns if c not in left and set(c.encoded_names) & set(names)]
+    if cut:
+        raise ValueError(f"column {cut[0]!r} of the table becomes several numbers, which belong together: take another")
+    kept = tuple(column for column in columns.schema.columns if column in left)
+    return SchemaColumns(replace(columns.schema, columns=kept))
+
+
 class SchemaColumns(tuple[str, ...]):
     """The names of the numbers of a schema, as an operator's columns; they carry the schema.
 
@@ -119,6 +138,20 @@ class SchemaColumns(tuple[str, ...]):
         columns = super().__new__(cls, schema.encoded_names)
         columns.schema = schema
         return columns
+
+    @property
+    def in_words(self) -> str:
+        """What the columns of the table become, in a sentence."""
+        kinds = "; ".join(f"{column.name}: {column.in_words}" for column in self.schema.columns)
+        return f"The {len(self.schema.columns):,} columns of the table become {len(self):,} numbers ({kinds})."
+
+    def first_number(self, position: int) -> int:
+        """Where the numbers of a column of the table begin."""
+        return sum(len(column.encoded_names) for column in self.schema.columns[:position])
+
+    def column_at(self, position: int) -> Column:
+        """The column of the table that a number belongs to."""
+        return next(column for column in self.schema.columns if self[position] in column.encoded_names)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SchemaColumns) and self.schema == other.schema

@@ -21,7 +21,7 @@ from sketchlearn.diagnostics.report.page_elements import (
     table,
     whole_number,
 )
-from sketchlearn.queries import Histogram
+from sketchlearn.queries import Histogram, LevelShares
 from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sketch import Sketch
 
@@ -43,7 +43,7 @@ def column_section(sketch: Sketch) -> Element:
                              named(sketch.unit.name), "."))  # fmt: skip
     if len(shown) < n:
         notes.append(element("p", "The first ", whole_number(len(shown)), " columns are shown."))
-    if not any(summary.histogram or summary.levels for summary in shown):
+    if all(summary.told is None for summary in shown):
         notes.append(element("p", "This sketch has no histograms of its columns: designs for k-means have them."))
     elif sketch.ledger is not None:
         notes.append(element("p", "Shares have the noise of the private release in them."))
@@ -60,25 +60,24 @@ def _left_out(columns: Any) -> Element | None:
 
 
 def _card(summary: ColumnSummary) -> Element:
-    gaps = None
-    if summary.missing is not None:
-        gaps = element("p", percent(summary.missing), " of the records have no value here.", class_="soft")
-    picture = None
-    if summary.histogram is not None:
-        picture = _histogram(summary.histogram, dates=summary.dates)
-    elif summary.levels:
-        picture = _levels(summary)
+    told, gaps, picture = summary.told, None, None
+    if told is not None and told.missing is not None:
+        gaps = element("p", percent(told.missing), " of the records have no value here.", class_="soft")
+    if isinstance(told, Histogram):
+        picture = _histogram(told)
+    elif told is not None:
+        picture = _levels(told)
     words = element("p", summary.kind, class_="soft")
     return element("article", element("h3", named(summary.name)), words, picture, gaps, class_="card")
 
 
-def _histogram(found: Histogram, *, dates: bool) -> Element:
+def _histogram(found: Histogram) -> Element:
     """Bars whose areas are the shares, drawn in parts of the card's width."""
     edges, shares = found.edges, np.maximum(found.shares, 0)
     low, width = float(edges[0]), float(edges[-1] - edges[0])
     heights = shares / np.maximum(np.diff(edges), 1e-300)
     heights = heights / max(float(heights.max()), 1e-300)
-    bars, end = [], day if dates else rounded
+    bars, end = [], day if found.dates else rounded
     for (a, b), share, height in zip(pairwise(edges), found.shares, heights, strict=True):
         hint = element("title", f"{end(a).text} to {end(b).text}: {percent(float(share)).text}")
         left, wide = 100 * (a - low) / width, 100 * (b - a) / width
@@ -102,13 +101,14 @@ def _is_clear(found: Histogram, beyond: float) -> bool:
     return found.exact is not None and bool(np.all(found.exact)) and beyond >= 0.001
 
 
-def _levels(summary: ColumnSummary) -> Element:
+def _levels(told: LevelShares) -> Element:
     """A table of levels, each with a bar."""
-    shown = [pair for pair in summary.levels[:MOST_LEVELS] if pair[1] > 0 or len(summary.levels) <= 2]
-    rest = sum(share for _, share in summary.levels[MOST_LEVELS:])
+    levels = list(zip(told.levels, map(float, told.shares), strict=True))
+    shown = [pair for pair in levels[:MOST_LEVELS] if pair[1] > 0 or len(levels) <= 2]
+    rest = sum(share for _, share in levels[MOST_LEVELS:])
     rows = [(named(level), share) for level, share in shown]
     if rest > 0:
-        n = len(summary.levels) - MOST_LEVELS
+        n = len(levels) - MOST_LEVELS
         rows.append((listing([whole_number(n), element("span", "more")], " "), rest))
     most = max([share for _, share in rows], default=0.0)
     cells = [(label, percent(share), _bar(share, most)) for label, share in rows]

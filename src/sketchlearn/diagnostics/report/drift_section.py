@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 from xml.etree.ElementTree import Element
 
 from sketchlearn.diagnostics.profiles import Profiles
@@ -11,7 +10,9 @@ from sketchlearn.diagnostics.report.cluster_section import titled
 from sketchlearn.diagnostics.report.page_elements import (
     element,
     figure,
+    listing,
     named,
+    percent,
     rounded,
     section,
     share_measured,
@@ -21,15 +22,13 @@ from sketchlearn.diagnostics.report.page_elements import (
 )
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.queries import Drift
-from sketchlearn.queries.two_sample import LEVEL, ColumnDrift
-from sketchlearn.schemas import Category, Date, Flag, Number, Ordinal, SchemaColumns, Text
-from sketchlearn.schemas.column_kinds import Column
+from sketchlearn.queries.column_drift import LEVEL, TIMES, ColumnDrift, LevelShift
 
 MOST_COLUMNS = 12  # that moved
 LEAST_P_VALUE = 1e-5  # Smaller ones are shown as smaller than this.
 
 
-def drift_section(drift: Drift, columns: Any, noun: str, before: Profiles | None, now: Profiles | None) -> Element:
+def drift_section(drift: Drift, noun: str, before: Profiles | None, now: Profiles | None) -> Element:
     """What changed from another sketch to this one."""
     verdict = "The records differ from the earlier ones" if drift.differ else "No change is seen"
     words = element(
@@ -38,7 +37,7 @@ def drift_section(drift: Drift, columns: Any, noun: str, before: Profiles | None
         chance(drift.p_value), ". Compared are ", whole_number(drift.n_a), " earlier records with ",
         whole_number(drift.n_b), " of this sketch.",
     )  # fmt: skip
-    return section("What changed", "change", words, *_moved(drift, columns), _shares(before, now, noun))
+    return section("What changed", "change", words, *_moved(drift), _shares(before, now, noun))
 
 
 def chance(p: float) -> Element:
@@ -56,7 +55,7 @@ def chance(p: float) -> Element:
     return found
 
 
-def _moved(drift: Drift, columns: Any) -> list[Element]:
+def _moved(drift: Drift) -> list[Element]:
     """The columns that moved, and how many did not."""
     if not drift.columns:
         return [element("p", "This sketch cannot tell which columns moved: its design has nothing along their axes.")]
@@ -64,10 +63,9 @@ def _moved(drift: Drift, columns: Any) -> list[Element]:
     rest = len(drift.columns) - len(moved)
     found = []
     if moved:
-        meanings = _meanings(columns)
         rows = [
-            (named(column.column), _shift(column, meanings.get(column.column)),
-             _times(column.spread_ratio, 2), chance(column.p_value))
+            (named(column.column), _shift(column), None if column.named_shares else _times(column.spread_ratio, 2),
+             chance(column.p_value))
             for column in moved[:MOST_COLUMNS]
         ]  # fmt: skip
         heads = ("Column", "Moved by about", "Spread became", "By chance alone")
@@ -80,34 +78,17 @@ def _moved(drift: Drift, columns: Any) -> list[Element]:
     return found
 
 
-def _meanings(columns: Any) -> dict[str, Column]:
-    """The column of the schema that each number belongs to, by the number's name."""
-    if not isinstance(columns, SchemaColumns):
-        return {}
-    return {name: column for column in columns.schema.columns for name in column.encoded_names}
-
-
-def _shift(moved: ColumnDrift, column: Column | None) -> Element:
+def _shift(moved: ColumnDrift) -> Element:
     """How far a column moved, in the table's own unit."""
-    shift = moved.shift
-    gap = column is not None and moved.column not in column.own_names
-    if gap or isinstance(column, Flag | Category):
-        assert column is not None
-        share = shift / column.weight_of_gap
-        return figure(share, f"{_signed(100 * share, 2)} percentage points")
-    if isinstance(column, Number) and column.scaling == "log":
-        return _times(math.exp(min(shift * column.width, 700.0)))
-    if isinstance(column, Number):
-        return figure(shift * column.width, _signed(shift * column.width))
-    if isinstance(column, Date) and moved.column == column.name:
-        days = shift * column.width
-        return figure(days, f"{_signed(days, 2)} days")
-    if isinstance(column, Ordinal):
-        steps = shift / column.weight * (len(column.levels) - 1)
-        return figure(steps, f"{_signed(steps, 2)} levels")
-    if isinstance(column, Text) and not column.n_words:
-        return _times(math.exp(min(shift / column.weight, 700.0)))
-    return figure(shift, _signed(shift))
+    if shares := moved.named_shares:
+        return listing(map(_share, shares))
+    if moved.unit == TIMES:
+        return _times(moved.shift)
+    return figure(moved.shift, moved.shift_in_words)
+
+
+def _share(one: LevelShift) -> Element:
+    return element("span", named(one.level), " ", percent(one.before), " to ", percent(one.after))
 
 
 def _times(factor: float, digits: int = 3) -> Element:

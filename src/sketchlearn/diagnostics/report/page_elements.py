@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from datetime import date, timedelta
 from xml.etree.ElementTree import Element, tostring
 
 from sketchlearn.control_characters import printable
-from sketchlearn.plain_digits import in_certain_digits, in_digits
+from sketchlearn.plain_digits import in_certain_digits, in_date, in_digits
 
 Child = Element | str | None
-LATEST_DAY = (date.max - date(1970, 1, 1)).days
-EARLIEST_DAY = (date.min - date(1970, 1, 1)).days
 DIGITS_OF_ERROR = 3.0  # An error of less than this in the last digit still leaves that digit worth showing.
 UNCERTAIN_SHARE = 0.005  # Errors above it leave no decimals of percents.
 SMALLEST_SHARE = 0.0005  # Smaller ones are shown as less than 0.1 %.
@@ -101,8 +98,7 @@ def day(days: float) -> Element:
     """A date, by days since 1970."""
     if not math.isfinite(days):
         return element("span", "unknown")
-    inside = min(max(round(days), EARLIEST_DAY), LATEST_DAY)
-    return figure(days, str(date(1970, 1, 1) + timedelta(days=inside)))
+    return figure(days, in_date(days))
 
 
 def listing(children: Iterable[Element], between: str = ", ") -> Element:

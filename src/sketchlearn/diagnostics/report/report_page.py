@@ -85,8 +85,7 @@ def report_page(
     noun = model.fitted_model().kind_of_part
     sections = [cluster_section(model, found, float(sketch.count)), certainty_section(sketch, model, found, wording)]
     if against is not None and drift is not None:
-        columns: Any = sketch.operator.columns  # type: ignore[attr-defined]
-        sections.append(drift_section(drift, columns, noun, _profiles(model, against), found))
+        sections.append(drift_section(drift, noun, _profiles(model, against), found))
     sections += [column_section(sketch), privacy_section(sketch, model, against)]
     made = element("p", "Made by sketchlearn ", named(__version__), " from a sketch of the data.")
     body = element(

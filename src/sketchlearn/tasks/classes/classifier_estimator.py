@@ -16,6 +16,7 @@ from sketchlearn.designing.frequency_laws import plain
 from sketchlearn.moments.moments_of_sketch import Moments, part_of
 from sketchlearn.operators import FourierFeatures, Operator, SecondMoments
 from sketchlearn.operators.composed_operators import Mapped
+from sketchlearn.schemas import columns_without
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.classes.class_rules import AfterMap, Gaussians, Mixtures, Parzen, PlainRule, Rule, left_out_error
 from sketchlearn.tasks.classes.fitted_classes import FittedClasses
@@ -57,7 +58,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     features : the operator of the sketches, such as `ConvolutionalFeatures` for images; None means that one is
         designed on a sample of the rows. The rule is the one that it is made for.
     random_state : seed of the operator and of the search.
-    n_jobs, verbose : as in `SketchKMeans`.
+    n_jobs, verbose, schema : as in `SketchKMeans`; the schema is that of the features, and labels stay labels.
 
     Attributes
     ----------
@@ -125,7 +126,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         if not len(rows):
             raise ValueError("there are no rows")
         codes = np.unique(labels, return_inverse=True)[1]
-        columns = None if glimpse.columns is None else tuple(n for i, n in enumerate(glimpse.columns) if i != label)
+        columns = columns_without(glimpse.columns, glimpse.targets)
         if self.features is not None:
             given: Any = self.features
             if given.n_features != rows.shape[1]:

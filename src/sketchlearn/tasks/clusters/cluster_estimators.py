@@ -28,7 +28,6 @@ from sketchlearn.tasks.estimating.component_estimator import (
     largest_first,
     require_rows,
 )
-from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, model_array
 from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.nearest_clusters import NearestClusters
@@ -103,7 +102,7 @@ class Clusters(FittedComponents):
 
 
 @dataclass(eq=False, repr=False)
-class SketchKMeans(NearestClusters, ErrorBarredEstimator, DesignedEstimator):
+class SketchKMeans(NearestClusters, DesignedEstimator):
     """k-means from one pass over the rows, or from a sketch alone.
 
     A mixture of Gaussians, with more components than clusters, is fitted to the sketch; its best k centroids are the
@@ -121,6 +120,8 @@ class SketchKMeans(NearestClusters, ErrorBarredEstimator, DesignedEstimator):
     random_state : seed of the operator and of the search.
     n_jobs : threads that sketch; None means all cores.
     verbose : 1 shows progress on standard error.
+    schema : a `Schema`, which makes numbers of text, categories, flags, dates and gaps; "auto" takes the one that
+        `skl.schema` proposes. Rows are then tables with names.
 
     Attributes
     ----------

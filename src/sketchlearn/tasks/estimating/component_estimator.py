@@ -18,13 +18,13 @@ from sketchlearn.decoders.searches.search_loop import ADVICE
 from sketchlearn.designing.sample_summary import rows_wanted
 from sketchlearn.models import Mixture
 from sketchlearn.operators import Operator
-from sketchlearn.schemas import Schema, SchemaColumns
 from sketchlearn.sketch import Sketch
-from sketchlearn.sources import WEIGHT_BITS, is_array, source
+from sketchlearn.sources import WEIGHT_BITS, source
+from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, FittedModel, Known, model_array, saved
-from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows, SketchedTable
+from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.glimpse import Glimpse
-from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator, model_attribute
+from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.task_design import design
 from sketchlearn.uncertainty.error_bars import ErrorBars
 from sketchlearn.uncertainty.row_errors import NO_ROWS
@@ -38,14 +38,13 @@ ROWS_PER_COMPONENT = 25  # that are kept, where a few thousand would be fewer
 
 
 @dataclass(eq=False, repr=False)
-class DesignedEstimator(SketchEstimator):
+class DesignedEstimator(ErrorBarredEstimator):
     """An estimator of k components, which a decoder finds in a sketch of Fourier features."""
 
     _: KW_ONLY
     decoder: str | Decoder = "auto"
     n_frequencies: int | None = None
     wave: str | Wave = "exponential"
-    schema: Schema | str | None = None
 
     standardize = False  # a parameter of k-means alone
     outcome_ = model_attribute("outcome")
@@ -86,14 +85,6 @@ class DesignedEstimator(SketchEstimator):
                 f"n_samples={n_rows} rows cannot have {self._n_components} clusters: ask for fewer clusters"
             )
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Adds rows to those seen so far. A schema must be given: "auto" would be that of the first rows alone."""
-        if isinstance(self.schema, str) and not self.has_sketch:
-            raise ValueError(
-                'schema="auto" would take the scales and levels of the first rows alone: give schema=skl.schema(sample)'
-            )
-        return super().partial_fit(X, y, sample_weight)
-
     def fit_sketch(self, sketch: Sketch, *, sample: Any = None) -> Self:
         """Learns from a sketch: of `design(...)`'s operator, of another estimator, merged or loaded.
 
@@ -109,33 +100,6 @@ class DesignedEstimator(SketchEstimator):
         if given is not None and self.outcome_.status is Status.ROWS:
             self._state = replace(self._sketched_state(), error_bars=ErrorBars(withheld=NO_ROWS))
         return self
-
-    def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:
-        if before is not None and isinstance(before.columns, SchemaColumns):
-            rows, table = source(X).only(before.columns), before
-        elif before is None and self.schema is not None:
-            rows = source(X, schema=self.schema)
-            table = SketchedTable(rows.columns, rows.width)
-        else:
-            return super()._incoming(X, y, before, classes)
-        if not is_array(X):
-            return IncomingRows(rows, table)
-        array = np.concatenate([np.empty((0, rows.width or 0)), *(block.rows for block in rows.blocks())])
-        if rows.dropped:  # labels would not be those of the rows
-            warn_caller(
-                f"{rows.dropped:,} rows have no value in a column where the schema leaves out such rows, and so there "
-                'are no labels_: missing="indicate" keeps them'
-            )
-            return IncomingRows(rows, table)
-        return IncomingRows(source(array), table, in_memory=True, array=array)
-
-    def _check_engine(self, y: Any) -> None:
-        super()._check_engine(y)
-        if self.schema is not None:
-            raise ValueError(
-                "Dask and Spark take a schema with a design: design(sample, schema=...), engines.dask.sketch or "
-                "engines.spark.sketch, then fit_sketch"
-            )
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> Any:
         return self.learn_from_sketch(state.sketch, rng, state.given_rows)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.ledger import Ledger
+from sketchlearn.schemas import columns_without
 from sketchlearn.sources import Source, source, weighted
 from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
 
@@ -37,9 +38,7 @@ class SketchedTable:
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of the columns that are not targets."""
-        if self.columns is None or not self.targets:
-            return self.columns
-        return tuple(name for i, name in enumerate(self.columns) if i not in self.targets)
+        return columns_without(self.columns, self.targets)
 
     @property
     def n_features(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -14,11 +15,17 @@ from sketchlearn.control_characters import check_names
 from sketchlearn.operators import Operator
 from sketchlearn.privacy.class_selection import SelectedClasses
 from sketchlearn.private_sums import require_enough_shares
+from sketchlearn.schemas import Column, Number, Ordinal, SchemaColumns
+from sketchlearn.schemas.raw_values import word_of
 from sketchlearn.sketch import Sketch
+from sketchlearn.sources import Source
 from sketchlearn.tasks.classes.class_sketches import ClassSketches
 from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows, SketchedTable
+from sketchlearn.tasks.estimating.schema_rows import with_targets
 from sketchlearn.tasks.estimating.supervised_estimator import SupervisedEstimator
 from sketchlearn.values import difference, shortened
+
+WHOLE_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}")  # which is written again as it was read, unlike 007
 
 
 def check_labels(labels: Any) -> None:
@@ -66,6 +73,25 @@ def _check_disjoint(sketches: Mapping[Any, Sketch]) -> None:
                 raise ValueError(f"the sketches of {both} share a batch of rows: a row has one class")
 
 
+def _every_label(found: list[Any], before: SketchedTable | None, classes: Any) -> tuple[Any, ...]:
+    """The labels that are known, and those that came now; others than the declared ones are refused."""
+    known = before.labels or () if before else ()
+    if classes and (other := [label for label in found if label not in classes]):
+        raise ValueError(f"y has the label {shortened(other[0])}, which is not among the declared classes")
+    return (*known, *(label for label in found if label not in known))
+
+
+def _labels_in(rows: Source, name: str) -> list[Any]:
+    """The different labels in a column of a table, in order: text is whole numbers if all of it is."""
+    if not rows.replayable:
+        raise ValueError("labels in a column are read before the rows: save the stream to a file first, or give y")
+    values = {v for raw in rows.raw_columns([name]) for v in raw[name].unique().to_pylist() if v is not None and v == v}
+    labels = {word_of(value): value for value in values if word_of(value)}
+    if labels and len(set(map(type, labels.values()))) == 1 and not isinstance(next(iter(labels.values())), str):
+        return sorted(labels.values())
+    return sorted(map(int, labels)) if all(map(WHOLE_NUMBER.fullmatch, labels)) else sorted(labels)
+
+
 @dataclass(eq=False, repr=False)
 class LabelledEstimator(SupervisedEstimator):
     """An estimator that learns from one sketch per class, all of one operator; labels have codes 0, 1, ..."""
@@ -78,6 +104,7 @@ class LabelledEstimator(SupervisedEstimator):
         X : array of shape (rows, columns), sparse matrix or data frame; or files, Arrow tables and all else that
             `source` takes.
         y : the label of each row; or, where X holds them too, as numbers, the name of their column, or [its position].
+            With a schema, a column that y names may hold text.
         sample_weight : how often each row counts, as in `SketchKMeans.fit`.
         """
         return super().fit(X, y, sample_weight)
@@ -130,7 +157,10 @@ class LabelledEstimator(SupervisedEstimator):
         by_class = ClassSketches(operator, d, {float(i): part for i, part in enumerate(paid)})
         if any(part.ledger for part in parts):
             by_class.total  # noqa: B018 - refuses private sketches beside exact ones, and guarantees that differ
-        columns = None if operator.columns is None else (*operator.columns, "class")
+        columns = operator.columns
+        if columns is not None:
+            of_schema = isinstance(columns, SchemaColumns)
+            columns = with_targets(columns, [Number("class")]) if of_schema else (*columns, "class")
         return FittedState(SketchedTable(columns, d + 1, (d,), labels=tuple(sketches)), by_class)
 
     def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:
@@ -145,13 +175,22 @@ class LabelledEstimator(SupervisedEstimator):
     ) -> tuple[NDArray[Any], NDArray[np.float64], SketchedTable]:
         (rows, labels), table = self._validated(X, before, y=y)
         check_classification_targets(labels)
-        known = before.labels or () if before else ()
         found = np.unique(labels).tolist()
-        if classes and (other := [label for label in found if label not in classes]):
-            raise ValueError(f"y has the label {shortened(other[0])}, which is not among the declared classes")
-        every = (*known, *(label for label in found if label not in known))
+        every = _every_label(found, before, classes)
         codes = np.array([every.index(label) for label in found], np.float64)
         return rows, codes[np.searchsorted(np.array(found), labels)][:, None], replace(table, labels=every)
+
+    def _target_columns(
+        self, rows: Source, names: list[str], before: SketchedTable | None, classes: Any
+    ) -> tuple[tuple[Column, ...], tuple[Any, ...] | None]:
+        if len(names) != 1:
+            raise ValueError(f"there is one column of labels, not {len(names)}")
+        labels = _every_label(_labels_in(rows, names[0]), before, classes)
+        if len(labels) < 2:
+            raise ValueError("all rows are of one class: a classifier needs at least two")
+        return (
+            Ordinal(names[0], tuple(map(word_of, labels)), weight=len(labels) - 1),
+        ), labels  # the place is the code
 
     def _check_engine(self, y: Any) -> None:  # noqa: ARG002
         raise TypeError(

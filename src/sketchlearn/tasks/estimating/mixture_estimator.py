@@ -13,6 +13,7 @@ from sklearn.base import DensityMixin
 
 from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator, FittedComponents
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, model_array, scalar
+from sketchlearn.tasks.estimating.schema_rows import decoded_table
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 
 
@@ -77,7 +78,10 @@ class SketchMixture(DensityMixin, DesignedEstimator):
         """`fit`, then the likeliest component of each row."""
         return self.fit(X, y, sample_weight).predict(X)
 
-    def sample(self, n_samples: int = 1) -> tuple[Double, NDArray[np.int64]]:
-        """Random rows of the mixture and the component of each."""
-        drawn: tuple[Double, NDArray[np.int64]] = self.fitted_model().density.sample(n_samples, self._generator())
-        return drawn
+    def sample(self, n_samples: int = 1) -> tuple[Any, NDArray[np.int64]]:
+        """Random rows of the mixture and the component of each.
+
+        With a schema, the rows are in the terms of the table: a data frame, or an Arrow table without pandas.
+        """
+        rows, components = self.fitted_model().density.sample(n_samples, self._generator())
+        return decoded_table(rows, self.columns_), components

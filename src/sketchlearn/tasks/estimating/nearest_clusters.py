@@ -20,7 +20,9 @@ class NearestClusters(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     def labels_(self) -> NDArray[np.int32]:
         labels = None if self._state is None else self._state.row_labels
         if labels is None:
-            raise AttributeError("labels_ are there after fit on an array or a data frame: predict tells others")
+            raise AttributeError(
+                "labels_ are there after fit on an array or a data frame, if no row was left out: predict tells others"
+            )
         return labels
 
     @property

@@ -28,6 +28,7 @@ from sketchlearn.schemas import Schema, SchemaColumns
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Source, first_rows, is_array, sample, source, weighted
 from sketchlearn.storage.json_documents import MODEL, MODEL_VERSION, to_document
+from sketchlearn.tasks.estimating import schema_rows
 from sketchlearn.tasks.estimating.checked_arrays import checked_array
 from sketchlearn.tasks.estimating.fitted_model import Document, FittedModel
 from sketchlearn.tasks.estimating.fitted_state import FirstRows, FittedState, IncomingRows, SketchedTable
@@ -54,6 +55,7 @@ class SketchEstimator(BaseEstimator):
     random_state: Any = None
     n_jobs: int | None = None
     verbose: int = 0
+    schema: Schema | str | None = None
 
     #: what is learned
     model_type: ClassVar[type[FittedModel]]
@@ -130,21 +132,26 @@ class SketchEstimator(BaseEstimator):
 
     def _plain_rows(self, X: Any, before: SketchedTable | None) -> IncomingRows:
         if is_array(X):
-            rows, table = self._validated(X, before)
-            return IncomingRows(source(rows), table, in_memory=True, array=rows)
+            return schema_rows.rows_in_memory(*self._validated(X, before))
         rows = source(X)
+        if (columns := schema_rows.schema_columns(X, self.schema, before)) is not None:
+            return schema_rows.encoded_table(rows, columns, before)
         if before is not None and before.columns is not None:
             rows = rows.only(before.columns, any_order=True)
         return IncomingRows(rows, SketchedTable(rows.columns, rows.width) if before is None else before)
 
     def _validated(self, X: Any, before: SketchedTable | None, **options: Any) -> tuple[Any, SketchedTable]:
         """Arrays as scikit-learn checks them, and their columns; the estimator itself is left as it is."""
-        checked = copy.copy(self)
+        checked, columns = copy.copy(self), schema_rows.schema_columns(X, self.schema, before)
         known = None if before is None else before.feature_names
+        if columns is not None:
+            checked.__dict__.pop("feature_names_in_", None)  # the numbers have no names
+            if before is None or not isinstance(X, np.ndarray):
+                X, options = schema_rows.encoded_array(X, columns), {**options, "ensure_all_finite": "allow-nan"}
         found = checked_array(checked, X, known, reset=before is None, dtype=list(FLOATS), **options)
         names = getattr(checked, "feature_names_in_", None) if before is None else known
-        columns = None if names is None else tuple(str(name) for name in names)
-        return found, SketchedTable(columns, checked.n_features_in_)
+        names = columns if columns is not None or names is None else tuple(map(str, names))
+        return found, SketchedTable(names, checked.n_features_in_)
 
     def _most_rows(self) -> int:
         """How many rows the operator is designed on, where they come from all over the data."""
@@ -190,6 +197,7 @@ class SketchEstimator(BaseEstimator):
 
     def _sketch_on_engine(self, X: Any, y: Any) -> FittedState:
         """The sketch of rows that stay on other machines."""
+        schema_rows.check_machines(self.schema)
         self._check_engine(y)
         rng = self._generator()
         some, columns = engines.sample(X, self._most_rows(), int(rng.integers(2**31)))
@@ -237,6 +245,8 @@ class SketchEstimator(BaseEstimator):
         """Adds rows, all of them or none."""
         self.check_parameters()
         before = self._state if self._state is not None and self._state.has_rows else None
+        if before is None:
+            schema_rows.check_stream(self.schema)
         incoming = self._incoming(X, y, None if before is None else before.table, classes).counted(sample_weight)
         if before is None or before.first_rows:
             return self._become(self._begun(before, incoming))
@@ -321,7 +331,7 @@ class SketchEstimator(BaseEstimator):
         """
         names = self.columns_
         if isinstance(names, SchemaColumns) and not isinstance(X, np.ndarray):
-            yield from self._encoded_blocks(X, names)
+            yield from schema_rows.encoded_blocks(X, names)
             return
         if is_array(X):
             kinds = dtype if dtype is np.float64 else list(dtype)
@@ -333,17 +343,6 @@ class SketchEstimator(BaseEstimator):
         rows = rows if names is None else rows.only(names, any_order=True)
         for block in rows.blocks(self.n_features_in_):
             yield block.rows.astype(dtype, copy=False) if dtype is np.float64 else block.rows
-
-    def _encoded_blocks(self, X: Any, columns: SchemaColumns) -> Iterator[NDArray[Any]]:
-        """The numbers that the schema makes of a table, a row for each of its rows."""
-        rows = source(X).only(columns)
-        for block in rows.blocks(len(columns)):
-            yield block.rows
-            if rows.dropped:
-                raise ValueError(
-                    f"{rows.dropped:,} rows have no value in a column where the schema leaves out such rows: drop them "
-                    'first, or give those columns missing="indicate"'
-                )
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
@@ -380,6 +379,8 @@ class SketchEstimator(BaseEstimator):
         table, n_records = SketchedTable(columns, facts["n_features"]), _count(facts["n_records"])
         if "parameters" in facts:  # files that were written before have none
             take_parameters(self, facts["parameters"])
+        if self.schema is None and isinstance(columns, SchemaColumns):
+            self.schema = columns.schema
         state = FittedState(table, model=model, privacy=privacy, n_records=n_records)
         return self._become(state.with_certainty(facts))
 

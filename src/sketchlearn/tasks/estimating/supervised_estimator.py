@@ -9,9 +9,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.schemas import Column, Number, SchemaColumns, read_columns
 from sketchlearn.sources import Beside, Source, is_array, source
 from sketchlearn.sources.source_base import by_name
 from sketchlearn.tasks.estimating.fitted_state import IncomingRows, SketchedTable
+from sketchlearn.tasks.estimating.schema_rows import (
+    encoded_rows,
+    rows_in_memory,
+    schema_columns,
+    target_names,
+    with_targets,
+)
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
 from sketchlearn.values import shortened
 
@@ -47,7 +55,9 @@ class SupervisedEstimator(SketchEstimator):
 
     def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:
         if not is_array(X) or isinstance(y, str):
-            rows = source(X)
+            rows, schema = source(X), schema_columns(X, self.schema, before)
+            if schema is not None:
+                return self._encoded_rows(rows, schema, y, before, classes)
             if before is not None and before.columns is not None:
                 rows = rows.only(before.columns, any_order=True)
             table = SketchedTable(rows.columns, _width(rows), labels=before.labels if before else None)
@@ -56,7 +66,27 @@ class SupervisedEstimator(SketchEstimator):
         d, n_targets = left.shape[1], right.shape[1]
         columns = _joint_names(features.columns, y, n_targets) if before is None else before.columns
         table = replace(features, columns=columns, width=d + n_targets, targets=tuple(range(d, d + n_targets)))
-        return IncomingRows(source(Beside(left, right)), replace(table, flat=is_flat(y, n_targets)), in_memory=True)
+        return rows_in_memory(left, replace(table, flat=is_flat(y, n_targets)), Beside(left, right))
+
+    def _encoded_rows(
+        self, rows: Source, schema: SchemaColumns, y: Any, before: SketchedTable | None, classes: Any
+    ) -> IncomingRows:
+        """Rows whose features a schema makes numbers of, with the columns that y names as targets."""
+        targets, labels = self._target_columns(rows, target_names(y, rows), before, classes)
+        columns = with_targets(schema, targets)
+        n, first = len(targets), len(columns) - len(targets)
+        table = SketchedTable(columns, len(columns), tuple(range(first, first + n)), is_flat(y, n), labels)
+        return IncomingRows(encoded_rows(rows, columns, before), table)
+
+    def _target_columns(
+        self,
+        rows: Source,  # noqa: ARG002
+        names: list[str],
+        before: SketchedTable | None,  # noqa: ARG002
+        classes: Any,  # noqa: ARG002
+    ) -> tuple[tuple[Column, ...], tuple[Any, ...] | None]:
+        """How targets in a table become numbers, one each, and the labels that they stand for, if they are classes."""
+        return tuple(map(Number, names)), None
 
     def _with_targets(self, table: SketchedTable, y: Any) -> SketchedTable:
         targets = positions(y, table.columns, table.width or 0)
@@ -72,14 +102,17 @@ def _joint_names(names: tuple[str, ...] | None, y: Any, n_targets: int) -> tuple
     """Names of features and targets together, if the features have names."""
     if names is None:
         return None
+    taken = (*names, *read_columns(names))
     given = [getattr(y, "name", None)] if np.asarray(y).ndim == 1 else getattr(y, "columns", [None] * n_targets)
     found: list[str] = []
     for i, name in enumerate(given):
         text = name if isinstance(name, str) else "y" if n_targets == 1 else f"y{i}"
-        while text in names or text in found:
+        while text in taken or text in found:
             text += "_"
         found.append(text)
-    return (*names, *found)
+    return (
+        with_targets(names, [Number(name) for name in found]) if isinstance(names, SchemaColumns) else (*names, *found)
+    )
 
 
 def positions(y: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int, ...]:
@@ -92,7 +125,9 @@ def positions(y: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int,
     if wanted and all(isinstance(name, str) for name in wanted):
         if columns is None:
             raise ValueError(f"the table has no names of columns: say y=[{width - 1}] for the last one")
-        found = by_name(columns, wanted)
+        found = by_name(read_columns(columns), wanted)
+        if isinstance(columns, SchemaColumns):
+            found = tuple(map(columns.first_number, found))
     elif wanted and all(isinstance(i, int) and -width <= i < width for i in wanted):
         found = tuple(i % width for i in wanted)
     else:

@@ -26,7 +26,6 @@ from sketchlearn.models import (
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.component_estimator import largest_first, require_rows
-from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, Known, read_array, saved, word
 from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture, SketchMixture
@@ -108,7 +107,7 @@ class FittedGaussians(FittedMixture):
 
 
 @dataclass(eq=False, repr=False)
-class SketchGaussianMixture(ErrorBarredEstimator, SketchMixture):
+class SketchGaussianMixture(SketchMixture):
     """A mixture of Gaussians from one pass over the rows, or from a sketch alone.
 
     Parameters
@@ -116,8 +115,8 @@ class SketchGaussianMixture(ErrorBarredEstimator, SketchMixture):
     n_components : number of Gaussians.
     covariance_type : "full", "tied", "diag", "spherical", or "known".
     covariance : the common covariance matrix, for "known".
-    decoder, n_frequencies, wave, random_state, n_jobs, verbose : as in `SketchKMeans`; by default the sketch has 10
-        frequencies per parameter of the mixture.
+    decoder, n_frequencies, wave, random_state, n_jobs, verbose, schema : as in `SketchKMeans`; by default the sketch
+        has 10 frequencies per parameter of the mixture.
 
     Attributes
     ----------

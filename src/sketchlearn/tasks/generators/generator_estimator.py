@@ -18,12 +18,14 @@ from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.extras import required
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.plain_digits import in_digits
+from sketchlearn.schemas import columns_without
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.classes.class_sketches import ClassSketches
-from sketchlearn.tasks.estimating.fitted_model import Document, Double
+from sketchlearn.tasks.estimating.fitted_model import Document
 from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows, SketchedTable
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.labelled_estimator import LabelledEstimator
+from sketchlearn.tasks.estimating.schema_rows import decoded_table
 from sketchlearn.tasks.generators.generator_files import Generation, restore, to_bytes
 from sketchlearn.tasks.task_design import design
 from sketchlearn.values import shortened, whole
@@ -59,6 +61,7 @@ class SketchGenerator(LabelledEstimator):
     random_state : seed of the operator, of the network and of `sample`.
     n_jobs : threads that sketch; None means all cores. Training has the threads that torch has.
     verbose : 1 shows progress on standard error.
+    schema : as in `SketchKMeans`; rows are generated in the terms of the table.
 
     Attributes
     ----------
@@ -165,9 +168,6 @@ class SketchGenerator(LabelledEstimator):
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> FourierFeatures:
         labels = glimpse.targets
         rows = np.delete(glimpse.rows, labels, axis=1)
-        columns = glimpse.columns
-        if columns is not None:
-            columns = tuple(name for i, name in enumerate(columns) if i not in labels)
         operator = design(
             rows,
             task="generator",
@@ -176,7 +176,7 @@ class SketchGenerator(LabelledEstimator):
             wave=self.wave,
             seed=int(rng.integers(2**31)),
         )
-        return operator.with_columns(columns)
+        return operator.with_columns(columns_without(glimpse.columns, labels))
 
     def _learned(self, state: FittedState, rng: np.random.Generator) -> Any:
         return self.learn_from_state(state, rng)  # torch's own threads, as many as its user chose
@@ -203,8 +203,8 @@ class SketchGenerator(LabelledEstimator):
         counts = np.array([float(part.count) for part in sketches])
         return Generation(found, labels, counts / counts.sum())
 
-    def sample(self, n_samples: int = 1, y: Any = None) -> Double:
-        """Random rows.
+    def sample(self, n_samples: int = 1, y: Any = None) -> Any:
+        """Random rows; with a schema in the terms of the table, as a data frame, or an Arrow table without pandas.
 
         Parameters
         ----------
@@ -217,7 +217,7 @@ class SketchGenerator(LabelledEstimator):
         for place in np.unique(which):
             chosen = which == place
             rows[chosen] = fitted.match.rows(int(place), int(np.sum(chosen)), rng)
-        return rows
+        return decoded_table(rows, self.columns_)
 
     def load_weights(self, path: str | os.PathLike[str]) -> Self:
         """Takes over what `save_model` wrote, for a `network` of the same kind: that is not in the file."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -34,6 +34,18 @@ class LinearFit(FittedModel):
     def check(self) -> None:
         if self.flat and len(self.intercepts) > 1:
             raise ValueError("several targets cannot be flat")
+
+    def in_unit(self, target: int, width: float, center: float) -> LinearFit:
+        """The fit of y where this one is of (y - center) / width, for one of the targets."""
+        scale, shift = (np.full(len(self.intercepts), value) for value in (1.0, 0.0))
+        scale[target], shift[target] = width, center
+        return replace(
+            self,
+            intercepts=self.intercepts * scale + shift,
+            coefficients=self.coefficients * scale[:, None],
+            standard_errors=self.standard_errors * scale[:, None],
+            intercept_errors=self.intercept_errors * scale,
+        )
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.moments.moments_of_sketch import Moments
 from sketchlearn.operators import SecondMoments
+from sketchlearn.schemas import Category, Number, SchemaColumns
+from sketchlearn.schemas.column_kinds import DROP
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.column_ranges import keeping_rows, second_moments
 from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
@@ -56,7 +58,8 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
         lists. By default arrays are looked through; for files a sample tells, with room for values 8 times as far from
         their mean, and for streams the first rows, with room for 32 times.
     random_state : seed of the sample that tells the range of files.
-    n_jobs, verbose : as in `SketchKMeans`.
+    n_jobs, verbose, schema : as in `SketchKMeans`; the schema is that of the features, and targets stay numbers. The
+        numbers of a category add up to one, so that its coefficients tell of differences between levels.
 
     Attributes
     ----------
@@ -113,6 +116,7 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
             found = tuple(range(d - whole("n_targets", n_targets, most=d - 1), d))
         else:
             found = positions(targets, operator.columns, d)
+        _target_numbers(operator.columns, found)
         table = replace(state.table, targets=found, flat=len(found) == 1)
         return self._learn(replace(state, table=table), self._generator())
 
@@ -138,7 +142,7 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> LinearFit:  # noqa: ARG002
         regression, table = self._regression(state), state.table
-        fit = replace(self._solve(regression), flat=table.flat)
+        fit = self._in_table_units(replace(self._solve(regression), flat=table.flat), table)
         short = len(regression.features) - fit.rank
         if regression.noise is not None and (short or regression.hidden_by_noise(fit)):
             what = f"{short} of the features' {len(regression.features)} directions" if short else "the coefficients"
@@ -147,13 +151,19 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
                 f"the noise of the private sketch hides {what}{drawn}: more records, fewer columns, tighter bounds or "
                 "a larger epsilon would help",
             )
-        elif regression.noise is None and short and not fit.penalty:
+        elif regression.noise is None and short > _redundant(table, regression.moments) and not fit.penalty:
             warn_caller(
                 f"the features are singular: the records tell only {fit.rank} of {len(regression.features)} directions "
                 "apart (columns that never change, or that others determine); the smallest coefficients that fit are "
                 "taken, and standard errors are of those. SketchRidge, or fewer columns, may serve better",
             )
         self._say(f"R^2 {float(np.mean(fit.r2)):.6g}, rank {fit.rank}, from {regression.moments.count:g} records")
+        return fit
+
+    def _in_table_units(self, fit: LinearFit, table: SketchedTable) -> LinearFit:
+        """The fit of targets as the table has them, where a schema standardised them."""
+        for i, target in enumerate(_target_numbers(table.columns, table.targets)):
+            fit = fit.in_unit(i, target.width, target.center if self.fit_intercept else 0.0)
         return fit
 
     def _regression(self, state: FittedState) -> Regression:
@@ -164,8 +174,11 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
         fit, sketch = state.model, state.sketch
         sample = None if sketch is None else SampledRows.of(sketch)
         if sample is not None:
-            coefficients, intercepts = self._regression(state).robust_errors(fit, sample)
-            return ErrorBars(self._named(fit, coefficients, intercepts))
+            regression = self._regression(state)
+            coefficients, intercepts = regression.robust_errors(own := self._solve(regression), sample)
+            found = replace(own, standard_errors=coefficients, intercept_errors=intercepts)
+            found = self._in_table_units(found, state.table)
+            return ErrorBars(self._named(fit, found.standard_errors, found.intercept_errors))
         if self.privacy_ is not None and sketch is not None and self._regression(state).hidden:
             return ErrorBars(
                 withheld="the noise of the release hides directions of the features, and coefficients along those are "
@@ -209,7 +222,7 @@ class SketchRidge(SketchLinearRegression):
     alpha : the penalty; "gcv" takes the one of least generalised cross-validation, which needs no more than the second
         moments: n |y - Hy|^2 / (n - trace H)^2. It is sound while records are independent. From a private sketch,
         the penalty is at least what balances the noise.
-    fit_intercept, bounds, random_state, n_jobs, verbose : as in `SketchLinearRegression`.
+    fit_intercept, bounds, random_state, n_jobs, verbose, schema : as in `SketchLinearRegression`.
 
     Attributes
     ----------
@@ -245,3 +258,26 @@ class SketchRidge(SketchLinearRegression):
     def _solve(self, regression: Regression) -> LinearFit:
         penalty = regression.best_penalty() if isinstance(self.alpha, str) else float(self.alpha)
         return regression.fit(penalty)
+
+
+def _target_numbers(columns: tuple[str, ...] | None, targets: tuple[int, ...]) -> list[Number]:
+    """The targets among the columns of a schema, if there is one; what is no number of one unit is refused."""
+    found = [columns.column_at(i) for i in targets] if isinstance(columns, SchemaColumns) else []
+    for column in found:
+        if not isinstance(column, Number) or column.scaling == "log" or column.missing != DROP:
+            gaps = "" if column.missing == DROP else ", with gaps"
+            raise ValueError(
+                f"the target {column.name!r} is a {column.in_words}{gaps}, by the schema of this sketch: take another "
+                "target, or a schema in which it is a plain number, and rows without it are left out"
+            )
+    return [column for column in found if isinstance(column, Number)]
+
+
+def _redundant(table: SketchedTable, moments: Moments) -> int:
+    """Directions of the features that a schema leaves without meaning: levels add up to one, and some never come."""
+    if not isinstance(table.columns, SchemaColumns):
+        return 0
+    still = np.diag(moments.covariance) <= (2 * moments.rounding) ** 2
+    levels = [isinstance(table.columns.column_at(i), Category) for i in range(len(table.columns))]
+    categories = sum(isinstance(column, Category) for column in table.columns.schema.columns)
+    return categories + int(np.sum(still & np.array(levels)))

@@ -15,7 +15,6 @@ from sketchlearn.models import IndependentStable, Mixture, SymmetricStable
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.component_estimator import largest_first
-from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
 from sketchlearn.tasks.estimating.fitted_model import Double, model_array, word
 from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture, SketchMixture
@@ -65,7 +64,7 @@ class FittedStableLaws(FittedMixture):
 
 
 @dataclass(eq=False, repr=False)
-class SketchStableMixture(SketchMixture, ErrorBarredEstimator):
+class SketchStableMixture(SketchMixture):
     """A mixture of symmetric alpha-stable laws: bell shapes whose tails may be so heavy that they have no variance.
 
     Their densities have no closed form, but their characteristic functions have, and a sketch is made of those. Each
@@ -75,7 +74,7 @@ class SketchStableMixture(SketchMixture, ErrorBarredEstimator):
     Parameters
     ----------
     n_components : number of components.
-    decoder, n_frequencies, wave, random_state, n_jobs, verbose : as in `SketchGaussianMixture`.
+    decoder, n_frequencies, wave, random_state, n_jobs, verbose, schema : as in `SketchGaussianMixture`.
 
     Attributes
     ----------
