@@ -12,6 +12,7 @@ import numpy as np
 from sketchlearn.sources.blocks import Block, Floats
 from sketchlearn.sources.joined import MOST_SAMPLED_PARTS, Joined
 from sketchlearn.sources.source_base import Source, check_width, listed
+from sketchlearn.sources.tables import nothing_left
 
 
 def sample(source: Source, n_rows: int, rng: np.random.Generator) -> tuple[Floats, bool, Source]:
@@ -29,6 +30,13 @@ def sample(source: Source, n_rows: int, rng: np.random.Generator) -> tuple[Float
     >>> rows.shape, representative, sum(len(block.rows) for block in rest.blocks())
     ((5, 2), False, 7)
     """
+    rows, representative, everything = _sample(source, n_rows, rng)
+    if not len(rows) and source.nulls == "drop" and (source.dropped or source.n_rows):
+        raise nothing_left(source)
+    return rows, representative, everything
+
+
+def _sample(source: Source, n_rows: int, rng: np.random.Generator) -> tuple[Floats, bool, Source]:
     if not source.replayable:
         return _buffered(source, n_rows)
     found = source.some(n_rows, rng)

@@ -50,6 +50,7 @@ class Table(ABC):
     replayable: bool = True
     place: str = ""
     remark: str = ""  # what was told of the file from its first lines, and may be wrong
+    has_points: bool = False  # whether decimal commas of numbers in text are made points where they are read
     immutable: bool = False  # whether a thread may read ahead: in files it may, in a user's generator it may not
 
     def not_numbers(self, position: int) -> tuple[str, str] | None:  # noqa: ARG002
@@ -158,6 +159,8 @@ class Tabular(Source):
         return chosen_columns([column], table.names, table.n_columns, table.place or "the table")[0]
 
     def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:
+        if self.columns is None and isinstance(columns, SchemaColumns) and len(self.chosen) != len(columns):
+            raise no_names(columns.schema.names)
         if self.columns is None or columns == self.columns:
             return self
         if isinstance(columns, SchemaColumns):
@@ -176,15 +179,18 @@ class EncodedTable(Table):
     """The numbers that a schema makes of a table's columns."""
 
     def __init__(self, table: Table, columns: SchemaColumns) -> None:
-        self.table, self.schema, self.names, self.n_columns = table, columns.schema, columns, len(columns)
+        self.table, self.names, self.n_columns = table, columns, len(columns)
+        self.schema = columns.schema.with_points() if table.has_points else columns.schema
         self.n_rows, self.n_bytes, self.replayable = table.n_rows, table.n_bytes, table.replayable
         self.place, self.immutable = table.place, table.immutable
         if table.names is None:
-            raise ValueError(f"{table.place or 'the table'} has no column names, and a schema goes by names")
+            raise no_names(columns.schema.names, table.place)
         self.positions = by_name(table.names, columns.schema.names, table.place)
+        self.gaps = Counter[str]()  # rows that were dropped, by the columns without a value
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
         odd: Counter[str] = Counter()
+        self.gaps = Counter[str]()
         yield from self._counted(chosen, n_rows, odd)
         if odd:
             counts = ", ".join(f"{n:,} of column {name!r}" for name, n in odd.items())
@@ -198,6 +204,7 @@ class EncodedTable(Table):
         for raw in self.table.raw_chunks(self.positions, n_rows):
             rows, strange = self.schema.encode(raw)
             odd.update(strange)
+            self.gaps.update(self.schema.gaps(rows))
             self.bytes_read = self.table.bytes_read
             yield rows if len(chosen) == self.n_columns else rows[:, list(chosen)]
 
@@ -210,6 +217,26 @@ class EncodedTable(Table):
                 first = np.sort(np.argpartition(keys, n_rows)[:n_rows])
                 rows, keys = rows[first], keys[first]
         return rows
+
+
+def no_names(wanted: Sequence[str], place: str = "") -> ValueError:
+    """The error that a schema cannot find its columns."""
+    names = f" {listed(wanted)}" if wanted else ""
+    return ValueError(
+        f"{inside(place)}a schema goes by the names of columns{names}, and these rows have none: give a data frame or "
+        "table whose columns have names that are text"
+    )
+
+
+def nothing_left(rows: Source) -> ValueError:
+    """The error that all rows were left out, with the columns that are to blame where a schema knows them."""
+    gaps = rows.table.gaps if isinstance(rows, Tabular) and isinstance(rows.table, EncodedTable) else Counter[str]()
+    worst = ", ".join(f"{n:,} in column {name!r}" for name, n in gaps.most_common(3))
+    remedy = (
+        'give those columns missing="indicate", or leave them out' if gaps else "fill them, or choose other columns"
+    )
+    blame = f" ({worst})" if worst else ""
+    return ValueError(f"{inside(rows.place)}every row has values that are missing or cannot be read{blame}: {remedy}")
 
 
 def encoded(table: Table, columns: SchemaColumns) -> Tabular:

@@ -20,6 +20,7 @@ from sketchlearn.operators import Operator
 from sketchlearn.schemas import Schema, SchemaColumns
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import WEIGHT_BITS, is_array, source
+from sketchlearn.sources.tables import nothing_left
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, FittedModel, Known, model_array, saved
 from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows, SketchedTable
 from sketchlearn.tasks.estimating.glimpse import Glimpse
@@ -124,6 +125,8 @@ class DesignedEstimator(SketchEstimator):
         if not is_array(X):
             return IncomingRows(rows, table)
         array = np.concatenate([np.empty((0, rows.width or 0)), *(block.rows for block in rows.blocks())])
+        if rows.dropped and not len(array):
+            raise nothing_left(rows)
         if rows.dropped:  # labels would not be those of the rows
             warn_caller(
                 f"{rows.dropped:,} rows have no value in a column where the schema leaves out such rows, and so there "
