@@ -157,6 +157,11 @@ class SchemaColumns(tuple[str, ...]):
     def __reduce__(self) -> Any:
         return SchemaColumns, (replace(self.schema, left_out=()),)
 
+    def read_at(self, position: int) -> str:
+        """The column of the table that the number at a position is made of."""
+        names = [column.name for column in self.schema.columns for _ in column.encoded_names]
+        return names[position]
+
     def are_in(self, rows: Any) -> bool:
         """Whether rows are an array of these numbers already, and no table to be encoded."""
         return isinstance(rows, np.ndarray) and rows.shape[1:] == (len(self),) and rows.dtype.kind in "fiub"

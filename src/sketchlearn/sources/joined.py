@@ -76,6 +76,9 @@ class Joined(Source):
     def dropping(self) -> Source:
         return Joined(self._each(lambda part: part.dropping()), "drop", chosen=self.chosen)
 
+    def refusing(self) -> Source:
+        return Joined(self._each(lambda part: part.refusing()), "error", chosen=self.chosen)
+
     def _each(self, change: Callable[[Source], Source]) -> Sequence[Source] | Iterator[Source]:
         changed = map(change, self.parts)
         return list(changed) if isinstance(self.parts, Sequence) else changed
