@@ -113,7 +113,7 @@ def _number_or_date(name: str, raw: Any, words: Counter[str], missing: str) -> C
             return _number(name, values, missing if len(values) == there else INDICATE, decimal)
     if doubtful and sum(n for word, n in words.items() if word in doubtful or _is_number(word)) >= PARSED_SHARE * there:
         either = "may be a thousand and more, or have a decimal comma"
-        return f'{min(doubtful)!r} {either}: take the commas out, or say decimal="," for this column'
+        return f"{min(doubtful)!r} {either}: take the commas out, or state a decimal comma in the schema"
     order = _order(words)
     if order is None or order in (YEAR_FIRST, DAY_FIRST, MONTH_FIRST):
         return None if order is None else _date(name, raw, missing, order)
@@ -181,7 +181,7 @@ def _order(words: Counter[str]) -> str | None:
         return DAY_FIRST
     if by_month:
         return MONTH_FIRST
-    return f'{either!r} may have the day or the month first: say order="day first" or order="month first" for it'
+    return f"{either!r} may have the day or the month first: state the order in the schema"
 
 
 def _date(name: str, raw: Any, missing: str, order: str = YEAR_FIRST) -> Column | str:
@@ -201,6 +201,8 @@ def _category(name: str, words: Counter[str], there: int, missing: str, what: st
         return f"is {what} of {len(words):,} different values"
     common = sorted(common, key=lambda pair: (-pair[1], pair[0]))
     shares = [n / there for _, n in common]
+    if len(common) == 1 and shares[0] > 1 - RAREST_LEVEL:
+        return f"is nearly always {common[0][0]!r}"
     return Category(
         name, tuple(word for word, _ in common), weight=_weight([*shares, 1 - sum(shares)]), missing=missing
     )

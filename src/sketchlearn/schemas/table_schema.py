@@ -108,7 +108,9 @@ class Schema(Value):
         ]
         lines += [(name, f"left out: {reason}", "") for name, reason in self.left_out]
         shown = [tuple(map(printable, line)) for line in lines]
-        widths = [max(map(len, cells)) for cells in zip(*shown, strict=True)]
+        names, kinds, _ = zip(*shown, strict=True)
+        used = kinds[: len(self.columns) + 1]  # reasons may be long, and nothing follows them
+        widths = [max(map(len, names)), max(map(len, used)), 0]
         return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in shown)
 
 

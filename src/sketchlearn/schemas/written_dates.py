@@ -9,21 +9,36 @@ from typing import Any
 YEAR_FIRST, DAY_FIRST, MONTH_FIRST = "year first", "day first", "month first"
 ORDERS = (YEAR_FIRST, DAY_FIRST, MONTH_FIRST)
 _CLOCK = r"(?:[ T,]+(?P<clock>\d.*))?"
-_YEAR_FIRST = re.compile(rf"(?P<year>\d{{4}})([./])(?P<one>\d{{1,2}})\2(?P<two>\d{{1,2}}){_CLOCK}")
+_YEAR_FIRST = re.compile(rf"(?P<year>\d{{4}})([./-])(?P<one>\d{{1,2}})\2(?P<two>\d{{1,2}}){_CLOCK}")
 _YEAR_LAST = re.compile(rf"(?P<one>\d{{1,2}})([./-])(?P<two>\d{{1,2}})\2(?P<year>\d{{4}}){_CLOCK}")
 _TIME = re.compile(r"(?P<hour>\d{1,2})(?P<rest>:\d{2}(?::\d{2}(?:\.\d+)?)?)(?P<half> ?[AP]\.?M\.?)?", re.IGNORECASE)
+_WITH_NAME = re.compile(
+    rf"(?:(?P<day>\d{{1,2}})[ .-]+(?P<month>[^\W\d]{{3,9}})\.?|(?P<name>[^\W\d]{{3,9}})\.? (?P<then>\d{{1,2}}))"
+    rf"(?:, ?|[ -]+)(?P<year>\d{{4}}){_CLOCK}"
+)
+#: names of months in English and German, which are also known by their first three letters
+MONTHS = {
+    name: number
+    for names in (
+        "january february march april may june july august september october november december",
+        "januar februar m\u00e4rz april mai juni juli august september oktober november dezember",
+        "jan feb mrz apr mai jun jul aug sept okt nov dez",
+    )
+    for number, full in enumerate(names.split(), 1)
+    for name in (full, full[:3])
+}
 SHORT_YEAR = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2}(?:[ T,].*)?")  # 31.12.24: of which century?
 
 
 def moment_of(value: Any, order: str = YEAR_FIRST) -> datetime | None:
     """A date or moment, in UTC if it has a time zone; None if it is none.
 
-    ISO's form, and whatever begins with the year, is read in any case; other text by the `order` alone.
+    ISO's form, and what begins with the year or names the month, is read in any case; other text by the `order` alone.
 
     >>> str(moment_of("2024-12-31T12:30:00+02:00")), str(moment_of("31.12.2024 9:05", "day first"))
     ('2024-12-31 10:30:00', '2024-12-31 09:05:00')
-    >>> str(moment_of("12/31/2024 1:30 PM", "month first")), moment_of("12/31/2024")
-    ('2024-12-31 13:30:00', None)
+    >>> str(moment_of("12/31/2024 1:30 PM", "month first")), moment_of("12/31/2024"), str(moment_of("Dec 31, 2024"))
+    ('2024-12-31 13:30:00', None, '2024-12-31 00:00:00')
     """
     try:
         moment = value if isinstance(value, date) else datetime.fromisoformat(_in_iso(str(value).strip(), order))
@@ -46,9 +61,18 @@ def _in_iso(text: str, order: str) -> str:
     if found is None and order != YEAR_FIRST:
         found = _YEAR_LAST.fullmatch(text)
     if found is None:
-        return text
+        return _named_in_iso(text)
     month, day = (found["one"], found["two"]) if month_then_day else (found["two"], found["one"])
     return f"{found['year']}-{month:0>2}-{day:0>2}" + (f" {_in_24_hours(found['clock'])}" if found["clock"] else "")
+
+
+def _named_in_iso(text: str) -> str:
+    found = _WITH_NAME.fullmatch(text)
+    month = None if found is None else MONTHS.get((found["month"] or found["name"]).casefold())
+    if found is None or month is None:
+        return text
+    clock = f" {_in_24_hours(found['clock'])}" if found["clock"] else ""
+    return f"{found['year']}-{month:02d}-{found['day'] or found['then']:0>2}{clock}"
 
 
 def _in_24_hours(clock: str) -> str:
