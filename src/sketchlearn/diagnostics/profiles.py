@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.control_characters import printable
 from sketchlearn.plain_digits import in_certain_digits, in_digits
-from sketchlearn.schemas import Category, Date, Flag, Number, Schema, SchemaColumns
+from sketchlearn.schemas import Category, Date, Flag, Number, Ordinal, Schema, SchemaColumns
 from sketchlearn.schemas.column_kinds import INDICATE
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import WEIGHT_BITS, source
@@ -66,7 +67,7 @@ class ColumnProfile:
         if self.kind == "levels":
             common = sorted(self.estimates.items(), key=lambda item: -item[1].value)[:SHOWN_LEVELS]
             return ", ".join(
-                f"{level} {100 * share.value:.0f} %" for level, share in common if share.value >= LEAST_SHOWN
+                f"{printable(level)} {100 * share.value:.0f} %" for level, share in common if share.value >= LEAST_SHOWN
             )
         mean = next(iter(self.estimates.values()))
         if self.kind == "share":
@@ -91,7 +92,7 @@ class Profile:
     columns: tuple[ColumnProfile, ...]
 
     def __str__(self) -> str:
-        shown = "; ".join(f"{column.name} {column}" for column in self.columns[:SHOWN_COLUMNS])
+        shown = "; ".join(f"{printable(column.name)} {column}" for column in self.columns[:SHOWN_COLUMNS])
         error = f" +- {100 * self.share.error:.1f}" if self.share.error else ""
         return f"cluster {self.number}: {100 * self.share.value:.1f}{error} % ({self.size:,.0f} records): {shown}"
 
@@ -233,6 +234,10 @@ def _measures(model: Any, rows: Double) -> Iterator[tuple[str, str, dict[str, Do
             yield column.name, "share", {"yes": np.where(there, numbers[:, 0] / column.weight, np.nan)}
         elif isinstance(column, Category):
             shares = {level: numbers[:, i] / column.weight for i, level in enumerate(column.words)}
+            yield column.name, "levels", {level: np.where(there, own, np.nan) for level, own in shares.items()}
+        elif isinstance(column, Ordinal):
+            places = np.rint(numbers[:, 0] / column.weight * (len(column.levels) - 1))
+            shares = {level: (places == i).astype(np.float64) for i, level in enumerate(column.levels)}
             yield column.name, "levels", {level: np.where(there, own, np.nan) for level, own in shares.items()}
         else:
             yield column.name, "number", {"mean": np.where(there, numbers[:, 0], np.nan)}

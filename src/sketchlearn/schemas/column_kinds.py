@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.control_characters import check_names
 from sketchlearn.randomness import exponential, logarithm
 from sketchlearn.schemas.raw_values import Floats, by_distinct_value, check_whole_numbers, numbers_in, word_of
 from sketchlearn.schemas.written_numbers import DECIMALS
@@ -312,4 +313,5 @@ def _checked_levels(name: str, levels: Sequence[Any]) -> tuple[str, ...]:
     found = tuple(word_of(level) for level in listed(levels))
     if not 1 <= len(found) <= MOST_LEVELS or len(set(found)) < len(found) or "" in found:
         raise ValueError(f"column {name!r}: levels must be 1 to {MOST_LEVELS} different words, not {shortened(levels)}")
+    check_names(f"a level of column {name!r}", found)
     return found

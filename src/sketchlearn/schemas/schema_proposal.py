@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.control_characters import steers
 from sketchlearn.schemas.column_kinds import (
     DROP,
     INDICATE,
@@ -201,6 +202,8 @@ def _category(name: str, words: Counter[str], there: int, missing: str, what: st
         return f"is {what} of {len(words):,} different values"
     common = sorted(common, key=lambda pair: (-pair[1], pair[0]))
     shares = [n / there for _, n in common]
+    if (odd := next((word for word, _ in common if steers(word)), None)) is not None:
+        return f"{odd!r} has control characters, which could steer a terminal: take them out"
     if len(common) == 1 and shares[0] > 1 - RAREST_LEVEL:
         return f"is nearly always {common[0][0]!r}"
     return Category(

@@ -30,18 +30,13 @@ def sample(source: Source, n_rows: int, rng: np.random.Generator) -> tuple[Float
     >>> rows.shape, representative, sum(len(block.rows) for block in rest.blocks())
     ((5, 2), False, 7)
     """
-    rows, representative, everything = _sample(source, n_rows, rng)
-    if not len(rows) and source.nulls == "drop" and (source.dropped or source.n_rows):
-        raise nothing_left(source)
-    return rows, representative, everything
-
-
-def _sample(source: Source, n_rows: int, rng: np.random.Generator) -> tuple[Floats, bool, Source]:
     if not source.replayable:
         return _buffered(source, n_rows)
     found = source.some(n_rows, rng)
     if found is not None:
         rows = _finite(found)
+        if len(found) and not len(rows) and source.nulls == "drop":
+            raise nothing_left(source)
         return (rows if len(rows) <= n_rows else rng.permutation(rows)[:n_rows]), True, source
     parts: Sequence[Source] = [source]
     if isinstance(source, Joined) and isinstance(source.parts, Sequence) and source.parts:
@@ -50,6 +45,8 @@ def _sample(source: Source, n_rows: int, rng: np.random.Generator) -> tuple[Floa
     if len(parts) > MOST_SAMPLED_PARTS:
         chosen = [parts[i] for i in np.sort(rng.choice(len(parts), MOST_SAMPLED_PARTS, replace=False))]
     firsts = [_first_rows(part, -(-n_rows // len(chosen))) for part in chosen]
+    if any(part.dropped for part in chosen) and not any(len(rows) for rows, _ in firsts):
+        raise nothing_left(source)
     everything = chosen is parts and all(ended for _, ended in firsts)
     return _finite(np.concatenate([rows for rows, _ in firsts])), everything, source
 
@@ -84,6 +81,8 @@ def _buffered(source: Source, n_rows: int) -> tuple[Floats, bool, Source]:
         found += len(block.rows)
         if found > n_rows:
             break
+    if source.dropped and not found:
+        raise nothing_left(source)
     rows = np.concatenate([block.rows for block in read]) if read else np.empty((0, source.width or 0))
     return _finite(rows[:n_rows]), found <= n_rows, Begun(source, chain(read, rest))
 

@@ -164,9 +164,10 @@ class Tabular(Source):
         if self.columns is None or columns == self.columns:
             return self
         if isinstance(columns, SchemaColumns):
-            return encoded(self.table, columns)
-        positions = (by_name if any_order else in_order)(self.columns, columns, self.place)
-        made = Tabular(self.table, tuple(self.chosen[i] for i in positions), self.nulls)
+            made = encoded(self.table, columns)
+        else:
+            positions = (by_name if any_order else in_order)(self.columns, columns, self.place)
+            made = Tabular(self.table, tuple(self.chosen[i] for i in positions), self.nulls)
         made.remarks = self.remarks
         return made
 
