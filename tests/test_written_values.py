@@ -14,7 +14,7 @@ import sketchlearn as skl
 from sketchlearn.schemas import Category, Date, Flag, Number, Ordinal
 from sketchlearn.schemas.raw_values import is_missing
 from sketchlearn.schemas.written_dates import moment_of
-from sketchlearn.schemas.written_numbers import number_of
+from sketchlearn.schemas.written_numbers import number_of, signs_swapped
 from sketchlearn.sources.csv_stream import csv_stream
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*values that the schema does not know:UserWarning")
@@ -29,12 +29,12 @@ NUMBERS = {
     "0.250": (0.25, 0.25),
     "1,234": (nan, 1.234),  # with decimal points, a thousand and more would be as likely
     "1.234": (1.234, nan),
-    "1,234.50": (1234.5, nan),
-    "1.234,50": (nan, 1234.5),
-    "1,234,567": (1234567, nan),
-    "1.234.567": (nan, 1234567),
-    "1\u202f234,50": (nan, 1234.5),
-    "1'234.50": (1234.5, nan),
+    "1,234.50": (1234.5, 1234.5),
+    "1.234,50": (1234.5, 1234.5),
+    "1,234,567": (1234567, 1234567),
+    "1.234.567": (1234567, 1234567),
+    "1\u202f234,50": (1234.5, 1234.5),
+    "1'234.50": (1234.5, 1234.5),
     "1 234": (1234, 1234),
     "12 34": (nan, nan),
     "1_000": (nan, nan),
@@ -47,6 +47,18 @@ NUMBERS = {
 @pytest.mark.parametrize("text", NUMBERS)
 def test_numbers_in_text(text):
     assert np.array_equal([number_of(text), number_of(text, ",")], NUMBERS[text], equal_nan=True)
+    (swapped,) = signs_swapped(pa.array([text])).to_pylist()  # of files with decimal commas
+    assert np.array_equal(number_of(swapped), number_of(text, ","), equal_nan=True)
+
+
+def test_a_stated_decimal_comma_does_not_depend_on_the_first_lines(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["x", *(f'"{text}"' for text in NUMBERS)]))
+    schema = skl.Schema([Number("x", decimal=",", missing="indicate")])
+    told = [next(skl.source(path, decimal=sign, schema=schema).blocks()).rows for sign in (".", ",")]
+    assert np.array_equal(*told)
+    gaps = [math.isnan(number) for _, number in NUMBERS.values()]
+    assert told[0].tolist() == [[0, 1] if gap else [x, 0] for gap, (_, x) in zip(gaps, NUMBERS.values(), strict=True)]
 
 
 #: text -> the moment that it is with the year, the day and the month first

@@ -22,8 +22,6 @@ from sketchlearn.sources.tables import Columns, Table
 
 REFUSED_TEXT = re.compile(r"In CSV column #(\d+): .*invalid UTF8 data", re.DOTALL)
 REFUSED_VALUE = re.compile(r"In CSV column #(\d+): (?:.*?: )?invalid value '(.*)'", re.DOTALL)
-DECIMAL_COMMA = (r"^(\s*[-+]?[0-9]*),([0-9]+(?:[eE][-+]?[0-9]+)?\s*)$", r"\1.\2")
-THOUSANDS_AND_COMMA = r"^\s*[-+]?[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]+\s*$"
 REFUSED_LINE = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 READ_BYTES = 1 << 20  # Bytes that are parsed at a time, at least.
 WIDE_READ_BYTES = 1 << 24  # The most for tables of many columns, each of which costs time whenever bytes are parsed.
@@ -62,7 +60,7 @@ class Csv(ArrowFile):
         self.read_bytes = max(READ_BYTES, min(WIDE_READ_BYTES, WIDE_LINES * length), LEAST_LINES * length)
         self.bare = layout.header and ended and not set(b"\r\n") & set(lines.lstrip(b"\r\n "))
         self.column_types: dict[str, Any] = {}
-        self.missing_words, self.has_points = SPELLED_MISSING, layout.decimal == ","
+        self.missing_words, self.decimal = SPELLED_MISSING, layout.decimal
         if self.bare:  # names alone, not even an end of line
             told = pa.schema([(name, pa.null()) for name in layout.cells])
         else:
@@ -100,7 +98,7 @@ class Csv(ArrowFile):
         as_text.column_types = dict.fromkeys((self.fields[position] for position in chosen), pa.string())
         for raw in ArrowFile.raw_chunks(as_text, chosen, n_rows):
             self.bytes_read = as_text.bytes_read
-            yield {name: _with_points(cells) for name, cells in raw.items()} if self.has_points else raw
+            yield raw
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
         if is_compressed(self.path) or self.encoding is not None:
@@ -213,15 +211,6 @@ def _first_lines(stream: Any) -> tuple[bytes, bool]:
         if n_lines >= LEAST_LINES or (n_lines >= 2 and len(data) >= WIDE_READ_BYTES):
             return data[: data.rfind(b"\n") + 1], False
     return data, True
-
-
-def _with_points(cells: Any) -> Any:
-    """Numbers with decimal commas as such with points, cell by cell: what one becomes must not depend on others."""
-    import pyarrow.compute as pc
-
-    in_thousands = pc.match_substring_regex(cells, THOUSANDS_AND_COMMA)
-    joined = pc.if_else(in_thousands, pc.replace_substring(cells, ".", ""), cells)
-    return pc.replace_substring_regex(joined, *DECIMAL_COMMA)
 
 
 def _type(kind: Any) -> Any:

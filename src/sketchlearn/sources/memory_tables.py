@@ -170,7 +170,7 @@ def _shape(table: Any, place: str = "") -> tuple[int, int]:
     if np.dtype(table.dtype).kind not in "fiub":
         raise TypeError(
             f"{inside(place)}rows must be numbers, not {table.dtype}: convert those columns, or give a data frame and "
-            "a schema (skl.schema), which encodes them"
+            "a schema, which encodes them"
         )
     return table.shape[0], table.shape[1]
 

@@ -33,7 +33,7 @@ class Partitioned(Table):
         self.table, self.values = table, list(values.values())
         self.names, self.n_columns = (*table.names, *values), table.n_columns + len(values)
         self.n_rows, self.n_bytes, self.replayable = table.n_rows, table.n_bytes, table.replayable
-        self.place, self.immutable, self.has_points = table.place, table.immutable, table.has_points
+        self.place, self.immutable, self.decimal = table.place, table.immutable, table.decimal
         told = f"columns from the names of folders: {', '.join(values)}"
         self.remark = f"{table.remark}; {told}" if table.remark else told
 

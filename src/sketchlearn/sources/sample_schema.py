@@ -22,7 +22,7 @@ def proposed_schema(rows: Source) -> Schema:
     pieces, n_rows = list[dict[str, Any]](), 0
     if rows.columns is None:
         raise no_names(())
-    for raw in rows.raw_columns(rows.columns):
+    for raw in rows.raw_columns(rows.columns, points=True):
         pieces.append({name: values[: MOST_ROWS - n_rows] for name, values in raw.items()})
         n_rows += len(next(iter(pieces[-1].values())))
         if n_rows >= MOST_ROWS:

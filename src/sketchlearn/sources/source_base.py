@@ -73,8 +73,11 @@ class Source(ABC):
         """The values of one column of all rows, in the order of `blocks`, as text or numbers: ids of units."""
         raise self._no_ids(column)
 
-    def raw_columns(self, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Columns of all rows in the order of `blocks`, dropped ones too, as Arrow arrays of whatever they hold."""
+    def raw_columns(self, columns: Sequence[str], *, points: bool = False) -> Iterator[dict[str, Any]]:  # noqa: ARG002
+        """Columns of all rows in the order of `blocks`, dropped ones too, as Arrow arrays of whatever they hold.
+
+        With `points`, numbers in text have decimal points, also where the file has commas.
+        """
         raise ValueError(f"columns {listed(columns)} cannot be read here: give a table with names, or files")
 
     def _no_ids(self, column: str | int) -> ValueError:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.schemas import SchemaColumns
+from sketchlearn.schemas.written_numbers import signs_swapped
 from sketchlearn.sources.blocks import Block, Floats, gathered, one_ahead, rows_per_block
 from sketchlearn.sources.source_base import Source, by_name, check_width, in_order, inside, listed
 
@@ -50,7 +51,7 @@ class Table(ABC):
     replayable: bool = True
     place: str = ""
     remark: str = ""  # what was told of the file from its first lines, and may be wrong
-    has_points: bool = False  # whether decimal commas of numbers in text are made points where they are read
+    decimal: str = "."  # of numbers in text
     immutable: bool = False  # whether a thread may read ahead: in files it may, in a user's generator it may not
 
     def not_numbers(self, position: int) -> tuple[str, str] | None:  # noqa: ARG002
@@ -79,6 +80,10 @@ class Table(ABC):
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:  # noqa: ARG002
         """The chosen columns by name, as Arrow arrays of whatever they hold, about n_rows rows at a time."""
         raise TypeError(f"{self.place or 'the table'} holds numbers alone: leave out the schema")
+
+    def with_points(self, raw: dict[str, Any]) -> dict[str, Any]:
+        """Raw columns in which numbers in text have decimal points, where those of the table have commas."""
+        return {name: signs_swapped(cells) for name, cells in raw.items()} if self.decimal == "," else raw
 
     def column(self, position: int) -> str:
         """A column in words: "column 'age'", or "column 3"."""
@@ -151,8 +156,9 @@ class Tabular(Source):
     def ids(self, column: str | int) -> Iterator[NDArray[Any]]:
         return self.table.ids(self._position(column), rows_per_block(4))
 
-    def raw_columns(self, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-        return self.table.raw_chunks(tuple(map(self._position, columns)), rows_per_block(len(columns)))
+    def raw_columns(self, columns: Sequence[str], *, points: bool = False) -> Iterator[dict[str, Any]]:
+        raw = self.table.raw_chunks(tuple(map(self._position, columns)), rows_per_block(len(columns)))
+        return map(self.table.with_points, raw) if points else raw
 
     def _position(self, column: str | int) -> int:
         table = self.table
@@ -181,7 +187,7 @@ class EncodedTable(Table):
 
     def __init__(self, table: Table, columns: SchemaColumns) -> None:
         self.table, self.names, self.n_columns = table, columns, len(columns)
-        self.schema = columns.schema.with_points() if table.has_points else columns.schema
+        self.schema = columns.schema if table.decimal == "." else columns.schema.with_points()
         self.n_rows, self.n_bytes, self.replayable = table.n_rows, table.n_bytes, table.replayable
         self.place, self.immutable = table.place, table.immutable
         if table.names is None:
@@ -203,7 +209,7 @@ class EncodedTable(Table):
 
     def _counted(self, chosen: Columns, n_rows: int, odd: Counter[str]) -> Iterator[Floats]:
         for raw in self.table.raw_chunks(self.positions, n_rows):
-            rows, strange = self.schema.encode(raw)
+            rows, strange = self.schema.encode(self.table.with_points(raw))
             odd.update(strange)
             self.gaps.update(self.schema.gaps(rows))
             self.bytes_read = self.table.bytes_read
