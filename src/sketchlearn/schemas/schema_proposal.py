@@ -39,6 +39,7 @@ ID_SHARE = 0.9  # Of the rows that have an id of their own, at least.
 ID_NAME = re.compile(r"(id|ids|key|nr|no|number|nummer|index|row|unnamed: \d+)$")
 CODE = re.compile(r"0\d+")  # A number is not written with zeros in front.
 CODE_NAME = re.compile(r"(^|[ _])(zip|zip.?code|plz|postleitzahl|post.?code|postal.?code)$")
+UNITS = "%\u20ac$\u00a3\u00a5 \u00a0"  # Of a number in text, before or after it.
 MOST_WEIGHT = 2.0  # At this weight a flag that is half and half varies as much as a standardised number.
 MOST_ORDINAL_WEIGHT = 3.464  # At this weight, levels of equal shares do.
 #: words for yes and for no that go together: those of many programs, then of some languages
@@ -80,6 +81,9 @@ def _kind(name: str, raw: Any) -> Column | str:
 
     if pa.types.is_nested(raw.type) or pa.types.is_binary(raw.type):
         return f"holds {raw.type}, not single values"
+    if pa.types.is_duration(raw.type) or pa.types.is_time(raw.type):
+        what, unit = ("durations", "days") if pa.types.is_duration(raw.type) else ("times of day", "hours")
+        return f"holds {what}: turn them into numbers, such as {unit}"
     if pa.types.is_date(raw.type) or pa.types.is_timestamp(raw.type):
         there = len(raw) - raw.null_count
         return _date(name, raw, DROP if there == len(raw) else INDICATE) if there else "has no values in the sample"
@@ -104,7 +108,13 @@ def _kind(name: str, raw: Any) -> Column | str:
 
 def _number_or_date(name: str, raw: Any, words: Counter[str], missing: str) -> Column | str | None:
     """A number or a date, or why it may be one but is left out; None for text."""
+    import pyarrow as pa
+
     there = words.total()
+    if pa.types.is_integer(raw.type) or pa.types.is_floating(raw.type) or pa.types.is_decimal(raw.type):
+        values = numbers_in(raw)[0]
+        values = values[~np.isnan(values)]
+        return _number(name, values, missing if len(values) == there else INDICATE, ".")
     doubtful = {word for word in words if DOUBTFUL["."].fullmatch(word)}
     sure = any("," in word for word in words.keys() - doubtful)  # of the comma: 1,234 alone may be thousands
     for decimal in DECIMALS if sure else ".":
@@ -115,14 +125,23 @@ def _number_or_date(name: str, raw: Any, words: Counter[str], missing: str) -> C
     if doubtful and sum(n for word, n in words.items() if word in doubtful or _is_number(word)) >= PARSED_SHARE * there:
         either = "may be a thousand and more, or have a decimal comma"
         return f"{min(doubtful)!r} {either}: take the commas out, or state a decimal comma in the schema"
+    bare = {word: word.strip(UNITS) for word in words}
+    if sum(words[word] for word in words if _is_number(bare[word]) or _is_number(bare[word], ",")) >= (
+        PARSED_SHARE * there
+    ):
+        with_unit = min((word for word in words if bare[word] != word), default=None)
+        if with_unit is not None:
+            return f"{with_unit!r} is a number with a unit: take the unit out"
+        point, comma = (min(word for word in words if not _is_number(word, sign)) for sign in (",", "."))
+        return f"has numbers with points and with commas, {point!r} and {comma!r}: write them in one form"
     order = _order(words)
     if order is None or order in (YEAR_FIRST, DAY_FIRST, MONTH_FIRST):
         return None if order is None else _date(name, raw, missing, order)
     return order
 
 
-def _is_number(word: str) -> bool:
-    return not math.isnan(number_of(word))
+def _is_number(word: str, decimal: str = ".") -> bool:
+    return not math.isnan(number_of(word, decimal))
 
 
 def _flag_words(words: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
@@ -148,6 +167,8 @@ def _ordinal(name: str, values: list[Any], words: Counter[str], missing: str) ->
 
 
 def _number(name: str, values: NDArray[Any], missing: str, decimal: str) -> Column | str:
+    if not len(values):
+        return "holds infinite numbers alone"
     if not np.isfinite(np.var(values)):
         return "holds numbers that are too large to be standardised"
     whole, n_distinct = np.all(values == np.rint(values)), len(np.unique(values))

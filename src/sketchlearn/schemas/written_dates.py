@@ -10,6 +10,7 @@ YEAR_FIRST, DAY_FIRST, MONTH_FIRST = "year first", "day first", "month first"
 ORDERS = (YEAR_FIRST, DAY_FIRST, MONTH_FIRST)
 _CLOCK = r"(?:[ T,]+(?P<clock>\d.*))?"
 _YEAR_FIRST = re.compile(rf"(?P<year>\d{{4}})([./-])(?P<one>\d{{1,2}})\2(?P<two>\d{{1,2}}){_CLOCK}")
+_MONTH = re.compile(r"\d{4}-\d{2}")  # which counts as its first day
 _YEAR_LAST = re.compile(rf"(?P<one>\d{{1,2}})([./-])(?P<two>\d{{1,2}})\2(?P<year>\d{{4}}){_CLOCK}")
 _TIME = re.compile(r"(?P<hour>\d{1,2})(?P<rest>:\d{2}(?::\d{2}(?:\.\d+)?)?)(?P<half> ?[AP]\.?M\.?)?", re.IGNORECASE)
 _WITH_NAME = re.compile(
@@ -56,6 +57,8 @@ def moment_of(value: Any, order: str = YEAR_FIRST) -> datetime | None:
 
 def _in_iso(text: str, order: str) -> str:
     """The text in ISO's form, if it is a date; otherwise as it is."""
+    if _MONTH.fullmatch(text):
+        return f"{text}-01"
     found = _YEAR_FIRST.fullmatch(text)
     month_then_day = found is not None or order == MONTH_FIRST
     if found is None and order != YEAR_FIRST:

@@ -50,7 +50,8 @@ def arrow_array(values: Any) -> Any:
     if kind != "object":
         with suppress(pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             array = pa.array(values, from_pandas=True)
-            return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+            if not isinstance(array.type, pa.BaseExtensionType):  # such as periods of pandas, which become words
+                return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     gaps = values.isna() if hasattr(values, "isna") else (value is None or value != value for value in values)
     known = [None if gap else value for value, gap in zip(values, gaps, strict=True)]
     kinds = {type(value) for value in known if value is not None}
