@@ -23,6 +23,7 @@ MISSING_WORDS = frozenset(
 )  # fmt: skip
 MICROSECONDS_PER_DAY = 86_400_000_000
 LARGEST_WHOLE = 2.0**53  # Up to here, whole numbers are the same as int and as float.
+LARGEST_WHOLE_BY_BITS = {16: 2.0**11, 32: 2.0**24, 64: LARGEST_WHOLE}  # The same for floats of so many bits.
 
 
 def word_of(value: Any) -> str:
@@ -85,7 +86,7 @@ def check_whole_numbers(name: str, raw: Any) -> None:
     if not pa.types.is_floating(raw.type) or not len(raw):
         return
     largest = pc.max(pc.abs(raw)).as_py()
-    if largest is not None and LARGEST_WHOLE <= largest < math.inf:
+    if largest is not None and LARGEST_WHOLE_BY_BITS[raw.type.bit_width] <= largest < math.inf:
         raise ValueError(
             f"column {name!r} holds {largest:.0f} as a floating-point number, which may have been another whole number "
             "(pandas makes floats of a column with a missing value): read the column as text, or as Int64"

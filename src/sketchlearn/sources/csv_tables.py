@@ -159,7 +159,7 @@ class Csv(ArrowFile):
         except ValueError as error:
             if found := REFUSED_TEXT.match(str(error)):
                 name = self.column(int(found[1]))
-                remedy = 'say encoding="cp1252" if it was saved on Windows, or name its encoding'
+                remedy = 'say encoding="cp1252" if it was saved on Windows, or save it as UTF-8'
                 raise ValueError(f"{place}: {name} is not UTF-8: {remedy}") from None
             if found := REFUSED_VALUE.match(str(error)):
                 column = self.column(int(found[1]))
