@@ -288,7 +288,7 @@ FIXED = skl.Schema([Number("a"), Category("c", ["x", "y"])])
             "every row has values",
         ),
         (lambda: skl.design(PLAIN.assign(a="?"), n_components=2, schema=FIXED), r"every row .*40 in column 'a'"),
-        (lambda: skl.design(skl.source(PLAIN[["a"]] * np.nan, nulls="drop"), n_components=2), "fill them, or choose"),
+        (lambda: skl.design(skl.source(PLAIN[["a"]] * np.nan, nulls="drop"), n_components=2), "fill them, or read"),
         (lambda: fitted(PLAIN).predict(np.zeros((3, 2))), r"names of columns \(a, c\), and these rows have none"),
         (lambda: fitted(PLAIN).predict(PLAIN.set_axis([0, 1], axis=1)), "names that are text"),
     ],

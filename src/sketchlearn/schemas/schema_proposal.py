@@ -225,7 +225,7 @@ def _category(name: str, words: Counter[str], there: int, missing: str, what: st
     shares = [n / there for _, n in common]
     if (odd := next((word for word, _ in common if steers(word)), None)) is not None:
         return f"{odd!r} has control characters, which could steer a terminal: take them out"
-    if len(common) == 1 and shares[0] > 1 - RAREST_LEVEL:
+    if len(common) == 1 and shares[0] > 1 - RAREST_LEVEL and missing == DROP:
         return f"is nearly always {common[0][0]!r}"
     return Category(
         name, tuple(word for word, _ in common), weight=_weight([*shares, 1 - sum(shares)]), missing=missing

@@ -239,9 +239,7 @@ def nothing_left(rows: Source) -> ValueError:
     """The error that all rows were left out, with the columns that are to blame where a schema knows them."""
     gaps = rows.table.gaps if isinstance(rows, Tabular) and isinstance(rows.table, EncodedTable) else Counter[str]()
     worst = ", ".join(f"{n:,} in column {name!r}" for name, n in gaps.most_common(3))
-    remedy = (
-        'give those columns missing="indicate", or leave them out' if gaps else "fill them, or choose other columns"
-    )
+    remedy = 'give those columns missing="indicate", or leave them out' if gaps else "fill them, or read other columns"
     blame = f" ({worst})" if worst else ""
     return ValueError(f"{inside(rows.place)}every row has values that are missing or cannot be read{blame}: {remedy}")
 
