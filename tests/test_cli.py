@@ -348,7 +348,7 @@ MISTAKES = [
     (["design", "--bounds", "2,1", "-k", 3, "-o", "x"], 1, "bounds must be"),
     (["merge", "day1.sketch", "-o", "day1.sketch"], 2, "day1.sketch is an input too"),
     (["merge", "-", "-", "-o", "x"], 2, "standard input can be read only once"),
-    (["merge", "day1.sketch", "day1.csv", "-o", "x"], 1, "day1.csv is a table of rows, not a sketch: sketchlearn sk"),
+    (["merge", "day1.sketch", "day1.csv", "-o", "x"], 1, "day1.csv is a table of rows, not a sketch: first type"),
     (["merge", "day1.sketch", "nope", "-o", "x"], 1, "cannot read nope: No such file"),
     (["subtract", "day2.sketch", "day1.sketch", "-o", "x"], 1, "cannot subtract 3,000 records from 2,000"),
     (["info", "day1.csv"], 1, "day1.csv: not a sketchlearn file"),
@@ -767,7 +767,7 @@ def test_a_sample_has_the_columns_of_the_sketch(worked):
     for wrong, message in [
         ("a,c\n1,2\n", "standard input has no column 'b'"),
         ("1,2,3\n4,5,6\n", "--sample has 3 columns, but the sketch has 2"),
-        ("a,b\n1,\n", "--sample has no rows"),
+        ("a,b\n1,\n", "every row has values that are missing"),
         ("", "standard input is empty"),
     ]:
         result = called(*arguments, input=wrong.encode())

@@ -19,11 +19,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*values that the schema does no
 SCHEMA = skl.Schema(
     [
         Number("age", scaling="standard", center=40.0, width=10.0),
-        Number("income", scaling="log", center=9.0, width=2.0, missing="indicate"),
+        Number("income", scaling="log", center=9.0, width=2.0, missing="indicate", decimal=","),
         Category("country", ["FR", "DE", "Zoë"], weight=1.25, missing="indicate"),
-        Flag("member", weight=2.0),
+        Flag("member", yes=["yes", "ja", "true", "1"], no=["no", "nein", "false", "0"], weight=2.0),
         Ordinal("size", ["S", "M", "L"]),
-        Date("since", center=18_000.0, width=300.0, cycles=("year", "week")),
+        Date("since", center=18_000.0, width=300.0, cycles=("year", "week"), order="day first"),
         Text("comment", n_words=4, missing="indicate"),
     ]
 )
@@ -47,7 +47,7 @@ def customers(n=300, seed=0):
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def operator():
     rows = skl.source(customers(), schema=SCHEMA)
     return skl.design(rows, n_components=3)
@@ -56,6 +56,15 @@ def operator():
 def decomposed(frame):
     """The same text in another of Unicode's forms."""
     return frame.assign(country=frame["country"].str.normalize("NFD"))
+
+
+def in_thousands(value):
+    """A number as German programs write it: 12.345,60."""
+    return f"{value:,.2f}".translate(str.maketrans(",.", ".,"))
+
+
+def day_first(frame):
+    return frame.assign(since=pd.to_datetime(frame["since"]).dt.strftime("%d.%m.%Y"))
 
 
 WAYS = {
@@ -72,6 +81,27 @@ WAYS = {
     "Python's dates": lambda frame, _: frame.assign(since=[date.fromisoformat(word) for word in frame["since"]]),
     "decomposed letters": lambda frame, _: decomposed(frame),
     "outer spaces": lambda frame, _: frame.assign(country=" " + frame["country"] + " "),
+    "ordered categories": lambda frame, _: frame.assign(
+        size=pd.Categorical(frame["size"], ["S", "M", "L", "XL"], ordered=True)
+    ),
+    "flags in German": lambda frame, _: frame.assign(member=frame["member"].map({"yes": "Ja", "no": "nein"})),
+    "decimal commas": lambda frame, _: frame.assign(income=frame["income"].astype(str).str.replace(".", ",")),
+    "decimal commas and thousands": lambda frame, _: frame.assign(income=frame["income"].map(in_thousands)),
+    "decimal commas in polars": lambda frame, _: pl.from_pandas(
+        frame.assign(income=frame["income"].map(in_thousands, na_action="ignore"))
+    ),
+    "days first": lambda frame, _: day_first(frame),
+    "days first, by slashes": lambda frame, _: frame.assign(
+        since=pd.to_datetime(frame["since"]).dt.strftime("%d/%m/%Y 00:00")
+    ),
+    "moments with other zones": lambda frame, _: frame.assign(
+        since=pd.to_datetime(frame["since"], utc=True)
+        .dt.tz_convert("Asia/Tokyo")
+        .map(lambda moment: moment.isoformat())
+    ),
+    "words for missing values": lambda frame, _: frame.assign(
+        income=[{0: "-", 1: "?", 2: "NULL", 3: " n/a"}[i % 4] if x != x else x for i, x in enumerate(frame["income"])]
+    ),
     "polars": lambda frame, _: pl.from_pandas(frame),
     "polars, lazy": lambda frame, _: pl.from_pandas(frame).lazy(),
     "Arrow": lambda frame, _: pa.Table.from_pandas(frame),
@@ -80,11 +110,45 @@ WAYS = {
     "CSV of Arrow": lambda frame, folder: written(
         folder / "b.csv", lambda path: csv.write_csv(pa.Table.from_pandas(frame), path)
     ),
+    "CSV of Germany": lambda frame, folder: written(
+        folder / "c.csv",
+        lambda path: day_first(frame).to_csv(path, sep=";", decimal=",", index=False, na_rep="-"),
+    ),
+    "CSV with thousands": lambda frame, folder: written(
+        folder / "e.csv",
+        lambda path: frame.assign(income=frame["income"].map(in_thousands, na_action="ignore")).to_csv(
+            path, sep=";", index=False
+        ),
+    ),
+    "CSV of Windows": lambda frame, folder: skl.source(
+        written(
+            folder / "d.csv", lambda path: frame.to_csv(path, sep=";", decimal=",", index=False, encoding="cp1252")
+        ),
+        encoding="cp1252",
+    ),
+    "CSV in UTF-16": lambda frame, folder: written(
+        folder / "u.csv", lambda path: frame.to_csv(path, sep="\t", index=False, encoding="utf-16")
+    ),
+    "JSON lines": lambda frame, folder: written(
+        folder / "a.jsonl", lambda path: frame.to_json(path, orient="records", lines=True)
+    ),
+    "JSON lines of several types": lambda frame, folder: written(
+        folder / "b.jsonl",
+        lambda path: frame.assign(age=[x if i % 2 else str(x) for i, x in enumerate(frame["age"])]).to_json(
+            path, orient="records", lines=True
+        ),
+    ),
+    "Excel": lambda frame, folder: workbook(frame.assign(since=pd.to_datetime(frame["since"])), folder / "a.xlsx"),
     "Parquet": lambda frame, folder: written(
         folder / "a.parquet", lambda path: parquet.write_table(pa.Table.from_pandas(frame), path, row_group_size=50)
     ),
     "several": lambda frame, _: [frame[:100], pl.from_pandas(frame[100:])],
 }
+
+
+def workbook(frame, path):
+    pytest.importorskip("openpyxl", reason="workbooks are written and read by openpyxl")
+    return written(path, lambda path: frame.to_excel(path, index=False))
 
 
 def written(path, write):

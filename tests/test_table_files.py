@@ -234,8 +234,7 @@ def test_the_layout_can_be_said(tmp_path):
         with pytest.raises(ValueError, match=message):
             skl.source(path, **wrong)
     path.write_bytes("a,b\n1,2\n".encode("utf-16"))
-    with pytest.raises(ValueError, match=r"years.csv cannot be read.*UTF-16: save it as UTF-8"):
-        skl.source(path)
+    assert skl.source(path).columns == ("a", "b")
 
 
 def test_lines_of_other_lengths_and_lines_that_end_in_delimiters(tmp_path):
@@ -430,7 +429,10 @@ def test_standard_input_as_people_have_it(folder):
 
 MISTAKES = [
     (["fit", "kmeans", "-k", 2, "design.json"], "design.json is a design, not a sketch: sketchlearn sketch DATA --d"),
-    (["fit", "kmeans", "-k", 2, "a.csv"], "a.csv is a table of rows, not a sketch: sketchlearn sketch a.csv -k K"),
+    (
+        ["fit", "kmeans", "-k", 2, "a.csv"],
+        "a.csv is a table of rows, not a sketch: first type sketchlearn sketch a.csv -k K",
+    ),
     (["merge", "a.sketch", "design.json", "-o", "x"], "design.json is a design, not a sketch"),
     (["sketch", "a.csv", "--design", "a.sketch", "-o", "x"], "a.sketch is a sketch, not a design: give the design th"),
     (["sketch", "a.sketch", "-k", 2, "-o", "x"], "a.sketch is a sketch, not a table of rows"),

@@ -20,6 +20,15 @@ def printable(text: str) -> str:
     return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def steers(text: str) -> bool:
+    r"""Whether a text has control characters other than tabs and line breaks.
+
+    >>> steers("price\n"), steers("price\x1b[2J")
+    (False, True)
+    """
+    return _STEERING.search(text.translate(dict.fromkeys(map(ord, _TABS_AND_LINE_BREAKS)))) is not None
+
+
 def check_names(what: str, names: Iterable[Any]) -> None:
     r"""Refuses names with control characters other than tabs and line breaks; those that are no text are left alone.
 
@@ -28,7 +37,7 @@ def check_names(what: str, names: Iterable[Any]) -> None:
     ValueError: the name of a column has control characters, which could steer a terminal: 'b\x1b[2J'; rename it
     """
     for name in names:
-        if isinstance(name, str) and _STEERING.search(name.translate(dict.fromkeys(map(ord, _TABS_AND_LINE_BREAKS)))):
+        if isinstance(name, str) and steers(name):
             shown = printable(name if len(name) <= 60 else f"{name[:57]}...")
             raise ValueError(
                 f"the name of {what} has control characters, which could steer a terminal: '{shown}'; rename it"

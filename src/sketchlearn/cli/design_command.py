@@ -30,6 +30,7 @@ def design(
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = None,
     header: options.Header = None,
+    encoding: options.Encoding = None,
     bounds: Annotated[
         str | None,
         typer.Option(metavar="LOW,HIGH", help="Instead of DATA: lowest and highest value, of all --columns or each."),
@@ -89,7 +90,9 @@ def design(
         raise misused(f"Missing option '-k': --task {task} needs the number of clusters or components")
     spent = (n_rows, epsilon, delta, neighbors.value)
     choices = Choices(n_components, task, n_frequencies, wave, seed, *spent, rows, standardize)
-    arguments = source_arguments(columns, nulls.value, exclude, numeric_only, delimiter, decimal, header, schema)
+    arguments = source_arguments(
+        columns, nulls.value, exclude, numeric_only, delimiter, decimal, header, encoding, schema
+    )
     chosen = arguments["columns"]
     paths = files_from(data or [])
     check_paths(paths, [output], json=json)

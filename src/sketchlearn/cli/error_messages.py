@@ -77,8 +77,27 @@ def usage(error: Exception) -> int:
         print(context.get_help(), file=sys.stderr)
         return USAGE
     hint = f" (see {context.command_path} --help)" if context is not None else ""
-    say(f"{' '.join(error.format_message().split()).rstrip('.')}{hint}")
+    elsewhere = _other_commands(context, getattr(error, "option_name", None))
+    say(f"{' '.join(error.format_message().split()).rstrip('.')}{elsewhere}{hint}")
     return int(getattr(error, "exit_code", USAGE))
+
+
+def two_commands(path: str) -> str:
+    """What to type where a model shall be learned from a table."""
+    return f"type sketchlearn sketch {path} -k K -o FILE, then sketchlearn fit kmeans -k K FILE"
+
+
+def _other_commands(context: Any, option: str | None) -> str:
+    """Which commands have an option that this one lacks."""
+    if context is None or option is None:
+        return ""
+    commands = getattr(context.find_root().command, "commands", {})
+    having = [name for name, one in commands.items() if any(option in param.opts for param in one.params)]
+    if not having:
+        return ""
+    named = f"; it belongs to sketchlearn {', '.join(having)}"
+    tabular = context.command_path.startswith("sketchlearn fit") and "sketch" in having
+    return f"{named}, as fit takes a sketch: {two_commands('TABLE ' + option)}" if tabular else named
 
 
 def interrupted() -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
+from sketchlearn.cli.error_messages import misused, two_commands
 from sketchlearn.cli.fit_clusters import CLUSTER_HELP, clusters, gmm
 from sketchlearn.cli.fit_tasks import classifier, foreign, generator, ica, pca, regression, subspaces
 from sketchlearn.tasks.registry import foreign_tasks
@@ -17,6 +19,11 @@ class Fits(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*super().list_commands(ctx), *foreign_tasks()]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and self.get_command(ctx, args[0]) is None and os.path.exists(args[0]):
+            raise misused(f"{args[0]} is a file, and fit takes the kind of model first: {two_commands(args[0])}", ctx)
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         task = foreign_tasks().get(cmd_name)

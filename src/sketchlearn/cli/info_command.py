@@ -23,11 +23,13 @@ Facts = tuple[dict[str, Any], list[tuple[str, str]]]
 
 
 def info(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A sketch, a design or a model; - is standard input.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A sketch, design, model or schema; - is standard input.")
+    ],
     trusted: Trusted = None,
     json: Json = False,
 ) -> None:
-    """Say what a sketch, design or model file holds.
+    """Say what a sketch, design, model or schema file holds.
 
     \b
     Example:
@@ -38,7 +40,7 @@ def info(
     with naming(file):
         reader = _reader(data)
         if keys is not None and reader is not _of_sketch:
-            raise ValueError("designs and models are not signed: leave out --trusted")
+            raise ValueError("designs, models and schemas are not signed: leave out --trusted")
         signature, signed = _signature(data, keys) if reader is _of_sketch else ({}, [])
         figures, rows = reader(data)
     digest = hashlib.sha256(data).hexdigest()
@@ -51,7 +53,7 @@ def info(
 def _reader(data: bytes) -> Callable[[bytes], Facts]:
     """The function that reads files of this kind."""
     from sketchlearn.storage.container import FormatError
-    from sketchlearn.storage.json_documents import CLASSES, DESIGN, MODEL, is_network, parsed
+    from sketchlearn.storage.json_documents import CLASSES, DESIGN, MODEL, SCHEMA, is_network, parsed
 
     if data.lstrip()[:1] != b"{":
         return _of_model if is_network(data) else _of_sketch
@@ -62,7 +64,9 @@ def _reader(data: bytes) -> Callable[[bytes], Facts]:
         return _of_model
     if kind == CLASSES:
         return _of_classes
-    raise FormatError("neither a sketch nor a design nor a model")
+    if kind == SCHEMA:
+        return _of_schema
+    raise FormatError("neither a sketch nor a design, a model or a schema")
 
 
 def _of_sketch(data: bytes) -> Facts:
@@ -127,6 +131,18 @@ def _of_classes(data: bytes) -> Facts:
     figures = {"kind": "classes", "labels": list(selected), "ledger": selected.ledger.to_json()}
     names = ", ".join(map(str, selected)) or "none"
     return figures, [("kind", "selected classes"), ("classes", names), ("privacy", str(selected.ledger))]
+
+
+def _of_schema(data: bytes) -> Facts:
+    from sketchlearn.storage.schema_files import schema_from_bytes
+
+    schema = schema_from_bytes(data)
+    origin = "proposed from rows" if schema.proposed else "written"
+    figures = {"kind": "schema", "columns": schema.names, "schema": schema.to_json()}
+    read = columns_in_words(schema.names, len(schema.names))
+    becomes = f"{len(schema.encoded_names):,} numbers of each row"
+    facts = [("kind", f"schema, {origin}"), ("columns", read), ("becomes", becomes)]
+    return figures, facts + [("", line) for line in str(schema).splitlines()]
 
 
 def _of_operator(operator: Operator) -> Facts:

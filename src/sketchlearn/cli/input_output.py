@@ -118,11 +118,12 @@ def source_arguments(
     delimiter: str | None,
     decimal: str | None,
     header: bool | None,
+    encoding: str | None,
     schema: str | None = None,
 ) -> dict[str, Any]:
     """The arguments of `source` that the options for reading stand for.
 
-    >>> arguments = source_arguments(None, "error", "id, name", True, "tab", None, None)
+    >>> arguments = source_arguments(None, "error", "id, name", True, "tab", None, None, None)
     >>> arguments["exclude"], arguments["delimiter"]
     (('id', 'name'), '\\t')
     """
@@ -135,7 +136,7 @@ def source_arguments(
     arguments: dict[str, Any] = {"columns": chosen, "nulls": nulls, "exclude": excluded, "numeric_only": numeric_only}
     if schema is not None:
         arguments["schema"] = schema if schema == "auto" else schema_from(schema)
-    return {**arguments, "delimiter": delimiter, "decimal": decimal, "header": header}
+    return {**arguments, "delimiter": delimiter, "decimal": decimal, "header": header, "encoding": encoding}
 
 
 def files_from(arguments: list[str]) -> list[str]:

@@ -12,6 +12,8 @@ import re
 OPTIONS = {
     # whole remedies
     r"say decimal=['\"],['\"]": "use --decimal ','",
+    r"say encoding=['\"]cp1252['\"] if": "use --encoding cp1252 if",
+    r"say which encoding it has": "say which it has with --encoding",
     r"give the delimiter, or repair the line": "give --delimiter, or repair the line",
     r"encode it with a schema \(skl\.schema\)": "encode it with a schema (sketchlearn schema)",
     r"or choose other columns": "or leave it out (--exclude, --numeric-only)",

@@ -27,6 +27,9 @@ ClassFiles = Annotated[
 ]
 SketchFile = Annotated[str, typer.Argument(metavar="SKETCH", help="A sketch file; - is standard input.")]
 Output = Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Where to write; - is standard output.")]
+SchemaOutput = Annotated[
+    str | None, typer.Option("--output", "-o", metavar="FILE", help="The schema file to write; - is standard output.")
+]
 ModelOutput = Annotated[
     str | None, typer.Option("--output", "-o", metavar="FILE", help="The model file to write; - is standard output.")
 ]
@@ -54,6 +57,9 @@ Decimal = Annotated[str | None, typer.Option(metavar="[.|,]", help="The decimal 
 Header = Annotated[
     bool | None,
     typer.Option("--header/--no-header", help="Whether the first line names columns; by default unless it is numbers."),
+]
+Encoding = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The encoding of CSV that is not UTF-8, such as cp1252 or latin-1.")
 ]
 NullsOption = Annotated[Nulls, typer.Option(help="Refuse missing values, or drop rows that have any.")]
 UnitColumn = Annotated[

@@ -27,6 +27,7 @@ from sketchlearn.cli.options import (
     Data,
     Decimal,
     Delimiter,
+    Encoding,
     Exclude,
     Header,
     Json,
@@ -63,6 +64,7 @@ def predict(
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     header: Header = None,
+    encoding: Encoding = None,
     safe_csv: SafeCsv = False,
     json: Json = False,
 ) -> None:
@@ -90,7 +92,7 @@ def predict(
         raise misused("--proba needs a mixture (fit gmm or fit stable) or classes: others have no probabilities")
     typed = json or (output or "").lower().endswith((".parquet", ".jsonl"))
 
-    arguments = source_arguments(columns, nulls.value, exclude, numeric_only, delimiter, decimal, header)
+    arguments = source_arguments(columns, nulls.value, exclude, numeric_only, delimiter, decimal, header, encoding)
     ids = None if id_column is None else _ids(paths, arguments, id_column, typed)
     with warnings.catch_warnings():  # rows have the model's columns in its order, but no names
         warnings.filterwarnings("ignore", "X does not have valid feature names")
@@ -200,11 +202,9 @@ def _rows(paths: list[str], arguments: dict[str, Any], learned: Any) -> Source:
         where = "standard input" if paths == [STANDARD] else paths[0]
         some = f"column {missing[0]!r}" if len(missing) == 1 else f"columns {listed(missing)}"
         raise ValueError(f"{where} has no {some}, which the model needs: its columns are {listed(rows.columns)}")
-    return (
-        rows.only(wanted)
-        if paths == [STANDARD] or needed is not wanted
-        else rows_from(paths, **{**arguments, "columns": wanted})
-    )
+    if needed is not wanted:  # the schema drops rows with missing values, unless they are to be refused
+        return rows.only(wanted).refusing() if arguments["nulls"] == "error" else rows.only(wanted)
+    return rows.only(wanted) if paths == [STANDARD] else rows_from(paths, **{**arguments, "columns": wanted})
 
 
 def _write(output: str, writer: Callable[..., None], answers: Answers, safe_csv: bool, json: bool) -> None:

@@ -8,20 +8,22 @@ from sketchlearn.cli.input_output import check_paths, files_from, report, rows_f
 
 def schema(
     data: options.Data,
-    output: options.Output,
+    output: options.SchemaOutput = None,
     exclude: options.Exclude = None,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = None,
     header: options.Header = None,
+    encoding: options.Encoding = None,
     json: options.Json = False,
 ) -> None:
     """Propose how the columns of a table become numbers: text, categories, dates and flags, too.
 
-    Read the table that is printed, edit the file if you know better, and give it to design: all who share the design
-    then encode alike.
+    Read the table that is printed, edit the file of -o if you know better, and give it to design: all who share the
+    design then encode alike.
 
     \b
     Example:
+      sketchlearn schema day1.csv
       sketchlearn schema day1.csv -o schema.json
       sketchlearn design day1.csv -k 3 --schema schema.json --rows 500 -o encoded.json
     """
@@ -31,7 +33,8 @@ def schema(
 
     paths = files_from(data)
     check_paths(paths, [output], json=json)
-    arguments = source_arguments(None, "error", exclude, False, delimiter, decimal, header)
+    arguments = source_arguments(None, "error", exclude, False, delimiter, decimal, header, encoding)
     found = proposed(rows_from(paths, **arguments))
-    write(output, schema_to_bytes(found))
+    if output is not None:
+        write(output, schema_to_bytes(found))
     report(json, {"output": output, "schema": found.to_json()}, *str(found).splitlines(), output=output)

@@ -61,6 +61,7 @@ def sketch(
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = None,
     header: options.Header = None,
+    encoding: options.Encoding = None,
     checkpoint: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Save finished parts here: an interrupted run continues.")
     ] = None,
@@ -99,7 +100,7 @@ def sketch(
     check_paths([*paths, design, key], [output], json=json)
     signing = signing_key(key)
     folder = None if checkpoint is None else Path(checkpoint)
-    arguments = source_arguments(columns, nulls.value, exclude, numeric_only, delimiter, decimal, header)
+    arguments = source_arguments(columns, nulls.value, exclude, numeric_only, delimiter, decimal, header, encoding)
     reading = Reading(n_jobs=jobs, skip_bad=skip_bad, folder=folder, every=checkpoint_every, **arguments)
     shown = sys.stderr.isatty() if progress is None else progress
     operator = None if design is None else read_design(design)
@@ -117,6 +118,8 @@ def sketch(
             work.note = remarks_said_once()
         with row_bar(work, shown) as work.show:
             result = sketch_files(operator, paths, reading, work)
+    if result.dropped and not result.sketch.count:
+        raise ValueError(f"all {result.dropped:,} rows lack a value in some column that is read: nothing was sketched")
     write_sketch(output, result.sketch, min_records, key=signing)
     _report(result, output, len(paths), json)
 

@@ -13,13 +13,15 @@ OTHER_REMEDY = "sketchlearn info {path} says more"
 REMEDIES = {
     ("sketch", "design"): "sketchlearn sketch DATA --design {path} -o FILE makes a sketch",
     ("sketch", "model"): "give the sketch that it was learned from",
-    ("sketch", "table of rows"): "sketchlearn sketch {path} -k K -o FILE makes a sketch",
+    ("sketch", "table of rows"): "first type sketchlearn sketch {path} -k K -o FILE, then this command with FILE",
     ("design", "sketch"): "give the design that it was made with",
     ("design", "model"): "sketchlearn design DATA -k K -o FILE makes a design",
     ("design", "table of rows"): "sketchlearn design {path} -k K -o FILE makes a design",
     ("model", "design"): "sketchlearn fit learns a model from a sketch",
     ("model", "sketch"): "sketchlearn fit kmeans -k K {path} -o FILE learns a model",
     ("model", "table of rows"): "sketchlearn fit learns a model from a sketch",
+    ("design", "schema"): "sketchlearn design DATA -k K --schema {path} -o FILE makes a design",
+    ("sketch", "schema"): "sketchlearn design DATA -k K --schema {path} -o FILE is the first step to a sketch",
     ("schema", "table of rows"): "sketchlearn schema {path} -o FILE proposes one",
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.control_characters import printable
 from sketchlearn.plain_digits import in_certain_digits, in_date, in_digits
 from sketchlearn.schemas import Category, Column, Date, Flag, Ordinal, Schema, SchemaColumns, Text
 from sketchlearn.schemas.column_kinds import INDICATE
@@ -65,7 +66,7 @@ class ColumnProfile:
         if self.kind == "levels":
             common = sorted(self.estimates.items(), key=lambda item: -item[1].value)[:SHOWN_LEVELS]
             return ", ".join(
-                f"{level} {100 * share.value:.0f} %" for level, share in common if share.value >= LEAST_SHOWN
+                f"{printable(level)} {100 * share.value:.0f} %" for level, share in common if share.value >= LEAST_SHOWN
             )
         name, mean = next(iter(self.estimates.items()))
         if self.kind == "middle":
@@ -95,7 +96,7 @@ class Profile:
     columns: tuple[ColumnProfile, ...]
 
     def __str__(self) -> str:
-        shown = "; ".join(f"{column.name} {column}" for column in self.columns[:SHOWN_COLUMNS])
+        shown = "; ".join(f"{printable(column.name)} {column}" for column in self.columns[:SHOWN_COLUMNS])
         error = f" +- {100 * self.share.error:.1f}" if self.share.error else ""
         return f"cluster {self.number}: {100 * self.share.value:.1f}{error} % ({self.size:,.0f} records): {shown}"
 

@@ -11,13 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.control_characters import check_names
 from sketchlearn.randomness import exponential, logarithm
-from sketchlearn.schemas.raw_values import (
-    Floats,
-    by_distinct_value,
-    numbers_in,
-    word_of,
-)
+from sketchlearn.schemas.raw_values import Floats, by_distinct_value, check_whole_numbers, numbers_in, word_of
+from sketchlearn.schemas.written_numbers import DECIMALS
 from sketchlearn.values import Value, listed, number, positive, shortened
 
 MOST_LEVELS = 4096
@@ -51,7 +48,8 @@ class Column(Value, ABC):
 
     #: what a file may leave out
     _omitted: ClassVar[dict[str, Any]] = {
-        "scaling": "as is", "center": 0.0, "width": 1.0, "weight": 1.0, "cycles": (), "n_words": 0, "missing": DROP
+        "scaling": "as is", "center": 0.0, "width": 1.0, "weight": 1.0, "cycles": (), "n_words": 0, "missing": DROP,
+        "decimal": ".", "order": "year first"
     }  # fmt: skip
     name: str
     missing: str
@@ -126,9 +124,14 @@ class Column(Value, ABC):
 class Number(Column):
     """A number: as it is, standardised, or the logarithm of 1 + x, standardised.
 
+    `decimal` says what text has before the fraction: with ",", "44,70" and "1.234,50" are numbers. Text that may mean
+    two numbers, such as "1,234" (or, with decimal commas, "1.234"), is odd.
+
     >>> import pyarrow as pa
     >>> Number("age", scaling="standard", center=40.0, width=10.0).encoded(pa.array([30, 50])).rows.tolist()
     [[-1.0], [1.0]]
+    >>> Number("price", decimal=",").encoded(pa.array(["44,70", "1.234,50"])).rows.tolist()
+    [[44.7], [1234.5]]
     """
 
     name: str
@@ -137,11 +140,14 @@ class Number(Column):
     center: float = 0.0
     width: float = 1.0
     missing: str = DROP
+    decimal: str = "."
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.scaling not in SCALINGS:
             raise ValueError(f"scaling must be one of {', '.join(SCALINGS)}, not {shortened(self.scaling)}")
+        if self.decimal not in DECIMALS:
+            raise ValueError(f'decimal must be "." or ",", not {shortened(self.decimal)}')
         self._set(center=number("center", self.center), width=positive("width", self.width))
         if self.scaling == "as is" and (self.center, self.width) != (0.0, 1.0):
             raise ValueError('a number that is taken "as is" has no center and width: say scaling="standard"')
@@ -149,10 +155,10 @@ class Number(Column):
     @property
     def in_words(self) -> str:
         kind = {"as is": "number", "standard": "number, standardised", "log": "logarithm of 1 + x, standardised"}
-        return kind[self.scaling]
+        return kind[self.scaling] + (" (decimal comma)" if self.decimal == "," else "")
 
     def numbers_of(self, raw: Any) -> tuple[Floats, NDArray[Any]]:
-        values, missing = numbers_in(raw)
+        values, missing = numbers_in(raw, self.decimal)
         return self.scaled(values)[:, None], missing
 
     def scaled(self, values: Floats) -> Floats:
@@ -199,11 +205,16 @@ class Flag(Column):
 
     @property
     def in_words(self) -> str:
-        return f"flag: {self.yes[0]} against {self.no[0]}"
+        yes, no = ("yes", "no") if (self.yes, self.no) == (YES_WORDS, NO_WORDS) else (self.yes[0], self.no[0])
+        return f"flag: {yes} against {no}"
 
     def numbers_of(self, raw: Any) -> tuple[Floats, NDArray[Any]]:
         known = dict.fromkeys(self.yes, self.weight) | dict.fromkeys(self.no, 0.0)
-        return by_distinct_value(raw, lambda value: (known.get(word_of(value).casefold(), np.nan),), 1)
+
+        def place(value: Any) -> float:
+            return known.get(word_of(value).casefold(), np.nan)
+
+        return by_distinct_value(raw, lambda value: (place(value),), 1, lambda value: place(value) >= 0)
 
     def values_of(self, rows: Floats) -> list[Any]:
         return [bool(value > self.weight / 2) for value in rows[:, 0]]
@@ -255,13 +266,14 @@ class Category(Column):
         return Encoded(found.rows, found.n_odd + others)
 
     def numbers_of(self, raw: Any) -> tuple[Floats, NDArray[Any]]:
+        check_whole_numbers(self.name, raw)
         width = len(self.levels) + 1
         identity = np.eye(width) * self.weight
 
         def numbers(value: Any) -> tuple[float, ...]:
             return tuple(identity[self._where.get(word_of(value), width - 1)])
 
-        return by_distinct_value(raw, numbers, width, self._where)
+        return by_distinct_value(raw, numbers, width, lambda value: word_of(value) in self._where)
 
     def values_of(self, rows: Floats) -> list[Any]:
         return [self.words[i] for i in np.argmax(rows, axis=1)]
@@ -292,9 +304,14 @@ class Ordinal(Column):
         return f"ordered: {self.levels[0]} to {self.levels[-1]} in {len(self.levels)} levels"
 
     def numbers_of(self, raw: Any) -> tuple[Floats, NDArray[Any]]:
+        check_whole_numbers(self.name, raw)
         last = len(self.levels) - 1
         places = {level: self.weight * i / last for i, level in enumerate(self.levels)}
-        return by_distinct_value(raw, lambda value: (places.get(word_of(value), np.nan),), 1, places)
+
+        def place(value: Any) -> float:
+            return places.get(word_of(value), np.nan)
+
+        return by_distinct_value(raw, lambda value: (place(value),), 1, lambda value: place(value) >= 0)
 
     def values_of(self, rows: Floats) -> list[Any]:
         last = len(self.levels) - 1
@@ -306,4 +323,5 @@ def _checked_levels(name: str, levels: Sequence[Any]) -> tuple[str, ...]:
     found = tuple(word_of(level) for level in listed(levels))
     if not 1 <= len(found) <= MOST_LEVELS or len(set(found)) < len(found) or "" in found:
         raise ValueError(f"column {name!r}: levels must be 1 to {MOST_LEVELS} different words, not {shortened(levels)}")
+    check_names(f"a level of column {name!r}", found)
     return found

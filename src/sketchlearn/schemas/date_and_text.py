@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sketchlearn.randomness import exponential, logarithm
 from sketchlearn.schemas.column_kinds import DROP, MOST_LEVELS, Column
 from sketchlearn.schemas.raw_values import MICROSECONDS_PER_DAY, Floats, by_distinct_value, instants_in, word_of
+from sketchlearn.schemas.written_dates import ORDERS, YEAR_FIRST
 from sketchlearn.values import listed, number, positive, shortened, whole
 
 WORDS = re.compile(r"\w+")
@@ -25,7 +26,12 @@ class Date(Column):
     """A date or moment, in days since `center` (days since 1970) in units of `width`, and its place in cycles.
 
     `cycles` are of "year", "week" and "day"; each gives a cosine and a sine. Text is read in ISO's form (2024-01-31,
-    2024-01-31 12:30:00); moments with a time zone count in UTC.
+    2024-01-31 12:30:00) and, with `order` "day first" or "month first", as 31.12.2024 or 12/31/2024, too. Moments with
+    a time zone count in UTC.
+
+    >>> import pyarrow as pa
+    >>> Date("born", order="day first").encoded(pa.array(["02.01.1970", "1970-01-03"])).rows.tolist()
+    [[1.0], [2.0]]
     """
 
     name: str
@@ -34,12 +40,15 @@ class Date(Column):
     width: float = 1.0
     cycles: tuple[str, ...] = ()
     missing: str = DROP
+    order: str = YEAR_FIRST
 
     def __post_init__(self) -> None:
         super().__post_init__()
         cycles = listed(self.cycles)
         if not set(cycles) <= set(CYCLES) or len(set(cycles)) < len(cycles):
             raise ValueError(f"cycles are some of {', '.join(CYCLES)}, not {shortened(self.cycles)}")
+        if self.order not in ORDERS:
+            raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {shortened(self.order)}")
         self._set(center=number("center", self.center), width=positive("width", self.width), cycles=cycles)
 
     @property
@@ -48,10 +57,12 @@ class Date(Column):
 
     @property
     def in_words(self) -> str:
-        return "date, in days, standardised" + "".join(f", with its place in the {cycle}" for cycle in self.cycles)
+        order = "" if self.order == YEAR_FIRST else f" ({self.order})"
+        cycles = "".join(f", with its place in the {cycle}" for cycle in self.cycles)
+        return f"date{order}, in days, standardised{cycles}"
 
     def numbers_of(self, raw: Any) -> tuple[Floats, NDArray[Any]]:
-        moments, missing, odd = instants_in(raw)
+        moments, missing, odd = instants_in(raw, self.order)
         numbers = [self.scaled(moments / MICROSECONDS_PER_DAY)]
         for cycle in self.cycles:
             numbers += list(_cycle(CYCLES[cycle])[:, _step(moments, cycle)])

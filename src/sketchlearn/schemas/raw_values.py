@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable, Container
-from datetime import UTC
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.schemas.written_dates import YEAR_FIRST, moment_of
+from sketchlearn.schemas.written_numbers import number_of
+
 Floats = NDArray[np.float64]
 
-#: words that stand for a missing value, unless they are levels: those that pandas reads so
+#: words that stand for a missing value, in any case: those that pandas and Arrow read so, and signs for "none"
 MISSING_WORDS = frozenset(
-    ("", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "na", "none")
-)
-TRUTHS = {"true": 1.0, "false": 0.0}  # True is 1 in a column of numbers, also where words are among them.
+    ("", "na", "n/a", "nan", "null", "none", "<na>", "#na", "#n/a", "#n/a n/a", "-nan", "nat", "-", "--", "?",
+     "1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan", "#null!")
+)  # fmt: skip
 MICROSECONDS_PER_DAY = 86_400_000_000
 LARGEST_WHOLE = 2.0**53  # Up to here, whole numbers are the same as int and as float.
+LARGEST_WHOLE_BY_BITS = {16: 2.0**11, 32: 2.0**24, 64: LARGEST_WHOLE}  # The same for floats of so many bits.
 
 
 def word_of(value: Any) -> str:
@@ -40,36 +44,32 @@ def word_of(value: Any) -> str:
     return unicodedata.normalize("NFC", str(value))
 
 
-def number_of(value: Any) -> float:
-    """A value as a number; NaN if it is none."""
-    if isinstance(value, str) and value.strip().casefold() in TRUTHS:
-        return TRUTHS[value.strip().casefold()]
-    try:
-        found = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-    return found if math.isfinite(found) and not (isinstance(value, str) and "_" in value) else math.nan
-
-
 def is_missing(value: Any) -> bool:
-    """Whether a value says that there is none."""
+    """Whether a value says that there is none.
+
+    >>> [is_missing(value) for value in (None, float("nan"), " N/A ", "?", 0, "x")]
+    [True, True, True, True, False, False]
+    """
     if isinstance(value, float):
         return math.isnan(value)
-    return value is None or (isinstance(value, str) and value.strip() in MISSING_WORDS)
+    return value is None or (isinstance(value, str) and value.strip().casefold() in MISSING_WORDS)
 
 
 def by_distinct_value(
-    raw: Any, encode: Callable[[Any], tuple[float, ...]], width: int, known: Container[str] = ()
+    raw: Any,
+    encode: Callable[[Any], tuple[float, ...]],
+    width: int,
+    is_known: Callable[[Any], bool] = lambda _value: False,
 ) -> tuple[Floats, NDArray[Any]]:
     """`encode` of each value, called once for each distinct one, and which values are missing; those have NaN.
 
-    Words that are `known` are not missing.
+    Words that are known are not missing.
     """
     import pyarrow as pa
 
     coded = raw if pa.types.is_dictionary(raw.type) else raw.dictionary_encode()
     values = coded.dictionary.to_pylist()
-    absent = np.array([*(is_missing(value) and word_of(value) not in known for value in values), True])
+    absent = np.array([*(is_missing(value) and not is_known(value) for value in values), True])
     table = np.full((len(values) + 1, width), np.nan)
     for i, value in enumerate(values):
         if not absent[i]:
@@ -78,7 +78,22 @@ def by_distinct_value(
     return table[codes], absent[codes]
 
 
-def numbers_in(raw: Any) -> tuple[Floats, NDArray[Any]]:
+def check_whole_numbers(name: str, raw: Any) -> None:
+    """Refuses floats that may have been other whole numbers before they became floats, where levels depend on it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_floating(raw.type) or not len(raw):
+        return
+    largest = pc.max(pc.abs(raw)).as_py()
+    if largest is not None and LARGEST_WHOLE_BY_BITS[raw.type.bit_width] <= largest < math.inf:
+        raise ValueError(
+            f"column {name!r} holds {largest:.0f} as a floating-point number, which may have been another whole number "
+            "(pandas makes floats of a column with a missing value): read the column as text, or as Int64"
+        )
+
+
+def numbers_in(raw: Any, decimal: str = ".") -> tuple[Floats, NDArray[Any]]:
     """The numbers of a column, NaN where it holds none, and which values are missing."""
     import pyarrow as pa
 
@@ -88,11 +103,11 @@ def numbers_in(raw: Any) -> tuple[Floats, NDArray[Any]]:
         values = np.where(np.isfinite(values), values, np.nan)
         missing = raw.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
         return values, np.asarray(missing, bool)
-    found, missing = by_distinct_value(raw, lambda value: (number_of(value),), 1)
+    found, missing = by_distinct_value(raw, lambda value: (number_of(value, decimal),), 1)
     return found[:, 0], missing
 
 
-def instants_in(raw: Any) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]:
+def instants_in(raw: Any, order: str = YEAR_FIRST) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]:
     """The moments of a column in microseconds since 1970, which values are missing, and which are no moments."""
     import pyarrow as pa
 
@@ -101,26 +116,15 @@ def instants_in(raw: Any) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]
         missing = np.asarray(raw.is_null().to_numpy(zero_copy_only=False), bool)
         values = moments.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         return values, missing, np.zeros(len(values), bool)
-    parts, missing = by_distinct_value(raw, _days_and_microseconds, 2)
+    parts, missing = by_distinct_value(raw, lambda value: _days_and_microseconds(moment_of(value, order)), 2)
     odd = np.isnan(parts[:, 0]) & ~missing
     whole = np.where(np.isnan(parts), 0, parts).astype(np.int64)
     return whole[:, 0] * MICROSECONDS_PER_DAY + whole[:, 1], missing, odd
 
 
-def _days_and_microseconds(value: Any) -> tuple[float, ...]:
-    """A date in ISO's form, in two numbers that floats hold exactly."""
-    from datetime import date, datetime, timedelta
-
-    try:
-        moment = value if isinstance(value, date) else datetime.fromisoformat(str(value).strip())
-    except ValueError:
+def _days_and_microseconds(moment: datetime | None) -> tuple[float, ...]:
+    """A moment in two numbers that floats hold exactly."""
+    if moment is None:
         return (math.nan, math.nan)
-    if not isinstance(moment, datetime):
-        moment = datetime(moment.year, moment.month, moment.day)
-    if moment.tzinfo is not None:
-        try:
-            moment = moment.astimezone(UTC).replace(tzinfo=None)
-        except OverflowError:  # before the year 1, or after 9999
-            return (math.nan, math.nan)
     since = moment - datetime(1970, 1, 1)
     return float(since.days), float((since - timedelta(days=since.days)) // timedelta(microseconds=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -9,7 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sketchlearn.schemas.column_kinds import DROP, Column
+from sketchlearn.control_characters import printable
+from sketchlearn.schemas.column_kinds import DROP, Column, Number
 from sketchlearn.schemas.raw_values import Floats
 from sketchlearn.values import Value, listed, shortened, truth
 
@@ -53,10 +55,7 @@ class Schema(Value):
         if not all(len(pair) == 2 and all(isinstance(word, str) for word in pair) for pair in left_out):
             raise ValueError(f"left_out must be pairs of a column and a reason, not {shortened(self.left_out)}")
         self._set(columns=columns, left_out=left_out, proposed=truth("proposed", self.proposed))
-        for names in ([column.name for column in columns], self.encoded_names):
-            if len(set(names)) < len(names):
-                twice = next(name for i, name in enumerate(names) if name in names[:i])
-                raise ValueError(f"the schema has {twice!r} twice: each column, and each number of one, has one name")
+        _check_names(columns)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -82,24 +81,53 @@ class Schema(Value):
         rows = np.column_stack([one.rows for one in found.values()])
         return np.ascontiguousarray(rows), {name: one.n_odd for name, one in found.items() if one.n_odd}
 
+    def with_points(self) -> Schema:
+        """The same schema for a table in which numbers in text have decimal points already."""
+        columns = (replace(one, decimal=".") if isinstance(one, Number) else one for one in self.columns)
+        return replace(self, columns=tuple(columns))
+
     def pieces(self, rows: Floats) -> Iterator[tuple[Column, Floats]]:
         """Each column, with its own numbers of rows (or of centers)."""
         ends = np.cumsum([len(column.encoded_names) for column in self.columns])[:-1]
         return zip(self.columns, np.split(rows, ends, axis=1), strict=True)
+
+    def gaps(self, rows: Floats) -> dict[str, int]:
+        """In how many encoded rows each column lacks a value, of those columns for which rows are then dropped."""
+        counts = {column.name: int(np.isnan(numbers[:, 0]).sum()) for column, numbers in self.pieces(rows)}
+        return {name: n for name, n in counts.items() if n}
 
     def decode(self, rows: Floats) -> dict[str, list[Any]]:
         """The values that rows of numbers stand for, by column: a level for each category, a date for each date."""
         return {column.name: column.decoded(numbers) for column, numbers in self.pieces(rows)}
 
     def __str__(self) -> str:
-        lines = [(column.name, column.in_words, "row left out" if column.missing == DROP else "says so")
-                 for column in self.columns]  # fmt: skip
+        lines = [("column", "becomes", "missing")]
+        lines += [
+            (column.name, column.in_words, "row left out" if column.missing == DROP else "says so")
+            for column in self.columns
+        ]
         lines += [(name, f"left out: {reason}", "") for name, reason in self.left_out]
-        widths = [max(len(line[i]) for line in [("column", "becomes", "missing"), *lines]) for i in range(3)]
-        shown = [("column", "becomes", "missing"), *lines]
-        return "\n".join(
-            "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in shown
-        )
+        shown = [tuple(map(printable, line)) for line in lines]
+        names, kinds, _ = zip(*shown, strict=True)
+        used = kinds[: len(self.columns) + 1]  # reasons may be long, and nothing follows them
+        widths = [max(map(len, names)), max(map(len, used)), 0]
+        return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in shown)
+
+
+def _check_names(columns: tuple[Column, ...]) -> None:
+    """Refuses two columns, or two numbers that columns become, of one name."""
+    whose: dict[str, str] = {}
+    for column in columns:
+        for name in column.encoded_names:
+            other = whose.setdefault(name, column.name)
+            if other != column.name:
+                raise ValueError(
+                    f"columns {other!r} and {column.name!r} would both give a number called {name!r}: rename one of "
+                    "them in the table, or leave one out"
+                )
+    if len({column.name for column in columns}) < len(columns):
+        twice = Counter(column.name for column in columns).most_common(1)[0][0]
+        raise ValueError(f"the schema has {twice!r} twice: each column is named once")
 
 
 def read_columns(columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -163,6 +191,15 @@ class SchemaColumns(tuple[str, ...]):
 
     def __reduce__(self) -> Any:
         return SchemaColumns, (replace(self.schema, left_out=()),)
+
+    def read_at(self, position: int) -> str:
+        """The column of the table that the number at a position is made of."""
+        names = [column.name for column in self.schema.columns for _ in column.encoded_names]
+        return names[position]
+
+    def are_in(self, rows: Any) -> bool:
+        """Whether rows are an array of these numbers already, and no table to be encoded."""
+        return isinstance(rows, np.ndarray) and rows.shape[1:] == (len(self),) and rows.dtype.kind in "fiub"
 
     def to_json(self) -> dict[str, Any]:
         """The schema: `check_columns` makes columns of it again."""

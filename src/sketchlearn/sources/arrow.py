@@ -42,10 +42,16 @@ def arrow_array(values: Any) -> Any:
     Lists of several types become words, which stand for the same numbers, levels and dates as the values.
     """
     pa = pyarrow("columns of other kinds than numbers")
-    if str(getattr(values, "dtype", "object")) != "object":
+    kind = str(getattr(values, "dtype", "object"))
+    if kind == "category" and str(values.cat.categories.dtype).startswith("interval"):  # of pandas.cut
+        levels = [str(interval) for interval in values.cat.categories]
+        codes = pa.array(values.cat.codes, pa.int32(), mask=values.isna().to_numpy())
+        return pa.DictionaryArray.from_arrays(codes, levels, ordered=values.cat.ordered)
+    if kind != "object":
         with suppress(pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             array = pa.array(values, from_pandas=True)
-            return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+            if not isinstance(array.type, pa.BaseExtensionType):  # such as periods of pandas, which become words
+                return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     gaps = values.isna() if hasattr(values, "isna") else (value is None or value != value for value in values)
     known = [None if gap else value for value, gap in zip(values, gaps, strict=True)]
     kinds = {type(value) for value in known if value is not None}
@@ -78,8 +84,7 @@ class Arrow(Table):
         if _float_type(kind) is not None:
             return None
         word = _word(kind)
-        remedy = "encode it with a schema (skl.schema)" if word in ("text", "categories") else "convert it to float"
-        return f"{word} ({kind})", remedy
+        return f"{word} ({kind})", remedy_for(word)
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
         names = [self.fields[position] for position in chosen]
@@ -123,6 +128,12 @@ class ArrowTable(Arrow):
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats:
         total = self.n_rows or 0
         return picked(self.chunks(chosen, 1 << 16), rng.choice(total, min(n_rows, total), replace=False))
+
+
+def remedy_for(word: str) -> str:
+    """What can be done about a column that holds text, dates or the like instead of numbers."""
+    encodable = ("text", "categories", "dates", "times")
+    return "encode it with a schema (skl.schema)" if word in encodable else "convert it to float"
 
 
 def floats_of(batch: Any, names: list[str], kind: np.dtype[Any]) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -9,14 +10,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from sketchlearn.schemas.raw_values import is_missing
+from sketchlearn.schemas.written_numbers import DECIMALS
+
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}  # in the order in which a tie is decided
-DECIMALS = (".", ",")
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*")  # 1,234 may be one and a bit, or more than a thousand
 LINE_END = re.compile(r"\r\n|\r|\n")
 #: blank lines, and a line that names the separator, which some programs write for Excel
 PREAMBLE = re.compile(r"(?: *(?:\r\n|\r|\n))*(?:\"?sep=(?P<separator>[^\r\n])\"?(?:\r\n|\r|\n))?")
-MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
 SNIFFED_RECORDS = 64  # Records that are looked at: more tell little more.
 OVERRIDABLE = "told from its first lines"  # The end of a remark; the command line adds which options say otherwise.
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -31,17 +33,27 @@ class Dialect:
     delimiter : the character between cells.
     decimal : the decimal point of numbers, "." or ",".
     header : whether the first line names the columns.
+    encoding : of the text, such as "cp1252"; None means UTF-8, or UTF-16 if the file begins with its mark.
     """
 
     delimiter: str | None = None
     decimal: str | None = None
     header: bool | None = None
+    encoding: str | None = None
 
     def __post_init__(self) -> None:
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
             raise ValueError(f'delimiter must be one character, such as ";", not {self.delimiter!r}')
         if self.decimal is not None and self.decimal not in DECIMALS:
             raise ValueError(f'decimal must be "." or ",", not {self.decimal!r}')
+        try:
+            codecs.lookup(self.encoding or "utf-8")
+        except LookupError:
+            raise ValueError(f'there is no encoding {self.encoding!r}: "cp1252" and "latin-1" are some') from None
+
+    def encoding_of(self, first: bytes) -> str | None:
+        """The encoding of a file that begins so; None for UTF-8."""
+        return self.encoding or ("utf-16" if first.startswith(UTF_16_MARKS) else None)
 
 
 @dataclass(frozen=True)
@@ -102,8 +114,6 @@ def layout_of(data: bytes, dialect: Dialect, *, ended: bool) -> Layout | None:
 
 def text_of(data: bytes) -> str:
     """The text of the first lines: UTF-8 or, where it cannot be that, what Windows or Latin-1 make of it."""
-    if data.startswith(UTF_16_MARKS):
-        raise ValueError("its text is UTF-16: save it as UTF-8")
     for encoding in ("utf-8-sig", "cp1252"):
         try:
             return data.decode(encoding)
@@ -143,7 +153,7 @@ def _with_commas(rows: Sequence[Sequence[str]]) -> tuple[int, ...]:
 
 
 def _values(column: Sequence[str]) -> list[str]:
-    return [cell for cell in column if cell.strip().lower() not in MISSING]
+    return [cell for cell in column if not is_missing(cell)]
 
 
 def _delimiter(text: str, ended: bool) -> str:

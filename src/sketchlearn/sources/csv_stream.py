@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, BinaryIO
 
@@ -11,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.schemas import SchemaColumns
+from sketchlearn.schemas.raw_values import is_missing
 from sketchlearn.sources.blocks import Block, Floats
-from sketchlearn.sources.csv_layout import MISSING, Dialect, decimal_of, layout_of
+from sketchlearn.sources.csv_layout import Dialect, decimal_of, layout_of
 from sketchlearn.sources.source_base import Source, check_width
 from sketchlearn.sources.tables import ColumnChoice, chosen_columns, positions_of
 
@@ -30,6 +32,7 @@ def csv_stream(
     delimiter: str | None = None,
     decimal: str | None = None,
     header: bool | None = None,
+    encoding: str | None = None,
 ) -> CsvStream:
     """CSV on a stream, with the arguments of `source`.
 
@@ -39,7 +42,7 @@ def csv_stream(
     (('size',), [[[1.5], [2.0]]])
     """
     choice = ColumnChoice(columns, exclude, numeric_only)
-    return CsvStream(stream, choice, nulls, Dialect(delimiter, decimal, header))
+    return CsvStream(stream, choice, nulls, Dialect(delimiter, decimal, header, encoding))
 
 
 class CsvStream(Source):
@@ -50,9 +53,11 @@ class CsvStream(Source):
     """
 
     replayable = False
+    in_utf_8: Callable[[bytes], bytes] | None
 
     def __init__(self, stream: BinaryIO, choice: ColumnChoice, nulls: str, dialect: Dialect) -> None:
         self.stream, self.nulls, self.held, self.ended = stream, nulls, b"", False
+        self.dialect, self.in_utf_8 = dialect, None  # a function, as soon as the first bytes tell which
         least_lines = 2 if choice.numeric_only else 1  # names do not tell which columns are numbers
         while self.held.count(b"\n") < least_lines and not self.ended:
             self._take()
@@ -101,7 +106,9 @@ class CsvStream(Source):
     def _take(self) -> None:
         read1 = getattr(self.stream, "read1", self.stream.read)
         more = bytes(read1(STREAM_BYTES))
-        self.held, self.ended = self.held + more, not more
+        if self.in_utf_8 is None:
+            self.in_utf_8 = _recoder(self.dialect.encoding_of(more))
+        self.held, self.ended = self.held + self.in_utf_8(more), not more
 
     def _arrays(self) -> Iterator[Floats]:
         """The rows, as they arrive, missing values as NaN."""
@@ -140,7 +147,7 @@ class CsvStream(Source):
         return (cells for cells in csv.reader(lines, delimiter=self.delimiter) if len(cells) == self.n_cells)
 
     def _value(self, cell: str) -> float:
-        if cell.strip().lower() in MISSING:
+        if is_missing(cell):
             return float("nan")
         if self.decimal == "," and "." in cell:
             raise ValueError
@@ -160,6 +167,21 @@ class CsvStream(Source):
             column = self.names[position] if self.names else position
             where = f"line {line} of {PLACE}, column {column}"
             raise ValueError(f"{where}: {cell[:40]!r} is not a number; choose other --columns") from None
+
+
+def _recoder(encoding: str | None) -> Callable[[bytes], bytes]:
+    """A function that makes UTF-8 of bytes as they arrive; the last ones are empty."""
+    if encoding is None:
+        return bytes
+    decoder = codecs.getincrementaldecoder(encoding)()
+
+    def in_utf_8(data: bytes) -> bytes:
+        try:
+            return decoder.decode(data, not data).encode()
+        except UnicodeDecodeError:
+            raise ValueError(f"{PLACE} is not text in {encoding}: say which encoding it has") from None
+
+    return in_utf_8
 
 
 def _text(data: bytes) -> str:

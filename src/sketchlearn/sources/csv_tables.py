@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.schemas.raw_values import MISSING_WORDS
 from sketchlearn.sources.arrow import floats_of, pyarrow
 from sketchlearn.sources.arrow_files import ArrowFile
 from sketchlearn.sources.blocks import Floats
 from sketchlearn.sources.compressed import decompressed, is_compressed
 from sketchlearn.sources.csv_layout import DELIMITERS, Dialect, Layout, layout_of
 from sketchlearn.sources.source_base import reading
-from sketchlearn.sources.tables import Columns
+from sketchlearn.sources.tables import Columns, Table
 
+REFUSED_TEXT = re.compile(r"In CSV column #(\d+): .*invalid UTF8 data", re.DOTALL)
 REFUSED_VALUE = re.compile(r"In CSV column #(\d+): (?:.*?: )?invalid value '(.*)'", re.DOTALL)
-DECIMAL_COMMA = (r"^(\s*[-+]?[0-9]*),([0-9]+(?:[eE][-+]?[0-9]+)?\s*)$", r"\1.\2")
 REFUSED_LINE = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 READ_BYTES = 1 << 20  # Bytes that are parsed at a time, at least.
 WIDE_READ_BYTES = 1 << 24  # The most for tables of many columns, each of which costs time whenever bytes are parsed.
@@ -28,6 +29,13 @@ WIDE_LINES = 1024  # Lines of such a table that are parsed at a time, if they fi
 LEAST_LINES = 16  # Lines that are parsed at a time, however long they are.
 SAMPLED_PIECES = 32  # Places of a large file that a sample is taken from.
 SNIFFED_BYTES = 1 << 16  # Bytes that tell the layout, at least.
+
+
+#: words for missing values, as Arrow compares them: in the cases that people and programs write
+SPELLED_MISSING = sorted(
+    {spelled for word in MISSING_WORDS for spelled in (word, word.upper(), word.capitalize(), word.title())}
+    | {"NaN", "-NaN", "NaT"}
+)
 
 
 class Csv(ArrowFile):
@@ -40,6 +48,8 @@ class Csv(ArrowFile):
     def __init__(self, path: Path, dialect: Dialect) -> None:
         pa = pyarrow(str(path))
         with reading(path), decompressed(path) as stream:
+            self.encoding = dialect.encoding_of(stream.read(2))
+        with reading(path), self._refusals(str(path)), self._text(path) as stream:
             lines, ended = _first_lines(stream)
             layout = layout_of(lines, dialect, ended=ended)
         if layout is None:
@@ -50,10 +60,11 @@ class Csv(ArrowFile):
         self.read_bytes = max(READ_BYTES, min(WIDE_READ_BYTES, WIDE_LINES * length), LEAST_LINES * length)
         self.bare = layout.header and ended and not set(b"\r\n") & set(lines.lstrip(b"\r\n "))
         self.column_types: dict[str, Any] = {}
+        self.missing_words, self.decimal = SPELLED_MISSING, layout.decimal
         if self.bare:  # names alone, not even an end of line
             told = pa.schema([(name, pa.null()) for name in layout.cells])
         else:
-            with reading(path), self._refusals(str(path)), decompressed(path) as stream:
+            with reading(path), self._refusals(str(path)), self._text(path) as stream:
                 told = self._open(stream).schema
         fields = [pa.field(field.name, _type(field.type)) for field in told]
         if layout.header and not told[-1].name and str(told[-1].type) == "null":
@@ -81,18 +92,16 @@ class Csv(ArrowFile):
 
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        as_text = self.twin()  # what the words mean is the schema's to say
+        as_text = self.twin()  # what the words mean is the schema's to say, also which of them are missing values
+        as_text.missing_words = [""]
         as_text.column_types = dict.fromkeys((self.fields[position] for position in chosen), pa.string())
         for raw in ArrowFile.raw_chunks(as_text, chosen, n_rows):
             self.bytes_read = as_text.bytes_read
-            if self.layout.decimal == ",":  # cell by cell: what one becomes must not depend on the others
-                raw = {name: pc.replace_substring_regex(cells, *DECIMAL_COMMA) for name, cells in raw.items()}
             yield raw
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
-        if is_compressed(self.path):
+        if is_compressed(self.path) or self.encoding is not None:
             return None
         if (self.n_bytes or 0) <= SAMPLED_PIECES * self.read_bytes // 4:
             rows = np.concatenate([np.empty((0, len(chosen))), *self.chunks(chosen, n_rows)])
@@ -129,15 +138,29 @@ class Csv(ArrowFile):
         self.bytes_read = 0
         if self.bare:
             return
-        with self._refusals(self.place), decompressed(self.path, self) as stream:
+        with self._refusals(self.place), self._text(self.path, self) as stream:
             yield from self._open(stream, names)
+
+    @contextmanager
+    def _text(self, path: Path, counted: Table | None = None) -> Iterator[Any]:
+        """The text of the file as a stream of UTF-8."""
+        from pyarrow import transcoding_input_stream
+
+        with decompressed(path, counted) as stream:
+            yield stream if self.encoding is None else transcoding_input_stream(stream, self.encoding, "utf-8")
 
     @contextmanager
     def _refusals(self, place: str) -> Iterator[None]:
         """Errors about cells and lines in words."""
         try:
             yield
+        except UnicodeDecodeError:
+            raise ValueError(f"{place} is not text in {self.encoding}: say which encoding it has") from None
         except ValueError as error:
+            if found := REFUSED_TEXT.match(str(error)):
+                name = self.column(int(found[1]))
+                remedy = 'say encoding="cp1252" if it was saved on Windows, or save it as UTF-8'
+                raise ValueError(f"{place}: {name} is not UTF-8: {remedy}") from None
             if found := REFUSED_VALUE.match(str(error)):
                 column = self.column(int(found[1]))
                 raise ValueError(f"{place}: {column} holds {found[2][:60]!r}, which is not a number") from None
@@ -174,6 +197,7 @@ class Csv(ArrowFile):
             include_columns=names,
             column_types=self.column_types,
             decimal_point=self.layout.decimal,
+            null_values=self.missing_words,
             strings_can_be_null=True,
         )
 

@@ -70,11 +70,14 @@ class Joined(Source):
     def ids(self, column: str | int) -> Iterator[NDArray[Any]]:
         return chain.from_iterable(part.ids(column) for part in self.parts)
 
-    def raw_columns(self, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-        return chain.from_iterable(part.raw_columns(columns) for part in self.parts)
+    def raw_columns(self, columns: Sequence[str], *, points: bool = False) -> Iterator[dict[str, Any]]:
+        return chain.from_iterable(part.raw_columns(columns, points=points) for part in self.parts)
 
     def dropping(self) -> Source:
         return Joined(self._each(lambda part: part.dropping()), "drop", chosen=self.chosen)
+
+    def refusing(self) -> Source:
+        return Joined(self._each(lambda part: part.refusing()), "error", chosen=self.chosen)
 
     def _each(self, change: Callable[[Source], Source]) -> Sequence[Source] | Iterator[Source]:
         changed = map(change, self.parts)

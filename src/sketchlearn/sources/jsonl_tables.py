@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sketchlearn.sources.arrow import arrow_array, pyarrow
+from sketchlearn.sources.arrow import arrow_array, pyarrow, remedy_for
 from sketchlearn.sources.arrow_files import ArrowFile
 from sketchlearn.sources.compressed import decompressed
 from sketchlearn.sources.source_base import reading
@@ -17,6 +17,7 @@ from sketchlearn.sources.tables import Columns
 PARSED_BYTES = 1 << 22  # Bytes that are parsed at a time, at least one line.
 CHANGED_TYPE = re.compile(r"JSON parse error: Column\(/(.*?)\) (?:changed from|was specified)")
 NUMBERS = ("int64", "double", "null")
+PLAIN: dict[type, type] = {int: float, float: float, bool: bool}  # Other values of JSON are text, or no single values.
 
 
 class JsonLines(ArrowFile):
@@ -29,11 +30,16 @@ class JsonLines(ArrowFile):
         pa = pyarrow(str(path))
         with reading(path), decompressed(path) as stream:
             first = next(_whole_lines(stream), b"")
-            told = _parsed(first) if first else None
-        if told is None:
-            raise ValueError(f"{path} is empty: it should have a JSON object on each line")
-        kinds = [pa.float64() if str(kind) in NUMBERS else kind for kind in told.schema.types]
-        super().__init__(path, pa.schema(list(zip(told.schema.names, kinds, strict=True))))
+            if not first:
+                raise ValueError(f"{path} is empty: it should have a JSON object on each line")
+            told, self.mixed = _told(first)
+        kinds = [pa.float64() if str(kind) in NUMBERS else kind for kind in told.types]
+        super().__init__(path, pa.schema(list(zip(told.names, kinds, strict=True))))
+
+    def not_numbers(self, position: int) -> tuple[str, str] | None:
+        if self.fields[position] in self.mixed:
+            return "values of several kinds", remedy_for("text")
+        return super().not_numbers(position)
 
     def _batches(self, names: list[str], n_rows: int) -> Iterator[Any]:
         import pyarrow as pa
@@ -50,15 +56,42 @@ class JsonLines(ArrowFile):
                     if found is None:
                         raise
                     problem = f"column {found[1]!r} holds something else than numbers after its first values"
-                    raise ValueError(f"{self.place}: {problem}") from None
+                    remedy = f"{remedy_for('text')}, or choose other columns"
+                    raise ValueError(f"{self.place}: {problem}: {remedy}") from None
 
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:  # noqa: ARG002
         names = [self.fields[position] for position in chosen]
         self.bytes_read = 0
         with reading(self.path), decompressed(self.path, self) as stream:
             for lines in _whole_lines(stream):  # by Python: pyarrow would tell types from all values together
-                rows = [json.loads(line) for line in lines.splitlines() if line.strip()]
+                rows = _objects(lines)
                 yield {name: arrow_array([row.get(name) for row in rows]) for name in names}
+
+
+def _told(lines: bytes) -> tuple[Any, frozenset[str]]:
+    """Fields and types of lines, and the fields whose values are of several kinds, which pyarrow refuses."""
+    import pyarrow as pa
+
+    try:
+        return _parsed(lines).schema, frozenset()
+    except ValueError as error:
+        if CHANGED_TYPE.match(str(error)) is None:
+            raise
+    kinds: dict[str, set[type]] = {}
+    for row in _objects(lines):
+        for name, value in row.items():
+            kinds.setdefault(name, set()).update([] if value is None else [PLAIN.get(type(value), str)])
+    mixed = frozenset(name for name, found in kinds.items() if len(found) > 1)
+    types = {float: pa.float64(), bool: pa.bool_(), str: pa.string()}
+    fields = [(name, types[str] if name in mixed else types[next(iter(found), float)]) for name, found in kinds.items()]
+    return pa.schema(fields), mixed
+
+
+def _objects(lines: bytes) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in lines.splitlines() if line.strip()]
+    if not all(isinstance(row, dict) for row in rows):
+        raise ValueError("a line of it is no JSON object")
+    return rows
 
 
 def _parsed(lines: bytes, schema: Any = None) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.sources.arrow import arrow_array
+from sketchlearn.sources.arrow import arrow_array, remedy_for
 from sketchlearn.sources.blocks import Floats
 from sketchlearn.sources.source_base import inside, listed, reading
 from sketchlearn.sources.tables import Columns, IndexedTable
@@ -81,7 +81,7 @@ class Frame(IndexedTable):
             return None
         word = "categories" if str(kind) == "category" else KIND_WORDS.get(kind.kind, "values")
         word = "text" if "str" in str(kind) else word
-        return f"{word} ({kind})", "convert it to float"
+        return f"{word} ({kind})", remedy_for(word)
 
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:
         for first in range(0, self.n_rows, n_rows):
@@ -168,7 +168,10 @@ def _shape(table: Any, place: str = "") -> tuple[int, int]:
         hint = ": reshape one row to (1, -1) and one column to (-1, 1)" if dimensions == 1 else ""
         raise ValueError(f"{inside(place)}expected a two-dimensional array, got {dimensions} dimension(s){hint}")
     if np.dtype(table.dtype).kind not in "fiub":
-        raise TypeError(f"{inside(place)}rows must be numbers, not {table.dtype}: convert or drop those columns")
+        raise TypeError(
+            f"{inside(place)}rows must be numbers, not {table.dtype}: convert those columns, or give a data frame and "
+            "a schema, which encodes them"
+        )
     return table.shape[0], table.shape[1]
 
 

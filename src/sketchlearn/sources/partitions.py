@@ -33,7 +33,7 @@ class Partitioned(Table):
         self.table, self.values = table, list(values.values())
         self.names, self.n_columns = (*table.names, *values), table.n_columns + len(values)
         self.n_rows, self.n_bytes, self.replayable = table.n_rows, table.n_bytes, table.replayable
-        self.place, self.immutable = table.place, table.immutable
+        self.place, self.immutable, self.decimal = table.place, table.immutable, table.decimal
         told = f"columns from the names of folders: {', '.join(values)}"
         self.remark = f"{table.remark}; {told}" if table.remark else told
 
@@ -64,7 +64,8 @@ class Partitioned(Table):
                 for i in chosen
                 if i >= self.table.n_columns
             }
-            yield {**raw, **{name: pa.repeat(pa.scalar(value), length) for name, value in told.items()}}
+            scalars = {name: pa.scalar(None if told[name] == NO_VALUE else told[name], pa.string()) for name in told}
+            yield {**raw, **{name: pa.repeat(value, length) for name, value in scalars.items()}}
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
         rows = self.table.some(self._own(chosen), n_rows, rng)

@@ -12,6 +12,7 @@ import numpy as np
 from sketchlearn.sources.blocks import Block, Floats
 from sketchlearn.sources.joined import MOST_SAMPLED_PARTS, Joined
 from sketchlearn.sources.source_base import Source, check_width, listed
+from sketchlearn.sources.tables import nothing_left
 
 
 def sample(source: Source, n_rows: int, rng: np.random.Generator) -> tuple[Floats, bool, Source]:
@@ -34,6 +35,8 @@ def sample(source: Source, n_rows: int, rng: np.random.Generator) -> tuple[Float
     found = source.some(n_rows, rng)
     if found is not None:
         rows = _finite(found)
+        if len(found) and not len(rows) and source.nulls == "drop":
+            raise nothing_left(source)
         return (rows if len(rows) <= n_rows else rng.permutation(rows)[:n_rows]), True, source
     parts: Sequence[Source] = [source]
     if isinstance(source, Joined) and isinstance(source.parts, Sequence) and source.parts:
@@ -42,6 +45,8 @@ def sample(source: Source, n_rows: int, rng: np.random.Generator) -> tuple[Float
     if len(parts) > MOST_SAMPLED_PARTS:
         chosen = [parts[i] for i in np.sort(rng.choice(len(parts), MOST_SAMPLED_PARTS, replace=False))]
     firsts = [_first_rows(part, -(-n_rows // len(chosen))) for part in chosen]
+    if any(part.dropped for part in chosen) and not any(len(rows) for rows, _ in firsts):
+        raise nothing_left(source)
     everything = chosen is parts and all(ended for _, ended in firsts)
     return _finite(np.concatenate([rows for rows, _ in firsts])), everything, source
 
@@ -76,6 +81,8 @@ def _buffered(source: Source, n_rows: int) -> tuple[Floats, bool, Source]:
         found += len(block.rows)
         if found > n_rows:
             break
+    if source.dropped and not found:
+        raise nothing_left(source)
     rows = np.concatenate([block.rows for block in read]) if read else np.empty((0, source.width or 0))
     return _finite(rows[:n_rows]), found <= n_rows, Begun(source, chain(read, rest))
 

@@ -14,7 +14,7 @@ from sketchlearn.sources.memory_tables import Array, Frame, Sparse, is_frame, is
 from sketchlearn.sources.paths import READERS, files_of, is_path, read_file
 from sketchlearn.sources.sample_schema import proposed_schema
 from sketchlearn.sources.source_base import NULLS, Source
-from sketchlearn.sources.tables import ColumnChoice, Table, tabular
+from sketchlearn.sources.tables import ColumnChoice, Table, no_names, tabular
 
 __all__ = ["Source", "is_array", "register_reader", "schema", "source"]
 
@@ -29,6 +29,7 @@ def source(
     delimiter: str | None = None,
     decimal: str | None = None,
     header: bool | None = None,
+    encoding: str | None = None,
     schema: Schema | str | None = None,
 ) -> Source:
     """A source of whatever holds rows.
@@ -46,6 +47,7 @@ def source(
     numeric_only : whether columns that are not numbers are left out, too; `remarks` says which.
     delimiter, decimal, header : how CSV files are written: the character between cells, the decimal point ("." or
         ","), and whether the first line names the columns. None means that the first lines tell; `remarks` says what.
+    encoding : of CSV files that are not UTF-8, such as "cp1252".
     schema : a `Schema` that makes numbers of columns of all kinds; "auto" takes the one that `schema` proposes. It
         chooses the columns, and says what becomes of missing values.
 
@@ -61,12 +63,12 @@ def source(
     """
     if nulls not in NULLS:
         raise ValueError(f"nulls must be {' or '.join(map(repr, NULLS))}, not {nulls!r}")
+    dialect = Dialect(delimiter, decimal, header, encoding)
     if schema is not None:
         if columns is not None or nulls != NULLS[0] or numeric_only:
             raise ValueError("a schema says which columns are read, and what becomes of missing values: leave out both")
-        return _encoded(_source(data, ColumnChoice(None, exclude), nulls, Dialect(delimiter, decimal, header)), schema)
-    choice = ColumnChoice(columns, exclude, numeric_only)
-    return _source(data, choice, nulls, Dialect(delimiter, decimal, header))
+        return _encoded(_source(data, ColumnChoice(None, exclude), nulls, dialect), schema)
+    return _source(data, ColumnChoice(columns, exclude, numeric_only), nulls, dialect)
 
 
 def _source(data: Any, choice: ColumnChoice, nulls: str, dialect: Dialect) -> Source:
@@ -93,7 +95,7 @@ def _encoded(rows: Source, schema: Schema | str) -> Source:
     if not isinstance(schema, Schema):
         raise TypeError(f'schema must be a Schema, or "auto", not {type(schema).__name__}')
     if rows.columns is None and not isinstance(rows, Joined):
-        raise ValueError("a schema goes by the names of columns, and these rows have none")
+        raise no_names(schema.names)
     return rows.only(SchemaColumns(schema))
 
 
@@ -111,7 +113,7 @@ def schema(sample: Any) -> Schema:
     >>> print(skl.schema(table.append_column("country", [["FR", "DE", "FR", "IT"] * 10])))
     column   becomes                                          missing
     age      number, standardised                             row left out
-    member   flag: 1 against 0                                row left out
+    member   flag: yes against no                             row left out
     country  category of 3 levels (FR, DE, IT), and other     row left out
     id       left out: numbers the rows
     """

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sources.blocks import Block, Floats, has_missing
 
 NULLS = ("error", "drop")
@@ -72,8 +73,11 @@ class Source(ABC):
         """The values of one column of all rows, in the order of `blocks`, as text or numbers: ids of units."""
         raise self._no_ids(column)
 
-    def raw_columns(self, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Columns of all rows in the order of `blocks`, dropped ones too, as Arrow arrays of whatever they hold."""
+    def raw_columns(self, columns: Sequence[str], *, points: bool = False) -> Iterator[dict[str, Any]]:  # noqa: ARG002
+        """Columns of all rows in the order of `blocks`, dropped ones too, as Arrow arrays of whatever they hold.
+
+        With `points`, numbers in text have decimal points, also where the file has commas.
+        """
         raise ValueError(f"columns {listed(columns)} cannot be read here: give a table with names, or files")
 
     def _no_ids(self, column: str | int) -> ValueError:
@@ -88,9 +92,21 @@ class Source(ABC):
         other.nulls = "drop"
         return other
 
+    def refusing(self) -> Source:
+        """The same rows; those that have missing values are refused."""
+        other = copy.copy(self)
+        other.nulls = "error"
+        return other
+
     def some(self, n_rows: int, rng: np.random.Generator) -> Floats | None:  # noqa: ARG002
         """About n_rows rows from all over, if there is a cheaper way than reading everything."""
         return None
+
+    def _gap(self, position: int) -> str:
+        """That a value is missing, in words."""
+        if isinstance(self.columns, SchemaColumns):
+            return f"column {self.columns.read_at(position)!r} has no value that the schema can read"
+        return f"column {repr(self.columns[position]) if self.columns else position} is missing (nan)"
 
     def _accepted(self, arrays: Iterable[Floats], start: int = 0, place: str = "") -> Iterator[Block]:
         """Numbered blocks of arrays, without the rows that have missing values if those are to be dropped."""
@@ -104,9 +120,7 @@ class Source(ABC):
             gaps = np.isnan(rows)
             if self.nulls == "error":
                 row, position = (int(i) for i in np.argwhere(gaps)[0])
-                column = repr(self.columns[position]) if self.columns else position
-                where = f"{block.name(row)}, column {column}"
-                raise ValueError(f'{where} is missing (nan): fill it, or read with nulls="drop"')
+                raise ValueError(f'{block.name(row)}, {self._gap(position)}: fill it, or read with nulls="drop"')
             kept = np.flatnonzero(~gaps.any(axis=1))
             self.dropped += len(rows) - len(kept)
             yield Block(rows[kept], block.start, block.start + kept, place, before, len(rows) - len(kept))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.schemas import SchemaColumns
+from sketchlearn.schemas.written_numbers import signs_swapped
 from sketchlearn.sources.blocks import Block, Floats, gathered, one_ahead, rows_per_block
 from sketchlearn.sources.source_base import Source, by_name, check_width, in_order, inside, listed
 
@@ -50,6 +51,7 @@ class Table(ABC):
     replayable: bool = True
     place: str = ""
     remark: str = ""  # what was told of the file from its first lines, and may be wrong
+    decimal: str = "."  # of numbers in text
     immutable: bool = False  # whether a thread may read ahead: in files it may, in a user's generator it may not
 
     def not_numbers(self, position: int) -> tuple[str, str] | None:  # noqa: ARG002
@@ -78,6 +80,10 @@ class Table(ABC):
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:  # noqa: ARG002
         """The chosen columns by name, as Arrow arrays of whatever they hold, about n_rows rows at a time."""
         raise TypeError(f"{self.place or 'the table'} holds numbers alone: leave out the schema")
+
+    def with_points(self, raw: dict[str, Any]) -> dict[str, Any]:
+        """Raw columns in which numbers in text have decimal points, where those of the table have commas."""
+        return {name: signs_swapped(cells) for name, cells in raw.items()} if self.decimal == "," else raw
 
     def column(self, position: int) -> str:
         """A column in words: "column 'age'", or "column 3"."""
@@ -150,20 +156,24 @@ class Tabular(Source):
     def ids(self, column: str | int) -> Iterator[NDArray[Any]]:
         return self.table.ids(self._position(column), rows_per_block(4))
 
-    def raw_columns(self, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-        return self.table.raw_chunks(tuple(map(self._position, columns)), rows_per_block(len(columns)))
+    def raw_columns(self, columns: Sequence[str], *, points: bool = False) -> Iterator[dict[str, Any]]:
+        raw = self.table.raw_chunks(tuple(map(self._position, columns)), rows_per_block(len(columns)))
+        return map(self.table.with_points, raw) if points else raw
 
     def _position(self, column: str | int) -> int:
         table = self.table
         return chosen_columns([column], table.names, table.n_columns, table.place or "the table")[0]
 
     def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:
+        if self.columns is None and isinstance(columns, SchemaColumns) and len(self.chosen) != len(columns):
+            raise no_names(columns.schema.names)
         if self.columns is None or columns == self.columns:
             return self
         if isinstance(columns, SchemaColumns):
-            return encoded(self.table, columns)
-        positions = (by_name if any_order else in_order)(self.columns, columns, self.place)
-        made = Tabular(self.table, tuple(self.chosen[i] for i in positions), self.nulls)
+            made = encoded(self.table, columns)
+        else:
+            positions = (by_name if any_order else in_order)(self.columns, columns, self.place)
+            made = Tabular(self.table, tuple(self.chosen[i] for i in positions), self.nulls)
         made.remarks = self.remarks
         return made
 
@@ -176,15 +186,18 @@ class EncodedTable(Table):
     """The numbers that a schema makes of a table's columns."""
 
     def __init__(self, table: Table, columns: SchemaColumns) -> None:
-        self.table, self.schema, self.names, self.n_columns = table, columns.schema, columns, len(columns)
+        self.table, self.names, self.n_columns = table, columns, len(columns)
+        self.schema = columns.schema if table.decimal == "." else columns.schema.with_points()
         self.n_rows, self.n_bytes, self.replayable = table.n_rows, table.n_bytes, table.replayable
         self.place, self.immutable = table.place, table.immutable
         if table.names is None:
-            raise ValueError(f"{table.place or 'the table'} has no column names, and a schema goes by names")
+            raise no_names(columns.schema.names, table.place)
         self.positions = by_name(table.names, columns.schema.names, table.place)
+        self.gaps = Counter[str]()  # rows that were dropped, by the columns without a value
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
         odd: Counter[str] = Counter()
+        self.gaps = Counter[str]()
         yield from self._counted(chosen, n_rows, odd)
         if odd:
             counts = ", ".join(f"{n:,} of column {name!r}" for name, n in odd.items())
@@ -196,8 +209,9 @@ class EncodedTable(Table):
 
     def _counted(self, chosen: Columns, n_rows: int, odd: Counter[str]) -> Iterator[Floats]:
         for raw in self.table.raw_chunks(self.positions, n_rows):
-            rows, strange = self.schema.encode(raw)
+            rows, strange = self.schema.encode(self.table.with_points(raw))
             odd.update(strange)
+            self.gaps.update(self.schema.gaps(rows))
             self.bytes_read = self.table.bytes_read
             yield rows if len(chosen) == self.n_columns else rows[:, list(chosen)]
 
@@ -210,6 +224,24 @@ class EncodedTable(Table):
                 first = np.sort(np.argpartition(keys, n_rows)[:n_rows])
                 rows, keys = rows[first], keys[first]
         return rows
+
+
+def no_names(wanted: Sequence[str], place: str = "") -> ValueError:
+    """The error that a schema cannot find its columns."""
+    names = f" {listed(wanted)}" if wanted else ""
+    return ValueError(
+        f"{inside(place)}a schema goes by the names of columns{names}, and these rows have none: give a data frame or "
+        "table whose columns have names that are text"
+    )
+
+
+def nothing_left(rows: Source) -> ValueError:
+    """The error that all rows were left out, with the columns that are to blame where a schema knows them."""
+    gaps = rows.table.gaps if isinstance(rows, Tabular) and isinstance(rows.table, EncodedTable) else Counter[str]()
+    worst = ", ".join(f"{n:,} in column {name!r}" for name, n in gaps.most_common(3))
+    remedy = 'give those columns missing="indicate", or leave them out' if gaps else "fill them, or read other columns"
+    blame = f" ({worst})" if worst else ""
+    return ValueError(f"{inside(rows.place)}every row has values that are missing or cannot be read{blame}: {remedy}")
 
 
 def encoded(table: Table, columns: SchemaColumns) -> Tabular:

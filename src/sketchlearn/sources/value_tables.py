@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.sources.arrow import arrow_array
+from sketchlearn.schemas.raw_values import is_missing
+from sketchlearn.sources.arrow import arrow_array, remedy_for
 from sketchlearn.sources.blocks import Floats
 from sketchlearn.sources.source_base import listed, reading
 from sketchlearn.sources.tables import Columns, Table
@@ -36,8 +37,7 @@ class ValueTable(Table):
 
     def not_numbers(self, position: int) -> tuple[str, str] | None:
         word = self.words[position]
-        encode = "encode it with a schema (skl.schema)"
-        return None if word is None else (word, encode if word == "text" else "convert it to numbers")
+        return None if word is None else (word, remedy_for(word))
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
         n_before = 0
@@ -63,6 +63,9 @@ class ValueTable(Table):
         try:
             return np.array(rows, np.float64).reshape(len(rows), len(chosen))
         except (ValueError, TypeError):
+            known = [tuple(None if is_missing(cell) else cell for cell in row) for row in rows]
+            if known != rows:
+                return self.floats_of_values(known, chosen, n_before)
             for i, row in enumerate(rows):
                 for position, cell in zip(chosen, row, strict=True):
                     if _word([cell]) is not None:
@@ -87,5 +90,5 @@ def chosen_part(wanted: str | None, there: Sequence[str], what: str, path: Path)
 
 def _word(column: Sequence[Any]) -> str | None:
     """What a column is, if it is not numbers alone."""
-    odd = next((cell for cell in column if cell is not None and not isinstance(cell, Real | Decimal)), None)
+    odd = next((cell for cell in column if not is_missing(cell) and not isinstance(cell, Real | Decimal)), None)
     return None if odd is None else next((word for kind, word in WORDS.items() if isinstance(odd, kind)), "values")

@@ -53,11 +53,12 @@ class Reading:
     delimiter: str | None = None
     decimal: str | None = None
     header: bool | None = None
+    encoding: str | None = None
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of `source`, without those that are as by default."""
-        names = ("columns", "nulls", "exclude", "numeric_only", "delimiter", "decimal", "header")
+        names = ("columns", "nulls", "exclude", "numeric_only", "delimiter", "decimal", "header", "encoding")
         return {name: getattr(self, name) for name in names if getattr(self, name) != getattr(Reading, name)}
 
     @property

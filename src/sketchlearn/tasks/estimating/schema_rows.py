@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.schemas import Column, Schema, SchemaColumns
 from sketchlearn.sources import Source, source
+from sketchlearn.sources.tables import nothing_left
 from sketchlearn.tasks.estimating.fitted_state import IncomingRows, SketchedTable
 from sketchlearn.values import shortened
 
@@ -63,7 +64,11 @@ def encoded_array(X: Any, columns: SchemaColumns) -> NDArray[np.float64]:
     rows: Any = source(X)
     if rows.columns is None:
         raise ValueError("a schema goes by the names of columns, and these rows have none")
-    return np.concatenate([np.empty((0, len(columns))), *rows.only(columns).chunks(len(columns))])
+    encoded = rows.only(columns)
+    array = np.concatenate([np.empty((0, len(columns))), *encoded.chunks(len(columns))])
+    if len(array) and np.isnan(array).any(axis=1).all():
+        raise nothing_left(encoded)
+    return array
 
 
 def rows_in_memory(rows: Any, table: SketchedTable, beside: Any = None) -> IncomingRows:

@@ -330,7 +330,7 @@ class SketchEstimator(BaseEstimator):
         Columns of tables with names are found by name, in whichever order they come.
         """
         names = self.columns_
-        if isinstance(names, SchemaColumns) and not isinstance(X, np.ndarray):
+        if isinstance(names, SchemaColumns) and not names.are_in(X):
             yield from schema_rows.encoded_blocks(X, names)
             return
         if is_array(X):
