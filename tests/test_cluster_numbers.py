@@ -32,7 +32,8 @@ def shown(lines, word):
     """The rows of a table: number, share, records, and the center."""
     start = next(i for i, line in enumerate(lines) if line.split()[:1] == [word])
     assert lines[start].split() == [word, "share", "records", "income", "age"]
-    cells = [line.replace(",", "").replace("+-", "").split() for line in lines[start + 1 : start + 4]]
+    rows = [line for line in lines[start + 1 :] if line.split()[:1] != ["error"]][:3]
+    cells = [line.replace(",", "").replace("+-", "").split() for line in rows]
     values = [[float(cell) for cell in row] for row in cells]
     widths = len(values[0])
     return [(int(row[0]), row[1], row[2], [row[3], row[4 if widths == 5 else 5]]) for row in values]

@@ -48,7 +48,7 @@ class Cells:
                 "computed: ask for fewer clusters, or sketch fewer columns"
             )
         first, second, nearer = _two_nearest(rows, centers)
-        shares = np.bincount(first, weights, minlength=k)
+        shares = np.asarray(np.bincount(first, weights, minlength=k), np.float64)
         if np.any(shares <= 0):
             raise UndeterminedError("a cluster has no records: ask for fewer clusters")
         squares = np.sum((rows - centers[first]) ** 2, axis=1)

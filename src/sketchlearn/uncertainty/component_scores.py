@@ -34,11 +34,11 @@ class Steps:
         factors = widths(mixture)
         q = model.steps(shapes[:1], FrequencySet(np.zeros((0, d)))).shape[2]
         changes = np.zeros((len(shapes), q, d, d))
-        for j in range(q):
+        for coordinate in range(q):
             step = np.zeros((len(shapes), q))
-            step[:, j] = STEP
+            step[:, coordinate] = STEP
             ends = (model.covariances(model.moved(shapes, sign * step), d) for sign in (1, -1))
-            changes[:, j] = (next(ends) - next(ends)) / (2 * STEP)
+            changes[:, coordinate] = (next(ends) - next(ends)) / (2 * STEP)
         own = factors[:1] if model.tied else factors
         inverses = np.linalg.inv(own)[:, None]
         seen = inverses @ changes @ inverses.transpose(0, 1, 3, 2)  # B of each coordinate
@@ -50,13 +50,13 @@ class Steps:
     @property
     def n_shape(self) -> int:
         """Coordinates of a shape."""
-        return self.covariances.shape[1]
+        return int(self.covariances.shape[1])
 
     @property
     def n_coordinates(self) -> int:
         """Coordinates of all steps."""
         k, d = self.mixture.locations.shape
-        return k * (1 + d) + len(self.covariances) * self.n_shape
+        return int(k * (1 + d) + len(self.covariances) * self.n_shape)
 
     def places(self, component: int) -> tuple[int, slice, slice]:
         """Where the coordinates of a component's weight, location and shape are, as `derivatives` orders them."""

@@ -100,7 +100,7 @@ class SketchInfluence:
             values = self.target.values
             known = np.concatenate([values.real, values.imag])[: len(weights)]
             variances += count * (known @ weights) ** 2
-        return np.sqrt(variances)
+        return np.asarray(np.sqrt(variances))
 
     def _sampled(self, weights: Double, density: Mixture, rng: np.random.Generator) -> Double:
         """Variances of weighted sums of one record's numbers."""
@@ -110,7 +110,7 @@ class SketchInfluence:
         single, sums = self.target.on_features(operator, weights).astype(np.float32), []
         for first in range(0, n, step):
             sums.append(real_parts(operator.features(rows[first : first + step], n_jobs=1)) @ single)
-        return np.var(np.concatenate(sums).astype(np.float64), axis=0)
+        return np.asarray(np.var(np.concatenate(sums).astype(np.float64), axis=0))
 
 
 UNDETERMINED = (

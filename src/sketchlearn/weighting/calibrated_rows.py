@@ -139,7 +139,7 @@ def _regression(
         return None
     clear = spread > LEAST_DEVIATION
     middle = (loose @ features) / left
-    q = (features - middle.astype(np.float32))[:, clear] / spread[clear].astype(np.float32)
+    q = np.asarray((features - middle.astype(np.float32))[:, clear] / spread[clear].astype(np.float32), np.float32)
     # what noise in the means would change is left alone: a sample of n rows knows them to 1 / n
     noise = variance / spread[clear] ** 2 * left / float(np.sum(loose**2))
     normal = ((q * loose[:, None].astype(np.float32)).T @ q).astype(np.float64)

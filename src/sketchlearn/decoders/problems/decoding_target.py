@@ -98,8 +98,8 @@ class Target:
         shift = self.frequencies.shift
         frequencies = FrequencySet(self.frequencies.omega[which], None if shift is None else shift[which])
         values, weights, dither = self.values[which], self.weights[which], self.dither[which]
-        own = {"weights": weights, "dither": dither, "places": self.places[which]}
-        return replace(self, frequencies=frequencies, values=values, **own)
+        places = self.places[which]
+        return replace(self, frequencies=frequencies, values=values, weights=weights, dither=dither, places=places)
 
     def on_features(self, operator: FourierFeatures, weights: Double) -> Double:
         """Weights of the known numbers, (numbers, sums), as weights of the real and imaginary parts of features.
