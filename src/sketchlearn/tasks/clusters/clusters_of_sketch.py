@@ -44,6 +44,7 @@ LEAST_SHARE = 1 / 1500  # of the records: a design's 5000 rows have about three 
 IMPLAUSIBLE_RISK_RATIO = 1.5  # of a mixture's clusters to the atoms' own, on the atoms: noise made some of 8
 ENOUGH_ROWS, ENOUGH_SHARE = 2000, 1 / 2  # Atoms add little to as many rows, or to such a share of the records.
 MUCH_LESS_LEFT_RATIO = 0.7  # of a private sketch: good clusters left 0.6 of what atoms do, those worse than atoms 0.75
+EQUAL_RISK_RATIO = 1.005  # of a mixture's clusters on the atoms: overlapping Gaussians had 1.0008
 ALIKE_RISK_RATIO = 1.04  # of a mixture's clusters on the atoms: good ones had up to 1.03, others 1.06 or more
 MISFIT_WORTH_A_SEARCH = 30.0  # Above it, near the atoms, a search has little hope to explain the sketch.
 
@@ -153,11 +154,14 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
 def _better(task: Task, found: Decoded, atoms: Atoms, left: float, relative_risk: float) -> bool:
     """Whether a mixture is taken instead of atoms that leave so much of the sketch.
 
-    Noise makes what is left a poor judge: atoms that explain a private sketch are taken, unless a mixture leaves much
-    less of it, or has centers that are as good for the atoms, too.
+    One that explains the sketch is, if its centers are as good for the atoms: atoms that leave less follow sampling
+    noise, too. Otherwise, a release's noise makes what is left a poor judge: atoms that explain a private sketch are
+    taken, unless a mixture leaves much less of it, or has centers that are nearly as good for the atoms.
     """
     if relative_risk > IMPLAUSIBLE_RISK_RATIO:
         return False
+    if found.outcome.status is Status.EXPLAINED and relative_risk <= EQUAL_RISK_RATIO:
+        return True
     by_mixture = _left_by_mixture(task, found.outcome.mixture)
     if not task.private:
         return by_mixture <= left
