@@ -96,6 +96,15 @@ class StretchedGaussian(Model):
     def bounds(self, n_features: int, least_variance: float) -> tuple[Double | float, Double | float]:
         return np.repeat([least_variance, -np.inf], n_features), np.inf
 
+    def steps(self, shapes: Double, frequencies: FrequencySet) -> Single:
+        variances, along = np.hsplit(shapes.astype(np.float32), 2)
+        by_variance = 0.5 * variances[:, None, :] * frequencies.squares
+        return np.concatenate([by_variance, (along @ frequencies.omega.T)[:, :, None] * frequencies.omega], axis=2)
+
+    def moved(self, shapes: Double, step: Double) -> Double:
+        (variances, along), (factor, way) = np.hsplit(shapes, 2), np.hsplit(step, 2)
+        return np.concatenate([variances * np.exp(np.clip(factor, -1.0, 1.0)), along + way], axis=1)
+
 
 class FullGaussian(Model):
     """N(c, L L'): psi = |L' omega|^2 / 2. The shape is the factor L, row by row."""

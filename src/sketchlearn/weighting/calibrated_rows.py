@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sketchlearn.decoders.problems.decoding_target import fourier_part, released_variance
 from sketchlearn.models import Double, Single
@@ -82,14 +83,7 @@ def calibrated(sketch: Sketch, samples: Sequence[WeightedRows], rng: np.random.G
         raise ValueError("the sample has missing or infinite values: fill or drop them first")
     means = Means.of(sketch)
     features = means.features(samples[0].rows)
-    held = np.asarray(rng.random(features.shape[1]) < HELD_OUT_SHARE)
-    ridge = RIDGES[-1]
-    if 2 <= np.sum(held) < len(held):
-        spread = means.spread(features, samples[0].weights)[~held]
-        weights = _weights(samples[0], features[:, ~held], means.values[~held], means.variance, spread, RIDGES)
-        errors = [np.sum((means.values[held] - w @ features[:, held]) ** 2) for w in weights]
-        ridge = RIDGES[int(np.argmin(errors))]
-    result = []
+    ridge, result = _ridge(means, samples[0], features, rng), []
     for sample in samples:
         own = features if sample is samples[0] else means.features(sample.rows)
         spread = means.spread(own, sample.weights)
@@ -100,6 +94,58 @@ def calibrated(sketch: Sketch, samples: Sequence[WeightedRows], rng: np.random.G
     return result
 
 
+def left_to_chance(
+    sketch: Sketch, sample: WeightedRows, values: Double, rng: np.random.Generator
+) -> tuple[Double, Double]:
+    """What calibration leaves of values, (rows, q): residuals of their regression on the features.
+
+    A mean of values over calibrated rows errs as one of the residuals does over the rows as they were drawn; and, by
+    the variance that is returned last, as noise in the sketch's means makes it.
+    """
+    means = Means.of(sketch)
+    features = means.features(sample.rows)
+    ridge, spread = _ridge(means, sample, features, rng), means.spread(features, sample.weights)
+    found = _regression(sample, features, means.variance, spread)
+    if found is None:
+        return values, np.zeros(values.shape[1])
+    loose, q, clear, normal, noise, left = found
+    normal[np.diag_indices_from(normal)] += left * (ridge + noise)
+    slopes = np.zeros((q.shape[1], values.shape[1]))
+    for _ in range(ROUNDS):
+        step = np.linalg.solve(normal, (q.T @ (values * loose[:, None]).astype(np.float32)).astype(np.float64))
+        values, slopes = values - q @ step.astype(np.float32), slopes + step
+    return values, means.variance * np.sum((slopes / spread[clear][:, None]) ** 2, axis=0)
+
+
+def _ridge(means: Means, sample: WeightedRows, features: Single, rng: np.random.Generator) -> float:
+    """The ridge that predicts best features that were not calibrated on."""
+    held = np.asarray(rng.random(features.shape[1]) < HELD_OUT_SHARE)
+    if not 2 <= np.sum(held) < len(held):
+        return RIDGES[-1]
+    spread = means.spread(features, sample.weights)[~held]
+    weights = _weights(sample, features[:, ~held], means.values[~held], means.variance, spread, RIDGES)
+    errors = [np.sum((means.values[held] - w @ features[:, held]) ** 2) for w in weights]
+    return RIDGES[int(np.argmin(errors))]
+
+
+def _regression(
+    sample: WeightedRows, features: Single, variance: float, spread: Double
+) -> tuple[Double, Single, NDArray[np.bool_], Double, Double, float] | None:
+    """What weights may change by, scaled features, which those are, their products, noise; None if all is certain."""
+    start = sample.weights
+    loose = start if sample.open is None else start * sample.open
+    left = float(loose.sum())
+    if left <= 0:
+        return None
+    clear = spread > LEAST_DEVIATION
+    middle = (loose @ features) / left
+    q = (features - middle.astype(np.float32))[:, clear] / spread[clear].astype(np.float32)
+    # what noise in the means would change is left alone: a sample of n rows knows them to 1 / n
+    noise = variance / spread[clear] ** 2 * left / float(np.sum(loose**2))
+    normal = ((q * loose[:, None].astype(np.float32)).T @ q).astype(np.float64)
+    return loose, q, clear, normal, noise, left
+
+
 def _weights(
     sample: WeightedRows, features: Single, means: Double, variance: float, spread: Double, ridges: tuple[float, ...]
 ) -> list[Double]:
@@ -107,18 +153,11 @@ def _weights(
 
     Weights change as far as they are open to chance; those of rows that were kept for certain stay.
     """
-    start = sample.weights
-    loose = start if sample.open is None else start * sample.open
-    left = float(loose.sum())
-    if left <= 0:
+    start, regression = sample.weights, _regression(sample, features, variance, spread)
+    if regression is None:
         return [start] * len(ridges)
-    clear = spread > LEAST_DEVIATION
-    middle = (loose @ features) / left
-    q = (features - middle.astype(np.float32))[:, clear] / spread[clear].astype(np.float32)
+    loose, q, clear, normal, noise, left = regression
     r = (means - start @ features)[clear] / spread[clear]
-    # what noise in the means would change is left alone: a sample of n rows knows them to 1 / n
-    noise = variance / spread[clear] ** 2 * left / float(np.sum(loose**2))
-    normal = ((q * loose[:, None].astype(np.float32)).T @ q).astype(np.float64)
     found = []
     for ridge in ridges:
         damped = normal.copy()

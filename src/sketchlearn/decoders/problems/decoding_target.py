@@ -34,6 +34,7 @@ class Target:
     one_scale: bool  # the unit is the scale of the law
     dither: Double  # shifts of the phases, in radians
     harmonics: tuple[tuple[int, complex], ...]  # order k and F_k / F_1 of those that disturb the values
+    places: NDArray[np.int64]  # of the values among those of the sketch
     cleaned: bool = False  # the harmonics of a fitted mixture are subtracted
 
     @classmethod
@@ -43,20 +44,17 @@ class Target:
         Harmonics up to the `highest` order are known to disturb it.
         """
         sketch, operator = fourier_part(sketch)
-        mean, part = sketch.mean, released_variance(sketch, operator)
+        part = released_variance(sketch, operator)
         first, omega = operator.wave.coefficient(1), operator.frequencies.T
         widths = operator.law.widths(operator.n_features)
         unit = 1 / np.sqrt(np.mean(omega * omega, axis=0)) if widths is None else widths
         if operator.wave.complex:
-            values, shift = mean / operator.feature_weights * np.exp(-1j * operator.dither) / first, None
-            released = 2 * part / abs(first) ** 2
+            shift, released = None, 2 * part / abs(first) ** 2
         else:  # f(t) = 2 Re F_1 exp(2 pi i t) + higher harmonics: one part of each value
-            values = mean / operator.feature_weights / (2 * abs(first)) + 0j
-            shift = operator.dither + np.angle(first)
-            released = part / (2 * abs(first)) ** 2
+            shift, released = operator.dither + np.angle(first), part / (2 * abs(first)) ** 2
         return cls(
             frequencies=FrequencySet(omega * unit, shift),
-            values=values,
+            values=sketch.mean * characteristic_factors(operator, operator.dither),
             weights=operator.feature_weights**2,
             imaginary=float(operator.wave.complex),
             sampling=1 / float(sketch.count),
@@ -70,6 +68,7 @@ class Target:
             one_scale=widths is not None,
             dither=operator.dither,
             harmonics=operator.wave.harmonics(highest),
+            places=np.arange(operator.n_frequencies),
         )
 
     def __len__(self) -> int:
@@ -99,7 +98,28 @@ class Target:
         shift = self.frequencies.shift
         frequencies = FrequencySet(self.frequencies.omega[which], None if shift is None else shift[which])
         values, weights, dither = self.values[which], self.weights[which], self.dither[which]
-        return replace(self, frequencies=frequencies, values=values, weights=weights, dither=dither)
+        own = {"weights": weights, "dither": dither, "places": self.places[which]}
+        return replace(self, frequencies=frequencies, values=values, **own)
+
+    def on_features(self, operator: FourierFeatures, weights: Double) -> Double:
+        """Weights of the known numbers, (numbers, sums), as weights of the real and imaginary parts of features.
+
+        >>> import sketchlearn as skl
+        >>> operator = skl.FourierFeatures(2, 3, law=skl.frequencies.Gaussian(1.0))
+        >>> target, z = Target.of(operator.sketch(np.eye(2))), operator.features(np.eye(2)).mean(axis=0)
+        >>> bool(np.allclose([*z.real, *z.imag] @ target.on_features(operator, np.eye(6)), target.parts.ravel()))
+        True
+        """
+        dither, m = operator.dither.copy(), len(self)
+        dither[self.places] = self.dither
+        factors = characteristic_factors(operator, dither)[self.places, None]
+        result = np.zeros((operator.wave.parts, operator.n_frequencies, weights.shape[1]))
+        if self.imaginary:  # Re sum of c f (a - i b), where a and b are the weights of the parts of values c f
+            turned = factors * (weights[:m] - 1j * weights[m:])
+            result[0, self.places], result[1, self.places] = turned.real, -turned.imag
+        else:
+            result[0, self.places] = factors.real * weights
+        return result.reshape(-1, weights.shape[1])
 
     def measured_in(self, factor: float) -> Target:
         """The same in units `factor` times as large."""
@@ -138,6 +158,14 @@ class Target:
             float(r.astype(np.float64) @ (r * w)) / len(self)
             for r, w in zip(self.residual(mixture), self.part_weights, strict=True)
         )
+
+
+def characteristic_factors(operator: FourierFeatures, dither: Double) -> NDArray[np.complex128]:
+    """What features, or their means, are multiplied by to give exp(i omega . x), but for harmonics of the wave."""
+    first = operator.wave.coefficient(1)
+    if operator.wave.complex:
+        return np.asarray(np.exp(-1j * dither) / first / operator.feature_weights)
+    return np.asarray(1 / operator.feature_weights / (2 * abs(first)) + 0j)
 
 
 def released_variance(sketch: Sketch, operator: FourierFeatures) -> float:

@@ -115,25 +115,39 @@ def _residual(
 def _jacobian(
     target: Target, mixture: Mixture, waves: NDArray[np.complex128], whitening: Whitening, stiff: float, *, free: bool
 ) -> Double:
-    """Derivatives along weights, locations and, if they are free, shapes."""
+    """Whitened derivatives; last, those of the sum of weights."""
+    parts = derivatives(target, mixture, waves, free=free)
+    per = parts.shape[1] // len(mixture) if not (free and mixture.model.tied) else 1 + target.n_features
+    last = np.zeros(parts.shape[1])
+    last[: len(mixture) * per : per] = stiff * mixture.weights
+    return np.concatenate([whitening(parts), last[None]])
+
+
+def derivatives(
+    target: Target, mixture: Mixture, waves: NDArray[np.complex128] | None = None, *, free: bool = True
+) -> Double:
+    """Derivatives of the values' parts, (2 m, coordinates), along the coordinates of small steps.
+
+    Those are, for each component, the logarithm of its weight, its location in units of `widths`, and the coordinates
+    of `Model.moved`, unless shapes are not free; those of a shape that all components share come last. `waves` are the
+    components' characteristic functions, if they are known.
+    """
+    if waves is None:
+        cosines, sines = mixture.waves(target.frequencies)
+        waves = cosines.astype(np.float64) + 1j * sines.astype(np.float64)
     weighted = (mixture.weights[:, None] * waves)[:, :, None]
-    projected = target.frequencies.omega.astype(np.float64) @ _widths(mixture)
+    projected = target.frequencies.omega.astype(np.float64) @ widths(mixture)
     own = [weighted, 1j * weighted * projected]
     shapes = mixture.model.steps(mixture.shapes, target.frequencies).astype(np.float64) if free else np.empty(0)
     if free and not mixture.model.tied:
         own.append(-weighted * shapes)
-    columns = np.concatenate(own, axis=2)
-    per = columns.shape[2]
-    columns = columns.transpose(1, 0, 2).reshape(len(target), -1)
+    columns = np.concatenate(own, axis=2).transpose(1, 0, 2).reshape(len(target), -1)
     if free and mixture.model.tied:
         columns = np.concatenate([columns, -weighted.sum(axis=0) * shapes[0]], axis=1)
-    last = np.zeros(columns.shape[1])
-    last[: len(mixture) * per : per] = stiff * mixture.weights
-    parts = np.concatenate([columns.real, columns.imag * target.imaginary])
-    return np.concatenate([whitening(parts), last[None]])
+    return np.concatenate([columns.real, columns.imag * target.imaginary])
 
 
-def _widths(mixture: Mixture) -> Double:
+def widths(mixture: Mixture) -> Double:
     """A factor L of each component's covariance (or of nearly nothing)."""
     covariances = mixture.covariances()
     d = covariances.shape[1]
@@ -162,6 +176,6 @@ def _moved(mixture: Mixture, step: Double, *, free: bool) -> Mixture:
     return replace(
         mixture,
         weights=mixture.weights * np.exp(np.clip(own[:, 0], -1.5 * LONGEST_STEP, 1.5 * LONGEST_STEP)),
-        locations=mixture.locations + np.einsum("kij,kj->ki", _widths(mixture), away),
+        locations=mixture.locations + np.einsum("kij,kj->ki", widths(mixture), away),
         shapes=mixture.model.moved(mixture.shapes, shape_step) if free else mixture.shapes,
     )

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 
 from sketchlearn.caller_warnings import warn_caller
-from sketchlearn.decoders import Problem, Target, centroids, decoder_from
+from sketchlearn.decoders import Problem, Status, Target, centroids, decoder_from
 from sketchlearn.decoders.refinements.reduction_to_points import medians
 from sketchlearn.models import Dirac, Mixture
 from sketchlearn.sketch import Sketch
@@ -26,10 +26,15 @@ from sketchlearn.tasks.estimating.component_estimator import (
     FittedComponents,
     error_units,
     largest_first,
+    require_rows,
 )
+from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, model_array
+from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.nearest_clusters import NearestClusters
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
+from sketchlearn.uncertainty.cluster_errors import errors_of_density, errors_of_rows
+from sketchlearn.uncertainty.error_bars import ErrorBars
 from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, SquaredLoss
 
 DISTANCES_PER_BLOCK = 1 << 18
@@ -98,7 +103,7 @@ class Clusters(FittedComponents):
 
 
 @dataclass(eq=False, repr=False)
-class SketchKMeans(NearestClusters, DesignedEstimator):
+class SketchKMeans(NearestClusters, ErrorBarredEstimator, DesignedEstimator):
     """k-means from one pass over the rows, or from a sketch alone.
 
     A mixture of Gaussians, with more components than clusters, is fitted to the sketch; its best k centroids are the
@@ -124,14 +129,24 @@ class SketchKMeans(NearestClusters, DesignedEstimator):
     labels_ : the cluster of each row of an array or data frame given to `fit`; not there for other sources.
     sketch_ : the sketch; it can be saved, merged, updated and given to `fit_sketch`.
     outcome_ : how decoding went.
+    standard_errors_ : one standard deviation of the numbers of `cluster_centers_` and `weights_`, as estimates of those
+        of the law that the rows are a sample of: they tell how far other rows of the same law would move them. Rows are
+        taken to be independent, and one of weight w to be w rows. Noise of a private release, one-bit waves and
+        subsampling are counted in. They are found through a mixture that explains the sketch, or from rows that are
+        kept beside it, whatever their law; where neither is there, they are withheld, and a warning says why.
 
     Examples
     --------
     >>> import numpy as np, sketchlearn as skl
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((2000, 2)) + 10 * rng.integers(0, 2, (2000, 1))
-    >>> sorted(skl.SketchKMeans(2, random_state=0).fit(X).cluster_centers_.round().astype(int).tolist())
+    >>> clusters = skl.SketchKMeans(2, random_state=0).fit(X)
+    >>> sorted(clusters.cluster_centers_.round().astype(int).tolist())
     [[0, 0], [10, 10]]
+    >>> clusters.standard_errors_["cluster_centers_"].round(2).tolist()
+    [[0.03, 0.03], [0.03, 0.03]]
+    >>> [end.round(2).tolist() for end in clusters.intervals(level=0.95)["weights_"]]
+    [[0.5, 0.45], [0.55, 0.5]]
     """
 
     n_clusters: int = 8
@@ -172,6 +187,18 @@ class SketchKMeans(NearestClusters, DesignedEstimator):
         units = None if given is None else np.array(given)
         return Clusters(centers=centers, weights=shares, units=units, density=found.density, outcome=found.outcome)
 
+    def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
+        model, sketch = state.model, state.sketch
+        units = np.ones(model.centers.shape[1]) if model.units is None else model.units
+        reason = ""
+        if model.outcome.status is Status.EXPLAINED:
+            problem = Problem.of(Target.of(sketch), len(model.weights))
+            centers, shares = errors_of_density(sketch, problem, model.density, model.centers, units, rng)
+        else:
+            require_rows(model.outcome.status)
+            centers, shares, reason = errors_of_rows(sketch, model.centers, units, rng)
+        return ErrorBars({"cluster_centers_": centers, "weights_": shares}, reason)
+
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Minus the sum of squared distances of rows to their centers."""
         model = self.fitted_model()
@@ -195,6 +222,9 @@ class SketchKMedians(SketchKMeans):
 
     _reduce = staticmethod(medians)
     _loss: ClassVar[Any] = DistanceLoss()
+
+    def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:  # noqa: ARG002
+        return ErrorBars(withheld="only those of k-means are known: use SketchKMeans")
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Minus the sum of distances of rows to their centers."""

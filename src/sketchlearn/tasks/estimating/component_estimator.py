@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Decoder, Outcome, Status, Target, decoder_from
+from sketchlearn.decoders.searches.search_loop import ADVICE
 from sketchlearn.designing.sample_summary import rows_wanted
 from sketchlearn.models import Mixture
 from sketchlearn.operators import Operator
@@ -25,6 +26,9 @@ from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows,
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator, model_attribute
 from sketchlearn.tasks.task_design import design
+from sketchlearn.uncertainty.error_bars import ErrorBars
+from sketchlearn.uncertainty.row_errors import NO_ROWS
+from sketchlearn.uncertainty.sketch_influence import UndeterminedError
 from sketchlearn.values import number, shortened, whole
 from sketchlearn.waves import Wave
 from sketchlearn.weighting.clusters_of_rows import RowSample
@@ -111,7 +115,10 @@ class DesignedEstimator(SketchEstimator):
             keeps (`design(..., rows=500)`) are used so.
         """
         given = None if sample is None else _given_rows(sketch, sample)
-        return self._learn(replace(self._state_of(sketch), given_rows=given), self._generator())
+        self._learn(replace(self._state_of(sketch), given_rows=given), self._generator())
+        if given is not None and self.outcome_.status is Status.ROWS:
+            self._state = replace(self._sketched_state(), error_bars=ErrorBars(withheld=NO_ROWS))
+        return self
 
     def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:
         if before is not None and isinstance(before.columns, SchemaColumns):
@@ -206,6 +213,18 @@ def _given_rows(sketch: Sketch, sample: Any) -> RowSample:
     if not blocks or not sum(map(len, blocks)):
         raise ValueError("the sample has no rows: give some, or leave it out")
     return RowSample(WeightedRows.of(np.concatenate(blocks)), error_units(operator))
+
+
+def require_rows(status: Status) -> None:
+    """Refuses errors of a result that is neither that of kept rows nor of a mixture that explains the sketch."""
+    if status in (Status.ROWS, Status.ALL_ROWS):
+        return
+    if status is Status.HIDDEN:
+        raise UndeterminedError(f"{status.value}: {ADVICE[status]}")
+    raise UndeterminedError(
+        "no mixture explains the sketch up to noise, and it keeps no rows that would tell: keep some beside it, with "
+        "design(..., rows=500)"
+    )
 
 
 def largest_first(weights: Double) -> NDArray[np.intp]:

@@ -15,6 +15,7 @@ from sketchlearn.tasks.estimating.fitted_model import Document
 from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
 from sketchlearn.uncertainty.error_bars import ErrorBars
+from sketchlearn.uncertainty.sketch_influence import UndeterminedError
 from sketchlearn.values import number
 
 
@@ -24,7 +25,7 @@ class ErrorBarredEstimator(SketchEstimator):
 
     @abstractmethod
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
-        """The standard errors of what was learned from the state's sketch."""
+        """The standard errors of what was learned from the state's sketch; `UndeterminedError` says why not."""
 
     @property
     def standard_errors_(self) -> dict[str, Double]:
@@ -51,11 +52,19 @@ class ErrorBarredEstimator(SketchEstimator):
         state = self._state
         assert state is not None
         if state.error_bars is None:
-            with one_blas_thread():
-                state = replace(state, error_bars=self.find_error_bars(state, self._generator()))
+            state = replace(state, error_bars=self._found(state))
             self._state = state
         assert state.error_bars is not None
         return state.error_bars
+
+    def _found(self, state: FittedState) -> ErrorBars:
+        if state.sketch is None:
+            return ErrorBars(withheld="the model file has none: fit the sketch again, and save the model")
+        try:
+            with one_blas_thread():
+                return self.find_error_bars(state, self._generator())
+        except UndeterminedError as reason:
+            return ErrorBars(withheld=str(reason))
 
     def certainty_facts(self) -> Document:
         return {**super().certainty_facts(), "error_bars": self.error_bars().to_json()}

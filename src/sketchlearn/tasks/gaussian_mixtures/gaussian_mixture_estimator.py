@@ -11,8 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.cost import Cost
-from sketchlearn.decoders import Problem, Target, decoder_from
-from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit, fit_mixture
+from sketchlearn.decoders import Problem, Status, Target, decoder_from
+from sketchlearn.decoders.densities.gaussian_mixture_fit import PASSING_FIT_TEST, MixtureFit, fit_mixture
 from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC
 from sketchlearn.models import (
     DiagonalGaussian,
@@ -25,11 +25,15 @@ from sketchlearn.models import (
 )
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.sketch import Sketch
-from sketchlearn.tasks.estimating.component_estimator import largest_first
+from sketchlearn.tasks.estimating.component_estimator import largest_first, require_rows
+from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, Known, read_array, saved, word
+from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture, SketchMixture
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.gaussian_mixtures.mixtures_of_rows import Family, fit_mixture_of_rows
+from sketchlearn.uncertainty.error_bars import ErrorBars
+from sketchlearn.uncertainty.mixture_errors import errors_of_likelihood, errors_of_sketch
 from sketchlearn.weighting.clusters_of_rows import RowSample
 from sketchlearn.weighting.mixture_likelihood import cholesky_log_densities
 
@@ -104,7 +108,7 @@ class FittedGaussians(FittedMixture):
 
 
 @dataclass(eq=False, repr=False)
-class SketchGaussianMixture(SketchMixture):
+class SketchGaussianMixture(ErrorBarredEstimator, SketchMixture):
     """A mixture of Gaussians from one pass over the rows, or from a sketch alone.
 
     Parameters
@@ -125,6 +129,9 @@ class SketchGaussianMixture(SketchMixture):
         operator declares shapes of clusters (`design` does, from its sample), "diag" and "full" covariances are
         then held near those: most of what is known of flat clusters comes from the sample.
     sketch_, outcome_ : the sketch, and how decoding went.
+    standard_errors_ : one standard deviation of the numbers of `weights_`, `means_` and `covariances_`, as estimates of
+        those of the law that the rows are a sample of; see `SketchKMeans`. If that law is no such mixture, those of the
+        likeliest mixture under it.
 
     Examples
     --------
@@ -134,6 +141,8 @@ class SketchGaussianMixture(SketchMixture):
     >>> mixture = skl.SketchGaussianMixture(2, covariance_type="diag", random_state=0).fit(X)
     >>> np.sqrt(mixture.covariances_).round().tolist()
     [[1.0, 3.0], [1.0, 3.0]]
+    >>> {name: errors.shape for name, errors in mixture.standard_errors_.items()}
+    {'weights_': (2,), 'means_': (2, 2), 'covariances_': (2, 2)}
     """
 
     _: KW_ONLY
@@ -183,6 +192,16 @@ class SketchGaussianMixture(SketchMixture):
                 ConvergenceWarning,
             )
         return FittedGaussians.of(fit, self.covariance_type)
+
+    def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
+        model, sketch, kind = state.model, state.sketch, state.model.covariance_type
+        status = model.outcome.status
+        if status in (Status.ROWS, Status.ALL_ROWS):
+            return ErrorBars(errors_of_likelihood(sketch, model.density, kind, rng))
+        if model.fit_test > PASSING_FIT_TEST or status is Status.HIDDEN:
+            require_rows(status)
+        problem = Problem.of(Target.of(sketch, HIGHEST_HARMONIC), len(model.weights))
+        return ErrorBars(errors_of_sketch(sketch, problem, model.density, kind, rng))
 
     def _doubt(self, fit: MixtureFit, sample: RowSample | None) -> str:
         """What to say of rows that are not such a mixture."""

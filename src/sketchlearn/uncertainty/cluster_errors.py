@@ -1,0 +1,108 @@
+"""Standard errors of the centers and shares of clusters: through the fitted density, or from kept rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sketchlearn.decoders import Problem
+from sketchlearn.models import Double, Mixture
+from sketchlearn.sketch import Sketch
+from sketchlearn.uncertainty.cluster_cells import Cells
+from sketchlearn.uncertainty.component_scores import Steps
+from sketchlearn.uncertainty.row_errors import StandingRows
+from sketchlearn.uncertainty.sketch_influence import SketchInfluence, UndeterminedError, in_own_units
+
+DRAWS, LEAST_DRAWS = 100_000, 1000  # of all components, and of each
+BAND, BAND_OF_ROWS = 0.15, 0.3  # around borders of cells, in deviations within clusters; rows are fewer than draws
+FEWEST_ROWS = 10  # of a cluster, whose weights count as so many equal ones
+
+
+def errors_of_density(
+    sketch: Sketch, problem: Problem, density: Mixture, centers: Double, units: Double, rng: np.random.Generator
+) -> tuple[Double, Double]:
+    """Errors of centers and of shares that are those of a mixture which explains the sketch.
+
+    `density` and `centers` are in the units of the data; `units` are those in which distances count.
+    """
+    own = in_own_units(problem, density)
+    problem = problem.without_harmonics(own)
+    target = problem.target
+    precisions = target.part_weights.ravel().astype(np.float64)[: round(target.n_numbers)]
+    influence = SketchInfluence.of(sketch, target, own, precisions)
+    of_centers, of_shares = _gradients(Steps.of(own), problem, centers, units, rng)
+    errors = influence.errors(np.concatenate([of_centers, of_shares]), density, rng)
+    return errors[: centers.size].reshape(centers.shape) * units, errors[centers.size :]
+
+
+def _gradients(
+    steps: Steps, problem: Problem, centers: Double, units: Double, rng: np.random.Generator
+) -> tuple[Double, Double]:
+    """How centers, in units, and shares move with the coordinates of the density.
+
+    A component's share of a mean, w E f(x), changes by w E f(x) s(x) along a coordinate, s its own score there.
+    """
+    mixture, (k, d) = steps.mixture, centers.shape
+    unit, middle = problem.target.unit / units, (problem.target.origin + problem.target.unit * problem.shift) / units
+    weights = mixture.weights / mixture.weights.sum()
+    n = max(LEAST_DRAWS, DRAWS // len(weights)) // 2
+    z = [rng.standard_normal((n, d)) for _ in weights]
+    z = [np.concatenate([half, -half]) for half in z]
+    places = zip(mixture.locations, steps.factors, z, strict=True)
+    rows = np.concatenate([(location + own @ factor.T) * unit for location, factor, own in places])
+    at = centers / units - middle
+    cells = Cells.of(rows, np.repeat(weights / (2 * n), 2 * n), at, BAND)
+    moments, sizes = np.zeros((k, d, steps.n_coordinates)), np.zeros((k, steps.n_coordinates))
+    for component, own in enumerate(z):
+        here = slice(2 * n * component, 2 * n * (component + 1))
+        away, terms = rows[here] - at[cells.labels[here]], steps.terms(own) * (weights[component] / (2 * n))
+        for cell in np.unique(cells.labels[here]).tolist():
+            inside = cells.labels[here] == cell
+            moments[cell] += steps.along_coordinates(component, away[inside].T @ terms[inside])
+            sizes[cell] += steps.along_coordinates(component, terms[inside].sum(axis=0))
+    total = sizes.sum(axis=0)  # along weights, which are brought to a sum of one
+    sizes -= np.outer(cells.shares, total)
+    of_centers = cells.follow @ moments.reshape(k * d, -1)
+    return of_centers, sizes + cells.share_slopes @ of_centers
+
+
+def errors_of_rows(
+    sketch: Sketch, centers: Double, units: Double, rng: np.random.Generator
+) -> tuple[Double, Double, str]:
+    """Errors of centers and shares that are those of kept rows; and why some are missing."""
+    standing, (k, d) = StandingRows.of(sketch, rng), centers.shape
+    middle = standing.rows.weights @ standing.rows.rows
+    rows, weights, at = (standing.rows.rows - middle) / units, standing.rows.weights, (centers - middle) / units
+    cells = Cells.of(rows, weights, at, BAND_OF_ROWS)
+    sizes = np.bincount(cells.labels, weights**2, minlength=k)
+    effective = cells.shares**2 / np.maximum(sizes, 1e-300)
+    away = rows - at[cells.labels]
+    slopes = np.concatenate([cells.follow, cells.share_slopes @ cells.follow])
+
+    def influence(which: slice) -> Double:
+        chosen = slopes[which].reshape(-1, k, d)
+        found = np.empty((len(rows), len(chosen)))
+        for cell in range(k):
+            inside = cells.labels == cell
+            found[inside] = away[inside] @ chosen[:, cell].T
+        indices = np.arange(*which.indices(k * d + k)) - k * d  # of shares, the record's own cell counts, too
+        own = indices >= 0
+        found[:, own] += cells.labels[:, None] == indices[own]
+        return found
+
+    errors = standing.errors(influence, k * d + k, rng)
+    of_centers, of_shares = errors[: k * d].reshape(k, d) * units, errors[k * d :]
+    few = (effective < FEWEST_ROWS) & ~np.full(k, standing.kept.complete)
+    spread, overall = np.zeros((k, d)), np.ptp(rows, axis=0)
+    for cell in range(k):
+        spread[cell] = np.ptp(rows[cells.labels == cell], axis=0)
+    of_centers[few], of_shares[few] = np.nan, np.nan
+    of_centers[(spread == 0) & (overall > 0)] = np.nan
+    if not np.any(np.isnan(of_centers)):
+        return of_centers, of_shares, ""
+    reason = (
+        "some clusters, or some columns of them, rest on too few different kept rows: keep more, with "
+        "design(..., rows=5000), or ask for fewer clusters"
+    )
+    if np.all(np.isnan(of_centers)):
+        raise UndeterminedError(reason)
+    return of_centers, of_shares, reason
