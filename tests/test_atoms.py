@@ -63,6 +63,8 @@ def waves(rows: Double, rng: np.random.Generator, m: int = 100, variance: float 
         one_scale=False,
         dither=np.zeros(m),
         harmonics=(),
+        places=np.arange(m),
+        group_size=m,
     )
     return WaveMeans(target)
 

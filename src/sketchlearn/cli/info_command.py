@@ -167,6 +167,8 @@ def _of_model(data: bytes) -> Facts:
 
 def _of_clusters(model: Any, task: Task) -> Facts:
     """Of clusters and mixtures."""
+    from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture
+
     outcome, k = model.outcome_, len(model.weights_)
     figures, rows = _of_task(model, task)
     figures |= {
@@ -178,6 +180,10 @@ def _of_clusters(model: Any, task: Task) -> Facts:
     }
     rows[0] = ("kind", f"model, {task.title} with k = {k}")
     rows.append(("fit", f"{outcome.status.value} (misfit {in_digits(outcome.misfit)})"))
+    learned = model.fitted_model()
+    if isinstance(learned, FittedMixture):
+        figures |= {"fit_test": learned.fit_test, "fit_p_value": learned.fit_p_value}
+        rows.append(("fit test", f"{learned.fit_in_words} (about 1 if records come from such a mixture)"))
     return figures, rows + [("", line) for line in cluster_table(model)]
 
 
