@@ -23,6 +23,7 @@ from sketchlearn.models import DiagonalGaussian, Double, Mixture
 
 MOST_ERROR, MOST_DRAWS = 1.1, 10
 REFERENCE_ROWS = 3_000_000
+OTHERS = ((10, 10, 2.5), (20, 5, 2.5), (10, 50, 3.0))  # clusters, columns and gaps that nothing is asked of
 FEW, MANY = 4_000, 20_000  # draws of the start, and of Lloyd's algorithm as it was before
 console = Console(width=150, highlight=False)
 
@@ -95,16 +96,18 @@ def centers(settings: argparse.Namespace) -> Iterator[bool]:
     columns = ["setting", "error", "all rows", "ratio", "polishing", "20,000 draws", "decoding", "asked"]
     table = table_of(f"errors of centers, {draws} draws; seconds of one core, medians", columns)
     warnings.simplefilter("ignore")
-    for setting in (Setting(5, 5), Setting(10, 10), Setting(20, 5), Setting(10, 50, 3.0)):
+    for setting in (Setting(5, 5), *(Setting(k, d, gap, asked=False) for k, d, gap in OTHERS)):
         if settings.settings not in setting.name:
             continue
         own, peer, took = zip(*(setting.drawn(settings.seed + i) for i in range(draws)), strict=True)
         ratio = (fmean(own) / fmean(peer)) ** 0.5
         decoding, polishing, before = map(median, zip(*took, strict=True))
-        reached = ratio <= MOST_ERROR
+        reached = ratio <= MOST_ERROR and polishing <= before
+        verdict = yes_or_no(reached) if setting.asked else "-"
         errors = [f"{fmean(squares) ** 0.5:.4f}" for squares in (own, peer)]
         times = [f"{part:.3f}" for part in (polishing, before)]
-        table.add_row(setting.name, *errors, f"{ratio:.3f}", *times, f"{decoding:.2f}", yes_or_no(reached))
+        table.add_row(setting.name, *errors, f"{ratio:.3f}", *times, f"{decoding:.2f}", verdict)
         Console(stderr=True, highlight=False).print(setting.name, *errors, f"{ratio:.3f}", *times, f"{decoding:.2f}")
-        yield reached
+        if setting.asked:
+            yield reached
     console.print(table)

@@ -63,7 +63,7 @@ def correlated_errors(target: Target, mixture: Mixture) -> CorrelatedErrors:
     total = np.block([[cosines, cross], [cross.T, sines]]) * target.sampling
     ridge = RELATIVE_RIDGE * np.trace(total) / len(total)
     total[np.diag_indices_from(total)] += ridge + target.released / 2
-    return CorrelatedErrors(np.linalg.cholesky(total), ridge)
+    return CorrelatedErrors(np.asarray(np.linalg.cholesky(total), np.float64), float(ridge))
 
 
 def levenberg_marquardt(

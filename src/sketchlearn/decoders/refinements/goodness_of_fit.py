@@ -60,7 +60,7 @@ def tested(target: Target, mixture: Mixture, whitening: Whitening, hold: float) 
     steps, normal = steps * scale, price * np.outer(scale, scale)
     normal += steps.T @ steps
     normal[np.diag_indices_from(normal)] += RELATIVE_RIDGE
-    inverse = np.linalg.inv(normal)
+    inverse = np.asarray(np.linalg.inv(normal), np.float64)
     if isinstance(whitening, CorrelatedErrors):
         mean, variance = _known_moments(whitening, steps, inverse)
     else:
