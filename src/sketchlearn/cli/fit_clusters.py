@@ -144,7 +144,7 @@ def _fit_test(model: Any) -> list[str]:
     learned = model.fitted_model()
     if not isinstance(learned, FittedMixture):
         return []
-    return [f"fit test {learned.fit_in_words} (about 1 if records come from such a mixture)"]
+    return [f"fit test {learned.fit_in_words}"]
 
 
 def _profiles(model: Any, sketch: Any) -> list[str]:

@@ -183,7 +183,7 @@ def _of_clusters(model: Any, task: Task) -> Facts:
     learned = model.fitted_model()
     if isinstance(learned, FittedMixture):
         figures |= {"fit_test": learned.fit_test, "fit_p_value": learned.fit_p_value}
-        rows.append(("fit test", f"{learned.fit_in_words} (about 1 if records come from such a mixture)"))
+        rows.append(("fit test", learned.fit_in_words))
     return figures, rows + [("", line) for line in cluster_table(model)]
 
 
