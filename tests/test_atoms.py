@@ -64,6 +64,7 @@ def waves(rows: Double, rng: np.random.Generator, m: int = 100, variance: float 
         dither=np.zeros(m),
         harmonics=(),
         places=np.arange(m),
+        group_size=m,
     )
     return WaveMeans(target)
 

@@ -130,10 +130,21 @@ def _learn(
     lines = [
         f"k = {k}, from {records_in_words(loaded.count)}, in {in_digits(seconds, 2)} s",
         f"{outcome.status.value} (misfit {in_digits(outcome.misfit)}). {in_options(outcome.advice)}".strip(),
+        *_fit_test(model),
         *_profiles(model, loaded),
     ]
     parts = {f"{model.fitted_model().kind_of_part}s": cluster_figures(model)}
     give_model(model, lines, output, json, warned, strict, seconds=seconds, plot=plot, **parts)
+
+
+def _fit_test(model: Any) -> list[str]:
+    """A line for the fit test of a mixture."""
+    from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture
+
+    learned = model.fitted_model()
+    if not isinstance(learned, FittedMixture):
+        return []
+    return [f"fit test {learned.fit_in_words}"]
 
 
 def _profiles(model: Any, sketch: Any) -> list[str]:

@@ -134,15 +134,13 @@ def _of_classes(data: bytes) -> Facts:
 
 
 def _of_schema(data: bytes) -> Facts:
+    from sketchlearn.schemas import SchemaColumns
     from sketchlearn.storage.schema_files import schema_from_bytes
 
     schema = schema_from_bytes(data)
     origin = "proposed from rows" if schema.proposed else "written"
-    figures = {"kind": "schema", "columns": schema.names, "schema": schema.to_json()}
-    read = columns_in_words(schema.names, len(schema.names))
-    becomes = f"{len(schema.encoded_names):,} numbers of each row"
-    facts = [("kind", f"schema, {origin}"), ("columns", read), ("becomes", becomes)]
-    return figures, facts + [("", line) for line in str(schema).splitlines()]
+    facts, columns = column_facts(SchemaColumns(schema), len(schema.encoded_names))
+    return {"kind": "schema", **facts, "schema": schema.to_json()}, [("kind", f"schema, {origin}"), *columns]
 
 
 def _of_operator(operator: Operator) -> Facts:
@@ -189,6 +187,8 @@ def _of_model(data: bytes) -> Facts:
 
 def _of_clusters(model: Any, task: Task) -> Facts:
     """Of clusters and mixtures."""
+    from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture
+
     outcome, k = model.outcome_, len(model.weights_)
     figures, rows = _of_task(model, task)
     figures |= {
@@ -200,6 +200,10 @@ def _of_clusters(model: Any, task: Task) -> Facts:
     }
     rows[0] = ("kind", f"model, {task.title} with k = {k}")
     rows.append(("fit", f"{outcome.status.value} (misfit {in_digits(outcome.misfit)})"))
+    learned = model.fitted_model()
+    if isinstance(learned, FittedMixture):
+        figures |= {"fit_test": learned.fit_test, "fit_p_value": learned.fit_p_value}
+        rows.append(("fit test", learned.fit_in_words))
     return figures, rows + [("", line) for line in cluster_table(model)]
 
 

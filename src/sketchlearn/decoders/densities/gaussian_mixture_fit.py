@@ -12,7 +12,14 @@ from sklearn.mixture import GaussianMixture
 
 from sketchlearn.decoders.densities.density_from_sketch import cleaned, fit_density
 from sketchlearn.decoders.problems.decoding_problem import Problem
-from sketchlearn.decoders.refinements.gauss_newton import correlated_errors, independent_errors, levenberg_marquardt
+from sketchlearn.decoders.problems.decoding_target import Target
+from sketchlearn.decoders.refinements.gauss_newton import (
+    Whitening,
+    correlated_errors,
+    independent_errors,
+    levenberg_marquardt,
+)
+from sketchlearn.decoders.refinements.goodness_of_fit import FitTest, tested
 from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample
 from sketchlearn.decoders.refinements.sharpening_shapes import sharpened
 from sketchlearn.decoders.searches.hierarchical_splitting import split
@@ -20,7 +27,6 @@ from sketchlearn.decoders.searches.search_loop import Decoder, Outcome, Progress
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import DiagonalGaussian, Double, Mixture, Model
 
-PASSING_FIT_TEST = 1.5  # squared residual per degree of freedom
 MOST_WHITENED = 1100  # frequencies; the covariance of all errors is expensive to compute
 EM_SAMPLES = 20_000
 TAIL_SHARE = 0.03  # The density knows little of its own tails, so EM sees some rows from all over.
@@ -32,16 +38,11 @@ LEAST_RELATIVE_VARIANCE = 1e-3  # of a component, relative to the density's aver
 
 @dataclass(frozen=True)
 class MixtureFit:
-    """A mixture in the units of the data, the fit test's figure (1 is perfect), and how the search went."""
+    """A mixture in the units of the data, its fit test, and how the search went."""
 
     mixture: Mixture
-    misfit: float
+    test: FitTest
     outcome: Outcome
-
-    @property
-    def passes(self) -> bool:
-        """Whether the sketch agrees with records drawn from the mixture."""
-        return self.misfit <= PASSING_FIT_TEST
 
 
 def fit_mixture(
@@ -67,19 +68,19 @@ def fit_mixture(
     with one_blas_thread():
         merged = problem.in_own_units(model, *merge_components(*_gaussians(density), k))
         if outcome.status is Status.HIDDEN:
-            return MixtureFit(problem.in_data_units(merged), outcome.misfit, outcome)
-        best, misfit = refined(problem, merged)
-        if misfit > PASSING_FIT_TEST:
+            return MixtureFit(problem.in_data_units(merged), FitTest(outcome.misfit, None), outcome)
+        best, test = refined(problem, merged)
+        if not test.passes:
             likely = problem.in_own_units(model, *_likely(density, k, covariance_type, rng))
-            best, misfit = min((best, misfit), refined(problem, likely), key=lambda found: found[1])
-            if misfit > PASSING_FIT_TEST:
+            best, test = min((best, test), refined(problem, likely), key=lambda found: found[1].figure)
+            if not test.passes:
                 best = likely
                 declared = len(problem.plain.shapes)
                 if k <= MOST_COMPONENTS_PER_SHAPE * declared and covariance_type in ("diag", "full"):
                     own = problem.in_own_units(DiagonalGaussian(), *_gaussians(density))
                     best = sharpened(problem, best, own, rng)
     best = replace(best, weights=best.weights / best.weights.sum())
-    return MixtureFit(problem.in_data_units(best), misfit, outcome)
+    return MixtureFit(problem.in_data_units(best), test, outcome)
 
 
 def with_components(density: Mixture, k: int) -> Mixture:
@@ -137,37 +138,45 @@ def _gaussians(density: Mixture) -> tuple[Double, Double, Double]:
     return density.weights, density.locations, covariances
 
 
-def fit_test(problem: Problem, mixture: Mixture) -> float:
-    """The squared residual of a mixture per degree of freedom: about 1 if records are drawn from it."""
+def fit_test(problem: Problem, mixture: Mixture) -> FitTest:
+    """How well the sketch agrees with records drawn from a mixture."""
     target = problem.plain.some(slice(0, MOST_WHITENED))
-    freedom = max(target.n_numbers - problem.n_parameters(mixture), 1)
-    misfit = levenberg_marquardt(target, mixture, independent_errors(target), iterations=0)[1] / freedom
-    if not target.whole or misfit > HOPELESS_MISFIT:
-        return misfit
+    errors = independent_errors(target)
+    misfit = _per_freedom(problem, target, mixture, errors)
+    if misfit > HOPELESS_MISFIT:
+        return FitTest(misfit, 0.0)
     try:
-        whitening = correlated_errors(target, mixture)
+        whitening = correlated_errors(target, mixture) if target.whole else errors
+        return tested(target, mixture, whitening, hold=0.0)
     except np.linalg.LinAlgError:
-        return misfit
-    return levenberg_marquardt(target, mixture, whitening, iterations=0)[1] / freedom
+        return FitTest(misfit, None)
 
 
-def refined(problem: Problem, start: Mixture) -> tuple[Mixture, float]:
-    """Levenberg-Marquardt with independent errors, then with their covariance; and the fit test's figure."""
+def _per_freedom(problem: Problem, target: Target, mixture: Mixture, errors: Whitening) -> float:
+    """The squared residual per number that is not fitted."""
+    cost = levenberg_marquardt(target, mixture, errors, iterations=0)[1]
+    return cost / max(target.n_numbers - problem.n_parameters(mixture), 1)
+
+
+def refined(problem: Problem, start: Mixture) -> tuple[Mixture, FitTest]:
+    """Levenberg-Marquardt with independent errors, then with their covariance; and the fit test."""
     target = problem.plain
     start = replace(start, weights=np.maximum(start.weights, 1e-3 / len(start)))
     few = target.some(slice(0, max(MOST_WHITENED, 2 * problem.n_parameters(start))))
-    hold = HOLD if target.released else 0.0
-    mixture, cost = levenberg_marquardt(few, start, independent_errors(few), iterations=40, hold=hold)
-    misfit = cost / max(few.n_numbers - problem.n_parameters(mixture), 1)
-    if not target.whole or misfit > HOPELESS_MISFIT:
-        return mixture, misfit
+    hold, errors = HOLD if target.released else 0.0, independent_errors(few)
+    mixture, _ = levenberg_marquardt(few, start, errors, iterations=40, hold=hold)
+    misfit = _per_freedom(problem, few, mixture, errors)
+    if misfit > HOPELESS_MISFIT:
+        return mixture, FitTest(misfit, 0.0)
+    if not target.whole:
+        return mixture, tested(few, mixture, errors, hold)
     some = target.some(slice(0, MOST_WHITENED)) if len(target) > MOST_WHITENED else target
     try:
         whitening = correlated_errors(some, mixture)
     except np.linalg.LinAlgError:
-        return mixture, np.inf
-    polished, cost = levenberg_marquardt(some, mixture, whitening, iterations=20, hold=hold)
-    return (polished if some is target else mixture), cost / max(some.n_numbers - problem.n_parameters(mixture), 1)
+        return mixture, FitTest(np.inf, None)
+    polished, _ = levenberg_marquardt(some, mixture, whitening, iterations=20, hold=hold)
+    return (polished if some is target else mixture), tested(some, polished, whitening, hold)
 
 
 def _likely(density: Mixture, k: int, covariance_type: str, rng: np.random.Generator) -> tuple[Double, Double, Double]:

@@ -35,6 +35,7 @@ class Target:
     dither: Double  # shifts of the phases, in radians
     harmonics: tuple[tuple[int, complex], ...]  # order k and F_k / F_1 of those that disturb the values
     places: NDArray[np.int64]  # of the values among those of the sketch
+    group_size: int  # how many of those that lie next to each other a record adds to
     cleaned: bool = False  # the harmonics of a fitted mixture are subtracted
 
     @classmethod
@@ -69,6 +70,7 @@ class Target:
             dither=operator.dither,
             harmonics=operator.wave.harmonics(highest),
             places=np.arange(operator.n_frequencies),
+            group_size=operator.n_frequencies // operator.n_groups,
         )
 
     def __len__(self) -> int:

@@ -7,7 +7,7 @@ are measured in units of their own covariance, which makes the estimate efficien
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,18 @@ def independent_errors(target: Target) -> Whitening:
     return lambda parts: parts * (scales if parts.ndim == 1 else scales[:, None])
 
 
-def correlated_errors(target: Target, mixture: Mixture) -> Whitening:
+@dataclass(frozen=True)
+class CorrelatedErrors:
+    """Residuals by the square root of their whole covariance, to which a ridge was added."""
+
+    factor: Double  # lower triangular
+    ridge: float
+
+    def __call__(self, parts: Double) -> Double:
+        return np.asarray(solve_triangular(self.factor, parts, lower=True, check_finite=False))
+
+
+def correlated_errors(target: Target, mixture: Mixture) -> CorrelatedErrors:
     """The whole covariance, from the mixture's characteristic function at sums and differences of frequencies."""
     omega, m = target.frequencies.omega.astype(np.float64), len(target)
     plus, minus, mean = np.zeros((m, m), complex), np.zeros((m, m), complex), np.zeros(m, complex)
@@ -50,9 +61,9 @@ def correlated_errors(target: Target, mixture: Mixture) -> Whitening:
     sines = 0.5 * (minus.real - plus.real) - np.outer(s, s)
     cross = 0.5 * (plus.imag - minus.imag) - np.outer(c, s)
     total = np.block([[cosines, cross], [cross.T, sines]]) * target.sampling
-    total[np.diag_indices_from(total)] += RELATIVE_RIDGE * np.trace(total) / len(total) + target.released / 2
-    factor = np.linalg.cholesky(total)
-    return lambda parts: np.asarray(solve_triangular(factor, parts, lower=True, check_finite=False))
+    ridge = RELATIVE_RIDGE * np.trace(total) / len(total)
+    total[np.diag_indices_from(total)] += ridge + target.released / 2
+    return CorrelatedErrors(np.asarray(np.linalg.cholesky(total), np.float64), float(ridge))
 
 
 def levenberg_marquardt(
@@ -153,6 +164,11 @@ def widths(mixture: Mixture) -> Double:
     d = covariances.shape[1]
     least = 1e-6 * max(float(np.mean(np.trace(covariances, axis1=1, axis2=2))) / d, 1e-6)
     return np.linalg.cholesky(covariances + least * np.eye(d))
+
+
+def shape_coordinates(mixture: Mixture) -> NDArray[np.bool_]:
+    """Which coordinates of small steps are those of shapes."""
+    return _away(mixture, mixture.shapes)[1]
 
 
 def _away(mixture: Mixture, start: Double) -> tuple[Double, NDArray[np.bool_]]:

@@ -35,6 +35,9 @@ def certainty_section(sketch: Sketch, model: Any, profiles: Profiles | None, wor
     fit_test = getattr(learned, "fit_test", None)
     if fit_test is not None:
         figures.append(("Fit test (one is perfect)", rounded(fit_test)))
+    p_value = getattr(learned, "fit_p_value", None)
+    if p_value is not None:
+        figures.append(("How likely a larger one is, if records come from such a mixture", rounded(p_value)))
     doubts = _doubts(sketch, model, profiles, noun)
     said = element("ul", *(element("li", doubt) for doubt in doubts), class_="warn") if doubts else None
     calm = None if doubts or outcome.status in POOR else element("p", "Nothing else speaks against it.")

@@ -11,22 +11,37 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import DensityMixin
 
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator, FittedComponents
-from sketchlearn.tasks.estimating.fitted_model import Document, Double, model_array, scalar
+from sketchlearn.tasks.estimating.fitted_model import Document, Double, Known, model_array, saved, scalar
 from sketchlearn.tasks.estimating.schema_rows import decoded_table
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
+from sketchlearn.values import number
+
+
+def _read_chance(name: str, value: Any, known: Known) -> float:  # noqa: ARG001
+    if not 0 <= number(name, value) <= 1:
+        raise ValueError(f"{name} must be between 0 and 1, not {value}")
+    return float(value)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FittedMixture(FittedComponents):
-    """A mixture, and the figure of its fit test: 1 is perfect."""
+    """A mixture, and its fit test: 1 on average if records come from it, and the p-value, where it is known."""
 
     means: Double = model_array("k", "d")
     fit_test: float = scalar()
+    fit_p_value: float | None = saved(_read_chance, float, optional=True, default=None)
 
     @property
     def centers_of_parts(self) -> Double:
         return self.means
+
+    @property
+    def fit_in_words(self) -> str:
+        """The fit test in a few words."""
+        figure = f"{in_digits(self.fit_test, 3)} (about 1 if records come from such a mixture)"
+        return figure if self.fit_p_value is None else f"{figure}, p-value {in_digits(self.fit_p_value, 2)}"
 
 
 @dataclass(eq=False, repr=False)
@@ -37,6 +52,7 @@ class SketchMixture(DensityMixin, DesignedEstimator):
 
     means_ = model_attribute("means")
     fit_test_ = model_attribute("fit_test")
+    fit_p_value_ = model_attribute("fit_p_value")
 
     @property
     def _n_components(self) -> int:

@@ -12,8 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.cost import Cost
 from sketchlearn.decoders import Problem, Status, Target, decoder_from
-from sketchlearn.decoders.densities.gaussian_mixture_fit import PASSING_FIT_TEST, MixtureFit, fit_mixture
+from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit, fit_mixture
 from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC
+from sketchlearn.decoders.refinements.goodness_of_fit import FitTest
 from sketchlearn.models import (
     DiagonalGaussian,
     FullGaussian,
@@ -78,7 +79,8 @@ class FittedGaussians(FittedMixture):
             means=mixture.locations,
             covariance_type=kind,
             covariances=covariances,
-            fit_test=float(fit.misfit),
+            fit_test=fit.test.figure,
+            fit_p_value=fit.test.p_value,
             outcome=fit.outcome,
             density=mixture,
         )
@@ -123,10 +125,12 @@ class SketchGaussianMixture(SketchMixture):
     weights_, means_ : arrays (n_components,) and (n_components, columns); the component of the largest weight is 0.
     covariances_ : (n_components, columns, columns) for "full", (columns, columns) for "tied" and "known",
         (n_components, columns) for "diag", (n_components,) for "spherical".
-    fit_test_ : squared residual per degree of freedom, about 1 if the rows come from such a mixture. Above 1.5 a
-        warning is given, and the mixture is the likeliest one under a finer density fitted to the sketch. Where the
-        operator declares shapes of clusters (`design` does, from its sample), "diag" and "full" covariances are
-        then held near those: most of what is known of flat clusters comes from the sample.
+    fit_test_ : squared residual relative to its mean if the rows come from such a mixture: 1 on average then. Above 2,
+        if that is no chance, a warning is given, and the mixture is the likeliest one under a finer density fitted to
+        the sketch. Where the operator declares shapes of clusters (`design` does, from its sample), "diag" and "full"
+        covariances are then held near those: most of what is known of flat clusters comes from the sample.
+    fit_p_value_ : how likely rows of such a mixture are to have a larger `fit_test_`: near 0, they are no such mixture
+        (of very many rows, the slightest difference is seen). None if it is not known, as in files of earlier versions.
     sketch_, outcome_ : the sketch, and how decoding went.
     standard_errors_ : one standard deviation of the numbers of `weights_`, `means_` and `covariances_`, as estimates of
         those of the law that the rows are a sample of; see `SketchKMeans`. If that law is no such mixture, those of the
@@ -178,11 +182,11 @@ class SketchGaussianMixture(SketchMixture):
         if sample is not None:
             family = Family(self.n_components, self.covariance_type, model)
             fit = fit_mixture_of_rows(sketch, problem, sample, family, rng)
-            self._say(f"{fit.outcome.status.value}; fit test {in_digits(fit.misfit, 3)}")
+            self._say(f"{fit.outcome.status.value}; fit test {in_digits(fit.test.figure, 3)}")
         else:
             progress, decoder = self._say if self.verbose else None, decoder_from(self.decoder)
             fit = fit_mixture(problem, model, self.covariance_type, decoder, rng, progress)
-        if not fit.passes:
+        if not fit.test.passes:
             warn_caller(self._doubt(fit, sample), ConvergenceWarning)
         elif sketch.count < (p := problem.n_parameters(fit.outcome.mixture)):
             warn_caller(
@@ -197,7 +201,7 @@ class SketchGaussianMixture(SketchMixture):
         status = model.outcome.status
         if status in (Status.ROWS, Status.ALL_ROWS):
             return ErrorBars(errors_of_likelihood(sketch, model.density, kind, rng))
-        if model.fit_test > PASSING_FIT_TEST or status is Status.HIDDEN:
+        if not FitTest(model.fit_test, model.fit_p_value).passes or status is Status.HIDDEN:
             require_rows(status)
         problem = Problem.of(Target.of(sketch, HIGHEST_HARMONIC), len(model.weights))
         return ErrorBars(errors_of_sketch(sketch, problem, model.density, kind, rng))
@@ -207,9 +211,10 @@ class SketchGaussianMixture(SketchMixture):
         found = "the likeliest one of the rows that were kept"
         if sample is None:
             found = "a likely one under a finer density, with shapes like those that the operator declares"
+        figure = in_digits(fit.test.figure, 3)
         return (
-            f"the sketch does not look like one of {self.n_components} Gaussians (fit test {in_digits(fit.misfit, 3)}, "
-            f"about 1 if it did): the mixture is {found}; try more components or another covariance_type"
+            f"the sketch does not look like one of {self.n_components} Gaussians (fit test {figure}, about 1 if it "
+            f"did): the mixture is {found}; try more components or another covariance_type"
         )
 
     def _gaussian(self, d: int) -> Model:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sketchlearn.decoders import Outcome, Problem, Status
-from sketchlearn.decoders.densities.gaussian_mixture_fit import PASSING_FIT_TEST, MixtureFit, fit_test, refined
+from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit, fit_test, refined
 from sketchlearn.models import KnownGaussian, Mixture, Model
 from sketchlearn.sketch import Sketch
 from sketchlearn.weighting.calibrated_rows import calibrated
@@ -17,7 +17,7 @@ from sketchlearn.weighting.mixture_likelihood import log_likelihoods
 from sketchlearn.weighting.weighted_em import Start, weighted_em
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
-MOST_MISFIT_TO_REFINE = 30.0  # of EM's mixture, per record of each kept row: above it, refinement does not help
+MOST_MISFIT_TO_REFINE = 40.0  # of EM's mixture, per record of each kept row: above it, refinement does not help
 MOST_PARAMETERS = 600  # More would take minutes to refine on the sketch.
 
 
@@ -55,14 +55,14 @@ def fit_mixture_of_rows(
     own = problem.in_own_units(family.model, *found.parts())
     status = Status.ALL_ROWS if sample.complete else Status.ROWS
     problem = problem.without_harmonics(own)
-    misfit, most = fit_test(problem, own), MOST_MISFIT_TO_REFINE * max(1.0, float(sketch.count) / len(rows))
-    if not sample.complete and misfit <= most and problem.n_parameters(own) <= MOST_PARAMETERS:
-        better, test = refined(problem, own)
+    test, most = fit_test(problem, own), MOST_MISFIT_TO_REFINE * max(1.0, float(sketch.count) / len(rows))
+    if not sample.complete and test.figure <= most and problem.n_parameters(own) <= MOST_PARAMETERS:
+        better, other = refined(problem, own)
         candidate = problem.in_data_units(replace(better, weights=better.weights / better.weights.sum()))
-        if test <= PASSING_FIT_TEST and _likelier(sketch, sample, candidate, family, rng):
-            found, own, misfit, status = candidate, better, test, Status.EXPLAINED
+        if other.passes and _likelier(sketch, sample, candidate, family, rng):
+            found, own, test, status = candidate, better, other, Status.EXPLAINED
     cost = problem.target.cost(own)
-    return MixtureFit(found, misfit, Outcome(own, cost, problem.misfit(cost), 0, status))
+    return MixtureFit(found, test, Outcome(own, cost, problem.misfit(cost), 0, status))
 
 
 def _likelier(sketch: Sketch, sample: RowSample, candidate: Mixture, family: Family, rng: np.random.Generator) -> bool:

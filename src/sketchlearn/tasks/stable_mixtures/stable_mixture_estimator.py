@@ -48,7 +48,8 @@ class FittedStableLaws(FittedMixture):
             scales=np.sqrt(mixture.shapes[:, :-1]),
             alphas=mixture.shapes[:, -1],
             coordinates="independent" if isinstance(mixture.model, IndependentStable) else "elliptical",
-            fit_test=float(fit.misfit),
+            fit_test=fit.test.figure,
+            fit_p_value=fit.test.p_value,
             outcome=fit.outcome,
             density=mixture,
         )
@@ -85,8 +86,8 @@ class SketchStableMixture(SketchMixture):
     coordinates_ : "elliptical" or "independent", the kind of law that the sketch looks like.
     standard_errors_ : of "weights_", "means_", "scales_" and "alphas_", by these names (see `intervals`); NaN for an
         alpha of 2, a bound of its range.
-    fit_test_ : squared residual per degree of freedom, at most about 1 if the rows come from such a mixture. Above 1.5
-        a warning is given.
+    fit_test_, fit_p_value_ : as in `SketchGaussianMixture`: 1 on average if the rows come from such a mixture, and how
+        likely a larger one is then. Above 2, if that is no chance, a warning is given.
     sketch_, outcome_ : the sketch, and how decoding went.
 
     Examples
@@ -119,10 +120,10 @@ class SketchStableMixture(SketchMixture):
             suggested = start_from_rows(rows.rows, rows.weights, self.n_components, rng)
             known = suggested if len(suggested) == self.n_components else None
         fit = fit_stable(problem, decoder_from(self.decoder), rng, self._say if self.verbose else None, known)
-        if not fit.passes:
+        if not fit.test.passes:
             warn_caller(
                 f"the sketch does not look like one of {self.n_components} stable laws (fit test "
-                f"{in_digits(fit.misfit, 3)}, about 1 if it did): try more components",
+                f"{in_digits(fit.test.figure, 3)}, about 1 if it did): try more components",
                 ConvergenceWarning,
             )
         return FittedStableLaws.of(fit)

@@ -10,13 +10,13 @@ from sketchlearn.decoders import ClOmpr, Decoder, Outcome, Problem, Status, clea
 from sketchlearn.decoders.densities.density_from_sketch import CLEANINGS
 from sketchlearn.decoders.densities.gaussian_mixture_fit import (
     HOLD,
-    PASSING_FIT_TEST,
     MixtureFit,
     merge_components,
     with_components,
 )
 from sketchlearn.decoders.problems.mixture_cost import prune
 from sketchlearn.decoders.refinements.gauss_newton import independent_errors, levenberg_marquardt
+from sketchlearn.decoders.refinements.goodness_of_fit import tested
 from sketchlearn.decoders.refinements.joint_refinement import refine
 from sketchlearn.decoders.searches.search_loop import Progress
 from sketchlearn.kernel import one_blas_thread
@@ -25,6 +25,9 @@ from sketchlearn.models import IndependentStable, Mixture, SymmetricStable
 COARSE_ITERATIONS, FINE_ITERATIONS = 200, 60  # of a refinement
 EXCHANGE_ITERATIONS = 50  # while there are some components too many
 EXCHANGES, EXCHANGED_COMPONENTS = 12, 2  # An exchange adds components before as many are taken out.
+EXPLAINED_MISFIT = (
+    1.5  # squared residual per degree of freedom: errors are correlated, so that true laws have less than 1
+)
 LEAST_START_WEIGHT = 1e-3  # of a component where a fine refinement starts
 
 
@@ -34,6 +37,11 @@ class Candidate:
 
     mixture: Mixture
     misfit: float
+
+    @property
+    def explains(self) -> bool:
+        """Whether there is little to be found by another search."""
+        return self.misfit <= EXPLAINED_MISFIT
 
 
 def fit_stable(
@@ -51,7 +59,7 @@ def fit_stable(
     """
     given = problem
     near = None if known is None else _near(problem, known)
-    if near is not None and near.misfit <= PASSING_FIT_TEST and not problem.target.harmonics:
+    if near is not None and near.explains and not problem.target.harmonics:
         return _in_data_units(problem, near, Outcome(near.mixture, 0.0, 0.0, 0, Status.EXPLAINED))
     problem = cleaned(problem, decoder, rng, progress)
     density, outcome = fit_density(problem, decoder, rng, progress)
@@ -61,7 +69,7 @@ def fit_stable(
         # tails of a stable law are found as wide components: begin with what is narrow
         start = replace(start, shapes=np.column_stack([np.minimum(start.shapes[:, :-1], 1.0), start.shapes[:, -1]]))
         found = [_searched(problem, start, rng, progress)]
-        if found[0].misfit > PASSING_FIT_TEST and problem.target.n_features > 1:
+        if not found[0].explains and problem.target.n_features > 1:
             found.append(_searched(problem, replace(found[0].mixture, model=IndependentStable()), rng, progress))
         best = min(found if near is None else [*found, near], key=lambda candidate: candidate.misfit)
         for _ in range(CLEANINGS if problem.target.harmonics else 0):
@@ -83,10 +91,11 @@ def _near(problem: Problem, known: Mixture) -> Candidate:
 def _in_data_units(problem: Problem, best: Candidate, outcome: Outcome) -> MixtureFit:
     """The fit, and its outcome in place of that of the Gaussians it began with."""
     mixture = replace(best.mixture, weights=best.mixture.weights / best.mixture.weights.sum())
-    cost = problem.target.cost(best.mixture)
-    status = Status.EXPLAINED if best.misfit <= PASSING_FIT_TEST else outcome.status
+    cost, plain = problem.target.cost(best.mixture), problem.plain
+    test = tested(plain, best.mixture, independent_errors(plain), HOLD if plain.released else 0.0)
+    status = Status.EXPLAINED if test.passes else outcome.status
     outcome = Outcome(best.mixture, cost, problem.misfit(cost), outcome.iterations, status)
-    return MixtureFit(problem.in_data_units(mixture), best.misfit, outcome)
+    return MixtureFit(problem.in_data_units(mixture), test, outcome)
 
 
 def _searched(problem: Problem, start: Mixture, rng: np.random.Generator, progress: Progress | None) -> Candidate:
@@ -95,7 +104,7 @@ def _searched(problem: Problem, start: Mixture, rng: np.random.Generator, progre
     for _ in range(EXCHANGES):
         if progress:
             progress(f"{len(best.mixture)} stable laws, misfit {best.misfit:.3g}")
-        if best.misfit <= PASSING_FIT_TEST:
+        if best.explains:
             break
         grown = ClOmpr.grown(problem, best.mixture, EXCHANGED_COMPONENTS, rng)
         grown, _, _ = refine(problem.target, grown, problem.box, iterations=EXCHANGE_ITERATIONS)
