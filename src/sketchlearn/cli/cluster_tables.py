@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sketchlearn.cli.descriptions import TABLE_COLUMNS_SHOWN, column_names, table
+from sketchlearn.cli.option_messages import in_options
 from sketchlearn.plain_digits import in_certain_digits, in_digits
 
 CLUSTERS_SHOWN = 50
@@ -24,6 +25,14 @@ def cluster_figures(model: Any) -> list[dict[str, Any]]:
         }
         for number, (share, center, spread) in enumerate(parts)
     ]
+
+
+def measured(model: Any) -> list[tuple[str, str]]:
+    """The inertia or likelihood of the rows, for models that have one."""
+    if not hasattr(model, "measured_in_words"):
+        return []
+    name, text = model.measured_in_words()
+    return [(name, in_options(text))]
 
 
 def cluster_table(model: Any) -> list[str]:

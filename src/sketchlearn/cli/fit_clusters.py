@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sketchlearn.cli import options
-from sketchlearn.cli.cluster_tables import cluster_figures, cluster_table
+from sketchlearn.cli.cluster_tables import cluster_figures, cluster_table, measured
 from sketchlearn.cli.descriptions import records_in_words
 from sketchlearn.cli.error_messages import misused, say
 from sketchlearn.cli.fit_tasks import give_model
@@ -130,6 +130,7 @@ def _learn(
     lines = [
         f"k = {k}, from {records_in_words(loaded.count)}, in {in_digits(seconds, 2)} s",
         f"{outcome.status.value} (misfit {in_digits(outcome.misfit)}). {in_options(outcome.advice)}".strip(),
+        *(f"{name} {text}" for name, text in measured(model)),
         *_profiles(model, loaded),
     ]
     parts = {f"{model.fitted_model().kind_of_part}s": cluster_figures(model)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sketchlearn.cli.cluster_tables import cluster_figures, cluster_table
+from sketchlearn.cli.cluster_tables import cluster_figures, cluster_table, measured
 from sketchlearn.cli.descriptions import COLUMNS_SHOWN, columns_in_words, kept_in_words, records_in_words
 from sketchlearn.cli.input_output import keys_from, naming, read, report
 from sketchlearn.cli.options import Json, Trusted
@@ -176,8 +176,11 @@ def _of_clusters(model: Any, task: Task) -> Facts:
         "status": outcome.status.name,
         f"{model.fitted_model().kind_of_part}s": cluster_figures(model),
     }
+    if hasattr(model, "row_mean"):
+        figures["row_mean"] = model.row_mean().to_json()
     rows[0] = ("kind", f"model, {task.title} with k = {k}")
     rows.append(("fit", f"{outcome.status.value} (misfit {in_digits(outcome.misfit)})"))
+    rows += measured(model)
     return figures, rows + [("", line) for line in cluster_table(model)]
 
 

@@ -102,17 +102,23 @@ class KnownMeans:
         """The means: (functions,)."""
         return np.concatenate([self.waves.values, *(column.table @ column.shares for column in self.columns)])
 
+    @cached_property
+    def noise(self) -> Double:
+        """The variance of the noise in each of the means, but for that of the number of records: (functions,)."""
+        of_bins = (self.bin_noise * np.sum(column.table**2, axis=1) for column in self.columns)
+        return np.concatenate([np.full(len(self.waves.values), self.waves.variance), *of_bins])
+
     def features(self, rows: Double) -> Double:
         """The functions of rows: (rows, functions)."""
         parts = (column.features(rows[:, j] / self.units[j]) for j, column in enumerate(self.columns))
         return np.concatenate([self.waves.features(rows).astype(np.float64), *parts], axis=1)
 
     def relative_error_by_tails(self, rows: Double) -> float:
-        """How far a random sample is from all records in tails, in deviations of the squared distance; infinite, if far.
+        """How far a random sample is from all records in tails, in deviations of squared distances; infinite, if far.
 
         A sample whose squared distances vary less than those of all records, column by column, lacks tails.
         """
-        if not self.columns:
+        if not self.columns or self.bin_noise:  # noise in bins far away looks like tails
             return 0.0
         each = [(column, rows[:, j] / self.units[j]) for j, column in enumerate(self.columns)]
         own = sum(float(column.features(values)[:, -1].var()) for column, values in each)

@@ -1,8 +1,8 @@
 """A mean over all sketched rows from the sketch alone, where a density explains it.
 
-With rows drawn from the density p in place of sketched ones, R = E_p (f - a . phi) + a . z. What the functions phi do not
-tell of f, rest = f - a . phi, has the variance Var_p(rest) / n over the n rows; and p itself, which was fitted to the
-sketch, is wrong by as much at most, as the efficient estimate of E_p rest has no larger variance than its mean over rows.
+With rows drawn from the density p in place of sketched ones, R = E_p (f - a . phi) + a . z. What the functions phi do
+not tell of f, rest = f - a . phi, has the variance Var_p(rest) / n over the n rows; and p itself, which was fitted to
+the sketch, is wrong by as much at most: the efficient estimate of E_p rest varies no more than its mean over rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from sketchlearn.uncertainty.error_bars import RowMean
 from sketchlearn.uncertainty.known_means import KnownMeans
 from sketchlearn.uncertainty.mean_over_rows import MOST_DEVIATIONS, regressed
 
-RECORDS_PER_PARAMETER = 10  # With fewer, any density explains a sketch, and none is known (breast cancer: 0.25 covered).
+RECORDS_PER_PARAMETER = (
+    10  # With fewer, any density explains a sketch, and none is known (breast cancer: 0.25 covered).
+)
 REGRESSED_ROWS, AVERAGED_ROWS, ROWS_AT_A_TIME = 4096, 60_000, 4096
 
 
@@ -49,8 +51,7 @@ def mean_of_density(
     spread = 1 / n + (1 + noise_ratio) / count
     means, first = sums / n, len(known.waves.values)
     variances = (np.maximum(squares / n - means**2, 0) * spread)[first:]
-    noise = np.concatenate([known.bin_noise * np.sum(column.table**2, axis=1) for column in known.columns] or [[]])
-    if np.any((known.values - means)[first:] ** 2 > MOST_DEVIATIONS**2 * (variances + noise) + 1e-18):
+    if np.any((known.values - means)[first:] ** 2 > MOST_DEVIATIONS**2 * (variances + known.noise[first:]) + 1e-18):
         return None  # the density has other columns than the sketch's histograms
     variance = max(left_square / n - (left / n) ** 2, 0.0) * spread + known.noise_along(a)
     return RowMean(left / n + float(a @ known.values), float(np.sqrt(variance)))

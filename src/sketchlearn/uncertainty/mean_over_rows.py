@@ -5,10 +5,10 @@ the means z of functions phi are. For any vector a,
 
     R = 1/n sum over drawn rows of u_i / p_i (f - m - a . phi)(x_i) + m + a . z
 
-has the mean of f over all rows as its expectation, with the variance 1/n^2 sum u_i^2 (1 - p_i) / p_i^2 (f - m - a.phi)^2,
-whatever the law of the rows is (Duffield, Lund, Thorup 2007; Deville and Sarndal 1992). For each row, m and a come from
-a ridge regression on the others (in closed form), so that they owe nothing to it. Rows that were drawn for certain are
-counted as they are.
+has the mean of f over all rows as its expectation, and, with rest = f - m - a . phi, the variance
+1/n^2 sum u_i^2 (1 - p_i) / p_i^2 rest_i^2, whatever the law of the rows is (Duffield, Lund, Thorup 2007; Deville and
+Sarndal 1992). For each row, m and a come from a ridge regression on the others (in closed form), so that they owe
+nothing to it. Rows that were drawn for certain are counted as they are.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ LEAST_ROWS = 30  # Fewer say too little of their own variance.
 #: could as well be missing. Without, intervals of 95 % held for 75 % of the draws of breast cancer.
 MORE_HEAVY_ROWS = 15
 LEAST_HEAVY_ROWS = 10.0  # With fewer that carry the variance, errors were up to 17 deviations (airports).
+DOUBT_OF_OPTIMISM = 0.5  # One fit is more or less optimistic than fits are on average.
 LEAST_CHANCE = 1e-3  # of a random sample to differ so much from the sketch: a rarer one is not random
 MOST_DEVIATIONS = 4.5  # of a single column's mean in a random sample from the sketch's
 MOST_BEYOND = 3.0  # errors that tails beyond the sample would add: one or two in samples of Gaussians, 40 in airports
@@ -103,7 +104,7 @@ def estimated_mean(known: KnownMeans, drawn: DrawnRows, values: Double, optimism
     sampling, heavy = _chance(spread * (found.left + changes - change) ** 2)
     if heavy < LEAST_HEAVY_ROWS:
         return RowMean(withheld=_heavy_tail(heavy, drawn))
-    variance = sampling + found.noise + change**2  # the optimism of one fit is as uncertain as it is large
+    variance = sampling + found.noise + (DOUBT_OF_OPTIMISM * change) ** 2
     if drawn.given and known.relative_error_by_tails(drawn.rows) * values.std() > MOST_BEYOND * np.sqrt(variance):
         return RowMean(withheld=f"the sample lacks rows far from the others, which the sketch has: {KEEP_ROWS}")
     value = (certain + rest * (found.mean + change)) / drawn.count
@@ -116,7 +117,9 @@ def _chance(parts: Double) -> tuple[float, float]:
     Those that do are few where tails are heavy: then others like them may not have been drawn.
     """
     total, squares = float(parts.sum()), float(np.sum(parts**2))
-    return (total + MORE_HEAVY_ROWS * squares / total, total**2 / squares) if squares > 0 else (total, float(len(parts)))
+    return (
+        (total + MORE_HEAVY_ROWS * squares / total, total**2 / squares) if squares > 0 else (total, float(len(parts)))
+    )
 
 
 def _heavy_tail(heavy: float, drawn: DrawnRows) -> str:
@@ -130,17 +133,15 @@ def _not_random(features: Double, means: Double, known: KnownMeans, drawn: Drawn
     n = len(features)
     deviations = features.std(axis=0)
     clear = deviations > LEAST_DEVIATION * (1 + np.abs(features).max(axis=0))
-    waves = np.flatnonzero(clear[: len(known.waves.values)])
+    m = int(np.sum(clear[: len(known.waves.values)]))
     away = (features.mean(axis=0) - means)[clear] / deviations[clear]
-    share = 1 / n - 1 / drawn.count if n < drawn.count else 1 / n
-    single = away[len(waves) :] ** 2 / (share + known.bin_noise / deviations[clear][len(waves) :] ** 2)
-    noise = known.waves.variance / deviations[waves] ** 2
-    scaled = (features[:, waves] - features[:, waves].mean(axis=0)) / deviations[waves]
-    gram = scaled.T @ scaled / n if len(waves) <= n else scaled @ scaled.T / n
-    freedom = len(waves) ** 2 / max(float(np.sum(gram**2)), 1e-300)
-    ratio = float(np.sum(away[: len(waves)] ** 2) / np.sum(share + noise))
+    chance = 1 / n - 1 / drawn.count + known.noise[clear] / deviations[clear] ** 2
+    scaled = ((features - features.mean(axis=0))[:, clear] / deviations[clear])[:, :m]
+    gram = scaled.T @ scaled / n if m <= n else scaled @ scaled.T / n
+    freedom = m**2 / max(float(np.sum(gram**2)), 1e-300)  # of the waves, which depend on each other
+    ratio = float(np.sum(away[:m] ** 2) / max(float(np.sum(chance[:m])), 1e-300))
     odd = chi2.sf(ratio * freedom, freedom) < LEAST_CHANCE
-    if not odd and not np.any(single > MOST_DEVIATIONS**2):
+    if not odd and not np.any(away[m:] ** 2 > MOST_DEVIATIONS**2 * chance[m:]):
         return ""
     return (
         "the rows of the sample differ from all sketched rows by more than chance, so that they are not a random "

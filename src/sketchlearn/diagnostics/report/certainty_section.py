@@ -35,6 +35,9 @@ def certainty_section(sketch: Sketch, model: Any, profiles: Profiles | None, wor
     fit_test = getattr(learned, "fit_test", None)
     if fit_test is not None:
         figures.append(("Fit test (one is perfect)", rounded(fit_test)))
+    if hasattr(model, "measured_in_words"):
+        name, text = model.measured_in_words()
+        figures.append((f"{_sentence(name)} of the rows that the model was learned from", wording(text)))
     doubts = _doubts(sketch, model, profiles, noun)
     said = element("ul", *(element("li", doubt) for doubt in doubts), class_="warn") if doubts else None
     calm = None if doubts or outcome.status in POOR else element("p", "Nothing else speaks against it.")

@@ -189,11 +189,17 @@ class SketchKMeans(NearestClusters, RowMeanEstimator):
     @property
     def inertia_error_(self) -> float | None:
         """One standard deviation of the error of `inertia_`; that of a private count of records is in it."""
-        found, n = self.row_mean(), float(self.n_records_)
+        return self._told("inertia_error_", self._inertia_error())
+
+    def _inertia_error(self) -> float | None:
+        found = self.row_mean()
         if found.value is None or found.error is None:
-            return self._told("inertia_error_", None)
+            return None
         of_count = 0.0 if self.privacy_ is None else found.value * math.sqrt(self.privacy_.count_variance)
-        return math.hypot(found.error * n, of_count)
+        return math.hypot(found.error * float(self.n_records_), of_count)
+
+    def measured_in_words(self) -> tuple[str, str]:
+        return "inertia", self._number_in_words(float(self.n_records_), self._inertia_error())
 
     def row_values(self, model: Clusters, rows: Double) -> Double:
         return self._costs(model.nearest_and_squares(rows)[1])

@@ -13,6 +13,7 @@ import numpy as np
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Problem, Status, Target
 from sketchlearn.kernel import one_blas_thread
+from sketchlearn.plain_digits import in_certain_digits, in_digits
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator
 from sketchlearn.tasks.estimating.fitted_model import Document, Double
@@ -61,10 +62,22 @@ class RowMeanEstimator(DesignedEstimator):
         assert state.row_mean is not None
         return state.row_mean
 
+    @abstractmethod
+    def measured_in_words(self) -> tuple[str, str]:
+        """What the mean is called, and the number with its error, or why it is withheld."""
+
     def certainty_facts(self) -> Document:
         found = self.row_mean()
         facts = super().certainty_facts()
         return facts if found.withheld == NEVER_MEASURED else {**facts, "row_mean": found.to_json()}
+
+    def _number_in_words(self, factor: float, error: float | None) -> str:
+        """The mean times a factor, and its error."""
+        found = self.row_mean()
+        if found.value is None or error is None:
+            return f"withheld: {found.withheld}"
+        number = factor * found.value
+        return f"{in_certain_digits(number, error / 10)} +- {in_digits(error, 2)}" if error else in_digits(number, 8)
 
     def _told(self, name: str, number: float | None) -> float | None:
         """A number of the row mean, with a warning where there is none."""

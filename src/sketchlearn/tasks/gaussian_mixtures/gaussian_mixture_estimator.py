@@ -223,6 +223,9 @@ class SketchGaussianMixture(SketchMixture, RowMeanEstimator):
         """One standard deviation of the error of `log_likelihood_`."""
         return self._told("log_likelihood_error_", self.row_mean().error)
 
+    def measured_in_words(self) -> tuple[str, str]:
+        return "mean log-likelihood", self._number_in_words(1.0, self.row_mean().error)
+
     def row_values(self, model: FittedGaussians, rows: Double) -> Double:
         return log_likelihoods(rows, model.density)
 
