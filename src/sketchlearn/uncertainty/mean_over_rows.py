@@ -26,17 +26,22 @@ from sketchlearn.uncertainty.known_means import KnownMeans
 
 RIDGES = 10.0 ** np.arange(-5.0, 3.1, 0.5)  # in units of a function's variance
 LEAST_DEVIATION = 1e-9  # A function that varies less, for its size, tells nothing.
+ROUNDING = 1e-4  # A sketch of the very same rows has means that differ by less.
 LEAST_ROWS = 30  # Fewer say too little of their own variance.
 #: The error is that of so many more rows that weigh as much as the heavy ones: a few rows that carry most of a variance
 #: could as well be missing. Without, intervals of 95 % held for 75 % of the draws of breast cancer.
 MORE_HEAVY_ROWS = 15
-LEAST_HEAVY_ROWS = 10.0  # With fewer that carry the variance, errors were up to 17 deviations (airports).
+LEAST_HEAVY_ROWS = 12.0  # With fewer that carry the variance, errors were up to 17 deviations (airports).
 DOUBT_OF_OPTIMISM = 0.5  # One fit is more or less optimistic than fits are on average.
 LEAST_CHANCE = 1e-3  # of a random sample to differ so much from the sketch: a rarer one is not random
 MOST_DEVIATIONS = 4.5  # of a single column's mean in a random sample from the sketch's
 MOST_BEYOND = 3.0  # errors that tails beyond the sample would add: one or two in samples of Gaussians, 40 in airports
 
 KEEP_ROWS = "keep rows beside the sketch with design(..., rows=500)"
+NOT_RANDOM = (
+    "the rows of the sample differ from all sketched rows by more than chance, so that they are not a random sample of "
+    f"them, or lack rows far away: give rows drawn at random, or {KEEP_ROWS}"
+)
 
 
 @dataclass(frozen=True)
@@ -87,8 +92,12 @@ def estimated_mean(known: KnownMeans, drawn: DrawnRows, values: Double, optimism
     there, copies, chances = drawn.open, drawn.copies, drawn.chances
     certain = float(copies[~there] @ values[~there])
     rest = drawn.count - float(copies[~there].sum())
-    if not np.any(there):
+    if not np.any(there) and not drawn.given:
         return RowMean(certain / drawn.count, 0.0)
+    if drawn.given and len(values) >= drawn.count:
+        away = known.features(drawn.rows).mean(axis=0) - known.values
+        same = np.all(np.abs(away) <= ROUNDING * (1 + np.abs(known.values))) and len(values) == drawn.count
+        return RowMean(float(values.mean()), 0.0) if same else RowMean(withheld=NOT_RANDOM)
     if np.sum(there) < LEAST_ROWS:
         few = f"{np.sum(there):,} rows beside the sketch are too few to tell the error"
         return RowMean(withheld=f"{few}: keep or give {10 * LEAST_ROWS:,} or more")
@@ -117,9 +126,9 @@ def _chance(parts: Double) -> tuple[float, float]:
     Those that do are few where tails are heavy: then others like them may not have been drawn.
     """
     total, squares = float(parts.sum()), float(np.sum(parts**2))
-    return (
-        (total + MORE_HEAVY_ROWS * squares / total, total**2 / squares) if squares > 0 else (total, float(len(parts)))
-    )
+    if not squares > 0:
+        return total, float(len(parts))
+    return total + MORE_HEAVY_ROWS * squares / total, total**2 / squares
 
 
 def _heavy_tail(heavy: float, drawn: DrawnRows) -> str:
@@ -143,10 +152,7 @@ def _not_random(features: Double, means: Double, known: KnownMeans, drawn: Drawn
     odd = chi2.sf(ratio * freedom, freedom) < LEAST_CHANCE
     if not odd and not np.any(away[m:] ** 2 > MOST_DEVIATIONS**2 * chance[m:]):
         return ""
-    return (
-        "the rows of the sample differ from all sketched rows by more than chance, so that they are not a random "
-        f"sample of them, or lack rows far away: give rows drawn at random, or {KEEP_ROWS}"
-    )
+    return NOT_RANDOM
 
 
 def regressed(

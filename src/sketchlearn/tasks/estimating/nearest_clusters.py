@@ -12,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 
 from sketchlearn.sources import is_array, source
 from sketchlearn.tasks.estimating.fitted_model import Double
-from sketchlearn.tasks.estimating.fitted_state import FittedState
+from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
 
 
@@ -35,8 +35,14 @@ class NearestClusters(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     def _n_features_out(self) -> int:
         return len(self.fitted_model().weights)
 
-    def _with_array(self, state: FittedState, rows: Any, weights: Any) -> FittedState:
-        state = super()._with_array(state, rows, weights)
+    def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
+        state = super()._after_learning(state, incoming)
+        if incoming is None or incoming.array is None:
+            return state
+        return self._with_array(state, incoming.array, incoming.rows.weights)
+
+    def _with_array(self, state: FittedState, rows: Any, weights: Any) -> FittedState:  # noqa: ARG002
+        """The state with what the model says of an array of rows that was fitted."""
         labels = map(state.model.nearest, array_blocks(rows))
         return replace(state, row_labels=np.concatenate([np.empty(0, np.int32), *labels]))
 

@@ -17,7 +17,7 @@ from sketchlearn.plain_digits import in_certain_digits, in_digits
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator
 from sketchlearn.tasks.estimating.fitted_model import Document, Double
-from sketchlearn.tasks.estimating.fitted_state import FittedState
+from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows
 from sketchlearn.uncertainty.error_bars import RowMean
 from sketchlearn.uncertainty.fitted_optimism import fitted_optimism
 from sketchlearn.uncertainty.known_means import KnownMeans
@@ -85,11 +85,11 @@ class RowMeanEstimator(DesignedEstimator):
             warn_caller(f"{name} is withheld: {self.row_mean().withheld}")
         return number
 
-    def _without_given_rows(self, state: FittedState) -> FittedState:
+    def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
         """The state after learning; rows that were given are used once more before they are dropped."""
         if state.given_rows is not None:
             state = replace(state, row_mean=self._find_row_mean(state))
-        return super()._without_given_rows(state)
+        return super()._after_learning(state, incoming)
 
     def _find_row_mean(self, state: FittedState) -> RowMean:
         with one_blas_thread():

@@ -208,10 +208,7 @@ class SketchEstimator(BaseEstimator):
 
     def _learn(self, state: FittedState, rng: np.random.Generator, incoming: IncomingRows | None = None) -> Self:
         """Takes over a sketch and the model of it, at once: an error before leaves the estimator as it was."""
-        state = replace(state, model=self._learned(state, rng))
-        if incoming is not None and incoming.array is not None:
-            state = self._with_array(state, incoming.array, incoming.rows.weights)
-        return self._become(self._without_given_rows(state))
+        return self._become(self._after_learning(replace(state, model=self._learned(state, rng)), incoming))
 
     def _learned(self, state: FittedState, rng: np.random.Generator) -> Any:
         with one_blas_thread():
@@ -221,12 +218,8 @@ class SketchEstimator(BaseEstimator):
         """The model of a sketch and of what else is known of its rows."""
         return self.learn_from_sketch(state.sketch, rng)
 
-    def _with_array(self, state: FittedState, rows: Any, weights: Any) -> FittedState:  # noqa: ARG002
-        """The state with what the model says of an array of rows that was fitted, for tasks that have clusters."""
-        return state
-
-    def _without_given_rows(self, state: FittedState) -> FittedState:
-        """The state after learning, without rows that were given beside a sketch."""
+    def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:  # noqa: ARG002
+        """The state without rows that were given beside a sketch; clusters have more to say of rows that came."""
         return replace(state, given_rows=None)
 
     def _become(self, state: FittedState) -> Self:
