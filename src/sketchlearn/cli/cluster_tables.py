@@ -9,6 +9,7 @@ from sketchlearn.cli.option_messages import in_options
 from sketchlearn.plain_digits import in_certain_digits, in_digits
 
 CLUSTERS_SHOWN = 50
+EXACT_DIGITS = 8  # of a number without an error
 
 
 def cluster_figures(model: Any) -> list[dict[str, Any]]:
@@ -29,10 +30,14 @@ def cluster_figures(model: Any) -> list[dict[str, Any]]:
 
 def measured(model: Any) -> list[tuple[str, str]]:
     """The inertia or likelihood of the rows, for models that have one."""
-    if not hasattr(model, "measured_in_words"):
+    if not hasattr(model, "measured"):
         return []
-    name, text = model.measured_in_words()
-    return [(name, in_options(text))]
+    name, found = model.measured()
+    if found.value is None:
+        return [(name, f"withheld: {in_options(found.withheld)}")]
+    if not found.error:
+        return [(name, in_digits(found.value, EXACT_DIGITS))]
+    return [(name, f"{in_certain_digits(found.value, found.error / 10)} +- {in_digits(found.error, 2)}")]
 
 
 def cluster_table(model: Any) -> list[str]:

@@ -32,7 +32,6 @@ LEAST_ROWS = 30  # Fewer say too little of their own variance.
 #: could as well be missing. Without, intervals of 95 % held for 75 % of the draws of breast cancer.
 MORE_HEAVY_ROWS = 15
 LEAST_HEAVY_ROWS = 12.0  # With fewer that carry the variance, errors were up to 17 deviations (airports).
-DOUBT_OF_OPTIMISM = 0.5  # One fit is more or less optimistic than fits are on average.
 LEAST_CHANCE = 1e-3  # of a random sample to differ so much from the sketch: a rarer one is not random
 MOST_DEVIATIONS = 4.5  # of a single column's mean in a random sample from the sketch's
 MOST_BEYOND = 3.0  # errors that tails beyond the sample would add: one or two in samples of Gaussians, 40 in airports
@@ -113,7 +112,7 @@ def estimated_mean(known: KnownMeans, drawn: DrawnRows, values: Double, optimism
     sampling, heavy = _chance(spread * (found.left + changes - change) ** 2)
     if heavy < LEAST_HEAVY_ROWS:
         return RowMean(withheld=_heavy_tail(heavy, drawn))
-    variance = sampling + found.noise + (DOUBT_OF_OPTIMISM * change) ** 2
+    variance = sampling + found.noise + change**2  # One fit may be twice as optimistic as others, or not at all.
     if drawn.given and known.relative_error_by_tails(drawn.rows) * values.std() > MOST_BEYOND * np.sqrt(variance):
         return RowMean(withheld=f"the sample lacks rows far from the others, which the sketch has: {KEEP_ROWS}")
     value = (certain + rest * (found.mean + change)) / drawn.count

@@ -16,9 +16,12 @@ from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Problem, Target, centroids, decoder_from
 from sketchlearn.decoders.refinements.reduction_to_points import medians
 from sketchlearn.models import Dirac, Mixture
+from sketchlearn.moments.moments_of_sketch import part_of
+from sketchlearn.operators import Histograms
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.clusters.clusters_of_sketch import (
     Task,
+    are_few,
     clusters_of_sketch,
     clusters_with_rows,
     mixture_clusters,
@@ -38,6 +41,7 @@ from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, Squa
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
 DISTANCES_PER_BLOCK = 1 << 18
+SHARE_BESIDE_ATOMS = 0.5  # that rows have in centers, where they are joined by atoms
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -183,29 +187,28 @@ class SketchKMeans(NearestClusters, RowMeanEstimator):
     @property
     def inertia_(self) -> float | None:
         """What all sketched rows cost: the sum of squared distances to their nearest center."""
-        found = self.row_mean()
-        return self._told("inertia_", None if found.value is None else found.value * float(self.n_records_))
+        return self._told("inertia_", self.measured()[1].value)
 
     @property
     def inertia_error_(self) -> float | None:
         """One standard deviation of the error of `inertia_`; that of a private count of records is in it."""
-        return self._told("inertia_error_", self._inertia_error())
+        return self._told("inertia_error_", self.measured()[1].error)
 
-    def _inertia_error(self) -> float | None:
-        found = self.row_mean()
-        if found.value is None or found.error is None:
-            return None
-        of_count = 0.0 if self.privacy_ is None else found.value * math.sqrt(self.privacy_.count_variance)
-        return math.hypot(found.error * float(self.n_records_), of_count)
-
-    def measured_in_words(self) -> tuple[str, str]:
-        return "inertia", self._number_in_words(float(self.n_records_), self._inertia_error())
+    def measured(self) -> tuple[str, RowMean]:
+        found, n = self.row_mean(), float(self.n_records_)
+        if found.value is not None and found.error is not None:
+            of_count = 0.0 if self.privacy_ is None else found.value * math.sqrt(self.privacy_.count_variance)
+            found = RowMean(found.value * n, math.hypot(found.error * n, of_count))
+        return "inertia", found
 
     def row_values(self, model: Clusters, rows: Double) -> Double:
         return self._costs(model.nearest_and_squares(rows)[1])
 
     def distance_units(self, model: Clusters) -> Double:
         return np.ones(model.centers.shape[1]) if model.units is None else model.units
+
+    def share_of_rows(self, sketch: Sketch, n_rows: int) -> float:
+        return SHARE_BESIDE_ATOMS if are_few(n_rows, sketch) and part_of(sketch, Histograms) is not None else 1.0
 
     def fitted_again(self, model: Clusters, sample: WeightedRows) -> Callable[[Double], Double]:
         units = self.distance_units(model)

@@ -13,7 +13,6 @@ import numpy as np
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Problem, Status, Target
 from sketchlearn.kernel import one_blas_thread
-from sketchlearn.plain_digits import in_certain_digits, in_digits
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator
 from sketchlearn.tasks.estimating.fitted_model import Document, Double
@@ -50,6 +49,10 @@ class RowMeanEstimator(DesignedEstimator):
     def fitted_again(self, model: Any, sample: WeightedRows) -> Callable[[Double], Double]:
         """What is averaged, as a function of rows, under the model near this one that suits weighted rows best."""
 
+    def share_of_rows(self, sketch: Sketch, n_rows: int) -> float:  # noqa: ARG002
+        """How much of a model that was fitted to rows is owed to those."""
+        return 1.0
+
     def row_mean(self) -> RowMean:
         """The mean over all sketched rows, found when it is first asked for, and why it is withheld, if it is."""
         self.fitted_model()
@@ -63,21 +66,13 @@ class RowMeanEstimator(DesignedEstimator):
         return state.row_mean
 
     @abstractmethod
-    def measured_in_words(self) -> tuple[str, str]:
-        """What the mean is called, and the number with its error, or why it is withheld."""
+    def measured(self) -> tuple[str, RowMean]:
+        """What is told of the mean, with its error: under which name, and in the units of that."""
 
     def certainty_facts(self) -> Document:
         found = self.row_mean()
         facts = super().certainty_facts()
         return facts if found.withheld == NEVER_MEASURED else {**facts, "row_mean": found.to_json()}
-
-    def _number_in_words(self, factor: float, error: float | None) -> str:
-        """The mean times a factor, and its error."""
-        found = self.row_mean()
-        if found.value is None or error is None:
-            return f"withheld: {found.withheld}"
-        number = factor * found.value
-        return f"{in_certain_digits(number, error / 10)} +- {in_digits(error, 2)}" if error else in_digits(number, 8)
 
     def _told(self, name: str, number: float | None) -> float | None:
         """A number of the row mean, with a warning where there is none."""
@@ -103,7 +98,8 @@ class RowMeanEstimator(DesignedEstimator):
             return self._of_density(sketch, model, known, rng)
         optimism = None
         if model.outcome.status is Status.ROWS:
-            optimism = fitted_optimism(sketch, drawn, lambda sample: self.fitted_again(model, sample), rng)
+            share = self.share_of_rows(sketch, len(drawn.rows))
+            optimism = share * fitted_optimism(sketch, drawn, partial(self.fitted_again, model), rng)
         return estimated_mean(known, drawn, self.row_values(model, drawn.rows), optimism)
 
     def _of_density(self, sketch: Sketch, model: Any, known: KnownMeans, rng: np.random.Generator) -> RowMean:

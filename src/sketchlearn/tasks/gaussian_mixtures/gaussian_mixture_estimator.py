@@ -32,6 +32,7 @@ from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture, Sketch
 from sketchlearn.tasks.estimating.row_mean_estimator import RowMeanEstimator
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.gaussian_mixtures.mixtures_of_rows import Family, fit_mixture_of_rows
+from sketchlearn.uncertainty.error_bars import RowMean
 from sketchlearn.weighting.clusters_of_rows import RowSample
 from sketchlearn.weighting.mixture_likelihood import cholesky_log_densities, log_likelihoods
 from sketchlearn.weighting.weighted_rows import WeightedRows
@@ -223,8 +224,8 @@ class SketchGaussianMixture(SketchMixture, RowMeanEstimator):
         """One standard deviation of the error of `log_likelihood_`."""
         return self._told("log_likelihood_error_", self.row_mean().error)
 
-    def measured_in_words(self) -> tuple[str, str]:
-        return "mean log-likelihood", self._number_in_words(1.0, self.row_mean().error)
+    def measured(self) -> tuple[str, RowMean]:
+        return "mean log-likelihood", self.row_mean()
 
     def row_values(self, model: FittedGaussians, rows: Double) -> Double:
         return log_likelihoods(rows, model.density)
