@@ -48,7 +48,8 @@ def certainty_section(sketch: Sketch, model: Any, profiles: Profiles | None, wor
     if fit_test is not None:
         figures.append(("Fit test (one is perfect)", rounded(fit_test)))
     if hasattr(model, "measured"):
-        figures.append(_measured(*model.measured(), wording))
+        name, found = model.measured()
+        figures.append(_measured(name, found, wording))
     doubts = _doubts(sketch, model, profiles, noun)
     said = element("ul", *(element("li", doubt) for doubt in doubts), class_="warn") if doubts else None
     calm = None if doubts or outcome.status in POOR else element("p", "Nothing else speaks against it.")
