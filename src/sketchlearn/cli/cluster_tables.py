@@ -10,6 +10,7 @@ from sketchlearn.plain_digits import in_certain_digits, in_digits
 
 CLUSTERS_SHOWN = 50
 SIZES_NOTE = "(shares and records are the model's, the same in fit and info; predict counts the rows of a table)"
+EXACT_DIGITS = 8  # of a number without an error
 
 
 def cluster_figures(model: Any) -> list[dict[str, Any]]:
@@ -63,6 +64,18 @@ def _errors(model: Any) -> tuple[Any, Any]:
 
 def _known(error: float) -> float | None:
     return float(error) if error >= 0 else None
+
+
+def measured(model: Any) -> list[tuple[str, str]]:
+    """The inertia or likelihood of the rows, for models that have one."""
+    if not hasattr(model, "measured"):
+        return []
+    name, found = model.measured()
+    if found.value is None:
+        return [(name, f"withheld: {in_options(found.withheld)}")]
+    if not found.error:
+        return [(name, in_digits(found.value, EXACT_DIGITS))]
+    return [(name, f"{in_certain_digits(found.value, found.error / 10)} +- {in_digits(found.error, 2)}")]
 
 
 def cluster_table(model: Any) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sketchlearn.cli import options
-from sketchlearn.cli.cluster_tables import cluster_figures, cluster_table, profile_lines
+from sketchlearn.cli.cluster_tables import cluster_figures, cluster_table, measured, profile_lines
 from sketchlearn.cli.descriptions import records_in_words
 from sketchlearn.cli.error_messages import misused, say
 from sketchlearn.cli.fit_tasks import give_model
@@ -131,6 +131,7 @@ def _learn(
         f"k = {k}, from {records_in_words(loaded.count)}, in {in_digits(seconds, 2)} s",
         f"{outcome.status.value} (misfit {in_digits(outcome.misfit)}). {in_options(outcome.advice)}".strip(),
         *_fit_test(model),
+        *(f"{name} {text}" for name, text in measured(model)),
         *_profiles(model, loaded),
     ]
     parts = {f"{model.fitted_model().kind_of_part}s": cluster_figures(model)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sketchlearn.cli.cluster_tables import cluster_figures, cluster_table
+from sketchlearn.cli.cluster_tables import cluster_figures, cluster_table, measured
 from sketchlearn.cli.descriptions import COLUMNS_SHOWN, column_facts, kept_in_words, records_in_words
 from sketchlearn.cli.error_tables import TABLES, certainty_lines
 from sketchlearn.cli.input_output import keys_from, naming, read, report
@@ -198,12 +198,15 @@ def _of_clusters(model: Any, task: Task) -> Facts:
         "status": outcome.status.name,
         f"{model.fitted_model().kind_of_part}s": cluster_figures(model),
     }
+    if hasattr(model, "row_mean"):
+        figures["row_mean"] = model.row_mean().to_json()
     rows[0] = ("kind", f"model, {task.title} with k = {k}")
     rows.append(("fit", f"{outcome.status.value} (misfit {in_digits(outcome.misfit)})"))
     learned = model.fitted_model()
     if isinstance(learned, FittedMixture):
         figures |= {"fit_test": learned.fit_test, "fit_p_value": learned.fit_p_value}
         rows.append(("fit test", learned.fit_in_words))
+    rows += measured(model)
     return figures, rows + [("", line) for line in cluster_table(model)]
 
 

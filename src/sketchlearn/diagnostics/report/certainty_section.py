@@ -9,8 +9,20 @@ from xml.etree.ElementTree import Element
 from sketchlearn.decoders import Status
 from sketchlearn.diagnostics.profiles import Profiles
 from sketchlearn.diagnostics.report.cluster_section import differs
-from sketchlearn.diagnostics.report.page_elements import Child, element, named, rounded, section, table, whole_number
+from sketchlearn.diagnostics.report.page_elements import (
+    Child,
+    element,
+    measured,
+    named,
+    rounded,
+    section,
+    table,
+    whole_number,
+    within,
+)
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.sketch import Sketch
+from sketchlearn.uncertainty.error_bars import RowMean
 
 #: statuses of clusters that a mixture's misfit does not judge
 OF_ROWS = (Status.ROWS, Status.ALL_ROWS, Status.ATOMS)
@@ -38,11 +50,23 @@ def certainty_section(sketch: Sketch, model: Any, profiles: Profiles | None, wor
     p_value = getattr(learned, "fit_p_value", None)
     if p_value is not None:
         figures.append(("How likely a larger one is, if records come from such a mixture", rounded(p_value)))
+    if hasattr(model, "measured"):
+        name, found = model.measured()
+        figures.append(_measured(name, found, wording))
     doubts = _doubts(sketch, model, profiles, noun)
     said = element("ul", *(element("li", doubt) for doubt in doubts), class_="warn") if doubts else None
     calm = None if doubts or outcome.status in POOR else element("p", "Nothing else speaks against it.")
     parts = (ended, advice, said, calm, table("The figures behind it", ("What", "How many or how much"), figures))
     return section("How sure is this?", "certainty", *parts, _errors(profiles, sketch))
+
+
+def _measured(name: str, found: RowMean, wording: Callable[[str], str]) -> tuple[Child, ...]:
+    """The inertia or likelihood of the rows, with its error, or why it is not known."""
+    head = f"{_sentence(name)} of the rows that the model was learned from"
+    if found.value is None or found.error is None:
+        return head, f"withheld: {wording(found.withheld)}"
+    error = within(found.error, in_digits(found.error, 2))
+    return head, element("span", measured(found.value, found.error), error)
 
 
 def _doubts(sketch: Sketch, model: Any, profiles: Profiles | None, noun: str) -> list[Element]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+import math
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,15 +16,17 @@ from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Problem, Status, Target, centroids, decoder_from
 from sketchlearn.decoders.refinements.reduction_to_points import medians
 from sketchlearn.models import Dirac, Mixture
+from sketchlearn.moments.moments_of_sketch import part_of
+from sketchlearn.operators import Histograms
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.clusters.clusters_of_sketch import (
     Task,
+    are_few,
     clusters_of_sketch,
     clusters_with_rows,
     mixture_clusters,
 )
 from sketchlearn.tasks.estimating.component_estimator import (
-    DesignedEstimator,
     FittedComponents,
     error_units,
     largest_first,
@@ -30,13 +34,16 @@ from sketchlearn.tasks.estimating.component_estimator import (
 )
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, model_array
 from sketchlearn.tasks.estimating.fitted_state import FittedState
-from sketchlearn.tasks.estimating.nearest_clusters import NearestClusters
+from sketchlearn.tasks.estimating.nearest_clusters import NearestClusters, array_blocks
+from sketchlearn.tasks.estimating.row_mean_estimator import RowMeanEstimator
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.uncertainty.cluster_errors import errors_of_density, errors_of_rows
-from sketchlearn.uncertainty.error_bars import ErrorBars
+from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
 from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, SquaredLoss
+from sketchlearn.weighting.weighted_rows import WeightedRows
 
 DISTANCES_PER_BLOCK = 1 << 18
+SHARE_BESIDE_ATOMS = 0.5  # that rows have in centers, where they are joined by atoms
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -81,14 +88,14 @@ class Clusters(FittedComponents):
 
     def nearest(self, rows: NDArray[Any]) -> NDArray[np.int32]:
         """The nearest center of each row."""
-        return self.nearest_and_error(rows)[0]
+        return self.nearest_and_squares(rows)[0]
 
-    def nearest_and_error(self, rows: NDArray[Any]) -> tuple[NDArray[np.int32], float]:
-        """The nearest center of each row and the sum of squared distances, block by block, around the centers' mean."""
+    def nearest_and_squares(self, rows: NDArray[Any]) -> tuple[NDArray[np.int32], Double]:
+        """The nearest center of each row and its squared distance, block by block, around the centers' mean."""
         middle, scale = self.centers.mean(axis=0), 1.0 if self.units is None else 1 / self.units
         centers = ((self.centers - middle) * scale).astype(rows.dtype)
         squares = np.sum(centers * centers, axis=1)
-        labels, total = np.empty(len(rows), np.int32), 0.0
+        labels, errors = np.empty(len(rows), np.int32), np.empty(len(rows))
         step = max(1, DISTANCES_PER_BLOCK // len(centers))
         for first in range(0, len(rows), step):
             block = rows[first : first + step] - middle.astype(rows.dtype)
@@ -97,12 +104,12 @@ class Clusters(FittedComponents):
             nearest = np.argmin(squares - 2 * (block @ centers.T), axis=1)
             labels[first : first + step] = nearest
             left = block - centers[nearest]
-            total += float(np.sum(left * left, dtype=np.float64))
-        return labels, total
+            errors[first : first + step] = np.sum(left * left, axis=1, dtype=np.float64)
+        return labels, errors
 
 
 @dataclass(eq=False, repr=False)
-class SketchKMeans(NearestClusters, DesignedEstimator):
+class SketchKMeans(NearestClusters, RowMeanEstimator):
     """k-means from one pass over the rows, or from a sketch alone.
 
     A mixture of Gaussians, with more components than clusters, is fitted to the sketch; its best k centroids are the
@@ -128,6 +135,9 @@ class SketchKMeans(NearestClusters, DesignedEstimator):
     cluster_centers_ : array (n_clusters, columns). Clusters are numbered by their shares: cluster 0 is the largest.
     weights_ : share of the rows that each cluster has, as the sketch tells it; the largest comes first.
     labels_ : the cluster of each row of an array or data frame given to `fit`; not there for other sources.
+    inertia_, inertia_error_ : the sum of squared distances of all sketched rows to their nearest center, in the units
+        in which errors count, and one standard deviation of its error: 0 where all rows were at hand. From kept rows,
+        or a sample, and the sketch; both are None, with a warning, where those do not tell them.
     sketch_ : the sketch; it can be saved, merged, updated and given to `fit_sketch`.
     outcome_ : how decoding went.
     standard_errors_ : one standard deviation of the numbers of `cluster_centers_` and `weights_`, as estimates of those
@@ -202,10 +212,60 @@ class SketchKMeans(NearestClusters, DesignedEstimator):
             centers, shares, reason = errors_of_rows(sketch, model.centers, units, rng)
         return ErrorBars({"cluster_centers_": centers, "weights_": shares}, reason)
 
+    @property
+    def inertia_(self) -> float | None:
+        """What all sketched rows cost: the sum of squared distances to their nearest center."""
+        return self._told("inertia_", self.measured()[1].value)
+
+    @property
+    def inertia_error_(self) -> float | None:
+        """One standard deviation of the error of `inertia_`; that of a private count of records is in it."""
+        return self._told("inertia_error_", self.measured()[1].error)
+
+    def measured(self) -> tuple[str, RowMean]:
+        found, n = self.row_mean(), float(self.n_records_)
+        if found.value is not None and found.error is not None:
+            of_count = 0.0 if self.privacy_ is None else found.value * math.sqrt(self.privacy_.count_variance)
+            found = RowMean(found.value * n, math.hypot(found.error * n, of_count))
+        return "inertia", found
+
+    def row_values(self, model: Clusters, rows: Double) -> Double:
+        return self._costs(model.nearest_and_squares(rows)[1])
+
+    def distance_units(self, model: Clusters) -> Double:
+        return np.ones(model.centers.shape[1]) if model.units is None else model.units
+
+    def share_of_rows(self, sketch: Sketch, n_rows: int) -> float:
+        return SHARE_BESIDE_ATOMS if are_few(n_rows, sketch) and part_of(sketch, Histograms) is not None else 1.0
+
+    def fitted_again(self, model: Clusters, sample: WeightedRows) -> Callable[[Double], Double]:
+        units = self.distance_units(model)
+        middle = sample.weights @ sample.rows
+        rows, centers = (sample.rows - middle) / units, (model.centers - middle) / units
+        again = replace(model, centers=middle + units * self._loss.improved(rows, centers, sample.weights))
+        return lambda rows: self.row_values(again, rows)
+
+    def _with_array(self, state: FittedState, rows: Any, weights: Any) -> FittedState:
+        """Labels of the rows and what they cost, in one pass."""
+        labels, costs = [np.empty(0, np.int32)], [np.empty(0)]
+        for block in array_blocks(rows):
+            own, squares = state.model.nearest_and_squares(block)
+            labels.append(own)
+            costs.append(self._costs(squares))
+        total = np.concatenate(costs)
+        mean = total.sum() if weights is None else np.asarray(weights, np.float64) @ total
+        count = len(total) if weights is None else float(np.sum(weights, dtype=np.float64))
+        return replace(state, row_labels=np.concatenate(labels), row_mean=RowMean(float(mean) / count, 0.0))
+
+    @staticmethod
+    def _costs(squares: Double) -> Double:
+        """What rows cost, from their squared distances to the nearest center."""
+        return squares
+
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Minus the sum of squared distances of rows to their centers."""
         model = self.fitted_model()
-        return -sum(model.nearest_and_error(rows)[1] for rows in self.row_blocks(X))
+        return -sum(float(model.nearest_and_squares(rows)[1].sum()) for rows in self.row_blocks(X))
 
 
 @dataclass(eq=False, repr=False)
@@ -213,7 +273,7 @@ class SketchKMedians(SketchKMeans):
     """k-medians from a sketch: centers with the least sum of distances, rather than of squared distances.
 
     The density is fitted as for `SketchKMeans`; its best k points under the other loss are the result. Outliers move
-    them less.
+    them less. `inertia_` is the sum of distances.
 
     Examples
     --------
@@ -228,6 +288,10 @@ class SketchKMedians(SketchKMeans):
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:  # noqa: ARG002
         return ErrorBars(withheld="they are known for k-means, and not for k-medians: learn k-means instead")
+
+    @staticmethod
+    def _costs(squares: Double) -> Double:
+        return np.sqrt(squares)
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Minus the sum of distances of rows to their centers."""

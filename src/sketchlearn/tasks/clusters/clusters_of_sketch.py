@@ -209,12 +209,17 @@ def _beyond(task: Task, columns: Sequence[Column], risk: float) -> float:
     return float(shares.ravel() @ task.loss.losses(away.reshape(-1, 1), np.zeros((1, 1)))) / max(risk, 1e-300)
 
 
+def are_few(n_rows: int, sketch: Sketch) -> bool:
+    """Whether so many rows of a sketch are joined by atoms, if it has those."""
+    return n_rows < min(ENOUGH_ROWS, float(sketch.count) * ENOUGH_SHARE)
+
+
 def _with_atoms(task: Task, sample: RowSample) -> RowSample:
     """Few rows of many, joined by atoms of the same weight: the random errors of both average out.
 
     Where a share c of the records was kept, such as far from the center, rows have the share (1 + c) / 2.
     """
-    few = len(sample.rows) < min(ENOUGH_ROWS, float(task.sketch.count) * ENOUGH_SHARE)
+    few = are_few(len(sample.rows), task.sketch)
     atoms = _atoms(task, task.columns) if few and task.columns and not task.private else None
     if atoms is None or not atoms.explain:
         return sample

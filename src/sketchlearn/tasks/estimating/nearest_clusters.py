@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,13 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 
 from sketchlearn.sources import is_array, source
 from sketchlearn.tasks.estimating.fitted_model import Double
+from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
+
+
+def array_blocks(rows: Any) -> Iterable[NDArray[Any]]:
+    """An array as one block, a sparse matrix in blocks."""
+    return [rows] if isinstance(rows, np.ndarray) else (block.rows for block in source(rows).blocks())
 
 
 class NearestClusters(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, SketchEstimator):
@@ -29,9 +37,16 @@ class NearestClusters(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     def _n_features_out(self) -> int:
         return len(self.fitted_model().weights)
 
-    def _row_labels(self, model: Any, rows: Any) -> NDArray[np.int32]:
-        blocks = [rows] if isinstance(rows, np.ndarray) else (block.rows for block in source(rows).blocks())
-        return np.concatenate([np.empty(0, np.int32), *map(model.nearest, blocks)])
+    def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
+        state = super()._after_learning(state, incoming)
+        if incoming is None or incoming.array is None:
+            return state
+        return self._with_array(state, incoming.array, incoming.rows.weights)
+
+    def _with_array(self, state: FittedState, rows: Any, weights: Any) -> FittedState:  # noqa: ARG002
+        """The state with what the model says of an array of rows that was fitted."""
+        labels = map(state.model.nearest, array_blocks(rows))
+        return replace(state, row_labels=np.concatenate([np.empty(0, np.int32), *labels]))
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """The nearest cluster of each row."""

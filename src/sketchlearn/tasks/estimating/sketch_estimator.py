@@ -103,7 +103,7 @@ class SketchEstimator(BaseEstimator):
                 raise TypeError("sample_weight is not for Dask and Spark: repeat the rows there")
             return self._learn(self._sketch_on_engine(X, y), self._generator())
         incoming, rng = self._incoming(X, y, None).counted(sample_weight), self._generator()
-        return self._learn(self._sketch_of(incoming, rng), rng, incoming.array)
+        return self._learn(self._sketch_of(incoming, rng), rng, incoming)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Adds rows to those seen so far. The model is learned anew when it is next asked for.
@@ -214,11 +214,9 @@ class SketchEstimator(BaseEstimator):
         """The table, with the columns that y names as targets."""
         return table
 
-    def _learn(self, state: FittedState, rng: np.random.Generator, array: Any = None) -> Self:
+    def _learn(self, state: FittedState, rng: np.random.Generator, incoming: IncomingRows | None = None) -> Self:
         """Takes over a sketch and the model of it, at once: an error before leaves the estimator as it was."""
-        model = self._learned(state, rng)
-        labels = None if array is None else self._row_labels(model, array)
-        return self._become(replace(state, model=model, row_labels=labels, given_rows=None))
+        return self._become(self._after_learning(replace(state, model=self._learned(state, rng)), incoming))
 
     def _learned(self, state: FittedState, rng: np.random.Generator) -> Any:
         with one_blas_thread():
@@ -228,9 +226,9 @@ class SketchEstimator(BaseEstimator):
         """The model of a sketch and of what else is known of its rows."""
         return self.learn_from_sketch(state.sketch, rng)
 
-    def _row_labels(self, model: Any, rows: Any) -> NDArray[Any] | None:  # noqa: ARG002
-        """The cluster of each row that was fitted, for tasks that have clusters."""
-        return None
+    def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:  # noqa: ARG002
+        """The state without rows that were given beside a sketch; clusters have more to say of rows that came."""
+        return replace(state, given_rows=None)
 
     def _become(self, state: FittedState) -> Self:
         """Takes over all that is known: the one place that changes it."""

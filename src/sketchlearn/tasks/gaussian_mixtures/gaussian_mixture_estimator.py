@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -30,12 +31,14 @@ from sketchlearn.tasks.estimating.component_estimator import largest_first, requ
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, Known, read_array, saved, word
 from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture, SketchMixture
+from sketchlearn.tasks.estimating.row_mean_estimator import RowMeanEstimator
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.gaussian_mixtures.mixtures_of_rows import Family, fit_mixture_of_rows
-from sketchlearn.uncertainty.error_bars import ErrorBars
+from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
 from sketchlearn.uncertainty.mixture_errors import errors_of_likelihood, errors_of_sketch
 from sketchlearn.weighting.clusters_of_rows import RowSample
-from sketchlearn.weighting.mixture_likelihood import cholesky_log_densities
+from sketchlearn.weighting.mixture_likelihood import cholesky_log_densities, log_likelihoods
+from sketchlearn.weighting.weighted_rows import WeightedRows
 
 MODELS: dict[str, type[Model]] = {
     "spherical": SphericalGaussian,
@@ -50,6 +53,7 @@ MODELS: dict[str, type[Model]] = {
 SHAPES = {"full": ("k", "d", "d"), "tied": ("d", "d"), "known": ("d", "d"), "diag": ("k", "d"), "spherical": ("k",)}
 
 
+LEAST_VARIANCE = 1e-300  # of a column that is constant within all components
 VARIANCES_ALONE = ("diag", "spherical")  # of which no matrix is needed
 
 
@@ -109,7 +113,7 @@ class FittedGaussians(FittedMixture):
 
 
 @dataclass(eq=False, repr=False)
-class SketchGaussianMixture(SketchMixture):
+class SketchGaussianMixture(SketchMixture, RowMeanEstimator):
     """A mixture of Gaussians from one pass over the rows, or from a sketch alone.
 
     Parameters
@@ -131,6 +135,8 @@ class SketchGaussianMixture(SketchMixture):
         covariances are then held near those: most of what is known of flat clusters comes from the sample.
     fit_p_value_ : how likely rows of such a mixture are to have a larger `fit_test_`: near 0, they are no such mixture
         (of very many rows, the slightest difference is seen). None if it is not known, as in files of earlier versions.
+    log_likelihood_, log_likelihood_error_ : the mean log-likelihood of the sketched rows, and one standard deviation of
+        its error, as `SketchKMeans.inertia_` has them.
     sketch_, outcome_ : the sketch, and how decoding went.
     standard_errors_ : one standard deviation of the numbers of `weights_`, `means_` and `covariances_`, as estimates of
         those of the law that the rows are a sample of; see `SketchKMeans`. If that law is no such mixture, those of the
@@ -229,6 +235,33 @@ class SketchGaussianMixture(SketchMixture):
     def _log_densities(self, rows: Double) -> Double:
         mixture = self.fitted_model().density
         return cholesky_log_densities(rows, mixture.locations, np.linalg.cholesky(mixture.covariances()))
+
+    @property
+    def log_likelihood_(self) -> float | None:
+        """The mean log-likelihood of all sketched rows."""
+        return self._told("log_likelihood_", self.row_mean().value)
+
+    @property
+    def log_likelihood_error_(self) -> float | None:
+        """One standard deviation of the error of `log_likelihood_`."""
+        return self._told("log_likelihood_error_", self.row_mean().error)
+
+    def measured(self) -> tuple[str, RowMean]:
+        return "mean log-likelihood", self.row_mean()
+
+    def row_values(self, model: FittedGaussians, rows: Double) -> Double:
+        return log_likelihoods(rows, model.density)
+
+    def distance_units(self, model: FittedGaussians) -> Double:
+        within = model.density.weights @ model.density.variances()
+        return np.sqrt(np.maximum(within, LEAST_VARIANCE))
+
+    def fitted_again(self, model: FittedGaussians, sample: WeightedRows) -> Callable[[Double], Double]:
+        mixture = model.density
+        family = Family(len(mixture), self.covariance_type, mixture.model)
+        start = (mixture.weights, mixture.locations, mixture.covariances())
+        again = family.fitted(sample, np.random.default_rng(0), n_init=0, starts=[start])
+        return lambda rows: log_likelihoods(rows, again)
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion on rows, the lower the better. A sketch alone has no likelihood: give rows."""
