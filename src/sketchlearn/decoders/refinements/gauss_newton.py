@@ -35,6 +35,12 @@ def independent_errors(target: Target) -> Whitening:
 
 def correlated_errors(target: Target, mixture: Mixture) -> Whitening:
     """The whole covariance, from the mixture's characteristic function at sums and differences of frequencies."""
+    factor = covariance_factor(target, mixture)
+    return lambda parts: np.asarray(solve_triangular(factor, parts, lower=True, check_finite=False))
+
+
+def covariance_factor(target: Target, mixture: Mixture) -> Double:
+    """The lower Cholesky factor of the covariance of all errors, (2 m, 2 m), were records drawn from the mixture."""
     omega, m = target.frequencies.omega.astype(np.float64), len(target)
     plus, minus, mean = np.zeros((m, m), complex), np.zeros((m, m), complex), np.zeros(m, complex)
     weights = mixture.weights / mixture.weights.sum()
@@ -51,17 +57,38 @@ def correlated_errors(target: Target, mixture: Mixture) -> Whitening:
     cross = 0.5 * (plus.imag - minus.imag) - np.outer(c, s)
     total = np.block([[cosines, cross], [cross.T, sines]]) * target.sampling
     total[np.diag_indices_from(total)] += RELATIVE_RIDGE * np.trace(total) / len(total) + target.released / 2
-    factor = np.linalg.cholesky(total)
-    return lambda parts: np.asarray(solve_triangular(factor, parts, lower=True, check_finite=False))
+    return np.linalg.cholesky(total)
+
+
+def tangents(target: Target, mixture: Mixture) -> Double:
+    """Derivatives of the values' parts along each parameter of the mixture: (2 m, parameters)."""
+    waves = _residual(target, mixture, _as_they_are, 0.0)[1]
+    return _jacobian(target, mixture, waves, _as_they_are, 0.0, free=True)[:-1]
+
+
+def residual(target: Target, mixture: Mixture, whitening: Whitening) -> Double:
+    """What a mixture, its weights made to sum to one, leaves of the values' parts, whitened."""
+    whole = replace(mixture, weights=mixture.weights / mixture.weights.sum())
+    return _residual(target, whole, whitening, 0.0)[0][:-1]
+
+
+def _as_they_are(parts: Double) -> Double:
+    return parts
 
 
 def levenberg_marquardt(
-    target: Target, mixture: Mixture, whitening: Whitening, *, iterations: int, hold: float = 0.0
+    target: Target,
+    mixture: Mixture,
+    whitening: Whitening,
+    *,
+    iterations: int,
+    hold: float = 0.0,
+    tolerance: float = COST_TOLERANCE,
 ) -> tuple[Mixture, float]:
     """The mixture at a local minimum of the whitened squared residual, and that minimum.
 
     `hold` pulls shapes back to those at the start: it is the price of a squared deviation (a factor e of a variance);
-    with an infinite one they do not move at all.
+    with an infinite one they do not move at all. Two steps that lower the cost by less than the share `tolerance` end it.
     """
     stiff, free = SUM_PENALTY * np.sqrt(len(target)), bool(np.isfinite(hold))
     lam, quiet, start = 1e-2, 0, mixture.shapes
@@ -94,7 +121,7 @@ def levenberg_marquardt(
         expected = 2 * step @ slope - step @ normal @ step
         gained = (cost - other_cost) / max(expected, 1e-300)
         lam = max(lam * (0.2 if gained > 0.5 else 1 if gained > 0.1 else 2), 1e-8)
-        quiet = quiet + 1 if cost - other_cost < COST_TOLERANCE * cost else 0
+        quiet = quiet + 1 if cost - other_cost < tolerance * cost else 0
         mixture, left, waves, cost = other, other_left, other_waves, other_cost
         if quiet >= 2:
             break
