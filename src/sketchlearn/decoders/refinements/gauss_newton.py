@@ -88,7 +88,7 @@ def levenberg_marquardt(
     """The mixture at a local minimum of the whitened squared residual, and that minimum.
 
     `hold` pulls shapes back to those at the start: it is the price of a squared deviation (a factor e of a variance);
-    with an infinite one they do not move at all. Two steps that lower the cost by less than the share `tolerance` end it.
+    with an infinite one they do not move at all. Two steps that lower the cost by less than this share of it end it.
     """
     stiff, free = SUM_PENALTY * np.sqrt(len(target)), bool(np.isfinite(hold))
     lam, quiet, start = 1e-2, 0, mixture.shapes

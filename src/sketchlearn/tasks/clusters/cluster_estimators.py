@@ -15,6 +15,7 @@ from sketchlearn.decoders import Problem, Target, centroids, decoder_from
 from sketchlearn.decoders.refinements.reduction_to_points import medians
 from sketchlearn.models import Dirac, Mixture
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.choosing.chosen_number import ChosenNumber
 from sketchlearn.tasks.clusters.clusters_of_sketch import (
     Task,
     clusters_of_sketch,
@@ -22,13 +23,12 @@ from sketchlearn.tasks.clusters.clusters_of_sketch import (
     mixture_clusters,
 )
 from sketchlearn.tasks.estimating.component_estimator import (
-    DesignedEstimator,
     FittedComponents,
-    error_units,
     largest_first,
 )
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, model_array
 from sketchlearn.tasks.estimating.nearest_clusters import NearestClusters
+from sketchlearn.tasks.estimating.row_samples import error_units
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, SquaredLoss
 
@@ -98,7 +98,7 @@ class Clusters(FittedComponents):
 
 
 @dataclass(eq=False, repr=False)
-class SketchKMeans(NearestClusters, DesignedEstimator):
+class SketchKMeans(NearestClusters, ChosenNumber):
     """k-means from one pass over the rows, or from a sketch alone.
 
     A mixture of Gaussians, with more components than clusters, is fitted to the sketch; its best k centroids are the
@@ -106,7 +106,8 @@ class SketchKMeans(NearestClusters, DesignedEstimator):
 
     Parameters
     ----------
-    n_clusters : number of clusters.
+    n_clusters : number of clusters; "auto" lets the sketch tell it (see `choose_k`).
+    max_clusters : the largest number that "auto" looks at.
     decoder : "auto", the name of another decoder, or a `sketchlearn.decoders.Decoder`.
     n_frequencies : size of the sketch; None means 10 frequencies per coordinate of a center.
     wave : wave of the sketch's features, such as "square" for one bit per feature.
@@ -124,6 +125,7 @@ class SketchKMeans(NearestClusters, DesignedEstimator):
     labels_ : the cluster of each row of an array or data frame given to `fit`; not there for other sources.
     sketch_ : the sketch; it can be saved, merged, updated and given to `fit_sketch`.
     outcome_ : how decoding went.
+    n_clusters_, choice_ : the number of clusters, and how it was chosen, if it was (a `ClusterChoice`).
 
     Examples
     --------
@@ -134,7 +136,7 @@ class SketchKMeans(NearestClusters, DesignedEstimator):
     [[0, 0], [10, 10]]
     """
 
-    n_clusters: int = 8
+    n_clusters: int | str = 8
     _: KW_ONLY
     standardize: bool = False
 
@@ -148,13 +150,19 @@ class SketchKMeans(NearestClusters, DesignedEstimator):
         return {"n_clusters": len(model.weights)}
 
     @property
-    def _n_components(self) -> int:
+    def _number(self) -> int | str:
         return self.n_clusters
+
+    @property
+    def n_clusters_(self) -> int:
+        """The number of clusters that were learned."""
+        return len(self.weights_)
 
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> Clusters:
         sample = self._sample(sketch, sample)
-        self._check_determined(sketch, sample)
-        problem = Problem.of(Target.of(sketch), self.n_clusters)
+        k, choice = self._chosen(sketch, sample, rng)
+        self._check_determined(sketch, sample, k)
+        problem = Problem.of(Target.of(sketch), k)
         progress = self._say if self.verbose else None
         task = Task(sketch, problem, error_units(sketch.operator), self._loss, self._reduce, rng, progress)
         if sample is not None:
@@ -170,7 +178,14 @@ class SketchKMeans(NearestClusters, DesignedEstimator):
         centers, shares = found.centers[order], found.shares[order]
         given = sketch.operator.error_units  # type: ignore[attr-defined]
         units = None if given is None else np.array(given)
-        return Clusters(centers=centers, weights=shares, units=units, density=found.density, outcome=found.outcome)
+        return Clusters(
+            centers=centers,
+            weights=shares,
+            units=units,
+            density=found.density,
+            outcome=found.outcome,
+            choice=choice,
+        )
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Minus the sum of squared distances of rows to their centers."""

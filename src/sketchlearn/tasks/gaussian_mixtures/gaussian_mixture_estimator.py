@@ -25,6 +25,8 @@ from sketchlearn.models import (
 )
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.choosing.chosen_number import ChosenNumber
+from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
 from sketchlearn.tasks.estimating.component_estimator import largest_first
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, Known, read_array, saved, word
 from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture, SketchMixture
@@ -61,7 +63,7 @@ class FittedGaussians(FittedMixture):
     covariances: Double = saved(_read_covariances, lambda value: value.tolist())
 
     @classmethod
-    def of(cls, fit: MixtureFit, kind: str) -> FittedGaussians:
+    def of(cls, fit: MixtureFit, kind: str, choice: ClusterChoice | None = None) -> FittedGaussians:
         """What was fitted, in the units of the data."""
         mixture = fit.mixture.some(largest_first(fit.mixture.weights))
         covariances = mixture.covariances()
@@ -78,6 +80,7 @@ class FittedGaussians(FittedMixture):
             fit_test=float(fit.misfit),
             outcome=fit.outcome,
             density=mixture,
+            choice=choice,
         )
 
     def restored_density(self) -> Mixture:
@@ -104,12 +107,13 @@ class FittedGaussians(FittedMixture):
 
 
 @dataclass(eq=False, repr=False)
-class SketchGaussianMixture(SketchMixture):
+class SketchGaussianMixture(ChosenNumber, SketchMixture):
     """A mixture of Gaussians from one pass over the rows, or from a sketch alone.
 
     Parameters
     ----------
-    n_components : number of Gaussians.
+    n_components : number of Gaussians; "auto" lets the sketch tell it (see `choose_k`).
+    max_clusters : the largest number that "auto" looks at.
     covariance_type : "full", "tied", "diag", "spherical", or "known".
     covariance : the common covariance matrix, for "known".
     decoder, n_frequencies, wave, random_state, n_jobs, verbose : as in `SketchKMeans`; by default the sketch has 10
@@ -125,6 +129,7 @@ class SketchGaussianMixture(SketchMixture):
         operator declares shapes of clusters (`design` does, from its sample), "diag" and "full" covariances are
         then held near those: most of what is known of flat clusters comes from the sample.
     sketch_, outcome_ : the sketch, and how decoding went.
+    n_components_, choice_ : the number of Gaussians, and how it was chosen, if it was (a `ClusterChoice`).
 
     Examples
     --------
@@ -136,6 +141,7 @@ class SketchGaussianMixture(SketchMixture):
     [[1.0, 3.0], [1.0, 3.0]]
     """
 
+    n_components: int | str = 1  # type: ignore[assignment]
     _: KW_ONLY
     covariance_type: str = "full"
     covariance: ArrayLike | None = None
@@ -148,6 +154,15 @@ class SketchGaussianMixture(SketchMixture):
         kind = model.covariance_type
         known = {"covariance": model.covariances} if kind == "known" else {}
         return {**super().parameters_of(model), "covariance_type": kind, **known}
+
+    @property
+    def _number(self) -> int | str:
+        return self.n_components
+
+    @property
+    def n_components_(self) -> int:
+        """The number of Gaussians that were learned."""
+        return len(self.weights_)
 
     @property
     def _task(self) -> str:
@@ -164,11 +179,12 @@ class SketchGaussianMixture(SketchMixture):
         self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None
     ) -> FittedGaussians:
         sample = self._sample(sketch, sample)
-        self._check_determined(sketch, sample)
-        problem = Problem.of(Target.of(sketch, HIGHEST_HARMONIC), self.n_components)
+        k, choice = self._chosen(sketch, sample, rng)
+        self._check_determined(sketch, sample, k)
+        problem = Problem.of(Target.of(sketch, HIGHEST_HARMONIC), k)
         model = self._gaussian(problem.target.n_features)
         if sample is not None:
-            family = Family(self.n_components, self.covariance_type, model)
+            family = Family(k, self.covariance_type, model)
             fit = fit_mixture_of_rows(sketch, problem, sample, family, rng)
             self._say(f"{fit.outcome.status.value}; fit test {in_digits(fit.misfit, 3)}")
         else:
@@ -182,7 +198,7 @@ class SketchGaussianMixture(SketchMixture):
                 "for others: ask for fewer components, or for another covariance_type",
                 ConvergenceWarning,
             )
-        return FittedGaussians.of(fit, self.covariance_type)
+        return FittedGaussians.of(fit, self.covariance_type, choice)
 
     def _doubt(self, fit: MixtureFit, sample: RowSample | None) -> str:
         """What to say of rows that are not such a mixture."""
@@ -190,7 +206,7 @@ class SketchGaussianMixture(SketchMixture):
         if sample is None:
             found = "a likely one under a finer density, with shapes like those that the operator declares"
         return (
-            f"the sketch does not look like one of {self.n_components} Gaussians (fit test {in_digits(fit.misfit, 3)}, "
+            f"the sketch does not look like one of {len(fit.mixture)} Gaussians (fit test {in_digits(fit.misfit, 3)}, "
             f"about 1 if it did): the mixture is {found}; try more components or another covariance_type"
         )
 
