@@ -67,7 +67,7 @@ class ClusterChoice:
         if self.agreements:
             if self.n_clusters > 1:
                 agree = self.agreements[min(self.n_clusters - 2, len(self.agreements) - 1)]
-                said.append(f"Halves of the rows agree on {self.n_clusters} clusters to {in_digits(agree, 2)} of 1.")
+                said.append(f"Clusters of two halves of the rows agree to {agree:.2f} (1 is alike, 0 is chance).")
         elif self.basis is Basis.GAP:
             said.append("Rows tell how stable that is: keep some with design(..., rows=500), or give sample=rows.")
         return said

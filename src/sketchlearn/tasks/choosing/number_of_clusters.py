@@ -122,15 +122,14 @@ def _of_gaussians(path: ComponentPath, most: int, agreements: Sequence[float]) -
 
 def _of_gap(rows: Double, most: int, path: ComponentPath | None, rng: np.random.Generator) -> ClusterChoice:
     curve = inertia_curve(rows, most, rng)
-    k = curve.elbow()
+    k = curve.elbow(UNSURE_DEVIATIONS)  # with one deviation, boxes of 3000 rows were sometimes cut in two
     misfit = None if path is None else path.misfit
-    low, high = curve.elbow(UNSURE_DEVIATIONS), curve.elbow(0.0)
     return ClusterChoice(
         k,
         most,
         Basis.GAP,
-        min(low, k),
-        max(high, k),
+        k,
+        max(k, curve.elbow(0.0)),
         misfit,
         criteria=_plain(curve.gaps.max() - curve.gaps),
         criterion_errors=_plain(curve.gap_errors),
