@@ -180,7 +180,8 @@ def plot_choice(choice: ClusterChoice, path: str | os.PathLike[str] | None = Non
         figure.axes[0].set_yscale("symlog", linthresh=10)
         figure.axes[0].set_ylim(bottom=-1)
     figure.axes[0].legend(**LEGEND)
-    figure.suptitle(choice.sentences[0].split(":")[0].split(".")[0], fontsize=11)
+    said = {Basis.GAUSSIANS: "Gaussians", Basis.GAP: "by the gap statistic", Basis.HIDDEN: "hidden by noise"}
+    figure.suptitle(f"{choice.headline}, {said[choice.basis]}", fontsize=11)
     return _saved(figure, path)
 
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.special import chdtrc
 
-from sketchlearn.decoders.densities.gaussian_mixture_fit import merge_components, with_components
+from sketchlearn.decoders.densities.gaussian_mixture_fit import PASSING_FIT_TEST, merge_components, with_components
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.decoders.refinements.gauss_newton import (
@@ -29,6 +30,7 @@ from sketchlearn.models import Double, Mixture, Model
 
 FREQUENCIES_PER_PARAMETER = 1.5  # of the largest mixture: 3 numbers
 LEAST_FREQUENCIES, MOST_FREQUENCIES = 200, 1100  # The covariance of all errors is expensive to compute.
+LEAST_NUMBERS_PER_PARAMETER = 2.5
 LEAST_RELATIVE_WEIGHT = 1e-3  # A component that came to nothing would never move again.
 LEAST_SHARE = 0.2  # of a component that is added, in that of an average one
 LEAST_DIRECTION = 1e-4  # Directions that the largest mixture's parameters move less, relatively, are noise.
@@ -39,9 +41,10 @@ LEAST_GAIN = 0.5  # of squared residuals: less is not worth another mixture
 SIZES, SPARE = (5, 10), 2  # components of shorter paths, and how many of them must be more than needed
 BEYOND = 4  # components more than the best so far, before a path ends
 WINDOW = 2  # components more and fewer than the best, which are refined to the end
-ROUNDS = 3  # of whitening by the mixture chosen before
-MOVES = 3  # attempts to improve the path where the criterion is least
+ROUNDS = 4  # of whitening by the mixture chosen before
+MOVES = 2  # attempts to improve the path where the criterion is least, before that
 PAIRS = 3  # of components whose merger is tried
+LEAST_P_VALUE = 1e-4  # of a residual that few degrees of freedom make large by chance
 PROBES = 24  # random vectors that estimate a trace
 
 
@@ -63,6 +66,7 @@ class ComponentPath:
     target: Target  # what they were fitted to
     #: squared residual of the chosen mixture per degree of freedom, over all directions: about 1 if records are of it
     misfit: float
+    freedom: float
 
     @property
     def criteria(self) -> Double:
@@ -83,6 +87,11 @@ class ComponentPath:
         return int(np.argmin(self.criteria)) + 1
 
     @property
+    def explains(self) -> bool:
+        """Whether the sketch agrees with records drawn from the chosen mixture."""
+        return self.misfit <= PASSING_FIT_TEST or bool(chdtrc(self.freedom, self.misfit * self.freedom) > LEAST_P_VALUE)
+
+    @property
     def chosen(self) -> PathFit:
         """The mixture with the least criterion."""
         return self.fits[self.n_components - 1]
@@ -95,7 +104,7 @@ class _Search:
     target: Target
     problem: Problem
     model: Model
-    pool: Mixture  # components that may be added
+    pool: Mixture  # the density: how residuals are measured at first, and components that may be added
     price: float  # of a parameter
     fits: dict[int, PathFit] = field(default_factory=dict)
     whitening: Whitening = lambda parts: parts
@@ -206,14 +215,13 @@ def component_path(problem: Problem, density: Mixture, model: Model, n_records: 
         if search.best <= size - SPARE:
             break
     fits = tuple(search.fits[k] for k in sorted(search.fits))
-    return ComponentPath(fits, n_records, search.target, _misfit(search, fits[search.best - 1]))
+    return ComponentPath(fits, n_records, search.target, *_misfit(search, fits[search.best - 1]))
 
 
-def n_affordable(problem: Problem, model: Model, most_parameters: int | None = None) -> int:
-    """How many components of a model have three numbers of the sketch for each parameter."""
-    most = int(problem.plain.n_numbers / 2 / FREQUENCIES_PER_PARAMETER)
-    most = most if most_parameters is None else min(most, most_parameters)
-    return most // model.n_parameters(1, problem.plain.n_features)
+def n_affordable(problem: Problem, model: Model, most_parameters: float = np.inf) -> int:
+    """How many components of a model, of so many parameters at most, the sketch has numbers for."""
+    numbers = min(problem.plain.n_numbers, 2 * MOST_FREQUENCIES) / LEAST_NUMBERS_PER_PARAMETER
+    return int(min(numbers, most_parameters) // model.n_parameters(1, problem.plain.n_features))
 
 
 def _climb(search: _Search, density: Mixture, size: int, least: int) -> None:
@@ -223,7 +231,7 @@ def _climb(search: _Search, density: Mixture, size: int, least: int) -> None:
     """
     problem, model, largest = search.problem, search.model, with_components(density, size).parts()
     starts = {k: problem.in_own_units(model, *merge_components(*largest, k)) for k in range(1, size + 1)}
-    search.measure_by(starts[size], starts[size])
+    search.measure_by(search.pool, starts[size])
     for k, start in starts.items():
         search.offer(search.fitted(start, FIRST_STEPS if k >= least else 1))
         if k >= search.best + BEYOND:
@@ -231,27 +239,27 @@ def _climb(search: _Search, density: Mixture, size: int, least: int) -> None:
 
 
 def _settle(search: _Search) -> None:
-    """Improves the mixtures around the best, measured by it, until the best stays the same."""
+    """Improves the mixtures around the best, measured by it, until nothing is gained."""
+    before = 0
     for _ in range(ROUNDS):
-        for _ in range(MOVES):
-            if not search.improve():
-                break
+        gained = sum(search.improve() for _ in range(MOVES if before == 0 else 1))
         best, most = search.best, max(search.fits)
+        if not gained and best == before:
+            break
+        before = best
         search.measure_by(search.fits[best].mixture, search.grown(search.fits[most].mixture))
         window = range(max(1, best - WINDOW), min(most, best + WINDOW) + 1)
         search.fits = {k: search.fitted(fit.mixture, STEPS if k in window else 1) for k, fit in search.fits.items()}
-        if search.best == best:
-            break
 
 
-def _misfit(search: _Search, fit: PathFit) -> float:
-    """The squared residual per degree of freedom: in directions of less variance than the ridge, less than one."""
+def _misfit(search: _Search, fit: PathFit) -> tuple[float, float]:
+    """The squared residual per degree of freedom, and those: less than one along directions below the ridge."""
     left = residual(search.target, fit.mixture, search.white)
     n = len(left)
     ridge = RELATIVE_RIDGE / (1 + RELATIVE_RIDGE) * float(np.mean(np.sum(search.factor**2, axis=1)))
     probes = search.white(np.random.default_rng(0).choice([-1.0, 1.0], (n, PROBES)))
-    freedom = n - ridge * float(np.mean(np.sum(probes**2, axis=0)))
-    return (float(left @ left) - fit.n_parameters) / max(freedom - fit.n_parameters, 1.0)
+    freedom = max(n - ridge * float(np.mean(np.sum(probes**2, axis=0))) - fit.n_parameters, 1.0)
+    return float(left @ left) / freedom, freedom
 
 
 def _some(target: Target, n_parameters: int) -> Target:

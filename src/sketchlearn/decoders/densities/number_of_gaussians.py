@@ -6,37 +6,36 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from sketchlearn.decoders.densities.component_path import ComponentPath, component_path, n_affordable
-from sketchlearn.decoders.densities.gaussian_mixture_fit import PASSING_FIT_TEST
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.refinements.gauss_newton import covariance_factor, residual
 from sketchlearn.models import DiagonalGaussian, FullGaussian, Mixture
 
 MOST_FULL_PARAMETERS = 420  # More would take longer than all else.
+FEW = 4  # full Gaussians, which take little time
+MORE_DIAGONAL = 3  # Gaussians than full ones: as many as tell that those are enough
 
 
 def number_of_gaussians(problem: Problem, density: Mixture, n_records: float, most: int) -> ComponentPath:
     """The path of the covariances that explain the sketch with the least criterion; if none do, the nearest.
 
     Diagonal Gaussians explain records of full ones, too, if those are few, but it takes more of them than there are
-    clusters. So full ones are tried unless one diagonal Gaussian is enough.
+    clusters. A few full ones are tried first: where they are enough, no long path of diagonal ones is needed.
     """
-    d = problem.plain.n_features
+    model, d = FullGaussian(), problem.plain.n_features
+    affordable = min(n_affordable(problem, model, MOST_FULL_PARAMETERS), most)
+    few = min(affordable, FEW)
+    full = component_path(problem, density, model, n_records, few) if few and d > 1 else None
+    if full is not None and full.explains and full.n_components < max(few, 2):
+        most = min(most, full.n_components + MORE_DIAGONAL)
     diagonal = component_path(problem, density, DiagonalGaussian(), n_records, most)
-    if d == 1 or (diagonal.n_components == 1 and passes(diagonal)):
+    if full is None or (diagonal.explains and diagonal.n_components == 1):
         return diagonal
-    model = FullGaussian()
-    affordable = min(n_affordable(problem, model, MOST_FULL_PARAMETERS), diagonal.n_components)
-    if affordable < diagonal.n_components and passes(diagonal):
-        return diagonal
-    full = component_path(problem, density, model, n_records, max(affordable, 1))
-    if passes(full) and passes(diagonal):
+    wanted = min(affordable, diagonal.n_components)
+    if wanted > few and (wanted == diagonal.n_components or not diagonal.explains):
+        full = component_path(problem, density, model, n_records, wanted)
+    if full.explains and diagonal.explains:
         return full if _criterion(full, full) < _criterion(diagonal, full) else diagonal
     return min(full, diagonal, key=lambda path: path.misfit)
-
-
-def passes(path: ComponentPath) -> bool:
-    """Whether the sketch agrees with records drawn from the chosen mixture."""
-    return path.misfit <= PASSING_FIT_TEST
 
 
 def _criterion(path: ComponentPath, other: ComponentPath) -> float:

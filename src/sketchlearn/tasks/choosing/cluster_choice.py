@@ -72,31 +72,38 @@ class ClusterChoice:
             said.append("Rows tell how stable that is: keep some with design(..., rows=500), or give sample=rows.")
         return said
 
+    @property
+    def headline(self) -> str:
+        """The number in words, such as "3 clusters", "20 or more clusters" or "no clusters"."""
+        if self.n_clusters == 1:
+            return "no clusters"
+        return f"{self.n_clusters} {'or more ' if self.n_clusters == self.most else ''}clusters"
+
     def _verdict(self) -> str:
-        k, most = self.n_clusters, self.most
+        k, found = self.n_clusters, self.headline
         if self.basis is Basis.HIDDEN:
             return (
                 "No clusters are seen: the noise of the private release hides them, if there are any. Release more "
                 "records at once, or with a larger epsilon."
             )
-        fit = "" if self.misfit is None else f" (misfit {in_digits(self.misfit, 2)}, about 1 if they were)"
-        if self.basis is Basis.GAUSSIANS:
-            fit = f"(misfit {in_digits(self.misfit or 0.0, 2)}, about 1 if records are drawn from it)"
-            if k == 1:
-                return f"No clusters: one Gaussian explains the sketch {fit}."
-            if k == most:
-                return (
-                    f"{k} or more clusters: the criterion is least at the largest number looked at. Design a sketch "
-                    f"for more, and ask with a larger max_clusters."
-                )
-            return f"{k} clusters: a mixture of {k} Gaussians explains the sketch {fit}."
-        found = "no clusters" if k == 1 else f"{k} or more clusters" if k == most else f"{k} clusters"
         if self.misfit is None:
             return (
                 f"The gap statistic says {found}. Gaussians were not tried: that takes the exponential wave, without "
                 "subsampling, and three records per parameter."
             )
-        return f"Not Gaussians{fit}: the gap statistic says {found}."
+        misfit = in_digits(self.misfit, 2)
+        if self.basis is Basis.GAP:
+            return (
+                f"Not Gaussians, or more than {self.most} (misfit {misfit}, about 1 if they were): the gap statistic "
+                f"says {found}."
+            )
+        if k > 1 and k == self.most:
+            return (
+                f"{found}: the criterion is least at the largest number looked at. Design a sketch for more, and ask "
+                "with a larger max_clusters."
+            )
+        fit = f"explains the sketch (misfit {misfit}, about 1 if records are drawn from it)"
+        return f"No clusters: one Gaussian {fit}." if k == 1 else f"{found}: a mixture of {k} Gaussians {fit}."
 
     def table(self) -> list[str]:
         """Lines of a table of all numbers of clusters that were looked at."""

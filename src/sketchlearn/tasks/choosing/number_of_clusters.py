@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from sketchlearn.decoders import Problem, Status, Target, cleaned, decoder_from, fit_density
-from sketchlearn.decoders.densities.component_path import ComponentPath
-from sketchlearn.decoders.densities.number_of_gaussians import number_of_gaussians, passes
+from sketchlearn.decoders.densities.component_path import ComponentPath, n_affordable
+from sketchlearn.decoders.densities.number_of_gaussians import number_of_gaussians
 from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import DiagonalGaussian, Double
@@ -26,6 +26,7 @@ from sketchlearn.weighting.gap_statistic import MOST_ROWS, agreement_of_halves, 
 UNSURE_DEVIATIONS = 2.0  # of a criterion: numbers of clusters within so many cannot be told apart
 NUMBERS_PER_PARAMETER = 3  # of the largest mixture
 RECORDS_PER_PARAMETER = 3  # With fewer, no criterion tells clusters from chance.
+SIZES_BEYOND = 5  # the largest, on which k-means is tried, to see whether there are more
 LEAST_ROWS = 50  # of a sample that tells more of clusters than draws of the density
 
 
@@ -72,11 +73,14 @@ def choose_with_rows(sketch: Sketch, most: int, sample: RowSample | None, rng: n
             return ClusterChoice(1, reach, Basis.HIDDEN, 1, reach)
         rows = None if sample is None else _representative(sketch, sample, rng)
         agreements = () if rows is None else _plain(agreement_of_halves(rows, reach, rng))
+    told = int(sketch.count / (RECORDS_PER_PARAMETER * _n_parameters(target.n_features)))
+    tested = min(reach, told, n_affordable(problem, DiagonalGaussian()))
+    if target.released and not tested:
+        return ClusterChoice(1, reach, Basis.HIDDEN, 1, reach)
     path = None
-    tested = min(reach, int(sketch.count / (RECORDS_PER_PARAMETER * _n_parameters(target.n_features))))
-    if target.whole and target.imaginary and tested >= 1:
+    if target.whole and target.imaginary and tested:
         path = number_of_gaussians(problem, density, float(sketch.count), tested)  # matrices large enough for threads
-        if passes(path) and (path.n_components < tested or tested == reach):
+        if path.explains and (path.n_components < tested or tested == reach):
             return _of_gaussians(path, reach, agreements)
     with one_blas_thread():
         if rows is None:
@@ -121,20 +125,20 @@ def _of_gaussians(path: ComponentPath, most: int, agreements: Sequence[float]) -
 
 
 def _of_gap(rows: Double, most: int, path: ComponentPath | None, rng: np.random.Generator) -> ClusterChoice:
-    curve = inertia_curve(rows, most, rng)
-    k = curve.elbow(UNSURE_DEVIATIONS)  # with one deviation, boxes of 3000 rows were sometimes cut in two
+    curve = inertia_curve(rows, most + SIZES_BEYOND, rng)
+    k = min(most, curve.elbow(UNSURE_DEVIATIONS))  # with one deviation, boxes of 3000 rows were sometimes cut in two
     misfit = None if path is None else path.misfit
     return ClusterChoice(
         k,
         most,
         Basis.GAP,
         k,
-        max(k, curve.elbow(0.0)),
+        min(most, max(k, curve.elbow(0.0))),
         misfit,
-        criteria=_plain(curve.gaps.max() - curve.gaps),
-        criterion_errors=_plain(curve.gap_errors),
-        inertias=_plain(curve.shares),
-        inertia_errors=_plain(curve.share_errors),
+        criteria=_plain((curve.gaps.max() - curve.gaps)[:most]),
+        criterion_errors=_plain(curve.gap_errors[:most]),
+        inertias=_plain(curve.shares[:most]),
+        inertia_errors=_plain(curve.share_errors[:most]),
     )
 
 
