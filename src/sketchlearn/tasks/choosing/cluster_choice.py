@@ -69,7 +69,10 @@ class ClusterChoice:
                 agree = self.agreements[min(self.n_clusters - 2, len(self.agreements) - 1)]
                 said.append(f"Clusters of two halves of the rows agree to {agree:.2f} (1 is alike, 0 is chance).")
         elif self.basis is Basis.GAP:
-            said.append("Rows tell how stable that is: keep some with design(..., rows=500), or give sample=rows.")
+            said.append(
+                "That rests on draws of a fitted density, whose pieces can pass for clusters: keep rows beside the "
+                "sketch with design(..., rows=500), or give some with sample=rows."
+            )
         return said
 
     @property

@@ -56,7 +56,7 @@ def choose_k(sketch: Sketch, max_clusters: int = 20, sample: Any = None, *, rand
     3 clusters: a mixture of 3 Gaussians explains the sketch (misfit ..., about 1 if records are drawn from it).
     """
     if not isinstance(sketch, Sketch):
-        raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: sketch the rows with design(...) first")
+        raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: sketch the rows first")
     rows = kept_rows(sketch) if sample is None else given_rows(sketch, sample)
     return choose_with_rows(sketch, whole("max_clusters", max_clusters), rows, np.random.default_rng(random_state))
 
