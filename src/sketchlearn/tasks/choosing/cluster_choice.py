@@ -142,11 +142,10 @@ class ClusterChoice:
             raise ValueError(f"choice: {shortened(form['basis'])} is no basis of a choice")
         if form["covariance_type"] not in ("diag", "full"):
             raise ValueError("choice: covariance_type must be diag or full")
-        counts = {name: whole(name, form[name], 1, MOST_CLUSTERS) for name in ("n_clusters", "most", "low", "high")}
-        lists = {name: _numbers(name, form[name]) for name in names[7:]}
-        misfit = None if form["misfit"] is None else number("misfit", form["misfit"])
-        kind = form["covariance_type"]
-        return cls(**counts, **lists, basis=Basis[form["basis"]], misfit=misfit, covariance_type=kind)
+        read: dict[str, Any] = {name: _numbers(name, form[name]) for name in names[7:]}
+        read |= {name: whole(name, form[name], 1, MOST_CLUSTERS) for name in ("n_clusters", "most", "low", "high")}
+        read["misfit"] = None if form["misfit"] is None else number("misfit", form["misfit"])
+        return cls(**read, basis=Basis[form["basis"]], covariance_type=form["covariance_type"])
 
 
 def _numbers(name: str, form: Any) -> tuple[float, ...]:
