@@ -79,7 +79,7 @@ class ComponentPath:
         best = self.chosen
         more = np.array([abs(fit.n_parameters - best.n_parameters) for fit in self.fits])
         gain = np.array([abs(fit.residual - best.residual) for fit in self.fits])
-        return np.sqrt(2 * more + 4 * np.maximum(gain - more, 0))
+        return np.asarray(np.sqrt(2 * more + 4 * np.maximum(gain - more, 0)))
 
     @property
     def n_components(self) -> int:
@@ -150,7 +150,7 @@ class _Search:
         def whitening(parts: Double) -> Double:
             if parts.ndim == 1:
                 return np.asarray(projection @ parts)
-            return (single @ parts.astype(np.float32)).astype(np.float64)  # derivatives need fewer digits
+            return np.asarray(single @ parts.astype(np.float32), np.float64)  # derivatives need fewer digits
 
         self.whitening = whitening
 

@@ -57,7 +57,7 @@ def covariance_factor(target: Target, mixture: Mixture) -> Double:
     cross = 0.5 * (plus.imag - minus.imag) - np.outer(c, s)
     total = np.block([[cosines, cross], [cross.T, sines]]) * target.sampling
     total[np.diag_indices_from(total)] += RELATIVE_RIDGE * np.trace(total) / len(total) + target.released / 2
-    return np.linalg.cholesky(total)
+    return np.asarray(np.linalg.cholesky(total), np.float64)
 
 
 def tangents(target: Target, mixture: Mixture) -> Double:
