@@ -25,7 +25,7 @@ from sketchlearn.cli import main
 CENTERS = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
 VERBS = [
     *("design", "sketch", "merge", "subtract", "privatize", "info", "predict", "report", "sample", "compare", "watch"),
-    *("marginal", "explain", "keygen", "benchmark", "select-classes", "schema"),
+    *("marginal", "choose", "explain", "keygen", "benchmark", "select-classes", "schema"),
     "demo",
 ]
 FITS = ["kmeans", "kmedians", "gmm", "stable", "generator", "pca", "ica", "regression", "classifier"]
@@ -233,6 +233,7 @@ JSON = {
     "watch": ["watch", "day1.sketch", "day2.sketch"],
     "marginal": ["marginal", "day1.sketch", "a"],
     "explain": ["explain", "day1.sketch", "-k", 3],
+    "choose": ["choose", "day1.sketch", "--max-clusters", 5],
     "benchmark": ["benchmark", "--rows", 2000],
 }
 KEYS = {
@@ -247,6 +248,7 @@ KEYS = {
     "watch": {"alarms": 0},
     "marginal": {"column": "a"},
     "explain": {"verdict": "FINE"},
+    "choose": {"n_clusters": 3, "basis": "GAUSSIANS"},
 }
 
 

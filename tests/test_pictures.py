@@ -14,7 +14,8 @@ pytest.importorskip("matplotlib")
 from matplotlib.image import imread
 from matplotlib.patches import Ellipse
 
-from sketchlearn.diagnostics.pictures import plot_changes, plot_comparison, plot_marginal, plot_model
+from sketchlearn.diagnostics.pictures import plot_changes, plot_choice, plot_comparison, plot_marginal, plot_model
+from sketchlearn.tasks.choosing.cluster_choice import Basis, ClusterChoice
 
 CENTERS = np.array([[0, 0, 0, 0], [8, 0, 2, 0], [0, 8, -2, 0]])
 NAMES = ("age", "income", "height", "visits")
@@ -140,3 +141,16 @@ def test_histograms_and_streams_are_drawn(tmp_path):
     figure = plot_marginal(skl.Questions(sketches[0]).marginal(1), tmp_path / "column.svg")
     assert figure.axes[0].get_xlabel() == "column 1"
     assert {path.name for path in tmp_path.iterdir()} == {"stream.png", "column.svg"}
+
+
+@pytest.mark.parametrize("basis", list(Basis))
+def test_choice(basis, tmp_path):
+    inertias = (1.0, 0.4, 0.3) if basis is Basis.GAP else ()
+    choice = ClusterChoice(
+        *(2, 3, basis, 1, 2, 1.0, "diag", (900.0, 0.0, 30.0), (40.0, 0.0, 5.0)),
+        *(inertias, (0.1,) * len(inertias), (0.9, 0.4)),
+    )
+    figure = plot_choice(choice, tmp_path / "choice.png")
+    check_drawn(figure, tmp_path / "choice.png")
+    assert len(figure.axes) == (3 if basis is Basis.GAP else 2)
+    assert figure.get_suptitle().startswith("2 clusters")

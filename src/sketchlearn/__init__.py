@@ -31,6 +31,8 @@ _HOMES = {
     "storage.design_files": ("load_design", "save_design"),
     "storage.schema_files": ("load_schema", "save_schema"),
     "storage.sketch_files": ("from_bytes", "load", "merge"),
+    "tasks.choosing.cluster_choice": ("ClusterChoice",),
+    "tasks.choosing.number_of_clusters": ("choose_k",),
     "tasks.estimating.fitted_model": ("FittedModel", "model_array"),
     "tasks.estimating.glimpse": ("Glimpse",),
     "tasks.estimating.sketch_estimator": ("SketchEstimator",),

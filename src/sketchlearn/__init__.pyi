@@ -28,6 +28,8 @@ from sketchlearn.storage.container import FormatError
 from sketchlearn.storage.design_files import load_design, save_design
 from sketchlearn.storage.schema_files import load_schema, save_schema
 from sketchlearn.storage.sketch_files import from_bytes, load, merge
+from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
+from sketchlearn.tasks.choosing.number_of_clusters import choose_k
 from sketchlearn.tasks.classes.classifier_estimator import SketchClassifier
 from sketchlearn.tasks.clusters.cluster_estimators import SketchKMeans, SketchKMedians
 from sketchlearn.tasks.estimating.fitted_model import FittedModel, model_array
@@ -49,6 +51,7 @@ from sketchlearn.version import __version__
 __all__ = [
     "Budget",
     "ChangeDetector",
+    "ClusterChoice",
     "ColumnMoments",
     "Concatenated",
     "ConvolutionalFeatures",
@@ -87,6 +90,7 @@ __all__ = [
     "Task",
     "VeroneseMoments",
     "__version__",
+    "choose_k",
     "concatenate",
     "decoders",
     "design",

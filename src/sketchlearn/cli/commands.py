@@ -14,7 +14,7 @@ from sketchlearn.cli.info_command import info
 from sketchlearn.cli.keygen_command import keygen
 from sketchlearn.cli.predict_command import predict
 from sketchlearn.cli.privatize_command import privatize
-from sketchlearn.cli.question_commands import compare, explain, marginal, watch
+from sketchlearn.cli.question_commands import choose, compare, explain, marginal, watch
 from sketchlearn.cli.report_command import report
 from sketchlearn.cli.sample_command import sample
 from sketchlearn.cli.schema_command import schema
@@ -72,7 +72,7 @@ def sketchlearn(
     del version
 
 
-for before_fit in (schema, design, sketch, merge, subtract, privatize, select_classes, info):
+for before_fit in (schema, design, sketch, merge, subtract, privatize, select_classes, info, choose):
     app.command()(before_fit)
 app.add_typer(fit, name="fit")
 for after_fit in (predict, report, sample, compare, watch, marginal, explain, keygen, benchmark, demo):

@@ -119,7 +119,7 @@ def _learn(
     paths = [] if sample is None else files_from([sample])
     check_paths([sketch, *paths, *(trusted or [])], [output, plot], json=json)
     loaded = read_sketch(sketch, trusted)
-    rows = _rows(paths, loaded.operator, model.random_state) if paths else None
+    rows = sample_rows(paths, loaded.operator, model.random_state) if paths else None
     started = time.perf_counter()
     with fit_warnings() as warned:
         model.fit_sketch(loaded, sample=rows)
@@ -161,7 +161,7 @@ def _profiles(model: Any, sketch: Any) -> list[str]:
     return profile_lines(profiles(model, sketch).with_shares(model))
 
 
-def _rows(paths: list[str], operator: Any, seed: int) -> NDArray[Any]:
+def sample_rows(paths: list[str], operator: Any, seed: int) -> NDArray[Any]:
     """The rows of --sample without those that have missing values; of many, some."""
     import numpy as np
 

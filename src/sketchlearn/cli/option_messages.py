@@ -78,6 +78,7 @@ OPTIONS = {
     r"nulls=['\"](\w+)['\"]": r"--nulls \1",
     r"covariance_type(?:=['\"](\w+)['\"])?": r"--covariance-type \1",
     r"n_frequencies\b": "--n-frequencies",
+    r"max_clusters\b": "--max-clusters",
     r"max_iter\b": "--max-iter",
     r"(--)?n_rows\b": "--n-rows",
     r"assume_public_design=True": "--assume-public-design",

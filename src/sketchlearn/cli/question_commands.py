@@ -1,4 +1,4 @@
-"""`sketchlearn compare`, `watch`, `marginal` and `explain`: questions that sketches answer."""
+"""`sketchlearn compare`, `watch`, `marginal`, `choose` and `explain`: questions that sketches answer."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import typer
 
 from sketchlearn.cli.descriptions import records_in_words
 from sketchlearn.cli.error_messages import DOUBTFUL
-from sketchlearn.cli.input_output import check_paths, read_sketch, report
+from sketchlearn.cli.fit_clusters import sample_rows
+from sketchlearn.cli.input_output import check_paths, files_from, read_sketch, report
 from sketchlearn.cli.option_messages import in_options
-from sketchlearn.cli.options import Components, Decoder, Json, Plot, Seed, SketchFile, StrictAlarms, Trusted
+from sketchlearn.cli.options import Components, Decoder, Json, Plot, Sample, Seed, SketchFile, StrictAlarms, Trusted
 from sketchlearn.plain_digits import in_digits
 
 
@@ -113,6 +114,40 @@ def marginal(
     if plot is not None:
         plot_marginal(found, plot)
     report(json, {"sketch": sketch, "plot": plot, **dataclasses.asdict(found)}, *str(found).splitlines())
+
+
+def choose(
+    sketch: SketchFile,
+    max_clusters: Annotated[int, typer.Option(min=1, help="The largest number of clusters to look at.")] = 20,
+    sample: Sample = None,
+    seed: Seed = 0,
+    plot: Plot = None,
+    trusted: Trusted = None,
+    json: Json = False,
+) -> None:
+    """Say how many clusters there are, and how sure that is.
+
+    Best from a design for the largest number: design -k 20. Rows that the sketch keeps (design --rows) are used.
+
+    \b
+    Example:
+      sketchlearn choose day1.sketch --max-clusters 6
+      sketchlearn choose day1.sketch --max-clusters 6 --sample day1.csv
+    """
+    from sketchlearn.diagnostics.pictures import plot_choice
+    from sketchlearn.tasks.choosing.number_of_clusters import choose_k
+
+    paths = [] if sample is None else files_from([sample])
+    check_paths([sketch, *paths, *(trusted or [])], [plot])
+    loaded = read_sketch(sketch, trusted)
+    rows = sample_rows(paths, loaded.operator, seed) if paths else None
+    choice = choose_k(loaded, max_clusters, rows, random_state=seed)
+    if plot is not None:
+        plot_choice(choice, plot)
+    sentences = list(map(in_options, choice.sentences))
+    report(
+        json, {"sketch": sketch, "plot": plot, "sentences": sentences, **choice.to_json()}, *sentences, *choice.table()
+    )
 
 
 def explain(

@@ -66,13 +66,25 @@ def correlated_errors(target: Target, mixture: Mixture) -> CorrelatedErrors:
     return CorrelatedErrors(np.asarray(np.linalg.cholesky(total), np.float64), float(ridge))
 
 
+def residual(target: Target, mixture: Mixture, whitening: Whitening) -> Double:
+    """What a mixture, its weights made to sum to one, leaves of the values' parts, whitened."""
+    whole = replace(mixture, weights=mixture.weights / mixture.weights.sum())
+    return _residual(target, whole, whitening, 0.0)[0][:-1]
+
+
 def levenberg_marquardt(
-    target: Target, mixture: Mixture, whitening: Whitening, *, iterations: int, hold: float = 0.0
+    target: Target,
+    mixture: Mixture,
+    whitening: Whitening,
+    *,
+    iterations: int,
+    hold: float = 0.0,
+    tolerance: float = COST_TOLERANCE,
 ) -> tuple[Mixture, float]:
     """The mixture at a local minimum of the whitened squared residual, and that minimum.
 
     `hold` pulls shapes back to those at the start: it is the price of a squared deviation (a factor e of a variance);
-    with an infinite one they do not move at all.
+    with an infinite one they do not move at all. Two steps that lower the cost by less than this share of it end it.
     """
     stiff, free = SUM_PENALTY * np.sqrt(len(target)), bool(np.isfinite(hold))
     lam, quiet, start = 1e-2, 0, mixture.shapes
@@ -105,7 +117,7 @@ def levenberg_marquardt(
         expected = 2 * step @ slope - step @ normal @ step
         gained = (cost - other_cost) / max(expected, 1e-300)
         lam = max(lam * (0.2 if gained > 0.5 else 1 if gained > 0.1 else 2), 1e-8)
-        quiet = quiet + 1 if cost - other_cost < COST_TOLERANCE * cost else 0
+        quiet = quiet + 1 if cost - other_cost < tolerance * cost else 0
         mixture, left, waves, cost = other, other_left, other_waves, other_cost
         if quiet >= 2:
             break

@@ -19,6 +19,7 @@ from sketchlearn.models import Dirac, Mixture
 from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.operators import Histograms
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.choosing.chosen_number import ChosenNumber
 from sketchlearn.tasks.clusters.clusters_of_sketch import (
     Task,
     are_few,
@@ -28,7 +29,6 @@ from sketchlearn.tasks.clusters.clusters_of_sketch import (
 )
 from sketchlearn.tasks.estimating.component_estimator import (
     FittedComponents,
-    error_units,
     largest_first,
     require_rows,
 )
@@ -36,6 +36,7 @@ from sketchlearn.tasks.estimating.fitted_model import Document, Double, model_ar
 from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.nearest_clusters import NearestClusters, array_blocks
 from sketchlearn.tasks.estimating.row_mean_estimator import RowMeanEstimator
+from sketchlearn.tasks.estimating.row_samples import error_units
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.uncertainty.cluster_errors import errors_of_density, errors_of_rows
 from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
@@ -109,7 +110,7 @@ class Clusters(FittedComponents):
 
 
 @dataclass(eq=False, repr=False)
-class SketchKMeans(NearestClusters, RowMeanEstimator):
+class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
     """k-means from one pass over the rows, or from a sketch alone.
 
     A mixture of Gaussians, with more components than clusters, is fitted to the sketch; its best k centroids are the
@@ -117,7 +118,8 @@ class SketchKMeans(NearestClusters, RowMeanEstimator):
 
     Parameters
     ----------
-    n_clusters : number of clusters.
+    n_clusters : number of clusters; "auto" lets the sketch tell it (see `choose_k`).
+    max_clusters : the largest number that "auto" looks at.
     decoder : "auto", the name of another decoder, or a `sketchlearn.decoders.Decoder`.
     n_frequencies : size of the sketch; None means 10 frequencies per coordinate of a center.
     wave : wave of the sketch's features, such as "square" for one bit per feature.
@@ -145,6 +147,7 @@ class SketchKMeans(NearestClusters, RowMeanEstimator):
         taken to be independent, and one of weight w to be w rows. Noise of a private release, one-bit waves and
         subsampling are counted in. They are found through a mixture that explains the sketch, or from rows that are
         kept beside it, whatever their law; where neither is there, they are withheld, and a warning says why.
+    n_clusters_, choice_ : the number of clusters, and how it was chosen, if it was (a `ClusterChoice`).
 
     Examples
     --------
@@ -160,7 +163,7 @@ class SketchKMeans(NearestClusters, RowMeanEstimator):
     [[0.5, 0.45], [0.55, 0.5]]
     """
 
-    n_clusters: int = 8
+    n_clusters: int | str = 8
     _: KW_ONLY
     standardize: bool = False
 
@@ -174,13 +177,19 @@ class SketchKMeans(NearestClusters, RowMeanEstimator):
         return {"n_clusters": len(model.weights)}
 
     @property
-    def _n_components(self) -> int:
+    def _number(self) -> int | str:
         return self.n_clusters
+
+    @property
+    def n_clusters_(self) -> int:
+        """The number of clusters that were learned."""
+        return len(self.weights_)
 
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> Clusters:
         sample = self._sample(sketch, sample)
-        self._check_determined(sketch, sample)
-        problem = Problem.of(Target.of(sketch), self.n_clusters)
+        k, choice = self._chosen(sketch, sample, rng)
+        self._check_determined(sketch, sample, k)
+        problem = Problem.of(Target.of(sketch), k)
         progress = self._say if self.verbose else None
         task = Task(sketch, problem, error_units(sketch.operator), self._loss, self._reduce, rng, progress)
         if sample is not None:
@@ -196,7 +205,14 @@ class SketchKMeans(NearestClusters, RowMeanEstimator):
         centers, shares = found.centers[order], found.shares[order]
         given = sketch.operator.error_units  # type: ignore[attr-defined]
         units = None if given is None else np.array(given)
-        return Clusters(centers=centers, weights=shares, units=units, density=found.density, outcome=found.outcome)
+        return Clusters(
+            centers=centers,
+            weights=shares,
+            units=units,
+            density=found.density,
+            outcome=found.outcome,
+            choice=choice,
+        )
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
         model, sketch = state.model, state.sketch

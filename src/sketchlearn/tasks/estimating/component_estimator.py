@@ -19,11 +19,12 @@ from sketchlearn.designing.sample_summary import rows_wanted
 from sketchlearn.models import Mixture
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
-from sketchlearn.sources import WEIGHT_BITS, source
+from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
 from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, FittedModel, Known, model_array, saved
 from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.glimpse import Glimpse
+from sketchlearn.tasks.estimating.row_samples import given_rows, kept_rows
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.task_design import design
 from sketchlearn.uncertainty.error_bars import ErrorBars
@@ -32,7 +33,6 @@ from sketchlearn.uncertainty.sketch_influence import UndeterminedError
 from sketchlearn.values import number, shortened, whole
 from sketchlearn.waves import Wave
 from sketchlearn.weighting.clusters_of_rows import RowSample
-from sketchlearn.weighting.weighted_rows import WeightedRows
 
 ROWS_PER_COMPONENT = 25  # that are kept, where a few thousand would be fewer
 
@@ -95,7 +95,7 @@ class DesignedEstimator(ErrorBarredEstimator):
             they are reweighted until their features agree with the sketch. Without a sample, rows that the sketch
             keeps (`design(..., rows=500)`) are used so.
         """
-        given = None if sample is None else _given_rows(sketch, sample)
+        given = None if sample is None else given_rows(sketch, sample)
         self._learn(replace(self._state_of(sketch), given_rows=given), self._generator())
         if given is not None and self.outcome_.status is Status.ROWS:
             self._state = replace(self._sketched_state(), error_bars=ErrorBars(withheld=NO_ROWS))
@@ -106,20 +106,13 @@ class DesignedEstimator(ErrorBarredEstimator):
 
     def _sample(self, sketch: Sketch, given: RowSample | None) -> RowSample | None:
         """Rows to learn from beside the sketch; a decoder that is named learns from the sketch alone."""
-        if given is not None or self.decoder != "auto":
-            return given
-        kept = sketch.kept
-        if kept is None or len(kept) == 0:
-            return None
-        copies = kept.units / 2.0**WEIGHT_BITS
-        rows = WeightedRows(kept.rows, kept.weights(float(sketch.count)), copies, kept.openness)
-        return RowSample(rows, error_units(sketch.operator), kept.complete, kept.chances_of)
+        return given if given is not None or self.decoder != "auto" else kept_rows(sketch)
 
-    def _check_determined(self, sketch: Sketch, sample: RowSample | None) -> None:
+    def _check_determined(self, sketch: Sketch, sample: RowSample | None, k: int) -> None:
         """Refuses more components than there are rows, or numbers to tell them."""
         target = Target.of(sketch)  # which refuses an empty sketch
         self.check_size(int(np.ceil(sketch.count)))
-        k, d = self._n_components, target.n_features
+        d = target.n_features
         if sample is None and k * d > target.n_numbers:
             raise ValueError(
                 f"a sketch of {target.n_numbers:,.0f} numbers cannot tell {k:,} clusters or components in {d} columns: "
@@ -130,15 +123,18 @@ class DesignedEstimator(ErrorBarredEstimator):
                 f"{len(sample.rows):,} rows cannot tell {k:,} clusters or components: ask for fewer, or keep more rows"
             )
 
+    def _check_distinct(self, n_distinct: int) -> None:
+        """Warns of fewer different rows than there shall be clusters."""
+        if n_distinct < (k := self._n_components):
+            warn_caller(
+                f"there are only {n_distinct} distinct rows for {k} clusters: some of them coincide",
+                ConvergenceWarning,
+            )
+
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         everything, k = glimpse.everything, self._n_components
         if everything is not None and everything.n_records == len(glimpse.rows):
-            distinct = len(np.unique(glimpse.rows, axis=0))
-            if distinct < k:
-                warn_caller(
-                    f"there are only {distinct} distinct rows for {k} clusters: some of them coincide",
-                    ConvergenceWarning,
-                )
+            self._check_distinct(len(np.unique(glimpse.rows, axis=0)))
         operator = design(
             glimpse.rows,
             n_components=k,
@@ -151,22 +147,6 @@ class DesignedEstimator(ErrorBarredEstimator):
             rows=max(rows_wanted(self._task), ROWS_PER_COMPONENT * k),
         )
         return operator.with_columns(glimpse.columns)
-
-
-def error_units(operator: Any) -> Double:
-    """The units in which squared errors of the columns count."""
-    return np.ones(operator.n_features) if operator.error_units is None else np.array(operator.error_units)
-
-
-def _given_rows(sketch: Sketch, sample: Any) -> RowSample:
-    """Rows that were given to learn from beside a sketch."""
-    operator: Any = sketch.operator
-    rows = source(sample)
-    rows = rows if operator.columns is None else rows.only(operator.columns, any_order=True)
-    blocks = [block.rows.astype(np.float64) for block in rows.blocks(operator.n_features)]
-    if not blocks or not sum(map(len, blocks)):
-        raise ValueError("the sample has no rows: give some, or leave it out")
-    return RowSample(WeightedRows.of(np.concatenate(blocks)), error_units(operator))
 
 
 def require_rows(status: Status) -> None:
@@ -219,6 +199,10 @@ def _read_outcome(name: str, form: Any, known: Known) -> Outcome:  # noqa: ARG00
     return Outcome(nothing, cost, misfit, whole("iterations", form["iterations"], 0), Status[form["status"]])
 
 
+def _read_choice(name: str, form: Any, known: Known) -> ClusterChoice:  # noqa: ARG001
+    return ClusterChoice.from_json(form)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FittedComponents(FittedModel):
     """Weights of components, the density that they are of, and how decoding went; a file has no density."""
@@ -228,6 +212,7 @@ class FittedComponents(FittedModel):
     weights: Double = model_array("k")
     outcome: Outcome = saved(_read_outcome, _outcome_content)
     density: Mixture = None  # type: ignore[assignment]
+    choice: ClusterChoice | None = saved(_read_choice, ClusterChoice.to_json, optional=True, default=None)
 
     def __post_init__(self) -> None:
         if self.density is None:

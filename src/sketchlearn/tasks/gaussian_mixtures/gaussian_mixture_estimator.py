@@ -27,6 +27,8 @@ from sketchlearn.models import (
 )
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.choosing.chosen_number import ChosenNumber
+from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
 from sketchlearn.tasks.estimating.component_estimator import largest_first, require_rows
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, Known, read_array, saved, word
 from sketchlearn.tasks.estimating.fitted_state import FittedState
@@ -69,7 +71,7 @@ class FittedGaussians(FittedMixture):
     covariances: Double = saved(_read_covariances, lambda value: value.tolist())
 
     @classmethod
-    def of(cls, fit: MixtureFit, kind: str) -> FittedGaussians:
+    def of(cls, fit: MixtureFit, kind: str, choice: ClusterChoice | None = None) -> FittedGaussians:
         """What was fitted, in the units of the data."""
         mixture = fit.mixture.some(largest_first(fit.mixture.weights))
         covariances = mixture.covariances()
@@ -87,6 +89,7 @@ class FittedGaussians(FittedMixture):
             fit_p_value=fit.test.p_value,
             outcome=fit.outcome,
             density=mixture,
+            choice=choice,
         )
 
     def restored_density(self) -> Mixture:
@@ -113,12 +116,13 @@ class FittedGaussians(FittedMixture):
 
 
 @dataclass(eq=False, repr=False)
-class SketchGaussianMixture(SketchMixture, RowMeanEstimator):
+class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
     """A mixture of Gaussians from one pass over the rows, or from a sketch alone.
 
     Parameters
     ----------
-    n_components : number of Gaussians.
+    n_components : number of Gaussians; "auto" lets the sketch tell it (see `choose_k`).
+    max_clusters : the largest number that "auto" looks at.
     covariance_type : "full", "tied", "diag", "spherical", or "known".
     covariance : the common covariance matrix, for "known".
     decoder, n_frequencies, wave, random_state, n_jobs, verbose, schema : as in `SketchKMeans`; by default the sketch
@@ -141,6 +145,7 @@ class SketchGaussianMixture(SketchMixture, RowMeanEstimator):
     standard_errors_ : one standard deviation of the numbers of `weights_`, `means_` and `covariances_`, as estimates of
         those of the law that the rows are a sample of; see `SketchKMeans`. If that law is no such mixture, those of the
         likeliest mixture under it.
+    n_components_, choice_ : the number of Gaussians, and how it was chosen, if it was (a `ClusterChoice`).
 
     Examples
     --------
@@ -154,6 +159,7 @@ class SketchGaussianMixture(SketchMixture, RowMeanEstimator):
     {'weights_': (2,), 'means_': (2, 2), 'covariances_': (2, 2)}
     """
 
+    n_components: int | str = 1  # type: ignore[assignment]
     _: KW_ONLY
     covariance_type: str = "full"
     covariance: ArrayLike | None = None
@@ -166,6 +172,15 @@ class SketchGaussianMixture(SketchMixture, RowMeanEstimator):
         kind = model.covariance_type
         known = {"covariance": model.covariances} if kind == "known" else {}
         return {**super().parameters_of(model), "covariance_type": kind, **known}
+
+    @property
+    def _number(self) -> int | str:
+        return self.n_components
+
+    @property
+    def n_components_(self) -> int:
+        """The number of Gaussians that were learned."""
+        return len(self.weights_)
 
     @property
     def _task(self) -> str:
@@ -182,11 +197,12 @@ class SketchGaussianMixture(SketchMixture, RowMeanEstimator):
         self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None
     ) -> FittedGaussians:
         sample = self._sample(sketch, sample)
-        self._check_determined(sketch, sample)
-        problem = Problem.of(Target.of(sketch, HIGHEST_HARMONIC), self.n_components)
+        k, choice = self._chosen(sketch, sample, rng)
+        self._check_determined(sketch, sample, k)
+        problem = Problem.of(Target.of(sketch, HIGHEST_HARMONIC), k)
         model = self._gaussian(problem.target.n_features)
         if sample is not None:
-            family = Family(self.n_components, self.covariance_type, model)
+            family = Family(k, self.covariance_type, model)
             fit = fit_mixture_of_rows(sketch, problem, sample, family, rng)
             self._say(f"{fit.outcome.status.value}; fit test {in_digits(fit.test.figure, 3)}")
         else:
@@ -200,7 +216,7 @@ class SketchGaussianMixture(SketchMixture, RowMeanEstimator):
                 "for others: ask for fewer components, or for another covariance_type",
                 ConvergenceWarning,
             )
-        return FittedGaussians.of(fit, self.covariance_type)
+        return FittedGaussians.of(fit, self.covariance_type, choice)
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
         model, sketch, kind = state.model, state.sketch, state.model.covariance_type
@@ -219,7 +235,7 @@ class SketchGaussianMixture(SketchMixture, RowMeanEstimator):
             found = "a likely one under a finer density, with shapes like those that the operator declares"
         figure = in_digits(fit.test.figure, 3)
         return (
-            f"the sketch does not look like one of {self.n_components} Gaussians (fit test {figure}, about 1 if it "
+            f"the sketch does not look like one of {len(fit.mixture)} Gaussians (fit test {figure}, about 1 if it "
             f"did): the mixture is {found}; try more components or another covariance_type"
         )
 

@@ -112,7 +112,7 @@ class SketchStableMixture(SketchMixture):
         self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None
     ) -> FittedStableLaws:
         sample = self._sample(sketch, sample)
-        self._check_determined(sketch, sample)
+        self._check_determined(sketch, sample, self.n_components)
         problem = Problem.of(Target.of(sketch, HIGHEST_HARMONIC), self.n_components)
         known = None
         if sample is not None:

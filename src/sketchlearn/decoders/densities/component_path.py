@@ -1,0 +1,285 @@
+"""How many Gaussians a sketch tells of: mixtures of 1, 2, ... components, and what each leaves of it.
+
+One mixture of the most components is merged, pair by pair, down to one. What a mixture leaves of the sketch is measured
+in units of its sampling covariance, along the directions in which parameters of the largest mixture would move it: as
+many numbers as parameters, whose squares add up to a likelihood ratio. With a price of log n for each parameter (BIC)
+the sum is least at the number of components. Merging can end in a local minimum. So where the criterion is least,
+components are also added, where the residual asks for one, and other pairs are merged, until nothing is gained.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import chdtrc
+
+from sketchlearn.decoders.densities.gaussian_mixture_fit import PASSING_FIT_TEST, merge_components, with_components
+from sketchlearn.decoders.problems.decoding_problem import Problem
+from sketchlearn.decoders.problems.decoding_target import Target
+from sketchlearn.decoders.refinements.gauss_newton import (
+    RELATIVE_RIDGE,
+    Whitening,
+    correlated_errors,
+    derivatives,
+    levenberg_marquardt,
+    residual,
+)
+from sketchlearn.models import Double, Mixture, Model
+
+FREQUENCIES_PER_PARAMETER = 1.5  # of the largest mixture: 3 numbers
+LEAST_FREQUENCIES, MOST_FREQUENCIES = 200, 1100  # The covariance of all errors is expensive to compute.
+LEAST_NUMBERS_PER_PARAMETER = 2.5
+LEAST_RELATIVE_WEIGHT = 1e-3  # A component that came to nothing would never move again.
+LEAST_SHARE = 0.2  # of a component that is added, in that of an average one
+LEAST_DIRECTION = 1e-4  # Directions that the largest mixture's parameters move less, relatively, are noise.
+FIRST_STEPS, STEPS = 5, 20  # of Levenberg-Marquardt
+TOLERANCE = 1e-4  # With 1e-3, two overlapping clusters of 676,601 records ended 120 above their minimum.
+PROMISING_RATIO = 1.5  # of squared residuals after the first steps: a start with more is given up
+LEAST_GAIN = 0.5  # of squared residuals: less is not worth another mixture
+SIZES, SPARE = (5, 10), 2  # components of shorter paths, and how many of them must be more than needed
+BEYOND = 4  # components more than the best so far, before a path ends
+WINDOW = 2  # components more and fewer than the best, which are refined to the end
+ROUNDS = 4  # of whitening by the mixture chosen before
+MOVES = 2  # attempts to improve the path where the criterion is least, before that
+PAIRS = 3  # of components whose merger is tried
+LEAST_P_VALUE = 1e-4  # of a residual that few degrees of freedom make large by chance
+PROBES = 24  # random vectors that estimate a trace
+
+
+@dataclass(frozen=True)
+class PathFit:
+    """A mixture of so many components in the problem's units, and its squared residual in units of sampling noise."""
+
+    mixture: Mixture
+    residual: float
+    n_parameters: int
+
+
+@dataclass(frozen=True)
+class ComponentPath:
+    """Mixtures of 1, 2, ... components of one sketch."""
+
+    fits: tuple[PathFit, ...]
+    n_records: float
+    target: Target  # what they were fitted to
+    #: squared residual of the chosen mixture per degree of freedom, over all directions: about 1 if records are of it
+    misfit: float
+    freedom: float
+
+    @property
+    def criteria(self) -> Double:
+        """What is left, and log n for each parameter: the number of components has the least."""
+        return np.array([fit.residual + np.log(self.n_records) * fit.n_parameters for fit in self.fits])
+
+    @property
+    def errors(self) -> Double:
+        """One standard deviation of each criterion's distance from the least: that of a noncentral chi-square."""
+        best = self.chosen
+        more = np.array([abs(fit.n_parameters - best.n_parameters) for fit in self.fits])
+        gain = np.array([abs(fit.residual - best.residual) for fit in self.fits])
+        return np.asarray(np.sqrt(2 * more + 4 * np.maximum(gain - more, 0)))
+
+    @property
+    def n_components(self) -> int:
+        """The number of components with the least criterion."""
+        return int(np.argmin(self.criteria)) + 1
+
+    @property
+    def explains(self) -> bool:
+        """Whether the sketch agrees with records drawn from the chosen mixture."""
+        return self.misfit <= PASSING_FIT_TEST or bool(chdtrc(self.freedom, self.misfit * self.freedom) > LEAST_P_VALUE)
+
+    @property
+    def chosen(self) -> PathFit:
+        """The mixture with the least criterion."""
+        return self.fits[self.n_components - 1]
+
+
+@dataclass
+class _Search:
+    """A path while it is searched: its mixtures, by their number of components, and how residuals are measured."""
+
+    target: Target
+    problem: Problem
+    model: Model
+    pool: Mixture  # the density: how residuals are measured at first, and components that may be added
+    price: float  # of a parameter
+    fits: dict[int, PathFit] = field(default_factory=dict)
+    whitening: Whitening = lambda parts: parts
+    factor: Double = field(default_factory=lambda: np.zeros((0, 0)))
+
+    def fitted(self, start: Mixture, steps: int) -> PathFit:
+        """The mixture refined from a start."""
+        start = replace(start, weights=np.maximum(start.weights, LEAST_RELATIVE_WEIGHT / len(start)))
+        found, _ = levenberg_marquardt(self.target, start, self.whitening, iterations=steps, tolerance=TOLERANCE)
+        found = replace(found, weights=found.weights / found.weights.sum())
+        left = residual(self.target, found, self.whitening)
+        return PathFit(found, float(left @ left), self.problem.n_parameters(found) - 1)
+
+    def offer(self, fit: PathFit) -> bool:
+        """Takes a mixture if none with as many components leaves less."""
+        k = len(fit.mixture)
+        better = k not in self.fits or fit.residual < self.fits[k].residual - LEAST_GAIN
+        if better:
+            self.fits[k] = fit
+        return better
+
+    def criterion(self, k: int) -> float:
+        """What a mixture of k components leaves, and the price of its parameters."""
+        return self.fits[k].residual + self.price * self.fits[k].n_parameters
+
+    @property
+    def best(self) -> int:
+        """The number of components of the least criterion."""
+        return min(self.fits, key=self.criterion)
+
+    def measure_by(self, mixture: Mixture, *others: Mixture) -> None:
+        """Measures residuals by the covariance of one mixture, along the parameters of it and of others."""
+        self.factor = correlated_errors(self.target, mixture).factor
+        along = np.concatenate([derivatives(self.target, each) for each in others], axis=1)
+        along = self.white(along)
+        along /= np.sqrt(np.sum(along**2, axis=0)) + 1e-300
+        values, vectors = np.linalg.eigh(along.T @ along)
+        kept = values > LEAST_DIRECTION**2 * values[-1]
+        directions = along @ (vectors[:, kept] / np.sqrt(values[kept]))
+        projection = solve_triangular(self.factor, directions, lower=True, trans="T", check_finite=False).T.copy()
+        single = projection.astype(np.float32)
+
+        def whitening(parts: Double) -> Double:
+            if parts.ndim == 1:
+                return np.asarray(projection @ parts)
+            return np.asarray(single @ parts.astype(np.float32), np.float64)  # derivatives need fewer digits
+
+        self.whitening = whitening
+
+    def white(self, parts: Double) -> Double:
+        """Residuals in units of their covariance, along all directions."""
+        return np.asarray(solve_triangular(self.factor, parts, lower=True, check_finite=False))
+
+    def merged(self, mixture: Mixture, pair: tuple[int, int]) -> Mixture:
+        """One component instead of two."""
+        weights, means, covariances = mixture.parts()
+        rest, two = np.delete(np.arange(len(mixture)), pair), list(pair)
+        one = merge_components(weights[two], means[two], covariances[two], 1)
+        parts = zip((weights, means, covariances), one, strict=True)
+        return _mixture(self.model, *(np.concatenate([each[rest], new]) for each, new in parts))
+
+    def grown(self, mixture: Mixture) -> Mixture:
+        """One component more, of the pool: that which explains most of what is left, by itself."""
+        left = residual(self.target, mixture, self.white)
+        cosines, sines = self.pool.waves(self.target.frequencies)
+        here = mixture.characteristic(self.target.frequencies)
+        added = cosines.astype(np.float64) + 1j * sines.astype(np.float64) - here
+        columns = self.white(np.concatenate([added.real, added.imag * self.target.imaginary], axis=1).T)
+        along, sizes = left @ columns, np.sum(columns**2, axis=0) + 1e-300
+        at = int(np.argmax(np.where(along > 0, along**2 / sizes, 0)))
+        share = float(np.clip(along[at] / sizes[at], LEAST_SHARE / (len(mixture) + 1), 0.5))
+        parts = zip(mixture.parts(), self.pool.some([at]).parts(), strict=True)
+        weights, means, covariances = (np.concatenate(both) for both in parts)
+        return _mixture(self.model, np.append(weights[:-1] * (1 - share), share), means, covariances)
+
+    def improve(self) -> bool:
+        """Components added, and other pairs merged, where the criterion is least; whether anything was gained."""
+        k, gained = self.best, False
+        starts = [self.fits[k].mixture]
+        if k + 1 in self.fits:
+            starts.append(self.grown(self.fits[k].mixture))
+            starts += [self.merged(self.fits[k + 1].mixture, pair) for pair in _pairs(self.fits[k + 1].mixture)]
+        if k > 1:
+            starts.append(self.grown(self.fits[k - 1].mixture))
+            starts += [self.merged(self.fits[k].mixture, pair) for pair in _pairs(self.fits[k].mixture)]
+        for start in starts:
+            first, known = self.fitted(start, FIRST_STEPS), self.fits[len(start)]
+            if first.residual < PROMISING_RATIO * known.residual:
+                gained |= self.offer(self.fitted(first.mixture, STEPS))
+        return gained
+
+
+def component_path(problem: Problem, density: Mixture, model: Model, n_records: float, most: int) -> ComponentPath:
+    """The path of a sketch to at most so many components, from a density of it in the units of the data.
+
+    Short paths are tried first: they take less time, and where few components are best, they tell it as well.
+    """
+    pool = problem.in_own_units(model, *density.parts())
+    least = 1
+    for size in [*(size for size in SIZES if size < most - SPARE), most]:
+        target = _some(problem.plain, model.n_parameters(size, problem.plain.n_features))
+        search = _Search(target, problem, model, pool, float(np.log(n_records)))
+        _climb(search, density, size, least)
+        if size < most and search.best > size - SPARE:
+            least = search.best - SPARE
+            continue
+        _settle(search)
+        if search.best <= size - SPARE:
+            break
+    fits = tuple(search.fits[k] for k in sorted(search.fits))
+    return ComponentPath(fits, n_records, search.target, *_misfit(search, fits[search.best - 1]))
+
+
+def n_affordable(problem: Problem, model: Model, most_parameters: float = np.inf) -> int:
+    """How many components of a model, of so many parameters at most, the sketch has numbers for."""
+    numbers = min(problem.plain.n_numbers, 2 * MOST_FREQUENCIES) / LEAST_NUMBERS_PER_PARAMETER
+    return int(min(numbers, most_parameters) // model.n_parameters(1, problem.plain.n_features))
+
+
+def _climb(search: _Search, density: Mixture, size: int, least: int) -> None:
+    """Mixtures of 1, 2, ... components, merged from the density, until more of them do not pay.
+
+    Those of fewer than the `least` number, which are known to be too few, are hardly refined.
+    """
+    problem, model, largest = search.problem, search.model, with_components(density, size).parts()
+    starts = {k: problem.in_own_units(model, *merge_components(*largest, k)) for k in range(1, size + 1)}
+    search.measure_by(search.pool, starts[size])
+    for k, start in starts.items():
+        search.offer(search.fitted(start, FIRST_STEPS if k >= least else 1))
+        if k >= search.best + BEYOND:
+            break
+
+
+def _settle(search: _Search) -> None:
+    """Improves the mixtures around the best, measured by it, until nothing is gained."""
+    before = 0
+    for _ in range(ROUNDS):
+        gained = sum(search.improve() for _ in range(MOVES if before == 0 else 1))
+        best, most = search.best, max(search.fits)
+        if not gained and best == before:
+            break
+        before = best
+        search.measure_by(search.fits[best].mixture, search.grown(search.fits[most].mixture))
+        window = range(max(1, best - WINDOW), min(most, best + WINDOW) + 1)
+        search.fits = {k: search.fitted(fit.mixture, STEPS if k in window else 1) for k, fit in search.fits.items()}
+
+
+def _misfit(search: _Search, fit: PathFit) -> tuple[float, float]:
+    """The squared residual per degree of freedom, and those: less than one along directions below the ridge."""
+    left = residual(search.target, fit.mixture, search.white)
+    n = len(left)
+    ridge = RELATIVE_RIDGE / (1 + RELATIVE_RIDGE) * float(np.mean(np.sum(search.factor**2, axis=1)))
+    probes = search.white(np.random.default_rng(0).choice([-1.0, 1.0], (n, PROBES)))
+    freedom = max(n - ridge * float(np.mean(np.sum(probes**2, axis=0))) - fit.n_parameters, 1.0)
+    return float(left @ left) / freedom, freedom
+
+
+def _some(target: Target, n_parameters: int) -> Target:
+    most = int(np.clip(FREQUENCIES_PER_PARAMETER * n_parameters, LEAST_FREQUENCIES, MOST_FREQUENCIES))
+    if len(target) <= most:
+        return target
+    return target.some(np.sort(np.random.default_rng(1).permutation(len(target))[:most]))
+
+
+def _mixture(model: Model, weights: Double, means: Double, covariances: Double) -> Mixture:
+    return Mixture(model, weights, means, model.shapes_of(covariances))
+
+
+def _pairs(mixture: Mixture) -> list[tuple[int, int]]:
+    """The pairs of components whose merger changes least, by Runnalls' bound."""
+    weights, means, covariances = mixture.parts()
+    logs = np.linalg.slogdet(covariances)[1]
+    i, j = np.triu_indices(len(weights), 1)
+    total, away = weights[i] + weights[j], means[i] - means[j]
+    a, b = (weights[i] / total)[:, None, None], (weights[j] / total)[:, None, None]
+    together = a * covariances[i] + b * covariances[j] + a * b * away[:, :, None] * away[:, None, :]
+    costs = total * np.linalg.slogdet(together)[1] - weights[i] * logs[i] - weights[j] * logs[j]
+    return [(int(i[n]), int(j[n])) for n in np.argsort(costs)[:PAIRS]]

@@ -1,0 +1,1 @@
+"""The number of clusters or components, chosen from a sketch."""

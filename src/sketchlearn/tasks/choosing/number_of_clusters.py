@@ -1,0 +1,161 @@
+"""`choose_k`: the number of clusters, from one sketch that was designed for the largest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sketchlearn.decoders import Problem, Status, Target, cleaned, decoder_from, fit_density
+from sketchlearn.decoders.densities.component_path import ComponentPath, n_affordable
+from sketchlearn.decoders.densities.number_of_gaussians import number_of_gaussians
+from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC
+from sketchlearn.kernel import one_blas_thread
+from sketchlearn.models import DiagonalGaussian, Double
+from sketchlearn.private_sums import require_enough_shares
+from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.choosing.cluster_choice import Basis, ClusterChoice
+from sketchlearn.tasks.estimating.row_samples import error_units, given_rows, kept_rows
+from sketchlearn.values import whole
+from sketchlearn.weighting.calibrated_rows import calibrated
+from sketchlearn.weighting.clusters_of_rows import RowSample
+from sketchlearn.weighting.gap_statistic import MOST_ROWS, agreement_of_halves, inertia_curve
+
+UNSURE_DEVIATIONS = 2.0  # of a criterion: numbers of clusters within so many cannot be told apart
+NUMBERS_PER_PARAMETER = 3  # of the largest mixture
+RECORDS_PER_PARAMETER = 3  # With fewer, no criterion tells clusters from chance.
+SIZES_BEYOND = 5  # the largest, on which k-means is tried, to see whether there are more
+LEAST_ROWS = 50  # of a sample that tells more of clusters than draws of the density
+
+
+def choose_k(sketch: Sketch, max_clusters: int = 20, sample: Any = None, *, random_state: int = 0) -> ClusterChoice:
+    """Says how many clusters the records of a sketch have.
+
+    Mixtures of 1, 2, ... Gaussians are fitted to the sketch. If one explains it, the Bayesian information criterion of
+    what they leave says how many there are. If none does, as in most real tables, the gap statistic of k-means says
+    it, on rows where there are some, or else on draws of a density that was fitted to the sketch.
+
+    Parameters
+    ----------
+    sketch : a sketch of an operator that was designed for the largest number: `design(rows, n_components=20)`.
+    max_clusters : the largest number to look at.
+    sample : some of the sketched rows, or rows like them. Without a sample, rows that the sketch keeps are used.
+    random_state : seed of the search.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((3000, 2)) + 7 * rng.integers(0, 3, (3000, 1))
+    >>> choice = skl.choose_k(skl.design(X, n_components=6).sketch(X), max_clusters=6)
+    >>> choice.n_clusters, choice.basis.name
+    (3, 'GAUSSIANS')
+    >>> print(choice.sentences[0])
+    3 clusters: a mixture of 3 Gaussians explains the sketch (misfit ..., about 1 if records are drawn from it).
+    """
+    if not isinstance(sketch, Sketch):
+        raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: sketch the rows first")
+    rows = kept_rows(sketch) if sample is None else given_rows(sketch, sample)
+    return choose_with_rows(sketch, whole("max_clusters", max_clusters), rows, np.random.default_rng(random_state))
+
+
+def choose_with_rows(sketch: Sketch, most: int, sample: RowSample | None, rng: np.random.Generator) -> ClusterChoice:
+    """The choice from a sketch and, where there are some, rows."""
+    require_enough_shares(sketch.ledger)
+    target = Target.of(sketch, HIGHEST_HARMONIC)
+    reach, decoder = _reach(target, min(most, int(np.ceil(sketch.count)))), decoder_from("auto")
+    with one_blas_thread():
+        problem = cleaned(Problem.of(target, reach), decoder, rng)
+        density, outcome = fit_density(problem, decoder, rng)
+        if outcome.status is Status.HIDDEN:
+            return ClusterChoice(1, reach, Basis.HIDDEN, 1, reach)
+        rows = None if sample is None else _representative(sketch, sample, rng)
+        agreements = () if rows is None else _plain(agreement_of_halves(rows, reach, rng))
+    told = int(sketch.count / (RECORDS_PER_PARAMETER * _n_parameters(target.n_features)))
+    tested = min(reach, told, n_affordable(problem, DiagonalGaussian()))
+    if target.released and not tested:
+        return ClusterChoice(1, reach, Basis.HIDDEN, 1, reach)
+    path = None
+    if target.whole and target.imaginary and tested:
+        path = number_of_gaussians(problem, density, float(sketch.count), tested)  # matrices large enough for threads
+        if path.explains and (path.n_components < tested or tested == reach):
+            return _of_gaussians(path, reach, agreements)
+    with one_blas_thread():
+        if rows is None:
+            n = min(MOST_ROWS, max(2, int(sketch.count)))  # more would pass for certainty
+            rows = density.heavy().sample(n, rng)[0] / error_units(sketch.operator)
+        return replace(_of_gap(rows, reach, path, rng), agreements=agreements)
+
+
+def _reach(target: Target, most: int) -> int:
+    """The largest number that the sketch has numbers for; refuses a sketch that has too few for any."""
+    reach = min(most, int(target.n_numbers // (NUMBERS_PER_PARAMETER * _n_parameters(target.n_features))))
+    if reach < 2 <= most:
+        raise ValueError(
+            f"a sketch of {target.n_numbers:,.0f} numbers cannot tell two clusters from one in {target.n_features} "
+            f"columns: design it for more, as with design(sample, n_components={most})"
+        )
+    return reach
+
+
+def _n_parameters(n_features: int) -> int:
+    """Of one diagonal Gaussian."""
+    return DiagonalGaussian().n_parameters(1, n_features)
+
+
+def _of_gaussians(path: ComponentPath, most: int, agreements: Sequence[float]) -> ClusterChoice:
+    above, errors = path.criteria - path.criteria.min(), path.errors
+    near = np.flatnonzero(above <= UNSURE_DEVIATIONS * errors) + 1
+    k = path.n_components
+    full = not isinstance(path.chosen.mixture.model, DiagonalGaussian)
+    return ClusterChoice(
+        k,
+        most,
+        Basis.GAUSSIANS,
+        min(k, *near.tolist()),
+        max(k, *near.tolist()),
+        path.misfit,
+        "full" if full else "diag",
+        _plain(above),
+        _plain(errors),
+        agreements=tuple(agreements),
+    )
+
+
+def _of_gap(rows: Double, most: int, path: ComponentPath | None, rng: np.random.Generator) -> ClusterChoice:
+    curve = inertia_curve(rows, most + SIZES_BEYOND, rng)
+    k = min(most, curve.elbow(UNSURE_DEVIATIONS))  # with one deviation, boxes of 3000 rows were sometimes cut in two
+    misfit = None if path is None else path.misfit
+    return ClusterChoice(
+        k,
+        most,
+        Basis.GAP,
+        k,
+        min(most, max(k, curve.elbow(0.0))),
+        misfit,
+        criteria=_plain((curve.gaps.max() - curve.gaps)[:most]),
+        criterion_errors=_plain(curve.gap_errors[:most]),
+        inertias=_plain(curve.shares[:most]),
+        inertia_errors=_plain(curve.share_errors[:most]),
+    )
+
+
+def _representative(sketch: Sketch, sample: RowSample, rng: np.random.Generator) -> Double | None:
+    """Rows of equal weight, in the units in which errors count: drawn by the weights that agree with the sketch."""
+    rows = sample.rows
+    if len(rows) < LEAST_ROWS and not sample.complete:
+        return None
+    weighted = rows if sample.complete else calibrated(sketch, [rows], rng)[0]
+    if sample.complete and np.allclose(weighted.weights, 1 / len(rows)):
+        chosen = np.arange(len(rows))
+    else:  # systematic, and no more than count: rows that come again would pass for certainty
+        n = max(1, min(MOST_ROWS, int(weighted.effective_size)))
+        at = (rng.random() + np.arange(n)) / n * weighted.weights.sum()
+        chosen = np.minimum(np.searchsorted(np.cumsum(weighted.weights), at), len(rows) - 1)
+    return np.asarray(weighted.rows[chosen] / sample.units)
+
+
+def _plain(numbers: Double) -> tuple[float, ...]:
+    return tuple(numbers.tolist())

@@ -1,0 +1,39 @@
+"""Rows to learn from beside a sketch: those that it keeps, or those that are given with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sketchlearn.models import Double
+from sketchlearn.sketch import Sketch
+from sketchlearn.sources import WEIGHT_BITS, source
+from sketchlearn.weighting.clusters_of_rows import RowSample
+from sketchlearn.weighting.weighted_rows import WeightedRows
+
+
+def kept_rows(sketch: Sketch) -> RowSample | None:
+    """The rows that a sketch keeps, if it does."""
+    kept = sketch.kept
+    if kept is None or len(kept) == 0:
+        return None
+    copies = kept.units / 2.0**WEIGHT_BITS
+    rows = WeightedRows(kept.rows, kept.weights(float(sketch.count)), copies, kept.openness)
+    return RowSample(rows, error_units(sketch.operator), kept.complete, kept.chances_of)
+
+
+def given_rows(sketch: Sketch, sample: Any) -> RowSample:
+    """Rows that were given to learn from beside a sketch."""
+    operator: Any = sketch.operator
+    rows = source(sample)
+    rows = rows if operator.columns is None else rows.only(operator.columns, any_order=True)
+    blocks = [block.rows.astype(np.float64) for block in rows.blocks(operator.n_features)]
+    if not blocks or not sum(map(len, blocks)):
+        raise ValueError("the sample has no rows: give some, or leave it out")
+    return RowSample(WeightedRows.of(np.concatenate(blocks)), error_units(operator))
+
+
+def error_units(operator: Any) -> Double:
+    """The units in which squared errors of the columns count."""
+    return np.ones(operator.n_features) if operator.error_units is None else np.array(operator.error_units)

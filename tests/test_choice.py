@@ -1,0 +1,199 @@
+"""The number of clusters, from one sketch that was designed for the largest."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import sketchlearn as skl
+from sketchlearn.decoders import Problem, Target
+from sketchlearn.decoders.densities.component_path import component_path
+from sketchlearn.models import DiagonalGaussian, Mixture
+from sketchlearn.tasks.choosing.cluster_choice import Basis, ClusterChoice
+from sketchlearn.tasks.model_files import model_from_bytes, model_to_bytes
+from sketchlearn.weighting.gap_statistic import agreement_of_halves, inertia_curve
+
+MOST = 6
+
+
+def centers_of(k, d=2, gap=5.0):
+    centers = np.random.default_rng(0).standard_normal((k, d))
+    if k > 1:
+        centers *= gap / np.linalg.norm(centers[:, None] - centers, axis=2)[np.triu_indices(k, 1)].min()
+    return centers
+
+
+def gaussians(k, d=2, n=5_000, weights=None, gap=5.0):
+    rng, centers = np.random.default_rng(1), centers_of(k, d, gap)
+    return centers[rng.choice(k, n, p=weights)] + rng.uniform(0.8, 1.2, (1, d)) * rng.standard_normal((n, d))
+
+
+def stretched(n=5_000):
+    """Two Gaussians that no diagonal ones explain."""
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((n, 2)) @ [[1.5, 1.4], [0.0, 0.4]] + 6 * rng.integers(0, 2, (n, 1)) * [1, -1]
+
+
+def box(n=5_000, d=2):
+    return np.random.default_rng(0).uniform(0, 1, (n, d))
+
+
+def sketched(X, most=MOST, **more):
+    return skl.design(X, n_components=most, seed=1, **more).sketch(X)
+
+
+@pytest.mark.parametrize(
+    ("X", "k", "kind"),
+    [
+        (gaussians(1), 1, "diag"),
+        (gaussians(3), 3, "diag"),
+        (gaussians(4, d=3, gap=3.0), 4, "diag"),
+        (gaussians(4, weights=[0.6, 0.3, 0.08, 0.02]), 4, "diag"),
+        (gaussians(3, n=1000, d=3), 3, "diag"),
+        (stretched(), 2, "full"),
+    ],
+    ids=["one", "three", "overlapping", "uneven", "few rows", "stretched"],
+)
+def test_gaussians_are_counted(X, k, kind):
+    choice = skl.choose_k(sketched(X), MOST)
+    assert (choice.n_clusters, choice.basis, choice.covariance_type) == (k, Basis.GAUSSIANS, kind)
+    assert (choice.low, choice.high) == (k, k)
+    assert 0.4 < choice.misfit < 1.8
+    assert choice.headline == ("no clusters" if k == 1 else f"{k} clusters")
+    assert choice.criteria[k - 1] == 0 == min(choice.criteria)
+    assert len(choice.criteria) == len(choice.criterion_errors)
+    assert f"{k} <" in str(choice)
+
+
+def test_more_clusters_than_are_looked_at():
+    choice = skl.choose_k(sketched(gaussians(5)), 3)
+    assert (choice.n_clusters, choice.headline) == (3, "3 or more clusters")
+    assert "or more than 3" in choice.sentences[0]
+    choice = skl.choose_k(sketched(gaussians(3)), 3)
+    assert (choice.headline, choice.basis) == ("3 or more clusters", Basis.GAUSSIANS)
+
+
+@pytest.mark.parametrize("rows", [None, 500])
+def test_a_box_is_not_gaussian_and_has_no_clusters(rows):
+    choice = skl.choose_k(sketched(box(), rows=rows) if rows else sketched(box()), MOST)
+    assert (choice.n_clusters, choice.basis) == (1, Basis.GAP)
+    assert choice.misfit > 1.5
+    assert choice.sentences[0].startswith("Not Gaussians")
+    assert len(choice.inertias) == MOST
+    assert bool(choice.agreements) == bool(rows)
+    assert ("whose pieces can pass for clusters" in str(choice)) == (not rows)
+
+
+def test_a_sample_stands_in_for_kept_rows():
+    X = gaussians(3)
+    choice = skl.choose_k(sketched(X), MOST, sample=X[:400])
+    assert choice.n_clusters == 3
+    assert choice.agreements[1] > 0.9
+    assert len(choice.agreements) == MOST - 1
+
+
+@pytest.mark.parametrize("wave", ["square", "cosine"])
+def test_other_waves_are_left_to_the_gap_statistic(wave):
+    choice = skl.choose_k(sketched(gaussians(3), wave=wave), MOST)
+    assert (choice.n_clusters, choice.basis, choice.misfit) == (3, Basis.GAP, None)
+
+
+def test_private_sketches():
+    X = gaussians(3, n=100_000)
+    bound = float(np.abs(X).max())
+    operator = skl.design(bounds=(-bound, [bound] * 2), n_components=5, n_rows=len(X), epsilon=1.0)
+    release = skl.privatize(operator.sketch(X), epsilon=1.0)
+    assert skl.choose_k(release, 5).n_clusters == 3
+    few = skl.design(bounds=(-bound, [bound] * 2), n_components=5)
+    hidden = skl.choose_k(skl.privatize(few.sketch(X[:100]), epsilon=0.01), 5)
+    assert (hidden.n_clusters, hidden.basis) == (1, Basis.HIDDEN)
+    assert "larger epsilon" in hidden.sentences[0]
+
+
+def test_a_path_finds_a_small_cluster_among_pieces_of_large_ones():
+    X = gaussians(4, weights=[0.4, 0.3, 0.28, 0.02])
+    problem = Problem.of(Target.of(sketched(X)), MOST)
+    centers = centers_of(4)
+    beside = np.concatenate([centers[:3] + away for away in (-0.4, 0.0, 0.4)])
+    weights = np.append(np.full(9, 0.98 / 9), 0.02)
+    density = Mixture(DiagonalGaussian(), weights, np.concatenate([beside, centers[3:]]), np.ones((10, 2)))
+    path = component_path(problem, density, DiagonalGaussian(), float(len(X)), MOST)
+    assert (path.n_components, path.explains) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameter", "found"),
+    [
+        (skl.SketchKMeans, "n_clusters", "n_clusters_"),
+        (skl.SketchKMedians, "n_clusters", "n_clusters_"),
+        (skl.SketchGaussianMixture, "n_components", "n_components_"),
+    ],
+)
+def test_estimators_choose(kind, parameter, found):
+    X = gaussians(3, n=2000)
+    given = {parameter: "auto", "max_clusters": 5, "random_state": 0}
+    fitted = kind(**given).fit(X)
+    assert getattr(fitted, found) == len(fitted.weights_) == fitted.choice_.n_clusters == 3
+    assert {name: fitted.get_params()[name] for name in given} == given
+    assert clone(fitted).get_params() == fitted.get_params()
+    again = model_from_bytes(model_to_bytes(fitted))
+    assert again.choice_ == fitted.choice_
+    assert again.get_params() == fitted.get_params()
+    assert getattr(again, found) == 3
+    assert kind(3, random_state=0).fit(X).choice_ is None
+
+
+def test_estimators_choose_from_sketches_and_few_rows():
+    X = gaussians(3, n=2000)
+    assert skl.SketchKMeans("auto", max_clusters=5).fit_sketch(sketched(X, 5)).n_clusters_ == 3
+    assert 1 <= skl.SketchKMeans("auto").fit(X[:10]).n_clusters_ <= 10
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [({"n_clusters": "many"}, 'or "auto", not'), ({"n_clusters": "auto", "max_clusters": 0}, "max_clusters must be")],
+)
+def test_numbers_that_make_no_sense(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        skl.SketchKMeans(**parameters).fit(gaussians(2, n=100))
+
+
+def test_refusals():
+    X = gaussians(2, n=500)
+    with pytest.raises(TypeError, match="sketch the rows"):
+        skl.choose_k(X)
+    with pytest.raises(ValueError, match="cannot tell two clusters from one in 2 columns"):
+        skl.choose_k(skl.design(X, n_components=2, n_frequencies=5).sketch(X))
+
+
+CHOICE = ClusterChoice(2, 3, Basis.GAP, 2, 3, 4.5, "diag", (1.0, 0.0, 0.5), (0.1,) * 3, (1.0, 0.3, 0.2), (0.0,) * 3)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("n_clusters", 0, "n_clusters must be"),
+        ("basis", "luck", "is no basis"),
+        ("covariance_type", "odd", "must be diag or full"),
+        ("criteria", [1, "x"], "criteria"),
+        ("inertias", 3, "must be a list of numbers"),
+        ("other", 1, "choice must say"),
+    ],
+)
+def test_forged_choices_are_refused(field, value, message):
+    form = json.loads(json.dumps(CHOICE.to_json()))
+    assert ClusterChoice.from_json(form) == CHOICE
+    with pytest.raises(ValueError, match=message):
+        ClusterChoice.from_json({**form, field: value})
+
+
+def test_gap_and_halves():
+    rng = np.random.default_rng(0)
+    rows = gaussians(4, n=400, gap=8.0)
+    curve = inertia_curve(rows, 6, rng)
+    assert curve.elbow() == curve.elbow(2.0) == 4
+    assert np.all(np.diff(curve.shares) < 0)
+    assert curve.shares[0] == 1
+    assert agreement_of_halves(rows, 6, rng)[2] > 0.95
+    assert len(inertia_curve(np.repeat(rows[:3], 5, axis=0), 6, rng).shares) == 2
