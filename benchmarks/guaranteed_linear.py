@@ -230,7 +230,7 @@ def stable(n: int, wave: str) -> Callable[[int], Drawn]:
         X = means[rng.choice(2, n, p=weights)] + rng.standard_normal((n, 2)) / stretch
         model = skl.SketchStableMixture(2, wave=wave, random_state=seed).fit(X)
         scales = np.full((2, 2), np.sqrt(2))
-        return Drawn(model, {"weights_": weights, "means_": means, "scales_": scales, "alphas_": np.ones(2)}, {})
+        return Drawn(model, {"weights_": weights, "means_": means, "scales_": scales}, {})
 
     return draw
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from sketchlearn.decoders.densities.gaussian_mixture_fit import PASSING_FIT_TEST
 from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC, Target, characteristic_factors, fourier_part
 from sketchlearn.decoders.refinements.gauss_newton import independent_errors
 from sketchlearn.models import Double, Mixture
@@ -16,12 +15,13 @@ from sketchlearn.uncertainty.sampled_rows import SampledRows, least_rows
 
 FEWEST_NUMBERS = 3  # of the sketch for each parameter: with fewer, intervals cover too little
 DRAWN_ROWS = 4000
-LARGEST_ALPHA_KNOWN = 1.99  # At 2, a bound of its range, alpha has no error of two sides.
+# 95 % intervals of alphas held them 88 and 91 times of 100 (60 draws, exact and one-bit).
+NO_ALPHAS = "those of alphas_ would hold the truth too seldom: compare the alphas_ of two halves of the rows instead"
 STABLE_ROWS = "for rows of such a mixture; a sketch that keeps rows gives errors for any"
 
 
-def stable_errors(sketch: Sketch, density: Mixture, fit_test: float, rng: np.random.Generator) -> ErrorBars:
-    """Standard errors of weights, means, scales and alphas, in the units of the data.
+def stable_errors(sketch: Sketch, density: Mixture, explained: bool, rng: np.random.Generator) -> ErrorBars:
+    """Standard errors of weights, means and scales, in the units of the data.
 
     With J the derivatives of the characteristic function along the parameters, and V the weights of its values in the
     fit, a row moves the parameters by (J' V J)^-1 J' V times its own values less their means. The law is that of kept
@@ -31,7 +31,7 @@ def stable_errors(sketch: Sketch, density: Mixture, fit_test: float, rng: np.ran
     sample, n_parameters = SampledRows.of(sketch), density.weights.size * (1 + density.locations.shape[1] * 2 + 1) - 1
     if target.n_numbers < FEWEST_NUMBERS * n_parameters:
         return ErrorBars(withheld="the sketch has fewer than 3 numbers for each parameter: design it with more")
-    if sample is None and fit_test > PASSING_FIT_TEST:
+    if sample is None and not explained:
         return ErrorBars(withheld="the mixture does not explain the sketch: try more components, or keep rows")
     if sample is None:
         shares = np.full(DRAWN_ROWS, 1 / (DRAWN_ROWS * least_rows(sketch)))
@@ -45,7 +45,7 @@ def stable_errors(sketch: Sketch, density: Mixture, fit_test: float, rng: np.ran
     parts = np.concatenate([moves.real, moves.imag * target.imaginary], axis=1)
     released = target.released / (1 + target.imaginary) * np.sum(influence**2, axis=1)
     errors = np.sqrt(rows.variances(parts @ influence.T) + released)
-    return ErrorBars(_named(errors, density, target.unit), "", STABLE_ROWS if sample is None else "")
+    return ErrorBars(_named(errors, density, target.unit), NO_ALPHAS, STABLE_ROWS if sample is None else "")
 
 
 def _derivatives(target: Target, density: Mixture) -> tuple[Double, Double]:
@@ -77,10 +77,8 @@ def _derivatives(target: Target, density: Mixture) -> tuple[Double, Double]:
 def _named(errors: Double, density: Mixture, unit: Double) -> dict[str, Double]:
     k, d = density.locations.shape
     others = errors[k:].reshape(k, 2 * d + 1)
-    alphas = density.shapes[:, -1]
     return {
         "weights_": errors[:k],
         "means_": others[:, :d] * unit,
         "scales_": others[:, d:-1] / 2 * np.sqrt(density.shapes[:, :-1]),
-        "alphas_": np.where(alphas < LARGEST_ALPHA_KNOWN, others[:, -1], np.nan),
     }

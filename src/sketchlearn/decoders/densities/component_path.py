@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import chdtrc
 
-from sketchlearn.decoders.densities.gaussian_mixture_fit import PASSING_FIT_TEST, merge_components, with_components
+from sketchlearn.decoders.densities.gaussian_mixture_fit import merge_components, with_components
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.decoders.refinements.gauss_newton import (
@@ -44,6 +44,7 @@ WINDOW = 2  # components more and fewer than the best, which are refined to the 
 ROUNDS = 4  # of whitening by the mixture chosen before
 MOVES = 2  # attempts to improve the path where the criterion is least, before that
 PAIRS = 3  # of components whose merger is tried
+PASSING_MISFIT = 1.5  # per degree of freedom: that of many records of nearly such a mixture
 LEAST_P_VALUE = 1e-4  # of a residual that few degrees of freedom make large by chance
 PROBES = 24  # random vectors that estimate a trace
 
@@ -89,7 +90,7 @@ class ComponentPath:
     @property
     def explains(self) -> bool:
         """Whether the sketch agrees with records drawn from the chosen mixture."""
-        return self.misfit <= PASSING_FIT_TEST or bool(chdtrc(self.freedom, self.misfit * self.freedom) > LEAST_P_VALUE)
+        return self.misfit <= PASSING_MISFIT or bool(chdtrc(self.freedom, self.misfit * self.freedom) > LEAST_P_VALUE)
 
     @property
     def chosen(self) -> PathFit:

@@ -11,6 +11,7 @@ from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Problem, Target, decoder_from
 from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit
 from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC
+from sketchlearn.decoders.refinements.goodness_of_fit import FitTest
 from sketchlearn.models import IndependentStable, Mixture, SymmetricStable
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.sketch import Sketch
@@ -84,8 +85,8 @@ class SketchStableMixture(SketchMixture):
     scales_ : array (n_components, columns): standard deviations, if alpha were 2.
     alphas_ : array (n_components,), between 0.5 and 2; 2 is Gaussian, 1 is Cauchy.
     coordinates_ : "elliptical" or "independent", the kind of law that the sketch looks like.
-    standard_errors_ : of "weights_", "means_", "scales_" and "alphas_", by these names (see `intervals`); NaN for an
-        alpha of 2, a bound of its range.
+    standard_errors_ : of "weights_", "means_" and "scales_", by these names (see `intervals`). Those of "alphas_" are
+        withheld.
     fit_test_, fit_p_value_ : as in `SketchGaussianMixture`: 1 on average if the rows come from such a mixture, and how
         likely a larger one is then. Above 2, if that is no chance, a warning is given.
     sketch_, outcome_ : the sketch, and how decoding went.
@@ -129,7 +130,8 @@ class SketchStableMixture(SketchMixture):
         return FittedStableLaws.of(fit)
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
-        return stable_errors(state.sketch, state.model.density, state.model.fit_test, rng)
+        model = state.model
+        return stable_errors(state.sketch, model.density, FitTest(model.fit_test, model.fit_p_value).passes, rng)
 
     def _log_densities(self, rows: Double) -> Double:
         return log_densities(rows, self.fitted_model().density)
