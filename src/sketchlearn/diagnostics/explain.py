@@ -19,6 +19,7 @@ from sketchlearn.decoders.refinements.reduction_to_points import antithetic_samp
 from sketchlearn.decoders.searches.search_loop import EXPLAINED
 from sketchlearn.designing.sample_summary import MOST_ROWS
 from sketchlearn.diagnostics.density_drawing import draw_decay, draw_landscape
+from sketchlearn.diagnostics.fit_advice import Advice, findings
 from sketchlearn.extras import required
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import DiagonalGaussian, Double, Mixture
@@ -55,6 +56,7 @@ class Verdict(Enum):
     DECODER = "the decoder missed a better solution"
     MODEL = "the clusters are unlike the model's"
     HIDDEN = "the noise of the private release hides the clusters"
+    TOO_FEW = "there are more components than were asked for"
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,11 @@ def explain(
         figures |= _search(case, rng)
         verdict = _fault_of_search(figures)
     of_table = [columns.in_words] if isinstance(columns, SchemaColumns) else []
-    sentences = [*of_table, *_notes(figures), _conclusion(verdict, figures, case)]
+    advice = Advice.of(case.problem, case.outcome.mixture, 1 / case.target.sampling, fitted)
+    if verdict is Verdict.FINE and advice.too_few and not case.of_rows:
+        verdict = Verdict.TOO_FEW
+    said = _conclusion(verdict, figures, case) if verdict is not Verdict.TOO_FEW else advice.remedy
+    sentences = [*of_table, *findings(figures), *advice.sentences, said]
     return Explanation(verdict, sentences, figures, case.problem, case.outcome.mixture, case.centers)
 
 
@@ -309,23 +315,6 @@ def _fault_of_search(f: dict[str, float]) -> Verdict:
         return Verdict.SCALE_TOO_SMALL
     enough = f["numbers"] >= (4 if rows else 2) * f["parameters"]
     return Verdict.MODEL if misfit > POOR_MISFIT and enough else Verdict.SKETCH_TOO_SMALL
-
-
-def _notes(f: dict[str, float]) -> list[str]:
-    """The findings, one sentence each."""
-    of_release = f", {f['released']:.0%} of its power from the private release" if f["released"] else ""
-    notes = [
-        f"The sketch has {f['numbers']:.0f} real numbers for {f['parameters']:.0f} parameters.",
-        f"Its values have root mean square {in_digits(f['rms'], 2)}; {f['at_noise']:.0%} of them are at the sampling "
-        f"noise {in_digits(f['noise'], 2)}{of_release}.",
-    ]
-    if "risk_ratio" in f:
-        notes.append(
-            "On the given rows, the mean squared distance to the learned centers is "
-            f"{in_digits(f['risk_ratio'], 3)} times that of k-means; refined from k-means, the cost is "
-            f"{in_digits(f['reference_cost_ratio'], 3)} times the learned one."
-        )
-    return notes
 
 
 def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:

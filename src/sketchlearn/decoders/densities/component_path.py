@@ -26,7 +26,7 @@ from sketchlearn.decoders.refinements.gauss_newton import (
     levenberg_marquardt,
     residual,
 )
-from sketchlearn.models import Double, Mixture, Model
+from sketchlearn.models import DiagonalGaussian, Double, Mixture, Model
 
 FREQUENCIES_PER_PARAMETER = 1.5  # of the largest mixture: 3 numbers
 LEAST_FREQUENCIES, MOST_FREQUENCIES = 200, 1100  # The covariance of all errors is expensive to compute.
@@ -203,6 +203,8 @@ def component_path(problem: Problem, density: Mixture, model: Model, n_records: 
 
     Short paths are tried first: they take less time, and where few components are best, they tell it as well.
     """
+    if density.model.tied:  # such components cannot be split
+        density = _mixture(DiagonalGaussian(), *density.parts())
     pool = problem.in_own_units(model, *density.parts())
     least = 1
     for size in [*(size for size in SIZES if size < most - SPARE), most]:

@@ -1,0 +1,129 @@
+"""Advice as numbers: whether one component more would explain the sketch better, and how many records errors take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import chdtrc
+
+from sketchlearn.decoders import Problem
+from sketchlearn.decoders.densities.component_path import n_affordable
+from sketchlearn.decoders.densities.number_of_gaussians import number_of_gaussians
+from sketchlearn.kernel import one_blas_thread
+from sketchlearn.models import DiagonalGaussian, Mixture
+from sketchlearn.plain_digits import in_digits
+
+MOST_COMPONENTS, SPARE = 20, 4  # that are looked at, of twice as many as were asked for and some more
+LEAST_P_VALUE = 1e-6  # of what one component more explains by chance
+CENTERS = ("cluster_centers_", "means_")
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What numbers say of the number of components and of the errors of a fit.
+
+    Attributes
+    ----------
+    n_components : the number that was asked for.
+    gain, freedom : what one component more explains, a chi-square with so many degrees of freedom; 0 where it cannot be
+        told: few numbers, many components, one-bit or subsampled sketches.
+    enough : how many Gaussians explain the sketch, by BIC, if that many do.
+    worst_error, attribute : the largest standard error of centers or means, if it is known.
+    """
+
+    n_components: int
+    n_records: float
+    gain: float = 0.0
+    freedom: int = 0
+    enough: int | None = None
+    worst_error: float = 0.0
+    attribute: str = ""
+
+    @classmethod
+    def of(cls, problem: Problem, mixture: Mixture, n_records: float, fitted: Any) -> Advice:
+        """That of a mixture, in the problem's units, which was fitted to a sketch; and of a model, if there is one."""
+        told = _next_component(problem, mixture, n_records)
+        errors = fitted.error_bars().standard_errors if hasattr(fitted, "error_bars") else {}
+        name = next((name for name in CENTERS if name in errors), "")
+        worst = float(np.nanmax(errors[name])) if name else 0.0
+        return cls(problem.n_components, n_records, *told, worst, name)
+
+    @property
+    def too_few(self) -> bool:
+        """Whether more Gaussians than were asked for explain the sketch."""
+        return self.enough is not None and self.enough > self.n_components
+
+    @property
+    def sentences(self) -> list[str]:
+        said = []
+        price = self.freedom * np.log(self.n_records)
+        if self.freedom > 0 and self.gain > price and chdtrc(self.freedom, self.gain) < LEAST_P_VALUE:
+            said.append(
+                f"One component more than {self.n_components} explains a chi-square of {in_digits(self.gain, 3)} with "
+                f"{self.freedom} degrees of freedom."
+            )
+        if self.enough is not None and self.enough < self.n_components:
+            said.append(f"A mixture of {self.enough} explains the sketch as well as one of {self.n_components}.")
+        if self.worst_error > 0:
+            said.append(
+                f"Standard errors of {self.attribute} are at most {in_digits(self.worst_error, 2)}; half of that takes "
+                f"{in_digits(4 * self.n_records, 2)} records like these."
+            )
+        return said
+
+    @property
+    def remedy(self) -> str:
+        """What to do about too few components."""
+        return (
+            f"{self.enough} Gaussians explain the sketch, and {self.n_components} do not: ask for more components, "
+            "unless fewer clusters are the purpose."
+        )
+
+
+def _next_component(problem: Problem, mixture: Mixture, n_records: float) -> tuple[float, int, int | None]:
+    k = problem.n_components
+    most = min(2 * k + SPARE, MOST_COMPONENTS, n_affordable(problem, DiagonalGaussian()))
+    if k > most - 1 or not problem.plain.whole:
+        return 0.0, 0, None
+    with one_blas_thread():
+        path = number_of_gaussians(problem, problem.in_data_units(mixture).heavy(), n_records, most)
+    enough = path.n_components if path.explains else None
+    if len(path.fits) <= k:  # where few components are enough, the path ends early
+        return 0.0, 0, enough
+    few, more = path.fits[k - 1], path.fits[k]
+    return max(few.residual - more.residual, 0.0), more.n_parameters - few.n_parameters, enough
+
+
+def rows_for_error(model: Any, wanted: float) -> int:
+    """How many records like those that were sketched give the centers or means of a model this standard error.
+
+    >>> import sketchlearn as skl
+    >>> X = np.random.default_rng(0).standard_normal((2000, 2)) + 10 * np.arange(2000)[:, None] // 1000
+    >>> rows_for_error(skl.SketchKMeans(2, random_state=0).fit(X), wanted=0.01) > 5000
+    True
+    """
+    errors = model.standard_errors_
+    name = next((name for name in CENTERS if name in errors), None)
+    if name is None:
+        raise ValueError("this model has no standard errors of centers, which would tell how many records they take")
+    worst = float(np.nanmax(errors[name]))
+    return int(np.ceil(float(model.n_records_) * (worst / wanted) ** 2))
+
+
+def findings(f: dict[str, float]) -> list[str]:
+    """What the figures of a fit say, one sentence each."""
+    of_release = f", {f['released']:.0%} of its power from the private release" if f["released"] else ""
+    notes = [
+        f"The sketch has {f['numbers']:.0f} real numbers for {f['parameters']:.0f} parameters.",
+        f"Its values have root mean square {in_digits(f['rms'], 2)}; {f['at_noise']:.0%} of them are at the sampling "
+        f"noise {in_digits(f['noise'], 2)}{of_release}.",
+    ]
+    if "risk_ratio" in f:
+        notes.append(
+            "On the given rows, the mean squared distance to the learned centers is "
+            f"{in_digits(f['risk_ratio'], 3)} times that of k-means; refined from k-means, the cost is "
+            f"{in_digits(f['reference_cost_ratio'], 3)} times the learned one."
+        )
+    return notes
