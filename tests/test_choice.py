@@ -102,11 +102,13 @@ def test_other_waves_are_left_to_the_gap_statistic(wave):
 def test_private_sketches():
     X = gaussians(3, n=100_000)
     bound = float(np.abs(X).max())
-    operator = skl.design(bounds=(-bound, [bound] * 2), n_components=5, n_rows=len(X), epsilon=1.0)
-    release = skl.privatize(operator.sketch(X), epsilon=1.0)
+    operator = skl.design(
+        bounds=(-bound, [bound] * 2), n_components=5, n_rows=len(X), epsilon=1.0, seed_for_tests_not_private=0
+    )
+    release = skl.privatize(operator.sketch(X), epsilon=1.0, seed_for_tests_not_private=0)
     assert skl.choose_k(release, 5).n_clusters == 3
     few = skl.design(bounds=(-bound, [bound] * 2), n_components=5)
-    hidden = skl.choose_k(skl.privatize(few.sketch(X[:100]), epsilon=0.01), 5)
+    hidden = skl.choose_k(skl.privatize(few.sketch(X[:100]), epsilon=0.01, seed_for_tests_not_private=0), 5)
     assert (hidden.n_clusters, hidden.basis) == (1, Basis.HIDDEN)
     assert "larger epsilon" in hidden.sentences[0]
 

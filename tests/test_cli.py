@@ -376,7 +376,6 @@ MISTAKES = [
     (["design", "day1.csv", "-k", 3, "--rows", 10**6, "-o", "x"], 1, "--rows must be"),
     (["design", "--bounds", "0,1", "-k", 3, "--rows", 5, "-o", "x"], 1, "--rows and --standardize need a sample"),
     (["design", "day1.csv", "--task", "mixture", "-k", 3, "--standardize", "-o", "x"], 1, "--standardize is for clus"),
-    (["design", "day1.csv", "--task", "moments", "--rows", 5, "-o", "x"], 1, "leave out --rows"),
     (["design", "--images", "2,2", "--bounds", "0,1", "--rows", 5, "-o", "x"], 2, "leave them out with --images"),
     (["predict", "design.json", "day1.csv"], 1, "design.json is a design, not a model: sketchlearn fit"),
     (["predict", "model.json", "design.json"], 1, "design.json is a design, not a table of rows"),

@@ -157,6 +157,7 @@ def test_other_shapes_are_not_the_decoders_fault(rows, k):
     assert explain(fitted.sketch_, X, n_components=k).verdict is Verdict.FINE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [False, True])
 def test_decoder(given):
     X = blobs()

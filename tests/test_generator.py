@@ -67,6 +67,7 @@ def test_rows_are_like_those_sketched(fitted):
     assert np.array_equal(fitted.sample(50), fitted.sample(50))
 
 
+@pytest.mark.slow
 @quiet
 def test_the_sketch_is_enough(fitted, tmp_path):
     fitted.sketch_.save(tmp_path / "rows.sketch")

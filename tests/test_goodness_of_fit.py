@@ -53,6 +53,7 @@ def fit_test_of(model, rows, way):
     return test
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["exact", "one-bit", "cosine", "subsampled", "private"])
 def test_true_mixtures_have_the_mean_one_and_uniform_p_values(way):
     """The mean is within 3.5 standard errors of 1, and p-values are uniform at the level 0.001."""

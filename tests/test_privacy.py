@@ -507,6 +507,7 @@ def test_forged_private_files_are_refused(exact):
 # from a private sketch to a model
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_learning_leaves_epsilon_as_it_is(exact, tmp_path):
     private = privatize(exact, epsilon=20.0)

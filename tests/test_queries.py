@@ -58,6 +58,7 @@ def test_p_values_are_uniform(p_values, case):
     assert kstest(p_values[case], "uniform").pvalue > SURE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0.05, 0.2])
 def test_rejections(p_values, level):
     """At a level of 5 %, 5 % of 168 pairs are rejected, within what chance allows in all but 2 of 10^4 runs."""

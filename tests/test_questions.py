@@ -130,6 +130,7 @@ def test_intervals_cover():
     assert misses <= 15
 
 
+@pytest.mark.slow
 def test_changes_are_found_once_and_dated():
     operator, detector = skl.design(ROWS, n_components=2), skl.ChangeDetector()
     days = [rows + ([0.5, 0, 0] if 6 <= day < 12 else 0) for day, rows in enumerate(np.split(ROWS[:36_000], 18))]

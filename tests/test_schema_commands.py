@@ -160,6 +160,7 @@ def test_a_schema_that_was_edited_counts(folder, tmp_path):
     typed(folder, f"sketchlearn sketch customers.csv --design small.json -o {tmp_path}/small.sketch")
 
 
+@pytest.mark.slow
 def test_rows_of_a_mixture_come_back_in_the_tables_terms(folder):
     typed(folder, "sketchlearn design customers.csv -k 3 --task mixture --schema auto --rows 500 -o mixture.json")
     typed(folder, "sketchlearn sketch customers.csv --design mixture.json -o mixture.sketch")

@@ -446,7 +446,9 @@ def test_info_says_who_signed():
     assert "nobody" in run("info plain.sketch")
     told = [json.loads(run(f"info {line} --json")) for line in ("signed.sketch", "signed.sketch --trusted mine.pub")]
     assert [(each["signed_by"], each["trusted"]) for each in told] == [(digits, False), (digits, True)]
-    assert "designs and models are not signed: leave out --trusted" in run("info design.json --trusted mine.pub", 1)
+    assert "designs, models and schemas are not signed: leave out --trusted" in run(
+        "info design.json --trusted mine.pub", 1
+    )
 
 
 # all but `fit generator`, which imports torch for five seconds and reads as `fit pca` does

@@ -343,7 +343,7 @@ def test_a_schema_is_printed_and_described(folder):
         assert line.endswith("row left out")
     told = done("info", "schema.json", cwd=folder).stdout
     assert "schema, proposed from rows" in told
-    assert "4 numbers of each row" in told
+    assert "which become 4 numbers" in told
     assert json.loads(done("info", "schema.json", "--json", cwd=folder).stdout)["kind"] == "schema"
     assert json.loads(done("schema", "a.csv", "--encoding", "cp1252", "--json", cwd=folder).stdout)["output"] is None
 

@@ -26,7 +26,7 @@ from sketchlearn.decoders.refinements.gauss_newton import (
     levenberg_marquardt,
     residual,
 )
-from sketchlearn.models import DiagonalGaussian, Double, Mixture, Model
+from sketchlearn.models import Double, Mixture, Model
 
 FREQUENCIES_PER_PARAMETER = 1.5  # of the largest mixture: 3 numbers
 LEAST_FREQUENCIES, MOST_FREQUENCIES = 200, 1100  # The covariance of all errors is expensive to compute.
@@ -163,9 +163,8 @@ class _Search:
         """One component instead of two."""
         weights, means, covariances = mixture.parts()
         rest, two = np.delete(np.arange(len(mixture)), pair), list(pair)
-        one = merge_components(weights[two], means[two], covariances[two], 1)
-        parts = zip((weights, means, covariances), one, strict=True)
-        return _mixture(self.model, *(np.concatenate([each[rest], new]) for each, new in parts))
+        weight, place, covariance = merge_components(weights[two], means[two], covariances[two], 1)
+        return _with(mixture.some(rest), weight, place, self.model.shapes_of(covariance))
 
     def grown(self, mixture: Mixture) -> Mixture:
         """One component more, of the pool: that which explains most of what is left, by itself."""
@@ -177,9 +176,8 @@ class _Search:
         along, sizes = left @ columns, np.sum(columns**2, axis=0) + 1e-300
         at = int(np.argmax(np.where(along > 0, along**2 / sizes, 0)))
         share = float(np.clip(along[at] / sizes[at], LEAST_SHARE / (len(mixture) + 1), 0.5))
-        parts = zip(mixture.parts(), self.pool.some([at]).parts(), strict=True)
-        weights, means, covariances = (np.concatenate(both) for both in parts)
-        return _mixture(self.model, np.append(weights[:-1] * (1 - share), share), means, covariances)
+        fewer, one = replace(mixture, weights=mixture.weights * (1 - share)), self.pool.some([at])
+        return _with(fewer, np.array([share]), one.locations, one.shapes)
 
     def improve(self) -> bool:
         """Components added, and other pairs merged, where the criterion is least; whether anything was gained."""
@@ -203,8 +201,7 @@ def component_path(problem: Problem, density: Mixture, model: Model, n_records: 
 
     Short paths are tried first: they take less time, and where few components are best, they tell it as well.
     """
-    if density.model.tied:  # such components cannot be split
-        density = _mixture(DiagonalGaussian(), *density.parts())
+    density = density.untied() if density.model.tied else density  # a common shape cannot be split
     pool = problem.in_own_units(model, *density.parts())
     least = 1
     for size in [*(size for size in SIZES if size < most - SPARE), most]:
@@ -272,8 +269,10 @@ def _some(target: Target, n_parameters: int) -> Target:
     return target.some(np.sort(np.random.default_rng(1).permutation(len(target))[:most]))
 
 
-def _mixture(model: Model, weights: Double, means: Double, covariances: Double) -> Mixture:
-    return Mixture(model, weights, means, model.shapes_of(covariances))
+def _with(mixture: Mixture, weights: Double, locations: Double, shapes: Double) -> Mixture:
+    """The mixture with more components. Its own shapes stay: they may be too flat to be read off covariances again."""
+    more = zip((mixture.weights, mixture.locations, mixture.shapes), (weights, locations, shapes), strict=True)
+    return Mixture(mixture.model, *(np.concatenate(both) for both in more))
 
 
 def _pairs(mixture: Mixture) -> list[tuple[int, int]]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.schemas import Column, Schema, SchemaColumns
 from sketchlearn.sources import Source, source
-from sketchlearn.sources.tables import nothing_left
+from sketchlearn.sources.tables import no_names, nothing_left
 from sketchlearn.tasks.estimating.fitted_state import IncomingRows, SketchedTable
 from sketchlearn.values import shortened
 
@@ -63,7 +63,7 @@ def encoded_array(X: Any, columns: SchemaColumns) -> NDArray[np.float64]:
     """The numbers that a schema makes of a table in memory, a row for each of its rows: NaN in those that it drops."""
     rows: Any = source(X)
     if rows.columns is None:
-        raise ValueError("a schema goes by the names of columns, and these rows have none")
+        raise no_names(columns.schema.names)
     encoded = rows.only(columns)
     array = np.concatenate([np.empty((0, len(columns))), *encoded.chunks(len(columns))])
     if len(array) and np.isnan(array).any(axis=1).all():
