@@ -102,9 +102,7 @@ def test_other_waves_are_left_to_the_gap_statistic(wave):
 def test_private_sketches():
     X = gaussians(3, n=100_000)
     bound = float(np.abs(X).max())
-    operator = skl.design(
-        bounds=(-bound, [bound] * 2), n_components=5, n_rows=len(X), epsilon=1.0, seed_for_tests_not_private=0
-    )
+    operator = skl.design(bounds=(-bound, [bound] * 2), n_components=5, n_rows=len(X), epsilon=1.0)
     release = skl.privatize(operator.sketch(X), epsilon=1.0, seed_for_tests_not_private=0)
     assert skl.choose_k(release, 5).n_clusters == 3
     few = skl.design(bounds=(-bound, [bound] * 2), n_components=5)
