@@ -16,9 +16,12 @@ import sketchlearn as skl
 from sketchlearn.batches import RELEASED
 from sketchlearn.frequencies import Gaussian
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
+from sketchlearn.privacy.noise_shares import DiscreteLaplaceShare
+from sketchlearn.randomised_response import sent_columns
 
 CONFIDENCE = 1 - 1e-3
 UNIT_ROWS = 5  # Rows of one person that count, in the claims about people.
+PARTIES, LOCAL_BITS = 3, 16
 GAUSSIAN_CLAIMS = ((0.5, 0.01), (1.0, 1e-2), (1.0, 1e-3), (3.0, 1e-3))
 
 
@@ -137,6 +140,47 @@ def units(size, seed=None, **options):
         yield name, ledger, epsilon_of(mechanism_of(ledger), integers(a), integers(b), scales_of(ledger, b), size, seed)
 
 
+def shares(size, seed=None):
+    """Three parties add shares of noise; the sum is what is known of a record of one of them."""
+    operator = signs(1)
+    less, more = (operator.sketch([[0.0]] * n) for n in (5, 6))
+    parts = []
+    for _ in range(PARTIES):
+        RELEASED.forget()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            parts.append(skl.privatize(operator.sketch([[0.0]] * 5), epsilon=1.0, parties=PARTIES))
+    ledger = sum(parts[1:], parts[0]).ledger
+    share, scales = DiscreteLaplaceShare(ledger.epsilon, PARTIES), scales_of(ledger, more)
+    each, pair, found = size // len(scales), [integers(less), integers(more)], []
+    for i, values in enumerate(pair):
+        nothing = [0] * len(values)
+        drawn = [
+            several(share, nothing, scales, each, None if seed is None else seed + 9 * i + p) for p in range(PARTIES)
+        ]
+        found.append(np.array(values)[:, None] + sum(drawn))
+    laplace = [1 / math.log1p(1 / scale) for scale in scales]  # P(k) is in proportion to (1 + 1 / scale)^-|k|
+    losses = (loss_of(DiscreteLaplace(ledger.epsilon), numbers, *pair, laplace) for numbers in found)
+    yield "shares of three parties, added", ledger, least_epsilon(*losses, 0.0)
+
+
+def local_bits(size, seed=None):  # noqa: ARG001
+    """What one reading sends under local privacy tells which of two readings it was."""
+    operator = signs(LOCAL_BITS)
+    readings = np.array([[0.0], [3.0]])
+    for epsilon in (1.0, 4.0):
+        sketch = operator.sketch(np.zeros((0, 1)))
+        sketch.update_packed(operator.pack(readings, epsilon=epsilon))
+        bits, losses = operator.features(readings).real > 0, []
+        for reading in readings:
+            sent = operator.pack(np.repeat(reading[None], size, axis=0), epsilon=epsilon)
+            columns = sent_columns(sent.response, sent.positions)
+            answers = (sent.answers[:, None] >> np.arange(sent.response.n_sent, dtype=np.uint64)) & np.uint64(1) == 1
+            first, second = (np.all(answers == own[columns], axis=1).astype(int) for own in bits)
+            losses.append(second - first)
+        yield f"a reading's bits, epsilon {epsilon:g}", sketch.ledger, least_epsilon(*losses, 0.0)
+
+
 def gaussian(size, seed=None):
     """Noise that is as small as its profile allows, on one integer and on several."""
     for epsilon, delta in GAUSSIAN_CLAIMS:
@@ -154,6 +198,8 @@ def cases(size, seed=None):
         yield from overlapping(size, seed, **options)
         yield from classes(size, seed, **options)
         yield from units(size, seed, **options)
+    yield from shares(size, seed)
+    yield from local_bits(size, seed)
     yield from gaussian(size, seed)
 
 
