@@ -59,7 +59,8 @@ def inertia_curve(rows: Double, most: int, rng: np.random.Generator) -> InertiaC
     axes = np.linalg.svd(rows, full_matrices=False)[2]
     low, high = (rows @ axes.T).min(axis=0), (rows @ axes.T).max(axis=0)
     drawn = (rng.uniform(low, high, (len(rows), len(low))) for _ in range(REFERENCES))
-    others = np.log([[_losses(each, k, rng).mean() for k in range(1, most + 1)] for each in drawn])
+    means = np.array([[_losses(each, k, rng).mean() for k in range(1, most + 1)] for each in drawn])
+    others = np.log(np.maximum(means, 1e-300))
     gaps = others.mean(axis=0) - np.log(inertia)
     # the rows' own share of chance counts, too: a sample's inertia is no more certain than a reference's
     return InertiaCurve(shares, errors, gaps, others.std(axis=0) * np.sqrt(1 + 1 / REFERENCES))

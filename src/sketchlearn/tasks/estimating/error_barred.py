@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtri
@@ -25,6 +26,9 @@ WRITTEN_BEFORE = "the model's file was written before models had standard errors
 @dataclass(eq=False, repr=False)
 class ErrorBarredEstimator(SketchEstimator):
     """An estimator that says how sure its attributes are; each task says how it finds that out."""
+
+    #: With fewer, 62 to 82 % of 95 % intervals held the truth (k-means and principal components of 3 to 10 records).
+    least_records: ClassVar[int] = 30
 
     @abstractmethod
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
@@ -63,6 +67,11 @@ class ErrorBarredEstimator(SketchEstimator):
     def _found(self, state: FittedState) -> ErrorBars:
         if state.sketch is None:
             return ErrorBars(withheld=WRITTEN_BEFORE)
+        if self.n_records_ < self.least_records:
+            return ErrorBars(
+                withheld=f"intervals of fewer than {self.least_records} records hold the truth too seldom, and there "
+                f"are {self.n_records_:,.0f}: learn from more"
+            )
         try:
             with one_blas_thread():
                 return self.find_error_bars(state, self._generator())

@@ -22,6 +22,7 @@ from sketchlearn.uncertainty.fitted_optimism import fitted_optimism
 from sketchlearn.uncertainty.known_means import KnownMeans
 from sketchlearn.uncertainty.mean_of_density import mean_of_density
 from sketchlearn.uncertainty.mean_over_rows import KEEP_ROWS, DrawnRows, estimated_mean
+from sketchlearn.uncertainty.sketch_influence import hidden_by_noise
 from sketchlearn.weighting.clusters_of_rows import RowSample, mixture_near
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
@@ -105,6 +106,8 @@ class RowMeanEstimator(DesignedEstimator):
     def _of_density(self, sketch: Sketch, model: Any, known: KnownMeans, rng: np.random.Generator) -> RowMean:
         """The mean from the sketch alone."""
         target, density = Target.of(sketch), model.density if model.outcome.status is Status.EXPLAINED else None
+        if hidden := hidden_by_noise(target, len(model.weights)):
+            return RowMean(withheld=hidden)
         if model.outcome.status is Status.ATOMS:  # they assume no law, but a mixture near them may explain the sketch
             sample = RowSample(WeightedRows.of(model.density.sample(ROWS_OF_ATOMS, rng)[0]), self.distance_units(model))
             problem = Problem.of(target, len(model.weights))

@@ -86,6 +86,7 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
     fit_intercept: bool = True
     bounds: Any = None
 
+    least_records = 3  # Leverage of rows is counted in.
     model_type = LinearFit
     coef_ = _shaped_attribute("coefficients")
     intercept_ = _shaped_attribute("intercepts")
@@ -178,7 +179,8 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
             coefficients, intercepts = regression.robust_errors(own := self._solve(regression), sample)
             found = replace(own, standard_errors=coefficients, intercept_errors=intercepts)
             found = self._in_table_units(found, state.table)
-            return ErrorBars(self._named(fit, found.standard_errors, found.intercept_errors))
+            errors = self._named(fit, found.standard_errors, found.intercept_errors)
+            return ErrorBars(errors, _too_few_records(errors))
         if self.privacy_ is not None and sketch is not None and self._regression(state).hidden:
             return ErrorBars(
                 withheld="the noise of the release hides directions of the features, and coefficients along those are "
@@ -186,7 +188,7 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
             )
         more = 1.0 if sketch is None else np.sqrt(heaviest_record(sketch))
         errors = self._named(fit, more * fit.standard_errors, more * fit.intercept_errors)
-        return ErrorBars(errors, premise=EQUAL if self.privacy_ is None else EQUAL_AND_NOISE)
+        return ErrorBars(errors, _too_few_records(errors), EQUAL if self.privacy_ is None else EQUAL_AND_NOISE)
 
     @staticmethod
     def _named(fit: LinearFit, coefficients: Double, intercepts: Double) -> dict[str, Double]:
@@ -271,6 +273,12 @@ def _target_numbers(columns: tuple[str, ...] | None, targets: tuple[int, ...]) -
                 "target, or a schema in which it is a plain number, and rows without it are left out"
             )
     return [column for column in found if isinstance(column, Number)]
+
+
+def _too_few_records(errors: dict[str, Double]) -> str:
+    """Why some errors are not known, if some are not."""
+    known = all(np.all(np.isfinite(error)) for error in errors.values())
+    return "" if known else "some rows lie on the fit whatever their target is, as there are so few: learn from more"
 
 
 def _redundant(table: SketchedTable, moments: Moments) -> int:
