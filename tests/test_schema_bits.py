@@ -1,4 +1,4 @@
-"""The same records, the same bits, on every machine: a design with a schema in tests/golden, and the sketch it made.
+"""The same records, the same bits, on every machine: a design with a schema, and the sketch it made.
 
 The files were written on 64-bit Arm, and `python tests/test_schema_bits.py` writes them anew. The tests need no more
 than pyarrow, so that they run anywhere.
@@ -13,7 +13,7 @@ import sketchlearn as skl
 from sketchlearn.storage.design_files import load_design, save_design
 
 pa = pytest.importorskip("pyarrow")
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parent / "golden_schema"
 COUNTRIES = ["FR", "DE", "Česko", "Cesko", "日本", None, "France", "FR "]
 DATES = ["2024-02-29", "31.12.1999", None, "1970-01-01T12:30:00+02:00", "broken", "2031-07-04"]
 

@@ -26,7 +26,7 @@ from sketchlearn.decoders.refinements.gauss_newton import (
     levenberg_marquardt,
     residual,
 )
-from sketchlearn.models import Double, Mixture, Model
+from sketchlearn.models import DiagonalGaussian, Double, Mixture, Model
 
 FREQUENCIES_PER_PARAMETER = 1.5  # of the largest mixture: 3 numbers
 LEAST_FREQUENCIES, MOST_FREQUENCIES = 200, 1100  # The covariance of all errors is expensive to compute.
@@ -159,12 +159,15 @@ class _Search:
         """Residuals in units of their covariance, along all directions."""
         return np.asarray(solve_triangular(self.factor, parts, lower=True, check_finite=False))
 
-    def merged(self, mixture: Mixture, pair: tuple[int, int]) -> Mixture:
-        """One component instead of two."""
+    def merged(self, mixture: Mixture, pair: tuple[int, int]) -> Mixture | None:
+        """One component instead of two; None of those that are too flat."""
         weights, means, covariances = mixture.parts()
         rest, two = np.delete(np.arange(len(mixture)), pair), list(pair)
         weight, place, covariance = merge_components(weights[two], means[two], covariances[two], 1)
-        return _with(mixture.some(rest), weight, place, self.model.shapes_of(covariance))
+        try:
+            return _with(mixture.some(rest), weight, place, self.model.shapes_of(covariance))
+        except np.linalg.LinAlgError:
+            return None
 
     def grown(self, mixture: Mixture) -> Mixture:
         """One component more, of the pool: that which explains most of what is left, by itself."""
@@ -182,14 +185,14 @@ class _Search:
     def improve(self) -> bool:
         """Components added, and other pairs merged, where the criterion is least; whether anything was gained."""
         k, gained = self.best, False
-        starts = [self.fits[k].mixture]
+        starts: list[Mixture | None] = [self.fits[k].mixture]
         if k + 1 in self.fits:
             starts.append(self.grown(self.fits[k].mixture))
             starts += [self.merged(self.fits[k + 1].mixture, pair) for pair in _pairs(self.fits[k + 1].mixture)]
         if k > 1:
             starts.append(self.grown(self.fits[k - 1].mixture))
             starts += [self.merged(self.fits[k].mixture, pair) for pair in _pairs(self.fits[k].mixture)]
-        for start in starts:
+        for start in (start for start in starts if start is not None):
             first, known = self.fitted(start, FIRST_STEPS), self.fits[len(start)]
             if first.residual < PROMISING_RATIO * known.residual:
                 gained |= self.offer(self.fitted(first.mixture, STEPS))
@@ -201,7 +204,6 @@ def component_path(problem: Problem, density: Mixture, model: Model, n_records: 
 
     Short paths are tried first: they take less time, and where few components are best, they tell it as well.
     """
-    density = density.untied() if density.model.tied else density  # a common shape cannot be split
     pool = problem.in_own_units(model, *density.parts())
     least = 1
     for size in [*(size for size in SIZES if size < most - SPARE), most]:
@@ -229,7 +231,11 @@ def _climb(search: _Search, density: Mixture, size: int, least: int) -> None:
 
     Those of fewer than the `least` number, which are known to be too few, are hardly refined.
     """
-    problem, model, largest = search.problem, search.model, with_components(density, size).parts()
+    problem, model = search.problem, search.model
+    if len(density) < size:  # diagonal shapes, one for each component, can be split
+        shapes = DiagonalGaussian().shapes_of(density.covariances())
+        density = with_components(Mixture(DiagonalGaussian(), density.weights, density.locations, shapes), size)
+    largest = density.parts()
     starts = {k: problem.in_own_units(model, *merge_components(*largest, k)) for k in range(1, size + 1)}
     search.measure_by(search.pool, starts[size])
     for k, start in starts.items():
