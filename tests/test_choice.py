@@ -14,6 +14,8 @@ from sketchlearn.tasks.choosing.cluster_choice import Basis, ClusterChoice
 from sketchlearn.tasks.model_files import model_from_bytes, model_to_bytes
 from sketchlearn.weighting.gap_statistic import agreement_of_halves, inertia_curve
 
+pytestmark = pytest.mark.slow
+
 MOST = 6
 
 

@@ -17,6 +17,8 @@ from sketchlearn.diagnostics import Explanation, Verdict, explain
 from sketchlearn.diagnostics.density_drawing import correlation
 from sketchlearn.frequencies import Gaussian
 
+pytestmark = pytest.mark.slow
+
 N = 10_000
 K, D = 5, 2
 
@@ -157,7 +159,6 @@ def test_other_shapes_are_not_the_decoders_fault(rows, k):
     assert explain(fitted.sketch_, X, n_components=k).verdict is Verdict.FINE
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("given", [False, True])
 def test_decoder(given):
     X = blobs()

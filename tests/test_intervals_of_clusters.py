@@ -18,6 +18,8 @@ from sketchlearn.uncertainty.mixture_errors import scores_and_information
 from sketchlearn.uncertainty.sketch_influence import UndeterminedError
 from sketchlearn.weighting.mixture_likelihood import log_likelihoods
 
+pytestmark = pytest.mark.slow
+
 MEANS = np.array([[0.0, 0.0], [4.0, 1.0]])
 SHARES = np.array([0.6, 0.4])
 

@@ -8,6 +8,8 @@ from sketchlearn.decoders.refinements.even_draws import even_normals, even_rows
 from sketchlearn.decoders.refinements.reduction_to_points import centroids, medians, nearest
 from sketchlearn.models import DiagonalGaussian, FullGaussian, Mixture
 
+pytestmark = pytest.mark.slow
+
 SPREAD = Mixture(DiagonalGaussian(), np.ones(1), np.zeros((1, 4)), np.array([[4.0, 1.0, 0.5, 0.2]]))
 
 

@@ -13,6 +13,8 @@ from sketchlearn.uncertainty.error_bars import RowMean
 from sketchlearn.uncertainty.known_means import KnownMeans
 from sketchlearn.uncertainty.mean_over_rows import DrawnRows, estimated_mean
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(0)
 MEANS = np.array([[0.0, 0, 0], [5, 0, 2], [0, 6, 0]])
 ROWS = RNG.standard_normal((6000, 3)) + MEANS[RNG.integers(0, 3, 6000)]
