@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import time
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import fmean, median
 
 import numpy as np
+from interval_coverage import GAPS, Estimated, asked_settings, coverage
 from known_laws import WAYS, law, matched
-from report import table_of, yes_or_no
-from rich.console import Console
 
 import sketchlearn as skl
 from sketchlearn.models import Double, Mixture
 from sketchlearn.uncertainty.mixture_errors import Parameters, scores_and_information
 
-COVERED = (0.93, 0.97)
-MOST_WIDTH = 1.15  # of what the likelihood of all rows tells: of exact sketches
-NARROW_WAYS = ("exact", "rows")
 REFERENCE_DRAWS = 100_000
-GAPS = {"separated": 6.0, "overlapping": 3.0}
-console = Console(width=160, highlight=False)
 
 
 @dataclass(frozen=True)
@@ -66,8 +57,8 @@ class Setting:
         variances = np.einsum("ij,ij->i", slopes, np.linalg.solve(information, slopes.T).T)
         return parameters.named(np.sqrt(variances / self.n))
 
-    def drawn(self, seed: int) -> list[tuple[Double, Double, Double]] | None:
-        """Errors, standard errors and those of the rows, attribute by attribute; None if they were withheld."""
+    def drawn(self, seed: int) -> list[Estimated] | None:
+        """Weights, means and covariances of fresh rows; None if their errors were withheld."""
         rng = np.random.default_rng([self.k, self.n, self.per, seed])
         X = rng.permutation(self.law.sample(self.n, rng)[0])
         d = self.k
@@ -80,47 +71,13 @@ class Setting:
             return None
         which = matched(model.means_, self.law.locations)
         return [
-            (getattr(model, name)[which] - self.truth[name], stated[which], self.by_rows[name])
+            Estimated(getattr(model, name)[which] - self.truth[name], stated[which], self.by_rows[name])
             for name, stated in bars.standard_errors.items()
         ]
 
 
-def settings_of() -> Iterator[Setting]:
-    """All settings."""
-    for k, kind, n, per in itertools.product((5, 10), GAPS, (10_000, 100_000), (5, 10)):
-        yield Setting(k, kind, n, per, "exact")
-    for k, kind, way in itertools.product((5, 10), GAPS, [way for way in WAYS if way != "exact"]):
-        yield Setting(k, kind, 100_000, 10, way)
-    for kind in GAPS:
-        yield Setting(5, kind, 100_000, 5, "exact", "full")
-
-
 def mixtures(settings: argparse.Namespace) -> Iterator[bool]:
-    """A row of the table for each setting."""
-    columns = ["setting", "weights", "means", "covariances", "width / rows'", "withheld", "seconds", "asked"]
-    table = table_of(f"95 % intervals that held the truth, {settings.draws} draws", columns)
-    warnings.simplefilter("ignore")
-    for setting in settings_of():
-        if settings.settings not in setting.name:
-            continue
-        held: list[list[float]] = [[], [], []]
-        widths, withheld, start = [], 0, time.perf_counter()
-        for seed in range(settings.seed, settings.seed + settings.draws):
-            found = setting.drawn(seed)
-            if found is None:
-                withheld += 1
-                continue
-            for own, (error, stated, _) in zip(held, found, strict=True):
-                own.append(float(np.mean(np.abs(error) <= 1.96 * stated)))
-            widths.append(float(np.median(np.concatenate([(stated / rows).ravel() for _, stated, rows in found]))))
-        took = (time.perf_counter() - start) / settings.draws
-        if not widths:
-            table.add_row(setting.name, *["-"] * 4, str(withheld), f"{took:.1f}", "-")
-            continue
-        reached = all(COVERED[0] <= fmean(own) <= COVERED[1] for own in held)
-        reached &= setting.way not in NARROW_WAYS or median(widths) <= MOST_WIDTH
-        figures = [f"{fmean(own):.3f}" for own in held] + [f"{median(widths):.2f}"]
-        table.add_row(setting.name, *figures, str(withheld), f"{took:.1f}", yes_or_no(reached))
-        Console(stderr=True, highlight=False).print(setting.name, *figures, withheld, f"{took:.1f} s")
-        yield reached
-    console.print(table)
+    """A row of the table for each setting; widths are those of all parameters."""
+    full = (Setting(5, kind, 100_000, 5, "exact", "full") for kind in GAPS)
+    cases = itertools.chain((Setting(*setting) for setting in asked_settings()), full)
+    yield from coverage(settings, cases, ("weights", "means", "covariances"), 3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sketchlearn.cli.descriptions import TABLE_COLUMNS_SHOWN, column_names, table
+from sketchlearn.cli.error_tables import certainty_lines
 from sketchlearn.cli.option_messages import in_options
 from sketchlearn.plain_digits import in_certain_digits, in_digits
 
@@ -56,7 +57,7 @@ def _numbers(model: Any) -> list[dict[str, Any]]:
 def _errors(model: Any) -> tuple[Any, Any]:
     """Standard errors of shares and centers: NaN where they are not known."""
     learned = model.fitted_model()
-    errors = model.error_bars().standard_errors if model.can("error_bars") else {}
+    errors = model.error_bars().standard_errors
     places = "cluster_centers_" if "cluster_centers_" in errors else "means_"
     missing = learned.weights * float("nan"), learned.centers_of_parts * float("nan")
     return errors.get("weights_", missing[0]), errors.get(places, missing[1])
@@ -97,8 +98,7 @@ def cluster_table(model: Any) -> list[str]:
     notes = [f"{kind} centers, +- the standard deviation of their records"] if " +- " in str(values) else []
     notes += ["error: one standard deviation of the number above it"] if ["error"] in [row[:1] for row in cells] else []
     lines += [f"({'; '.join(notes)})"] if notes else []
-    withheld = model.error_bars().withheld if model.can("error_bars") else ""
-    return lines + ([in_options(f"standard errors are withheld: {withheld}")] if withheld else [])
+    return lines + certainty_lines(model)
 
 
 def profile_lines(profiles: Any) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sketchlearn.cli.descriptions import column_names, table
+from sketchlearn.cli.option_messages import in_options
 from sketchlearn.plain_digits import in_certain_digits, in_digits
 
 NUMBERS, ERRORS = "", "standard error"
@@ -56,7 +57,7 @@ def certainty_lines(model: Any) -> list[str]:
     """What the standard errors hold under, and why some are not there."""
     bars = model.error_bars()
     premise = [f"Standard errors are {bars.premise}."] if bars.premise else []
-    return premise + ([f"Standard errors are withheld: {bars.withheld}."] if bars.withheld else [])
+    return premise + ([in_options(f"Standard errors are withheld: {bars.withheld}.")] if bars.withheld else [])
 
 
 def _known(errors: Any, name: str, model: Any) -> Any:

@@ -96,22 +96,6 @@ def _next_component(problem: Problem, mixture: Mixture, n_records: float) -> tup
     return max(few.residual - more.residual, 0.0), more.n_parameters - few.n_parameters, enough
 
 
-def rows_for_error(model: Any, wanted: float) -> int:
-    """How many records like those that were sketched give the centers or means of a model this standard error.
-
-    >>> import sketchlearn as skl
-    >>> X = np.random.default_rng(0).standard_normal((2000, 2)) + 10 * np.arange(2000)[:, None] // 1000
-    >>> rows_for_error(skl.SketchKMeans(2, random_state=0).fit(X), wanted=0.01) > 5000
-    True
-    """
-    errors = model.standard_errors_
-    name = next((name for name in CENTERS if name in errors), None)
-    if name is None:
-        raise ValueError("this model has no standard errors of centers, which would tell how many records they take")
-    worst = float(np.nanmax(errors[name]))
-    return int(np.ceil(float(model.n_records_) * (worst / wanted) ** 2))
-
-
 def findings(f: dict[str, float]) -> list[str]:
     """What the figures of a fit say, one sentence each."""
     of_release = f", {f['released']:.0%} of its power from the private release" if f["released"] else ""

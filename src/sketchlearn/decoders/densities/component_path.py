@@ -9,17 +9,18 @@ components are also added, where the residual asks for one, and other pairs are 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import chdtrc
 
-from sketchlearn.decoders.densities.gaussian_mixture_fit import merge_components, with_components
+from sketchlearn.decoders.densities.gaussian_mixture_fit import merge_components, merging_costs, with_components
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.decoders.refinements.gauss_newton import (
-    RELATIVE_RIDGE,
+    CorrelatedErrors,
     Whitening,
     correlated_errors,
     derivatives,
@@ -109,7 +110,8 @@ class _Search:
     price: float  # of a parameter
     fits: dict[int, PathFit] = field(default_factory=dict)
     whitening: Whitening = lambda parts: parts
-    factor: Double = field(default_factory=lambda: np.zeros((0, 0)))
+    #: residuals in units of their covariance, along all directions
+    white: CorrelatedErrors = field(default_factory=lambda: CorrelatedErrors(np.zeros((0, 0)), 0.0))
 
     def fitted(self, start: Mixture, steps: int) -> PathFit:
         """The mixture refined from a start."""
@@ -138,14 +140,14 @@ class _Search:
 
     def measure_by(self, mixture: Mixture, *others: Mixture) -> None:
         """Measures residuals by the covariance of one mixture, along the parameters of it and of others."""
-        self.factor = correlated_errors(self.target, mixture).factor
-        along = np.concatenate([derivatives(self.target, each) for each in others], axis=1)
-        along = self.white(along)
+        self.white = correlated_errors(self.target, mixture)
+        along = self.white(np.concatenate([derivatives(self.target, each) for each in others], axis=1))
         along /= np.sqrt(np.sum(along**2, axis=0)) + 1e-300
         values, vectors = np.linalg.eigh(along.T @ along)
         kept = values > LEAST_DIRECTION**2 * values[-1]
         directions = along @ (vectors[:, kept] / np.sqrt(values[kept]))
-        projection = solve_triangular(self.factor, directions, lower=True, trans="T", check_finite=False).T.copy()
+        factor = self.white.factor
+        projection = solve_triangular(factor, directions, lower=True, trans="T", check_finite=False).T.copy()
         single = projection.astype(np.float32)
 
         def whitening(parts: Double) -> Double:
@@ -154,10 +156,6 @@ class _Search:
             return np.asarray(single @ parts.astype(np.float32), np.float64)  # derivatives need fewer digits
 
         self.whitening = whitening
-
-    def white(self, parts: Double) -> Double:
-        """Residuals in units of their covariance, along all directions."""
-        return np.asarray(solve_triangular(self.factor, parts, lower=True, check_finite=False))
 
     def merged(self, mixture: Mixture, pair: tuple[int, int]) -> Mixture | None:
         """One component instead of two; None of those that are too flat."""
@@ -262,7 +260,7 @@ def _misfit(search: _Search, fit: PathFit) -> tuple[float, float]:
     """The squared residual per degree of freedom, and those: less than one along directions below the ridge."""
     left = residual(search.target, fit.mixture, search.white)
     n = len(left)
-    ridge = RELATIVE_RIDGE / (1 + RELATIVE_RIDGE) * float(np.mean(np.sum(search.factor**2, axis=1)))
+    ridge = search.white.ridge
     probes = search.white(np.random.default_rng(0).choice([-1.0, 1.0], (n, PROBES)))
     freedom = max(n - ridge * float(np.mean(np.sum(probes**2, axis=0))) - fit.n_parameters, 1.0)
     return float(left @ left) / freedom, freedom
@@ -283,11 +281,6 @@ def _with(mixture: Mixture, weights: Double, locations: Double, shapes: Double) 
 
 def _pairs(mixture: Mixture) -> list[tuple[int, int]]:
     """The pairs of components whose merger changes least, by Runnalls' bound."""
-    weights, means, covariances = mixture.parts()
-    logs = np.linalg.slogdet(covariances)[1]
-    i, j = np.triu_indices(len(weights), 1)
-    total, away = weights[i] + weights[j], means[i] - means[j]
-    a, b = (weights[i] / total)[:, None, None], (weights[j] / total)[:, None, None]
-    together = a * covariances[i] + b * covariances[j] + a * b * away[:, :, None] * away[:, None, :]
-    costs = total * np.linalg.slogdet(together)[1] - weights[i] * logs[i] - weights[j] * logs[j]
-    return [(int(i[n]), int(j[n])) for n in np.argsort(costs)[:PAIRS]]
+    costs = merging_costs(*mixture.parts())
+    places = np.argsort(costs, axis=None)[: min(PAIRS, math.comb(len(mixture), 2))]
+    return [divmod(place, len(mixture)) for place in places.tolist()]

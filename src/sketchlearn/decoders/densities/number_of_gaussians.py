@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from sketchlearn.decoders.densities.component_path import ComponentPath, component_path, n_affordable
 from sketchlearn.decoders.problems.decoding_problem import Problem
@@ -40,8 +39,5 @@ def number_of_gaussians(problem: Problem, density: Mixture, n_records: float, mo
 
 def _criterion(path: ComponentPath, other: ComponentPath) -> float:
     """The criterion of a path's choice where that of another is measured."""
-    factor = correlated_errors(other.target, other.chosen.mixture).factor
-    left = residual(
-        other.target, path.chosen.mixture, lambda parts: np.asarray(solve_triangular(factor, parts, lower=True))
-    )
+    left = residual(other.target, path.chosen.mixture, correlated_errors(other.target, other.chosen.mixture))
     return float(left @ left + np.log(path.n_records) * path.chosen.n_parameters)
