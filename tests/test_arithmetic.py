@@ -37,6 +37,17 @@ def test_any_size(d, m, kernel_name, monkeypatch):
     assert np.array_equal(operator.sketch(X, n_jobs=1).sums, record_integers(operator, X).sum(axis=0))
 
 
+@pytest.mark.parametrize("d", range(1, 19))
+def test_moments_of_any_width(d, kernel_name, monkeypatch):
+    """Products come in tiles, of which the last is not whole; weights take another way; ties are rounded to even."""
+    operator = with_kernel(skl.SecondMoments(d, bound=2.0), kernel_name, monkeypatch)
+    X = np.concatenate([rows(200, d).clip(-2, 2), 2.0 ** -np.arange(20 * d).reshape(20, d)])
+    expected = record_integers(operator, X)
+    weights = np.arange(len(X)) % 3
+    assert np.array_equal(operator.sketch(X, n_jobs=1).sums, expected.sum(axis=0))
+    assert np.array_equal(operator.sketch(X, sample_weight=weights).sums, weights @ expected)
+
+
 @pytest.mark.parametrize("name", WAVES)
 def test_features_are_within_two_to_the_minus_19(name, kernel_name, monkeypatch):
     """Given the same float32 phase; the phases here reach from 2^-30 to 2^40 turns."""

@@ -76,6 +76,7 @@ struct BitRows {
 
 constexpr int kBlockRows = 192;             // a multiple of every tile's rows
 constexpr int kStructuredRows = 8;          // rows that a structured block takes through its transforms at a time
+constexpr int64_t kMomentsPadding = 8;      // columns of moments come in multiples of this
 constexpr int64_t kSmallestTransform = 32;  // a structured block has at least this size
 
 struct Kernel {
@@ -85,8 +86,9 @@ struct Kernel {
   void (*dense)(const Block&, const DenseFrequencies&, Feature, const Coefficients&, const Sink&, float* scratch);
   // scratch: kStructuredRows * size floats
   void (*structured)(const Block&, const StructuredFrequencies&, Feature, const Coefficients&, const Sink&, float* scratch);
-  // rows: y in [-1, 1] row by row; sums: d first moments, then the lower triangle of the second ones, times 2^30
-  void (*moments)(const double* rows, int64_t count, int64_t d, const int64_t* weights, int64_t* sums);
+  // rows: y in [-1, 1], row by row, `stride` apart, which is d or more in whole kMomentsPaddings, with zeros beyond d;
+  // sums: d first moments, then the lower triangle of the second ones, times 2^30
+  void (*moments)(const double* rows, int64_t count, int64_t stride, int64_t d, const int64_t* weights, int64_t* sums);
   // exp(-exponent) cos(2 pi phase) and exp(-exponent) sin(2 pi phase) of `count` phases; no exponents mean zeros
   void (*waves)(const float* phases, const float* exponents, int64_t count, float* cosines, float* sines);
   int64_t (*comparison_space)(const Comparison&);  // floats that `compare` needs

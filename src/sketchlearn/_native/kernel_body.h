@@ -181,29 +181,6 @@ void structured_block(const Block& block, const StructuredFrequencies& frequenci
   }
 }
 
-// Products in float64, rounded to integers one record at a time.
-inline void moments(const double* rows, int64_t count, int64_t d, const int64_t* weights, int64_t* sums) {
-  constexpr double scale = 1073741824.0, round = 6755399441055744.0;  // 2^30; 1.5 * 2^52 rounds to an integer
-  constexpr int64_t bias = 0x4338000000000000;                       // its bits
-  for (int64_t r = 0; r < count; r++) {
-    const double* y = rows + r * d;
-    const int64_t weight = weights ? weights[r] : 1;
-    int64_t* out = sums;
-    for (int64_t j = -1; j < d; j++) {
-      const double a = j < 0 ? scale : y[j] * scale;
-      const int64_t length = j < 0 ? d : j + 1;
-      for (int64_t k = 0; k < length; k++) {
-        const double product = a * y[k];
-        const double rounded = product + round;
-        int64_t integer;
-        __builtin_memcpy(&integer, &rounded, sizeof integer);
-        out[k] += weight * (integer - bias);
-      }
-      out += length;
-    }
-  }
-}
-
 // exp(-x) for x >= 0, zero beyond 87: 2^-n by its bits, times a polynomial in what is left, within 2^-22.
 inline Floats decay(Floats x) {
   const Floats y = each([](Vector a) { return a < 87.0f ? a : all(87.0f); }, x) * -1.44269504f;
@@ -271,6 +248,7 @@ void run_structured(const Block& block, const StructuredFrequencies& frequencies
 }
 
 #include "compare_body.h"
+#include "moments_body.h"
 #include "packed_body.h"
 
 constexpr Kernel make_kernel(const char* name) {

@@ -171,15 +171,16 @@ struct MomentsWorker {
   const Rows& rows;
   const int64_t* weights;
   int64_t* out;
-  std::vector<double> scaled = std::vector<double>(static_cast<size_t>(kBlockRows * rows.n_features));
+  int64_t stride = (rows.n_features + kMomentsPadding - 1) / kMomentsPadding * kMomentsPadding;
+  std::vector<double> scaled = std::vector<double>(static_cast<size_t>(kBlockRows * stride));
 
   int64_t take(int64_t from, int64_t to, int64_t* sums) {
     const int64_t d = rows.n_features, length = d + d * (d + 1) / 2;
     for (int64_t i = from; i < to; i++)
-      if (!scale(rows, i, moments.center, moments.bound, scaled.data() + (i - from) * d)) return i;
-    if (sums) moments.kernel->moments(scaled.data(), to - from, d, weights ? weights + from : nullptr, sums);
+      if (!scale(rows, i, moments.center, moments.bound, scaled.data() + (i - from) * stride)) return i;
+    if (sums) moments.kernel->moments(scaled.data(), to - from, stride, d, weights ? weights + from : nullptr, sums);
     for (int64_t i = from; out && i < to; i++)
-      moments.kernel->moments(scaled.data() + (i - from) * d, 1, d, nullptr, out + i * length);
+      moments.kernel->moments(scaled.data() + (i - from) * stride, 1, stride, d, nullptr, out + i * length);
     return -1;
   }
 };
