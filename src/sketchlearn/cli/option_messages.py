@@ -37,6 +37,7 @@ OPTIONS = {
     r"pass already= that release, or a budget, and both are paid": "give it with --already, or give --budget FILE",
     r"pass budget=skl\.Budget\(path, epsilon=\.\.\.\)": "give --budget FILE and --budget-epsilon",
     r"privatize with delta=0": "leave out --delta",
+    r"SketchRidge, or fewer columns": "--alpha gcv, or fewer columns",
     r"ask for a smaller epsilon \(": "ask for a smaller --epsilon (",
     r"use a\.merged\(b, overlapping=True\)": "give --overlapping",
     r"give SketchGenerator\(network\)\.load_weights\(path\)": "use it in Python",
