@@ -7,6 +7,9 @@ import pandas as pd
 import pytest
 from test_cli import CENTERS, called, done
 
+import sketchlearn as skl
+from sketchlearn.diagnostics.profiles import Estimate, Profile
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -86,3 +89,22 @@ def test_directions_have_no_rounding_errors(folder):
     assert "e-" not in told, told
     last = [line for line in told.splitlines() if line.strip().startswith("0.0000")]
     assert [line.split() for line in last] == [["0.0000", "0.5774", "0.5774", "0", "-0.5774"]]
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"), [(0.0, "49.6 %"), (0.0003, "49.6 %"), (0.0012, "49.6 +- 0.1 %"), (0.017, "49.6 +- 1.7 %")]
+)
+def test_profiles_have_no_errors_of_nothing(error, shown):
+    assert str(Profile(0, Estimate(0.496, error), 992.0, ())).startswith(f"cluster 0: {shown} (992 records)")
+
+
+def test_shares_of_these_records_err_less_than_those_of_their_law():
+    """Kept rows and the sketch tell how many of these records there are, whatever the law would have drawn instead."""
+    rng = np.random.default_rng(0)
+    rows = np.where(rng.random((20_000, 1)) < 0.3, 10.0, 0.0) + rng.standard_normal((20_000, 2))
+    model = skl.SketchKMeans(2, random_state=0).fit(rows)
+    counted = np.bincount(model.labels_) / len(rows)
+    for profile, error, share in zip(skl.profiles(model), model.standard_errors_["weights_"], counted, strict=True):
+        assert profile.share.error < error
+        assert abs(profile.share.value - share) < 4 * profile.share.error + 1e-4
+        assert error == pytest.approx(np.sqrt(share * (1 - share) / len(rows)), rel=0.2)

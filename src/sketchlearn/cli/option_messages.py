@@ -12,6 +12,7 @@ import re
 OPTIONS = {
     # whole remedies
     r"say decimal=['\"],['\"]": "use --decimal ','",
+    r"decimal=['\"]\.['\"] if": "--decimal . if",
     r"say encoding=['\"]cp1252['\"] if": "use --encoding cp1252 if",
     r"say which encoding it has": "say which it has with --encoding",
     r"give the delimiter, or repair the line": "give --delimiter, or repair the line",
