@@ -25,7 +25,7 @@ def checked_array(estimator: Any, X: Any, names: tuple[str, ...] | None = None, 
     try:
         return validate_data(estimator, X, accept_sparse="csr", **options)
     except (TypeError, ValueError) as error:
-        reason = _refusal(X)
+        reason = _refusal(X, error)
         if reason is None and options.get("y_numeric") and _is_text(options["y"]):
             reason = "y is text, not numbers: a regression needs numbers (for classes, use SketchClassifier)"
         if reason is None:
@@ -54,7 +54,7 @@ def _frame_names(X: Any) -> tuple[str, ...] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def _refusal(X: Any) -> str | None:
+def _refusal(X: Any, error: Exception) -> str | None:
     """Which value of which column is no number, and what to do about it; None if it is none of that."""
     names = _frame_names(X)
     for i, column in enumerate(_columns(X)):
@@ -68,7 +68,10 @@ def _refusal(X: Any) -> str | None:
         if (row := _odd_row(column)) is None:
             continue
         value = column[row]
-        if (kind := what_cells_hold([type(value)])) is not None:
+        kind = what_cells_hold([type(value)])
+        if names is None and isinstance(error, TypeError) and not isinstance(value, str | bytes):
+            return None  # of arrays, scikit-learn has a sentence for objects, which its checks ask for
+        if kind is not None:
             remedy = f"{remedy_for_cells(kind)}, or {drop}"
             return f"{name} holds {kind} ({shortened(value)} in row {row}), not numbers: {remedy}"
         if isinstance(value, str):
