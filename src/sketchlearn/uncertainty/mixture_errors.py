@@ -72,7 +72,7 @@ def errors_of_sketch(
         jacobian = jacobian @ parameters.steps.keeping_sum
         root = _inverse_root(jacobian.T @ jacobian, UNDETERMINED)
         half = root @ (parameters.gradients @ parameters.steps.keeping_sum).T
-        factor = float(sketch.count) / independent_records(sketch)
+        factor = 1 / (target.sampling * independent_records(sketch))  # units, say, are fewer than their records
         return parameters.named(np.sqrt(factor * np.sum(half**2, axis=0)))
     p = problem.n_parameters(own)
     target = target.some(slice(0, max(MOST_WHITENED, 2 * p)))

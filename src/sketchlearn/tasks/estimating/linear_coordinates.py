@@ -59,7 +59,7 @@ class LinearCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Error
         return np.concatenate([np.empty((0, len(found.components))), *parts])
 
     def inverse_transform(self, X: Any) -> Any:
-        """Rows of these coordinates; with a schema, a data frame in the table's own terms: the nearest levels, dates."""
+        """Rows of these coordinates; with a schema, a data frame in the terms of the table."""
         found, rows = self.fitted_model(), check_array(X, dtype=np.float64)
         if rows.shape[1] != len(found.components):
             raise ValueError(

@@ -133,7 +133,7 @@ class SketchPCA(LinearCoordinates):
         return super().transform(X) / self._scale()
 
     def inverse_transform(self, X: Any) -> Any:
-        """Rows of these coordinates; with a schema, a data frame in the table's own terms: the nearest levels, dates."""
+        """Rows of these coordinates; with a schema, a data frame in the terms of the table."""
         rows = check_array(X, dtype=np.float64)
         scale = self._scale()
         return super().inverse_transform(rows * scale if rows.shape[1] == len(scale) else rows)
