@@ -49,14 +49,14 @@ class Advice:
     @classmethod
     def of(cls, problem: Problem, outcome: Outcome, n_records: float, fitted: Any) -> Advice:
         """That of a mixture, in the problem's units, which was fitted to a sketch; and of a model, if there is one."""
-        *told, explaining = _next_component(problem, outcome.mixture, n_records)
+        gain, freedom, enough, explaining = _next_component(problem, outcome.mixture, n_records)
         errors = fitted.error_bars().standard_errors if hasattr(fitted, "error_bars") else {}
         name = next((name for name in CENTERS if name in errors), "")
         worst = float(np.nanmax(errors[name])) if name else 0.0
         if name == "means_" and outcome.status is Status.EXPLAINED:
             explaining = in_own_units(problem, fitted.fitted_model().density)
         over = None if explaining is None else errors_over_bound(problem, explaining, np.random.default_rng(0))
-        return cls(problem.n_components, n_records, *told, worst, name, over)
+        return cls(problem.n_components, n_records, gain, freedom, enough, worst, name, over)
 
     @property
     def too_few(self) -> bool:

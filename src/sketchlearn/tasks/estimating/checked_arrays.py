@@ -68,12 +68,12 @@ def _refusal(X: Any, error: Exception) -> str | None:
         if (row := _odd_row(column)) is None:
             continue
         value = column[row]
-        kind = what_cells_hold([type(value)])
+        cells = what_cells_hold([type(value)])
         if names is None and isinstance(error, TypeError) and not isinstance(value, str | bytes):
             return None  # of arrays, scikit-learn has a sentence for objects, which its checks ask for
-        if kind is not None:
-            remedy = f"{remedy_for_cells(kind)}, or {drop}"
-            return f"{name} holds {kind} ({shortened(value)} in row {row}), not numbers: {remedy}"
+        if cells is not None:
+            remedy = f"{remedy_for_cells(cells)}, or {drop}"
+            return f"{name} holds {cells} ({shortened(value)} in row {row}), not numbers: {remedy}"
         if isinstance(value, str):
             encode = "turn it into numbers (a schema, or scikit-learn's OneHotEncoder)"
             return f"{name} is text, not numbers ({shortened(value)} in row {row}): {encode}, or {drop}"
