@@ -164,3 +164,41 @@ def test_estimators_fit_where_the_rows_are():
     assert fitted.feature_names_in_.tolist() == ["x", "y"]
     assert not hasattr(fitted, "labels_")
     assert fitted.predict(pd.DataFrame(rows, columns=["x", "y"])).shape == (3000,)
+
+
+ESTIMATORS = {
+    "clusters": lambda schema: skl.SketchKMeans(2, schema=schema, random_state=0),
+    "mixture": lambda schema: skl.SketchGaussianMixture(2, covariance_type="diag", schema=schema, random_state=0),
+    "components": lambda schema: skl.SketchPCA(2, schema=schema),
+}
+
+
+@pytest.mark.filterwarnings("ignore:the sketch does not look like")  # flags are no Gaussians
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_schemas_travel_to_where_the_rows_are(name):
+    """Text, flags, dates and gaps: estimators with a schema on a Dask data frame are those on the whole sketch."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 3000)
+    age = np.where(group, 60.0, 25.0) + rng.normal(0, 3, 3000)
+    table = pd.DataFrame(
+        {
+            "id": np.arange(3000),
+            "age": np.where(rng.random(3000) < 0.02, np.nan, age),
+            "country": np.where(rng.random(3000) < 0.9, np.array(["FR", "DE"])[group], "IT"),
+            "member": np.where(group, "yes", "no"),
+            "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 300, 3000), "D"),
+        }
+    )
+    schema = skl.schema(table.drop(columns="id"))
+    collection = dd.from_pandas(table, npartitions=5)
+    fitted = ESTIMATORS[name](schema).fit(collection)
+    operator = fitted.sketch_.operator
+    assert operator.columns.schema == schema
+    assert fitted.sketch_ == operator.sketch(table)
+    assert fitted.n_records_ == 3000
+    if name != "components":
+        labels = fitted.predict(table)
+        assert max(np.mean(labels == group), np.mean(labels != group)) > 0.95
+        assert "country FR" in str(skl.profiles(fitted))
+    with pytest.raises(ValueError, match="has no column 'country'"):
+        ESTIMATORS[name](schema).fit(collection.drop(columns="country"))

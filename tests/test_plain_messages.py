@@ -57,7 +57,8 @@ FROM_PYTHON_ALONE = (
     "sample_weight needs rows whose number is known",
     "sample_weight sums to",
     "sample_weight is not for Dask and Spark",
-    "Dask and Spark take a schema with a design",
+    "with targets, Dask and Spark take a schema with a design",
+    "looks at rows, and these are on other machines",
     'schema="auto" would take the scales',
     "skl.7 reads it",  # wanted_files.py says it in commands
     "a covariance matrix is needed for --covariance-type known",  # which --covariance-type does not offer

@@ -220,3 +220,13 @@ def test_sketches_of_a_design_with_a_schema():
 def test_what_makes_no_sense_is_refused(fit, message):
     with pytest.raises((ValueError, TypeError), match=message):
         fit()
+
+
+def test_coordinates_lead_back_into_the_tables_terms():
+    pca = skl.SketchPCA(schema=SCHEMA).fit(X)  # as many components as numbers: nothing is lost
+    back = pca.inverse_transform(pca.transform(X))
+    assert isinstance(back, pd.DataFrame)
+    assert list(back.columns) == list(SCHEMA.names)
+    encoded = [np.concatenate([b.rows for b in skl.source(table, schema=SCHEMA).blocks()]) for table in (X, back)]
+    np.testing.assert_allclose(*encoded, atol=0.02)
+    assert skl.SketchPCA(2).fit(encoded[0]).inverse_transform(np.zeros((1, 2))).shape == (1, encoded[0].shape[1])

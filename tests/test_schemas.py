@@ -327,8 +327,13 @@ def test_other_machines_encode_alike(operator):
     assert skl.engines.dask.sketch(collection, operator) == operator.sketch(frame)
     with pytest.raises(ValueError, match="has no column 'since'"):
         skl.engines.dask.sketch(collection.drop(columns="since"), operator)
-    with pytest.raises(ValueError, match="take a schema with a design"):
-        skl.SketchKMeans(3, schema=SCHEMA).fit(collection)
+    fitted = skl.SketchKMeans(3, schema=SCHEMA, random_state=0).fit(collection)
+    assert fitted.sketch_ == fitted.sketch_.operator.sketch(frame)
+    assert fitted.predict(frame).shape == (len(frame),)
+    with pytest.raises(ValueError, match=r"give schema=skl.schema\(sample\), of a data frame with some of them"):
+        skl.SketchKMeans(3, schema="auto").fit(collection)
+    with pytest.raises(ValueError, match="with targets, Dask and Spark take a schema with a design"):
+        skl.SketchLinearRegression(schema=SCHEMA).fit(collection, "age")
 
 
 def test_units_are_of_the_rows_that_the_schema_takes():

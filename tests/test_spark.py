@@ -173,6 +173,21 @@ def test_estimators_fit_where_the_rows_are(session):
     assert not hasattr(fitted, "labels_")
 
 
+@only_classic
+def test_schemas_travel_to_where_the_rows_are(session):
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 3000)
+    ages = np.where(group, 60.0, 25.0) + rng.normal(0, 3, 3000)
+    frame = pd.DataFrame({"body.age": ages, "country": np.array(["FR", "DE"])[group]})
+    schema = skl.schema(frame)
+    fitted = skl.SketchKMeans(2, schema=schema, random_state=0).fit(table(session, frame))
+    assert fitted.sketch_ == fitted.sketch_.operator.sketch(frame)
+    labels = fitted.predict(frame)
+    assert np.all(labels == group) or np.all(labels != group)
+    with pytest.raises(ValueError, match="has no column 'country'"):
+        skl.SketchKMeans(2, schema=schema).fit(table(session, frame[["body.age"]]))
+
+
 def test_samples_come_from_all_over(session):
     df = session.range(20_000, numPartitions=4).selectExpr("cast(id as double) as x", "id as y")
     some, columns = sample(df, 1000, seed=0)

@@ -259,7 +259,8 @@ def test_commas_that_may_mean_thousands_are_left_to_the_reader(tmp_path):
         ):
             list(skl.source(path).blocks())
         told = called("design", path, "-k", 1, "-o", tmp_path / "d.json").stderr
-        assert "use --decimal ',' if they are decimal commas, or leave it out (--exclude, --numeric-only)" in told
+        assert "use --decimal ',' if they are decimal commas, --decimal . if they set thousands apart" in told
+        assert "or leave it out (--exclude, --numeric-only)" in told
     path.write_text('a,b\n"1,234",2\n"5,678",3\n')
     assert [block.rows.tolist() for block in skl.source(path, decimal=",").blocks()] == [[[1.234, 2], [5.678, 3]]]
 

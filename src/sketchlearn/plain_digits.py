@@ -27,10 +27,12 @@ def in_certain_digits(value: float, error: float) -> str:
 
     >>> in_certain_digits(24213.7, 31.0), in_certain_digits(0.5004, 0.02), in_certain_digits(24213.7, math.nan)
     ('24,210', '0.50', '24,210')
+    >>> in_certain_digits(-2.1e-9, 4e-7), in_certain_digits(2.1e-9, 4e-11)
+    ('0', '2.1e-09')
     """
     value, error = float(value), float(error)
     if not (math.isfinite(value) and math.isfinite(error) and error > LEAST_PLAIN):
-        return in_digits(value)
+        return "0" if error <= LEAST_PLAIN and abs(value) < error / 2 else in_digits(value)
     return _rounded(value, min(-_magnitude(error), MOST_DIGITS - 1 - _magnitude(value)))
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sketchlearn.sketch import Sketch
 
 COLUMNS_SHOWN = 12
+ROUNDING = 1e-12  # beside the largest number of a direction, what is smaller is an error of rounding
 TABLE_COLUMNS_SHOWN = 8  # wider tables do not fit into a terminal
 
 
@@ -77,8 +78,18 @@ def column_names(model: Any) -> list[str]:
 
 
 def digits(rows: Any) -> list[list[str]]:
-    """Rows of numbers as a table shows them, in four digits."""
-    return [[in_digits(value) for value in row[:TABLE_COLUMNS_SHOWN]] for row in rows]
+    """Directions as a table shows them, in four digits."""
+    return [[in_digits(value) for value in row[:TABLE_COLUMNS_SHOWN]] for row in map(without_rounding, rows)]
+
+
+def without_rounding(direction: Any) -> list[float]:
+    """The numbers of a direction, those that are rounding errors beside its largest as 0.
+
+    >>> without_rounding([0.5, 1.7e-18, -0.5])
+    [0.5, 0.0, -0.5]
+    """
+    least = ROUNDING * max(map(abs, direction), default=0.0)
+    return [float(value) if abs(value) >= least else 0.0 for value in direction]
 
 
 def table(heads: list[str], cells: list[list[str]], values: list[list[str]], names: Sequence[str]) -> list[str]:

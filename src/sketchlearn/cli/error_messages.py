@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -18,6 +19,15 @@ from sketchlearn.control_characters import printable
 FAILED, USAGE, DOUBTFUL, INTERRUPTED, CLOSED_PIPE = 1, 2, 3, 130, 141  # exit codes
 #: mistakes of users and their files: their messages are sentences already
 EXPECTED_ERRORS = (ValueError, TypeError, OSError, OverflowError, ImportError)
+#: what typer's checker says of arguments, and plain words for it
+CHECKERS_WORDS = {
+    r"Input should be a valid integer\b.*": "it must be a whole number",
+    r"Input should be a valid number\b.*": "it must be a number",
+    r"Input should be greater than or equal to (\S+)": r"it must be at least \1",
+    r"Input should be less than or equal to (\S+)": r"it must be at most \1",
+    r"Input should be\b": "it must be",
+    r"\bValue error, ": "",
+}
 #: an error about the arguments, for exit code 2
 misused = typer.BadParameter
 
@@ -78,7 +88,10 @@ def usage(error: Exception) -> int:
         return USAGE
     hint = f" (see {context.command_path} --help)" if context is not None else ""
     elsewhere = _other_commands(context, getattr(error, "option_name", None))
-    say(f"{' '.join(error.format_message().split()).rstrip('.')}{elsewhere}{hint}")
+    message = " ".join(error.format_message().split()).rstrip(".")
+    for words, plain in CHECKERS_WORDS.items():
+        message = re.sub(words, plain, message)
+    say(f"{message}{elsewhere}{hint}")
     return int(getattr(error, "exit_code", USAGE))
 
 

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from sketchlearn.cli.descriptions import column_names, table
+from sketchlearn.cli.descriptions import column_names, table, without_rounding
 from sketchlearn.cli.option_messages import in_options
-from sketchlearn.plain_digits import in_certain_digits, in_digits
+from sketchlearn.control_characters import printable
+from sketchlearn.plain_digits import LEAST_PLAIN, in_certain_digits, in_digits
 
 NUMBERS, ERRORS = "", "standard error"
 
 
 def component_table(model: Any) -> list[str]:
     """Principal components: shares of the variance and coordinates."""
+    import numpy as np
+
     errors = model.error_bars().standard_errors
     shares, of_shares = model.explained_variance_ratio_, _known(errors, "explained_variance_ratio_", model)
-    heads = [[f"{share:.4f}", _shown(error)] for share, error in zip(shares, of_shares, strict=True)]
-    return _beside("share", heads, model.components_, _known(errors, "components_", model), column_names(model))
+    unsure = np.where(of_shares < LEAST_PLAIN, 0, of_shares)  # beside four decimals, less is nothing
+    heads = [[f"{share:.4f}", _shown(error)] for share, error in zip(shares, unsure, strict=True)]
+    directions = [without_rounding(direction) for direction in model.components_]
+    return _beside("share", heads, directions, _known(errors, "components_", model), column_names(model))
 
 
 def independent_table(model: Any) -> list[str]:
@@ -28,8 +33,8 @@ def independent_table(model: Any) -> list[str]:
     return _beside("evidence", heads, model.components_, errors, column_names(model))
 
 
-def coefficient_table(model: Any) -> list[str]:
-    """Intercepts and coefficients of each target."""
+def coefficient_table(model: Any, targets: Sequence[str] = ()) -> list[str]:
+    """Intercepts and coefficients of each target, by their names if they are known: model files do not tell them."""
     import numpy as np
 
     errors = model.error_bars().standard_errors
@@ -40,7 +45,7 @@ def coefficient_table(model: Any) -> list[str]:
             (_known(errors, "intercept_", model), _known(errors, "coef_", model)),
         )
     )
-    heads = [["coefficients", ""]] * len(values)
+    heads = [[f"coefficients of {printable(name)}", ""] for name in targets] or [["coefficients", ""]] * len(values)
     return _beside("", heads, values, unsure, ["intercept", *column_names(model)])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,15 +13,11 @@ from sketchlearn.cli.descriptions import records_in_words
 from sketchlearn.cli.error_messages import misused, say
 from sketchlearn.cli.fit_tasks import give_model
 from sketchlearn.cli.fit_warnings import fit_warnings
-from sketchlearn.cli.input_output import check_paths, files_from, read_sketch, rows_from
+from sketchlearn.cli.input_output import check_paths, read_sketch
 from sketchlearn.cli.option_messages import in_options
+from sketchlearn.cli.sample_files import SampleFiles
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.tasks.registry import tasks
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-LARGEST_SAMPLE = 20_000  # rows of --sample: a fit works on them many times
 
 #: help texts of the commands that are `clusters` under the names of their tasks
 CLUSTER_HELP = {
@@ -32,6 +28,7 @@ CLUSTER_HELP = {
     \b
     Example:
       sketchlearn fit kmeans -k 3 day1.sketch -o model.json
+      sketchlearn fit kmeans -k auto --max-clusters 6 day1.sketch -o model.json
       sketchlearn fit kmeans -k 3 day1.sketch --sample day1.csv --strict -o model.json
     """,
     "kmedians": """Learn clusters: least sum of distances to centers.
@@ -56,9 +53,14 @@ CLUSTER_HELP = {
 def clusters(
     context: typer.Context,
     sketch: options.SketchFile,
-    n_components: options.Components,
+    n_components: options.ComponentsOrAuto,
+    max_clusters: options.MaxClusters = 20,
     output: options.ModelOutput = None,
     sample: options.Sample = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
+    header: options.Header = None,
+    encoding: options.Encoding = None,
     decoder: options.Decoder = "auto",
     seed: options.Seed = 0,
     plot: options.Plot = None,
@@ -67,18 +69,24 @@ def clusters(
     json: options.Json = False,
 ) -> None:
     """Learns the task that the command is called after."""
-    model = tasks()[str(context.info_name)].load()(n_components, decoder=decoder, random_state=seed)
-    _learn(model, n_components, sketch, trusted, sample, output, plot, strict, json)
+    model = _estimator(str(context.info_name), n_components, max_clusters, decoder=decoder, random_state=seed)
+    files = SampleFiles.of(sample, delimiter, decimal, header, encoding)
+    _learn(model, sketch, trusted, files, output, plot, strict, json)
 
 
 def gmm(
     sketch: options.SketchFile,
-    n_components: options.Components,
+    n_components: options.ComponentsOrAuto,
+    max_clusters: options.MaxClusters = 20,
     output: options.ModelOutput = None,
     covariance_type: Annotated[
         options.Covariance, typer.Option(help="Shape of the Gaussians.")
     ] = options.Covariance.full,
     sample: options.Sample = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
+    header: options.Header = None,
+    encoding: options.Encoding = None,
     decoder: options.Decoder = "auto",
     seed: options.Seed = 0,
     plot: options.Plot = None,
@@ -95,16 +103,26 @@ def gmm(
       sketchlearn fit gmm -k 3 --covariance-type diag day1.sketch -o model.json
     """
     parameters = {"covariance_type": covariance_type.value, "decoder": decoder, "random_state": seed}
-    model = tasks()["gmm"].load()(n_components, **parameters)
-    _learn(model, n_components, sketch, trusted, sample, output, plot, strict, json)
+    model = _estimator("gmm", n_components, max_clusters, **parameters)
+    files = SampleFiles.of(sample, delimiter, decimal, header, encoding)
+    _learn(model, sketch, trusted, files, output, plot, strict, json)
+
+
+def _estimator(task: str, k: int | str, max_clusters: int, **parameters: Any) -> Any:
+    """That of a task; -k auto is for those that choose the number of clusters themselves."""
+    estimator = tasks()[task].load()
+    if k != options.AUTO:
+        return estimator(k, **parameters)
+    if not hasattr(estimator, "choice_"):
+        raise misused(f"-k auto is for fit kmeans, kmedians and gmm: give fit {task} a number")
+    return estimator(k, max_clusters=max_clusters, **parameters)
 
 
 def _learn(
     model: Any,
-    k: int,
     sketch: str,
     trusted: list[str] | None,
-    sample: str | None,
+    sample: SampleFiles,
     output: str | None,
     plot: str | None,
     strict: bool,
@@ -116,10 +134,9 @@ def _learn(
 
     if model.decoder not in NAMED:
         raise misused(f"--decoder must be one of {', '.join(NAMED)}, not {model.decoder!r}")
-    paths = [] if sample is None else files_from([sample])
-    check_paths([sketch, *paths, *(trusted or [])], [output, plot], json=json)
+    check_paths([sketch, *sample.paths, *(trusted or [])], [output, plot], json=json)
     loaded = read_sketch(sketch, trusted)
-    rows = sample_rows(paths, loaded.operator, model.random_state) if paths else None
+    rows = sample.rows(loaded.operator, model.random_state)
     started = time.perf_counter()
     with fit_warnings() as warned:
         model.fit_sketch(loaded, sample=rows)
@@ -128,7 +145,8 @@ def _learn(
         plot_model(loaded, model, plot)
     outcome = model.outcome_
     lines = [
-        f"k = {k}, from {records_in_words(loaded.count)}, in {in_digits(seconds, 2)} s",
+        f"k = {len(model.weights_)}, from {records_in_words(loaded.count)}, in {in_digits(seconds, 2)} s",
+        *_chosen(model),
         f"{outcome.status.value} (misfit {in_digits(outcome.misfit)}). {in_options(outcome.advice)}".strip(),
         *_fit_test(model),
         *(f"{name} {text}" for name, text in measured(model)),
@@ -136,6 +154,12 @@ def _learn(
     ]
     parts = {f"{model.fitted_model().kind_of_part}s": cluster_figures(model)}
     give_model(model, lines, output, json, warned, strict, seconds=seconds, plot=plot, **parts)
+
+
+def _chosen(model: Any) -> list[str]:
+    """How the number of clusters was chosen, if it was."""
+    choice = getattr(model, "choice_", None)
+    return [] if choice is None else [in_options(" ".join(choice.sentences))]
 
 
 def _fit_test(model: Any) -> list[str]:
@@ -159,22 +183,3 @@ def _profiles(model: Any, sketch: Any) -> list[str]:
         say("profiles of the clusters need rows that the sketch keeps: design --rows 500")
         return cluster_table(model)
     return profile_lines(profiles(model, sketch).with_shares(model))
-
-
-def sample_rows(paths: list[str], operator: Any, seed: int) -> NDArray[Any]:
-    """The rows of --sample without those that have missing values; of many, some."""
-    import numpy as np
-
-    from sketchlearn.sources import sample as some_of
-
-    rows = rows_from(paths, nulls="drop")
-    rows = rows if operator.columns is None else rows.only(operator.columns)
-    some, from_all_over, _ = some_of(rows, LARGEST_SAMPLE + 1, np.random.default_rng(seed))
-    if not len(some):
-        raise ValueError("--sample has no rows: give some, or leave it out")
-    if some.shape[1] != operator.n_features:
-        raise ValueError(f"--sample has {some.shape[1]} columns, but the sketch has {operator.n_features}")
-    if len(some) > LARGEST_SAMPLE:
-        which = "drawn at random" if from_all_over else "the first"
-        say(f"of --sample, {LARGEST_SAMPLE:,} rows are used ({which})")
-    return some[:LARGEST_SAMPLE]

@@ -13,6 +13,20 @@ from sketchlearn.cli.fit_clusters import CLUSTER_HELP, clusters, gmm
 from sketchlearn.cli.fit_tasks import classifier, foreign, generator, ica, pca, regression, subspaces
 from sketchlearn.tasks.registry import foreign_tasks
 
+#: what people call kinds of models, and the command for it
+OTHER_NAMES = {
+    "ridge": "regression --alpha gcv",
+    "linear": "regression",
+    "ols": "regression",
+    "k-means": "kmeans",
+    "clusters": "kmeans",
+    "k-medians": "kmedians",
+    "mixture": "gmm",
+    "gaussian": "gmm",
+    "classes": "classifier",
+    "classification": "classifier",
+}
+
 
 class Fits(TyperGroup):
     """The kinds of models, and those that other packages bring."""
@@ -23,6 +37,9 @@ class Fits(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and self.get_command(ctx, args[0]) is None and os.path.exists(args[0]):
             raise misused(f"{args[0]} is a file, and fit takes the kind of model first: {two_commands(args[0])}", ctx)
+        if args and args[0].lower() in OTHER_NAMES and self.get_command(ctx, args[0]) is None:
+            meant = OTHER_NAMES[args[0].lower()]
+            raise misused(f"there is no fit {args[0]}: did you mean sketchlearn fit {meant}?", ctx)
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -144,10 +145,21 @@ def regression(
     model, records, warned = _fitted(
         estimator, sketch, trusted, output, json, targets=None if chosen is None else list(chosen)
     )
-    lines = [f"R^2 {in_digits(model.r2_)}, from {records}"]
+    names = _named_targets(model.sketch_.operator.column_names, chosen)
+    lines = [f"{_joined(names)}: R^2 {in_digits(model.r2_)}, from {records}"]
     lines += [f"alpha {in_digits(model.alpha_)}"] if penalty else []
-    lines += coefficient_table(model) + certainty_lines(model)
-    give_model(model, lines, output, json, warned)
+    lines += coefficient_table(model, names) + certainty_lines(model)
+    give_model(model, lines, output, json, warned, targets=names)
+
+
+def _named_targets(columns: Sequence[str], chosen: tuple[Any, ...] | None) -> list[str]:
+    """Names of the columns of --targets: of positions, too; the last column is the target where nothing is said."""
+    wanted = (-1,) if chosen is None else chosen
+    return [str(columns[target]) if isinstance(target, int) else target for target in wanted]
+
+
+def _joined(targets: list[str]) -> str:
+    return f"{'target' if len(targets) == 1 else 'targets'} {', '.join(targets)}"
 
 
 def classifier(

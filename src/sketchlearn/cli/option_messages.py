@@ -12,6 +12,7 @@ import re
 OPTIONS = {
     # whole remedies
     r"say decimal=['\"],['\"]": "use --decimal ','",
+    r"decimal=['\"]\.['\"] if": "--decimal . if",
     r"say encoding=['\"]cp1252['\"] if": "use --encoding cp1252 if",
     r"say which encoding it has": "say which it has with --encoding",
     r"give the delimiter, or repair the line": "give --delimiter, or repair the line",
@@ -37,6 +38,7 @@ OPTIONS = {
     r"pass already= that release, or a budget, and both are paid": "give it with --already, or give --budget FILE",
     r"pass budget=skl\.Budget\(path, epsilon=\.\.\.\)": "give --budget FILE and --budget-epsilon",
     r"privatize with delta=0": "leave out --delta",
+    r"SketchRidge, or fewer columns": "--alpha gcv, or fewer columns",
     r"ask for a smaller epsilon \(": "ask for a smaller --epsilon (",
     r"use a\.merged\(b, overlapping=True\)": "give --overlapping",
     r"give SketchGenerator\(network\)\.load_weights\(path\)": "use it in Python",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +13,30 @@ Nulls = StrEnum("Nulls", ["error", "drop"])
 Neighbors = StrEnum("Neighbors", {"add_remove": "add-remove", "replace_one": "replace"})
 NeighborsOption = Annotated[Neighbors, typer.Option(help="Hide whether a record is there, or only its values.")]
 Covariance = StrEnum("Covariance", ["full", "tied", "diag", "spherical"])
+
+AUTO = "auto"
+
+
+def _number(text: Any, otherwise: str = "") -> int:
+    """The number of -k; `otherwise` is what else it may be."""
+    digits = str(text).strip()
+    if not digits.isdecimal() or int(digits) < 1:
+        raise typer.BadParameter(f"{text!r} is not a positive whole number{otherwise}")
+    return int(digits)
+
+
+def _number_or_auto(text: Any) -> int | str:
+    return AUTO if text == AUTO else _number(text, ", or auto")
+
+
+def _largest_number(text: Any) -> int:
+    if text == AUTO:
+        raise typer.BadParameter(
+            "a sketch is designed for a number: give the most clusters that there may be, such as -k 20; sketchlearn "
+            "fit kmeans -k auto then finds how many there are"
+        )
+    return _number(text)
+
 
 Data = Annotated[
     list[str],
@@ -33,11 +57,30 @@ SchemaOutput = Annotated[
 ModelOutput = Annotated[
     str | None, typer.Option("--output", "-o", metavar="FILE", help="The model file to write; - is standard output.")
 ]
-Components = Annotated[int, typer.Option("-k", "--n-components", min=1, help="Number of clusters or components.")]
+Components = Annotated[
+    int, typer.Option("-k", "--n-components", parser=_number, metavar="K", help="Number of clusters or components.")
+]
+ComponentsOrAuto = Annotated[
+    Any,
+    typer.Option(
+        "-k",
+        "--n-components",
+        parser=_number_or_auto,
+        metavar="K|auto",
+        help="Number of clusters or components; auto lets the sketch tell it.",
+    ),
+]
 DesignComponents = Annotated[
     int | None,
-    typer.Option("-k", "--n-components", min=1, help="Number of clusters or components; where the task needs it."),
+    typer.Option(
+        "-k",
+        "--n-components",
+        parser=_largest_number,
+        metavar="K",
+        help="Number of clusters or components, or the most that there may be; where the task needs it.",
+    ),
 ]
+MaxClusters = Annotated[int, typer.Option(min=1, help="The largest number of clusters to look at.")]
 Columns = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to read: names, or positions from 0.")]
 Exclude = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to leave out: names, or positions.")]
 SchemaOption = Annotated[

@@ -9,10 +9,25 @@ import typer
 
 from sketchlearn.cli.descriptions import records_in_words
 from sketchlearn.cli.error_messages import DOUBTFUL
-from sketchlearn.cli.fit_clusters import sample_rows
-from sketchlearn.cli.input_output import check_paths, files_from, read_sketch, report
+from sketchlearn.cli.input_output import check_paths, read_sketch, report
 from sketchlearn.cli.option_messages import in_options
-from sketchlearn.cli.options import Components, Decoder, Json, Plot, Sample, Seed, SketchFile, StrictAlarms, Trusted
+from sketchlearn.cli.options import (
+    Components,
+    Decimal,
+    Decoder,
+    Delimiter,
+    Encoding,
+    Header,
+    Json,
+    MaxClusters,
+    Plot,
+    Sample,
+    Seed,
+    SketchFile,
+    StrictAlarms,
+    Trusted,
+)
+from sketchlearn.cli.sample_files import SampleFiles
 from sketchlearn.plain_digits import in_digits
 
 
@@ -118,8 +133,12 @@ def marginal(
 
 def choose(
     sketch: SketchFile,
-    max_clusters: Annotated[int, typer.Option(min=1, help="The largest number of clusters to look at.")] = 20,
+    max_clusters: MaxClusters = 20,
     sample: Sample = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    header: Header = None,
+    encoding: Encoding = None,
     seed: Seed = 0,
     plot: Plot = None,
     trusted: Trusted = None,
@@ -137,11 +156,10 @@ def choose(
     from sketchlearn.diagnostics.pictures import plot_choice
     from sketchlearn.tasks.choosing.number_of_clusters import choose_k
 
-    paths = [] if sample is None else files_from([sample])
-    check_paths([sketch, *paths, *(trusted or [])], [plot])
+    files = SampleFiles.of(sample, delimiter, decimal, header, encoding)
+    check_paths([sketch, *files.paths, *(trusted or [])], [plot])
     loaded = read_sketch(sketch, trusted)
-    rows = sample_rows(paths, loaded.operator, seed) if paths else None
-    choice = choose_k(loaded, max_clusters, rows, random_state=seed)
+    choice = choose_k(loaded, max_clusters, files.rows(loaded.operator, seed), random_state=seed)
     if plot is not None:
         plot_choice(choice, plot)
     sentences = list(map(in_options, choice.sentences))

@@ -43,9 +43,7 @@ def sketch(
     design: Annotated[
         str | None, typer.Option(metavar="FILE", help="A design file; without one, an operator is designed for -k.")
     ] = None,
-    n_components: Annotated[
-        int | None, typer.Option("-k", "--n-components", min=1, help="Without --design: number of clusters.")
-    ] = None,
+    n_components: options.DesignComponents = None,
     task: options.TaskOption = "kmeans",
     n_frequencies: options.Frequencies = None,
     wave: options.Wave = "exponential",

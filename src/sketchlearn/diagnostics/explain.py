@@ -75,6 +75,7 @@ class Explanation:
         centers over that to the centers found with it, as the sketch tells it.
     risk_ratio, reference_cost_ratio : if rows were given: mean squared distance to the learned centers over that to
         k-means' centers, and cost of the mixture refined from k-means over that of the learned one.
+    over_bound : where a mixture explains the sketch, errors of its means over those that all rows would leave.
     """
 
     verdict: Verdict
@@ -152,7 +153,8 @@ def explain(
         figures |= _search(case, rng)
         verdict = _fault_of_search(figures)
     of_table = [columns.in_words] if isinstance(columns, SchemaColumns) else []
-    advice = Advice.of(case.problem, case.outcome.mixture, 1 / case.target.sampling, fitted)
+    advice = Advice.of(case.problem, case.outcome, 1 / case.target.sampling, fitted)
+    figures |= {} if advice.over_bound is None else {"over_bound": advice.over_bound}
     if verdict is Verdict.FINE and advice.too_few and not case.of_rows:
         verdict = Verdict.TOO_FEW
     said = _conclusion(verdict, figures, case) if verdict is not Verdict.TOO_FEW else advice.remedy

@@ -8,15 +8,18 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc
 
-from sketchlearn.decoders import Problem
+from sketchlearn.decoders import Outcome, Problem, Status
 from sketchlearn.decoders.densities.component_path import n_affordable
 from sketchlearn.decoders.densities.number_of_gaussians import number_of_gaussians
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import DiagonalGaussian, Mixture
 from sketchlearn.plain_digits import in_digits
+from sketchlearn.uncertainty.fisher_bound import errors_over_bound
+from sketchlearn.uncertainty.sketch_influence import in_own_units
 
 MOST_COMPONENTS, SPARE = 20, 4  # that are looked at, of twice as many as were asked for and some more
 LEAST_P_VALUE = 1e-6  # of what one component more explains by chance
+CLEARLY_OVER = 1.01  # errors beside those of all rows: less is nothing, and within the error of draws
 CENTERS = ("cluster_centers_", "means_")
 
 
@@ -31,6 +34,7 @@ class Advice:
         told: few numbers, many components, one-bit or subsampled sketches.
     enough : how many Gaussians explain the sketch, by BIC, if that many do.
     worst_error, attribute : the largest standard error of centers or means, if it is known.
+    over_bound : errors of means over those that all rows would leave, where a mixture explains the sketch.
     """
 
     n_components: int
@@ -40,15 +44,19 @@ class Advice:
     enough: int | None = None
     worst_error: float = 0.0
     attribute: str = ""
+    over_bound: float | None = None
 
     @classmethod
-    def of(cls, problem: Problem, mixture: Mixture, n_records: float, fitted: Any) -> Advice:
+    def of(cls, problem: Problem, outcome: Outcome, n_records: float, fitted: Any) -> Advice:
         """That of a mixture, in the problem's units, which was fitted to a sketch; and of a model, if there is one."""
-        told = _next_component(problem, mixture, n_records)
+        gain, freedom, enough, explaining = _next_component(problem, outcome.mixture, n_records)
         errors = fitted.error_bars().standard_errors if hasattr(fitted, "error_bars") else {}
         name = next((name for name in CENTERS if name in errors), "")
         worst = float(np.nanmax(errors[name])) if name else 0.0
-        return cls(problem.n_components, n_records, *told, worst, name)
+        if name == "means_" and outcome.status is Status.EXPLAINED:
+            explaining = in_own_units(problem, fitted.fitted_model().density)
+        over = None if explaining is None else errors_over_bound(problem, explaining, np.random.default_rng(0))
+        return cls(problem.n_components, n_records, gain, freedom, enough, worst, name, over)
 
     @property
     def too_few(self) -> bool:
@@ -71,6 +79,14 @@ class Advice:
                 f"Standard errors of {self.attribute} are at most {in_digits(self.worst_error, 2)}; half of that takes "
                 f"{in_digits(4 * self.n_records, 2)} records like these."
             )
+        if self.over_bound is not None:
+            over, what = in_digits(self.over_bound, 3), f"Errors of means of a mixture of {self.n_components}"
+            said.append(
+                f"{what} are about {over} times those that all rows would give: more frequencies would bring at most "
+                "that."
+                if self.over_bound >= CLEARLY_OVER
+                else f"{what} are those that all rows would give: more frequencies would bring nothing."
+            )
         return said
 
     @property
@@ -82,18 +98,22 @@ class Advice:
         )
 
 
-def _next_component(problem: Problem, mixture: Mixture, n_records: float) -> tuple[float, int, int | None]:
+def _next_component(
+    problem: Problem, mixture: Mixture, n_records: float
+) -> tuple[float, int, int | None, Mixture | None]:
+    """What one component more explains, how many are enough, and a mixture of those, if they are as many as asked."""
     k = problem.n_components
     most = min(2 * k + SPARE, MOST_COMPONENTS, n_affordable(problem, DiagonalGaussian()))
     if k > most - 1 or not problem.plain.whole:
-        return 0.0, 0, None
+        return 0.0, 0, None, None
     with one_blas_thread():
         path = number_of_gaussians(problem, problem.in_data_units(mixture).heavy(), n_records, most)
     enough = path.n_components if path.explains else None
+    explaining = path.chosen.mixture if enough == k else None
     if len(path.fits) <= k:  # where few components are enough, the path ends early
-        return 0.0, 0, enough
+        return 0.0, 0, enough, explaining
     few, more = path.fits[k - 1], path.fits[k]
-    return max(few.residual - more.residual, 0.0), more.n_parameters - few.n_parameters, enough
+    return max(few.residual - more.residual, 0.0), more.n_parameters - few.n_parameters, enough, explaining
 
 
 def findings(f: dict[str, float]) -> list[str]:

@@ -24,13 +24,17 @@ SHOWN_LEVELS = 3  # The most common levels of a category that a profile names.
 GROUPS = 10  # Of kept rows, each left out once.
 FEW_ROWS = 5  # Rows of one kind below which their own variation says too little.
 LEAST_SHOWN = 0.005  # Share of the records below which a level, or missing values, are not named.
+LEAST_ERROR_SHOWN = 0.0005  # Of a share: it would show as 0.0 %, and no digit of the share that is shown errs.
 ROUNDING = 1e-12  # A relative spread below this is that of rounding.
 SHOWN_COLUMNS = 6  # Columns that a printed profile has, those that set the cluster apart first.
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number, and one standard deviation of its error: 0 where all records were looked at."""
+    """A number of these records, and one standard deviation of its error: 0 where all of them were looked at.
+
+    Standard errors of a model, such as those of `weights_`, are larger: they are of the law that records come from.
+    """
 
     value: float
     error: float = 0.0
@@ -97,7 +101,7 @@ class Profile:
 
     def __str__(self) -> str:
         shown = "; ".join(f"{printable(column.name)} {column}" for column in self.columns[:SHOWN_COLUMNS])
-        error = f" +- {100 * self.share.error:.1f}" if self.share.error else ""
+        error = f" +- {100 * self.share.error:.1f}" if self.share.error >= LEAST_ERROR_SHOWN else ""
         return f"cluster {self.number}: {100 * self.share.value:.1f}{error} % ({self.size:,.0f} records): {shown}"
 
 

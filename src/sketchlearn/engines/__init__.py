@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.engines import dask, spark
 from sketchlearn.operators import Operator
+from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sketch import Sketch
 
 _ENGINES = {"dask": "dask", "dask_expr": "dask", "pyspark": "spark"}
@@ -38,9 +39,14 @@ def sketch(
     return engine(data, operator, nulls=nulls, unit=unit, rows_per_unit=rows_per_unit)
 
 
-def sample(data: Any, n: int, seed: int) -> tuple[NDArray[Any], tuple[str, ...] | None]:
-    """Up to n rows from all over a Dask collection or a Spark data frame, and the names of the columns."""
-    return (dask.sample if _is_dask(data) else spark.sample)(data, n, seed)
+def sample(
+    data: Any, n: int, seed: int, columns: SchemaColumns | None = None
+) -> tuple[NDArray[Any], tuple[str, ...] | None]:
+    """Up to n rows from all over a Dask collection or a Spark data frame, and the names of the columns.
+
+    With columns of a schema, they are the numbers that it makes of rows, without those that it drops.
+    """
+    return (dask.sample if _is_dask(data) else spark.sample)(data, n, seed, columns)
 
 
 def _is_dask(data: Any) -> bool:

@@ -71,8 +71,10 @@ def tree(collection: Any, operator: Operator, *, nulls: str = "error", **units: 
     return level[0]
 
 
-def partitions(collection: Any, operator: Operator | None = None) -> list[tuple[str, Any]]:
-    """The parts of a collection, delayed, and what errors call them."""
+def partitions(
+    collection: Any, operator: Operator | None = None, columns: SchemaColumns | None = None
+) -> list[tuple[str, Any]]:
+    """The parts of a collection, delayed, and what errors call them; columns of a schema need no operator."""
     dask = required("dask", "dask")
     items = list(collection) if isinstance(collection, list | tuple) else [collection]
     parts: Any
@@ -83,7 +85,7 @@ def partitions(collection: Any, operator: Operator | None = None) -> list[tuple[
     elif hasattr(collection, "rechunk"):
         parts = _row_blocks(collection, operator)
     elif _is_frame(collection):
-        parts = _with_columns_of(operator, collection).to_delayed()
+        parts = _with_columns_of(operator, collection, columns).to_delayed()
     elif hasattr(collection, "to_delayed"):
         # a bag's partition may be an iterator of rows, which would pass for a stream of blocks
         parts = map(dask.delayed(list), collection.to_delayed())
@@ -132,10 +134,11 @@ def _is_frame(collection: Any) -> bool:
     return hasattr(collection, "_meta") and hasattr(collection, "columns")
 
 
-def _with_columns_of(operator: Operator | None, frame: Any) -> Any:
+def _with_columns_of(operator: Operator | None, frame: Any, columns: SchemaColumns | None = None) -> Any:
     """The frame with the operator's columns alone, refused before any task runs if they are not such as it needs."""
-    if operator is not None and isinstance(operator.columns, SchemaColumns):
-        names = operator.columns.schema.names
+    encoded = columns if operator is None else operator.columns
+    if isinstance(encoded, SchemaColumns):
+        names = encoded.schema.names
         by_name(tuple(frame.columns), names, "the data frame")
         return frame[list(names)]
     rows = source(frame._meta)  # an empty data frame with the same columns
@@ -145,11 +148,13 @@ def _with_columns_of(operator: Operator | None, frame: Any) -> Any:
     return frame if rows.columns is None else frame[list(rows.columns)]
 
 
-def sample(collection: Any, n: int, seed: int) -> tuple[NDArray[Any], tuple[str, ...] | None]:
+def sample(
+    collection: Any, n: int, seed: int, columns: SchemaColumns | None = None
+) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     """About n random rows from a few partitions all over the collection, and the names of the columns."""
     dask = required("dask", "dask")
     rng = np.random.default_rng(seed)
-    parts = partitions(collection)
+    parts = partitions(collection, columns=columns)
     # the first few lie far apart, whatever order the data are in
     stride = max(1, len(parts) // SAMPLED_PARTITIONS)
     order = np.concatenate([np.arange(first, len(parts), stride) for first in rng.permutation(stride)])
@@ -157,15 +162,16 @@ def sample(collection: Any, n: int, seed: int) -> tuple[NDArray[Any], tuple[str,
     found: list[tuple[int, NDArray[Any]]] = []
     while len(found) < len(parts) and sum(size for size, _ in found) < n:
         chosen = order[len(found) : max(SAMPLED_PARTITIONS, 2 * len(found))]
-        found += dask.compute(*(some_rows(*parts[i], n, seed + int(i)) for i in chosen))
-    names = source(collection._meta).columns if _is_frame(collection) else None
+        found += dask.compute(*(some_rows(*parts[i], n, seed + int(i), columns) for i in chosen))
+    names = source(collection._meta).columns if columns is None and _is_frame(collection) else columns
     return _in_proportion(found, n, rng), names
 
 
-def _some_rows(name: str, rows: Any, n: int, seed: int) -> tuple[int, NDArray[Any]]:
+def _some_rows(name: str, rows: Any, n: int, seed: int, columns: SchemaColumns | None) -> tuple[int, NDArray[Any]]:
     """How many rows a partition has, and up to n of them."""
     with partial.refusals_of(name):
-        found = [block.rows for block in source(rows).blocks()]
+        own = source(rows)
+        found = [block.rows for block in (own if columns is None else own.only(columns)).blocks()]
     if not found:
         return 0, np.empty((0, 0))
     table = np.concatenate(found)

@@ -61,7 +61,8 @@ def sketch(
     table = _as_sql(df)
     if unit is None and rows_per_unit is None:
         names = needed(table.columns, operator, columns)
-        parts = _selected(table, names, operator).mapInArrow(
+        encoded = isinstance(operator.columns, SchemaColumns)
+        parts = _selected(table, names, encoded).mapInArrow(
             lambda rows: _sketch_batches(rows, names, text, nulls), SCHEMA
         )
     else:
@@ -95,18 +96,21 @@ def needed(names: Sequence[str], operator: Operator, columns: Sequence[str] | No
     return chosen
 
 
-def sample(df: Any, n: int, seed: int) -> tuple[NDArray[Any], tuple[str, ...]]:
+def sample(df: Any, n: int, seed: int, columns: SchemaColumns | None = None) -> tuple[NDArray[Any], tuple[str, ...]]:
     """n random rows of a Spark data frame, and the names of its columns, in one pass without a shuffle of all rows."""
     functions = required("pyspark.sql.functions", "spark")
     table = _as_sql(df)
     names = tuple(table.columns)
+    if columns is not None:
+        by_name(names, columns.schema.names, "the data frame")
+        names = columns.schema.names
     # Spark keeps the n rows of lowest number in each partition, then the lowest of those: rows from everywhere
-    drawn = _selected(table, names).orderBy(functions.rand(seed)).limit(n)
-    rows = _run(drawn.toArrow).rename_columns(list(names))
-    found = [block.rows for block in source(rows).blocks(len(names))]
+    drawn = _selected(table, names, columns is not None).orderBy(functions.rand(seed)).limit(n)
+    rows = source(_run(drawn.toArrow).rename_columns(list(names)))
+    found = [block.rows for block in (rows if columns is None else rows.only(columns)).blocks()]
     if not found:
         raise ValueError("the data frame has no rows")
-    return np.concatenate(found), names
+    return np.concatenate(found), names if columns is None else columns
 
 
 def _as_sql(df: Any) -> Any:
@@ -118,14 +122,13 @@ def _as_sql(df: Any) -> Any:
     return df
 
 
-def _selected(df: Any, names: Sequence[str], operator: Operator | None = None) -> Any:
-    """These columns of the data frame, all numbers unless the operator has a schema.
+def _selected(df: Any, names: Sequence[str], encoded: bool = False) -> Any:
+    """These columns of the data frame, all numbers unless a schema encodes them.
 
     They are called c0, c1...: mapInArrow of Spark 4.0 refuses names with dots.
     """
     functions, types = required("pyspark.sql.functions", "spark"), required("pyspark.sql.types", "spark")
     kinds = {field.name: field.dataType for field in df.schema.fields}
-    encoded = operator is not None and isinstance(operator.columns, SchemaColumns)
     for name in names:
         if not encoded and not isinstance(kinds[name], types.NumericType | types.BooleanType):
             kind = kinds[name].simpleString()

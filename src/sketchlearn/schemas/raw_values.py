@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,6 +21,11 @@ MISSING_WORDS = frozenset(
     ("", "na", "n/a", "nan", "null", "none", "<na>", "#na", "#n/a", "#n/a n/a", "-nan", "nat", "-", "--", "?",
      "1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan", "#null!")
 )  # fmt: skip
+#: types of cells that are no single number, word or date, and what such columns hold
+NO_SINGLE_VALUES = {
+    list: "lists", tuple: "tuples", dict: "records", set: "sets", frozenset: "sets", np.ndarray: "arrays",
+    bytes: "bytes", bytearray: "bytes", memoryview: "bytes",
+}  # fmt: skip
 MICROSECONDS_PER_DAY = 86_400_000_000
 LARGEST_WHOLE = 2.0**53  # Up to here, whole numbers are the same as int and as float.
 LARGEST_WHOLE_BY_BITS = {16: 2.0**11, 32: 2.0**24, 64: LARGEST_WHOLE}  # The same for floats of so many bits.
@@ -76,6 +81,34 @@ def by_distinct_value(
             table[i] = encode(value)
     codes = coded.indices.cast("int64").fill_null(len(values)).to_numpy(zero_copy_only=False)
     return table[codes], absent[codes]
+
+
+def what_cells_hold(kinds: Iterable[type]) -> str | None:
+    """What cells of these types hold, if some are no single values.
+
+    >>> what_cells_hold([int, str]), what_cells_hold([str, list]), what_cells_hold([bytes])
+    (None, 'lists', 'bytes')
+    """
+    found = (word for kind in kinds for odd, word in NO_SINGLE_VALUES.items() if issubclass(kind, odd))
+    return next(found, None)
+
+
+def remedy_for_cells(word: str) -> str:
+    """What can be done about a column of no single values."""
+    return "decode them to text first" if word == "bytes" else "make columns of what is in them"
+
+
+def check_single_values(name: str, raw: Any) -> None:
+    """Refuses a column whose cells are lists, records or bytes."""
+    import pyarrow as pa
+
+    kind = raw.type
+    is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    if is_bytes or pa.types.is_nested(kind):
+        word, wanted = ("bytes", "text") if is_bytes else ("lists or records", "single values")
+        raise ValueError(
+            f"column {name!r} holds {word}, not {wanted}: {remedy_for_cells(word)}, or leave the column out"
+        )
 
 
 def check_whole_numbers(name: str, raw: Any) -> None:

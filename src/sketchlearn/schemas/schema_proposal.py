@@ -24,7 +24,14 @@ from sketchlearn.schemas.column_kinds import (
     Ordinal,
 )
 from sketchlearn.schemas.date_and_text import Date
-from sketchlearn.schemas.raw_values import MICROSECONDS_PER_DAY, instants_in, is_missing, numbers_in, word_of
+from sketchlearn.schemas.raw_values import (
+    MICROSECONDS_PER_DAY,
+    check_single_values,
+    instants_in,
+    is_missing,
+    numbers_in,
+    word_of,
+)
 from sketchlearn.schemas.table_schema import Schema
 from sketchlearn.schemas.written_dates import DAY_FIRST, MONTH_FIRST, SHORT_YEAR, YEAR_FIRST, moment_of
 from sketchlearn.schemas.written_numbers import DECIMALS, DOUBTFUL, number_of
@@ -79,8 +86,10 @@ def _kind(name: str, raw: Any) -> Column | str:
     """What a column seems to be, or why it is left out."""
     import pyarrow as pa
 
-    if pa.types.is_nested(raw.type) or pa.types.is_binary(raw.type):
-        return f"holds {raw.type}, not single values"
+    try:
+        check_single_values(name, raw)
+    except ValueError as error:
+        return str(error).removeprefix(f"column {name!r} ")
     if pa.types.is_duration(raw.type) or pa.types.is_time(raw.type):
         what, unit = ("durations", "days") if pa.types.is_duration(raw.type) else ("times of day", "hours")
         return f"holds {what}: turn them into numbers, such as {unit}"

@@ -12,7 +12,7 @@ import numpy as np
 
 from sketchlearn.control_characters import printable
 from sketchlearn.schemas.column_kinds import DROP, Column, Number
-from sketchlearn.schemas.raw_values import Floats
+from sketchlearn.schemas.raw_values import Floats, check_single_values
 from sketchlearn.values import Value, listed, shortened, truth
 
 
@@ -77,6 +77,8 @@ class Schema(Value):
 
         Besides, how many values of each column were odd: no number, no date, none of the listed levels.
         """
+        for column in self.columns:
+            check_single_values(column.name, raw[column.name])
         found = {column.name: column.encoded(raw[column.name]) for column in self.columns}
         rows = np.column_stack([one.rows for one in found.values()])
         return np.ascontiguousarray(rows), {name: one.n_odd for name, one in found.items() if one.n_odd}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.schemas.raw_values import word_of
+from sketchlearn.schemas.raw_values import NO_SINGLE_VALUES, remedy_for_cells, what_cells_hold, word_of
 from sketchlearn.sources.blocks import Floats
 from sketchlearn.sources.tables import Columns, Table, picked
 
@@ -59,6 +59,8 @@ def arrow_array(values: Any) -> Any:
         if kinds == {alike}:
             with suppress(OverflowError, pa.ArrowInvalid):
                 return pa.array(known, pa.int64() if alike is int else pa.float64())
+    if (odd := what_cells_hold(kinds)) is not None:  # the type is enough for schemas to refuse the column by its name
+        return pa.nulls(len(known), pa.binary() if odd == "bytes" else pa.list_(pa.null()))
     return pa.array([None if value is None else word_of(value) for value in known], pa.string())
 
 
@@ -132,8 +134,11 @@ class ArrowTable(Arrow):
 
 def remedy_for(word: str) -> str:
     """What can be done about a column that holds text, dates or the like instead of numbers."""
-    encodable = ("text", "categories", "dates", "times")
-    return "encode it with a schema (skl.schema)" if word in encodable else "convert it to float"
+    if word in ("text", "categories", "dates", "times"):
+        return "encode it with a schema (skl.schema)"
+    if word in (*NO_SINGLE_VALUES.values(), "maps"):
+        return remedy_for_cells(word)
+    return "convert it to float"
 
 
 def floats_of(batch: Any, names: list[str], kind: np.dtype[Any]) -> Floats:

@@ -11,11 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from sketchlearn.schemas.raw_values import is_missing
-from sketchlearn.schemas.written_numbers import DECIMALS
+from sketchlearn.schemas.written_numbers import DECIMALS, DOUBTFUL, has_groups
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}  # in the order in which a tie is decided
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*")  # 1,234 may be one and a bit, or more than a thousand
+MARKS = re.compile(r"[.,]")
 LINE_END = re.compile(r"\r\n|\r|\n")
 #: blank lines, and a line that names the separator, which some programs write for Excel
 PREAMBLE = re.compile(r"(?: *(?:\r\n|\r|\n))*(?:\"?sep=(?P<separator>[^\r\n])\"?(?:\r\n|\r|\n))?")
@@ -66,6 +67,8 @@ class Layout:
     header : whether the first record names the columns.
     cells : the first record.
     commas : positions of columns whose numbers have commas that were not taken for decimal ones.
+    grouped : positions of columns of numbers whose thousands are set apart, such as 1,234.5 or, with decimal commas,
+        1.234,5 or 1 234,5.
     skipped : lines before it, which are blank or name the delimiter.
     remark : what was told from the first lines, if it is not what CSV is by its name; empty otherwise.
     """
@@ -75,6 +78,7 @@ class Layout:
     header: bool
     cells: tuple[str, ...]
     commas: tuple[int, ...] = ()
+    grouped: tuple[int, ...] = ()
     skipped: int = 0
     remark: str = ""
 
@@ -102,14 +106,18 @@ def layout_of(data: bytes, dialect: Dialect, *, ended: bool) -> Layout | None:
         return None
     header = not are_numbers(records[0]) if dialect.header is None else dialect.header
     decimal = dialect.decimal or decimal_of(records[header:], delimiter)
-    commas = _with_commas(records[header:]) if decimal == "." else ()
+    grouped = grouped_columns(records[header:], decimal, sure=dialect.decimal is not None)
+    commas = tuple(i for i in _with_commas(records[header:]) if decimal == "." and i not in grouped)
     facts = []
     if dialect.delimiter is None and delimiter != ",":
         facts.append(f"cells are separated by {DELIMITERS[delimiter]}")
     if dialect.decimal is None and decimal == ",":
         facts.append("numbers have decimal commas")
+    if grouped:
+        facts.append("thousands are set apart")
     remark = f"{', and '.join(facts)} ({OVERRIDABLE})" if facts else ""
-    return Layout(delimiter, decimal, header, tuple(records[0]), commas, len(LINE_END.findall(before[0])), remark)
+    skipped = len(LINE_END.findall(before[0]))
+    return Layout(delimiter, decimal, header, tuple(records[0]), commas, grouped, skipped, remark)
 
 
 def text_of(data: bytes) -> str:
@@ -124,7 +132,17 @@ def text_of(data: bytes) -> str:
 
 def are_numbers(cells: Sequence[str]) -> bool:
     """Whether the cells of a first line are numbers alone, so that it is a row and not the names of columns."""
-    return all(_is_number(cell) or _is_number(_with_point(cell)) for cell in cells)
+    return all(map(_is_written_number, cells))
+
+
+def grouped_columns(rows: Sequence[Sequence[str]], decimal: str, *, sure: bool) -> tuple[int, ...]:
+    """Positions of columns of numbers whose thousands are set apart.
+
+    It is `sure` where the user states the decimal point: then 1,234 is more than a thousand, or a little more than
+    one. Otherwise some number of the column has to leave no doubt.
+    """
+    columns = [_values(column) for column in zip(*rows, strict=False)]
+    return tuple(i for i, values in enumerate(columns) if has_groups(values, decimal, sure=sure))
 
 
 def decimal_of(rows: Sequence[Sequence[str]], delimiter: str) -> str:
@@ -132,9 +150,15 @@ def decimal_of(rows: Sequence[Sequence[str]], delimiter: str) -> str:
 
     >>> decimal_of([["1,5", "2"], ["1,25", "Zoë"]], ";"), decimal_of([["1,234", "1.5"]], ",")
     (',', '.')
+    >>> decimal_of([["1.234,50", "1.234"]], ";"), decimal_of([["1,234.50", "1,5"]], ";")
+    (',', '.')
     """
     columns = [_values(column) for column in zip(*rows, strict=False)]
-    if any("." in cell for values in columns if all(map(_is_number, values)) for cell in values):
+    points = [cell for values in columns if all(map(_is_number, values)) for cell in values if "." in cell]
+    with_marks = {sign for sign in DECIMALS for i in grouped_columns(rows, sign, sure=False) if _has_marks(columns[i])}
+    if len(with_marks) == 1 and all(map(DOUBTFUL[","].fullmatch, map(str.strip, points))):
+        return with_marks.pop()
+    if points:
         return "."
     # between semicolons, a comma is a decimal one; elsewhere 1,234 may as well be a thousand and more
     cells = [cell for position in _with_commas(rows) for cell in columns[position] if "," in cell]
@@ -152,6 +176,11 @@ def _with_commas(rows: Sequence[Sequence[str]]) -> tuple[int, ...]:
     )
 
 
+def _has_marks(values: Sequence[str]) -> bool:
+    """Whether points and commas tell thousands from decimals: spaces between thousands say nothing of decimals."""
+    return any(len(set(MARKS.findall(cell))) == 2 or len(MARKS.findall(cell)) > 1 for cell in values)
+
+
 def _values(column: Sequence[str]) -> list[str]:
     return [cell for cell in column if not is_missing(cell)]
 
@@ -165,7 +194,7 @@ def _delimiter(text: str, ended: bool) -> str:
             continue
         alike = sum(len(record) == len(records[0]) for record in records) / len(records)
         cells = [cell for record in records[1:] or records for cell in record]
-        numbers = [_is_number(cell) or _is_number(_with_point(cell)) for cell in cells]
+        numbers = [_is_written_number(cell) for cell in cells]
         others = set(DELIMITERS) - {delimiter}
         clean = [known or not others & set(cell) for known, cell in zip(numbers, cells, strict=True)]
         score = (alike, sum(numbers) / len(cells), sum(clean) / len(cells))
@@ -183,6 +212,12 @@ def _records(text: str, delimiter: str, ended: bool) -> list[list[str]]:
             if len(found) > SNIFFED_RECORDS:
                 return found
     return found if ended or len(found) < 2 else found[:-1]
+
+
+def _is_written_number(cell: str) -> bool:
+    """Whether a cell is a number with a decimal point or comma, or with thousands that are set apart beyond doubt."""
+    plain = _is_number(cell) or _is_number(_with_point(cell))
+    return plain or any(has_groups([cell], sign, sure=False) for sign in DECIMALS)
 
 
 def _is_number(cell: str) -> bool:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from sketchlearn.schemas import SchemaColumns
 from sketchlearn.schemas.raw_values import is_missing
+from sketchlearn.schemas.written_numbers import number_in_groups
 from sketchlearn.sources.blocks import Block, Floats
-from sketchlearn.sources.csv_layout import Dialect, decimal_of, layout_of
+from sketchlearn.sources.csv_layout import Dialect, decimal_of, grouped_columns, layout_of
 from sketchlearn.sources.source_base import Source, check_width
 from sketchlearn.sources.tables import ColumnChoice, chosen_columns, positions_of
 
@@ -72,7 +73,9 @@ class CsvStream(Source):
         self.line = layout.skipped + layout.header
         self.held = self.held.split(b"\n", self.line)[-1] if self.held.count(b"\n") >= self.line else b""
         self.held = self.held.removeprefix(b"\xef\xbb\xbf")
-        self.decimal = dialect.decimal or (layout.decimal if whole.count(b"\n") > self.line else None)
+        rows_came = whole.count(b"\n") > self.line
+        self.decimal = dialect.decimal or (layout.decimal if rows_came else None)
+        self.grouped = layout.grouped if rows_came else None
         self.remarks = {layout.remark: PLACE} if layout.remark else {}
         self._choose(choice)
 
@@ -89,11 +92,10 @@ class CsvStream(Source):
 
     def _choose(self, choice: ColumnChoice) -> None:
         rows = list(self._records(_text(self.held).splitlines())) if choice.numeric_only else []
-        if rows and self.decimal is None:
-            self.decimal = decimal_of(rows, self.delimiter)
+        self._tell_numbers(rows)
 
         def word(position: int) -> str | None:
-            return None if all(self._is_number(row[position]) for row in rows) else "text"
+            return None if all(self._is_number(row[position], position) for row in rows) else "text"
 
         chosen, remark = positions_of(choice, self.names, self.n_cells, word, PLACE)
         self._set(chosen)
@@ -124,13 +126,19 @@ class CsvStream(Source):
         if not data.strip():
             return
         lines = _text(data).splitlines()
-        if self.decimal is None:
-            self.decimal = decimal_of(list(self._records(lines[:64])), self.delimiter)
+        self._tell_numbers(list(self._records(lines[:64])))
         rows: NDArray[np.float64] = np.empty((0, 0))
         if self.decimal == ".":
             with suppress(ValueError):
                 rows = np.loadtxt(lines, delimiter=self.delimiter, ndmin=2, comments=None, dtype=np.float64)
         yield rows[:, self.chosen] if rows.shape[1] == self.n_cells else self._carefully(lines, first)
+
+    def _tell_numbers(self, rows: list[list[str]]) -> None:
+        """Takes from the first rows, once there are some, how numbers are written."""
+        if rows and self.decimal is None:
+            self.decimal = decimal_of(rows, self.delimiter)
+        if rows and self.grouped is None and self.decimal is not None:
+            self.grouped = grouped_columns(rows, self.decimal, sure=self.dialect.decimal is not None)
 
     def _carefully(self, lines: list[str], first: int) -> NDArray[np.float64]:
         """Line by line: quoted cells, decimal commas, missing values, and errors that name the line."""
@@ -146,23 +154,25 @@ class CsvStream(Source):
         """The records of the right length."""
         return (cells for cells in csv.reader(lines, delimiter=self.delimiter) if len(cells) == self.n_cells)
 
-    def _value(self, cell: str) -> float:
+    def _value(self, cell: str, position: int) -> float:
         if is_missing(cell):
             return float("nan")
+        if position in (self.grouped or ()):
+            return number_in_groups(cell, self.decimal or ".")
         if self.decimal == "," and "." in cell:
             raise ValueError
         return float(cell.replace(",", ".") if self.decimal == "," else cell)
 
-    def _is_number(self, cell: str) -> bool:
+    def _is_number(self, cell: str, position: int) -> bool:
         try:
-            self._value(cell)
+            self._value(cell, position)
         except ValueError:
             return False
         return True
 
     def _number(self, cell: str, line: int, position: int) -> float:
         try:
-            return self._value(cell)
+            return self._value(cell, position)
         except ValueError:
             column = self.names[position] if self.names else position
             where = f"line {line} of {PLACE}, column {column}"

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.schemas.raw_values import MISSING_WORDS
+from sketchlearn.schemas.written_numbers import numbers_in_groups
 from sketchlearn.sources.arrow import floats_of, pyarrow
 from sketchlearn.sources.arrow_files import ArrowFile
 from sketchlearn.sources.blocks import Floats
@@ -69,15 +70,18 @@ class Csv(ArrowFile):
         fields = [pa.field(field.name, _type(field.type)) for field in told]
         if layout.header and not told[-1].name and str(told[-1].type) == "null":
             del fields[-1]  # each line ends in a delimiter
-        super().__init__(path, pa.schema(fields))
-        self.column_types, self.remark = dict(zip(self.fields, self.types, strict=True)), layout.remark
+        self.grouped = frozenset(fields[i].name for i in layout.grouped if i < len(fields))
+        super().__init__(path, pa.schema([field.with_type(self._read_as(field)) for field in fields]))
+        self.column_types = {field.name: pa.string() if field.name in self.grouped else field.type for field in fields}
+        self.remark = layout.remark
         if layout.names is None:
             self.names = None
 
     def not_numbers(self, position: int) -> tuple[str, str] | None:
         found = super().not_numbers(position)
         if found is not None and position in self.layout.commas:
-            return "text with commas", 'say decimal="," if they are decimal commas'
+            remedy = 'say decimal="," if they are decimal commas, decimal="." if they set thousands apart'
+            return "text with commas", remedy
         return found
 
     def row_type(self, chosen: Columns) -> np.dtype[Any]:  # noqa: ARG002
@@ -86,19 +90,31 @@ class Csv(ArrowFile):
     def ids(self, position: int, n_rows: int) -> Iterator[NDArray[Any]]:
         import pyarrow as pa
 
-        as_text = self.twin()  # one file may have numbers alone where the next has letters, or zeros in front
+        as_text = self._as_text()  # one file may have numbers alone where the next has letters, or zeros in front
         as_text.column_types = {self.fields[position]: pa.string()}
         return ArrowFile.ids(as_text, position, n_rows)
 
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:
         import pyarrow as pa
 
-        as_text = self.twin()  # what the words mean is the schema's to say, also which of them are missing values
+        as_text = self._as_text()  # what the words mean is the schema's to say, also which of them are missing values
         as_text.missing_words = [""]
         as_text.column_types = dict.fromkeys((self.fields[position] for position in chosen), pa.string())
         for raw in ArrowFile.raw_chunks(as_text, chosen, n_rows):
             self.bytes_read = as_text.bytes_read
             yield raw
+
+    def _as_text(self) -> Csv:
+        """The same file, whose numbers stay as they are written."""
+        found = self.twin()
+        found.grouped = frozenset()
+        return found
+
+    def _read_as(self, field: Any) -> Any:
+        """The type that a column has once it is read: text with thousands set apart becomes numbers."""
+        import pyarrow as pa
+
+        return pa.float64() if field.name in self.grouped else field.type
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
         if is_compressed(self.path) or self.encoding is not None:
@@ -129,7 +145,8 @@ class Csv(ArrowFile):
                 parse_options=reader.ParseOptions(delimiter=self.layout.delimiter),
                 convert_options=self._convert_options(names),
             )
-        except pa.ArrowInvalid:  # the pass over the whole file will say what is wrong
+            table = self._with_numbers(table)
+        except ValueError:  # the pass over the whole file will say what is wrong
             return None
         rows = floats_of(table, names, np.dtype(np.float64))
         return rows[rng.choice(len(rows), min(len(rows), n_rows), replace=False)]
@@ -139,7 +156,20 @@ class Csv(ArrowFile):
         if self.bare:
             return
         with self._refusals(self.place), self._text(self.path, self) as stream:
-            yield from self._open(stream, names)
+            yield from map(self._with_numbers, self._open(stream, names))
+
+    def _with_numbers(self, batch: Any) -> Any:
+        """The batch or table, with numbers in place of text in which their thousands are set apart."""
+        names = batch.schema.names
+        if not self.grouped.intersection(names):
+            return batch
+        columns = []
+        for name, cells in zip(names, batch.columns, strict=True):
+            try:
+                columns.append(numbers_in_groups(cells, self.layout.decimal) if name in self.grouped else cells)
+            except ValueError as error:
+                raise ValueError(f"{self.place}: column {name!r} holds {error}") from None
+        return type(batch).from_arrays(columns, names=names)
 
     @contextmanager
     def _text(self, path: Path, counted: Table | None = None) -> Iterator[Any]:

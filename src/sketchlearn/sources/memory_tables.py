@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.schemas.raw_values import what_cells_hold
 from sketchlearn.sources.arrow import arrow_array, remedy_for
 from sketchlearn.sources.blocks import Floats
 from sketchlearn.sources.source_base import inside, listed, reading
@@ -81,6 +82,8 @@ class Frame(IndexedTable):
             return None
         word = "categories" if str(kind) == "category" else KIND_WORDS.get(kind.kind, "values")
         word = "text" if "str" in str(kind) else word
+        if kind.kind == "O" and (odd := what_cells_hold(map(type, self.frame.iloc[:, position]))) is not None:
+            word = odd
         return f"{word} ({kind})", remedy_for(word)
 
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:

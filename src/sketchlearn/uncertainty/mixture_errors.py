@@ -70,9 +70,9 @@ def errors_of_sketch(
         check_size(target, own)
         jacobian = correlated_errors(target, own)(derivatives(target, own))
         jacobian = jacobian @ parameters.steps.keeping_sum
-        root = _inverse_root(jacobian.T @ jacobian, UNDETERMINED)
+        root = inverse_root(jacobian.T @ jacobian, UNDETERMINED)
         half = root @ (parameters.gradients @ parameters.steps.keeping_sum).T
-        factor = float(sketch.count) / independent_records(sketch)
+        factor = 1 / (target.sampling * independent_records(sketch))  # units, say, are fewer than their records
         return parameters.named(np.sqrt(factor * np.sum(half**2, axis=0)))
     p = problem.n_parameters(own)
     target = target.some(slice(0, max(MOST_WHITENED, 2 * p)))
@@ -96,7 +96,7 @@ def errors_of_likelihood(
             "components, or another covariance_type"
         )
     scores, information = scores_and_information(steps, density, rows, weights)
-    root = _inverse_root(
+    root = inverse_root(
         information, "the rows hardly determine some parameters of the mixture: ask for fewer components"
     )
     slopes = root.T @ (root @ parameters.gradients.T)
@@ -125,7 +125,7 @@ def scores_and_information(steps: Steps, density: Mixture, rows: Double, weights
     return scores, information + (scores * weights[:, None]).T @ scores
 
 
-def _inverse_root(matrix: Double, reason: str) -> Double:
+def inverse_root(matrix: Double, reason: str) -> Double:
     """R with R'R the inverse of a matrix that is clearly positive definite; else the reason why not."""
     scale = 1 / np.sqrt(np.maximum(np.diag(matrix), 1e-300))
     values, vectors = np.linalg.eigh(matrix * scale[:, None] * scale)

@@ -6,6 +6,8 @@ what the sketch's features do not tell of psi, the residuals e of a regression (
 weights of kept rows, and chances p of being kept,
 
     variance = sum of w psi^2 / n + sum of (1 - p) (w e)^2.
+
+Where records have weights v that are fractions, as those of surveys, the first part is sum of w v psi^2 / sum of v.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import numpy as np
 
 from sketchlearn.keeping import KeptRows
 from sketchlearn.models import Double
+from sketchlearn.record_weights import drawn_weights
 from sketchlearn.sketch import Sketch
 from sketchlearn.uncertainty.sketch_influence import UndeterminedError, independent_records
 from sketchlearn.weighting.calibrated_rows import calibrated, left_to_chance
@@ -58,7 +61,11 @@ class StandingRows:
     def _variances(self, values: Double, rng: np.random.Generator) -> Double:
         weights = self.rows.weights
         values = values - weights @ values
-        sampling = weights @ values**2 / independent_records(self.sketch)
+        drawn = drawn_weights(self.sketch)
+        if self.sketch.bits and drawn is not None and self.sketch.unit is None:
+            sampling = (weights * drawn) @ values**2 / float(self.sketch.count)
+        else:
+            sampling = weights @ values**2 / independent_records(self.sketch)
         if self.kept.complete:
             return np.asarray(sampling)
         left, noise = left_to_chance(self.sketch, replace(self.drawn, weights=weights), values, rng)

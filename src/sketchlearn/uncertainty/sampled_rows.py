@@ -9,6 +9,7 @@ import numpy as np
 
 from sketchlearn.models import Double
 from sketchlearn.operators.bounded_operators import Bounded
+from sketchlearn.record_weights import heaviest_record
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import WEIGHT_BITS
 
@@ -56,11 +57,6 @@ class SampledRows:
 def is_weighted(sketch: Sketch) -> bool:
     """Whether some records count more, or less, than once."""
     return sketch.bits > 0 or heaviest_record(sketch) > 1
-
-
-def heaviest_record(sketch: Sketch) -> int:
-    """The most that one record counts."""
-    return sketch.heaviest * (sketch.batches.largest if sketch.ledger is None else 1)
 
 
 def least_rows(sketch: Sketch) -> float:

@@ -22,6 +22,7 @@ from sketchlearn.decoders.refinements.gauss_newton import derivatives
 from sketchlearn.models import Double, Mixture
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.queries.sampling_noise import Released, real_parts
+from sketchlearn.record_weights import effective_records, heaviest_record
 from sketchlearn.sketch import Sketch
 
 NUMBERS_PER_PARAMETER = 3.0  # With 2, 81 % of 95 % intervals of overlapping clusters held the truth.
@@ -39,12 +40,13 @@ class UndeterminedError(ValueError):
 def independent_records(sketch: Sketch) -> float:
     """How many independent records a sketch counts as.
 
-    A record of weight w counts as w records. Of rows that belong to units, such as patients, all of a unit may be the
-    same: they count as one.
+    A record of a whole weight w counts as w records. Where weights are fractions, they count as so many of equal weight
+    or, if no kept rows tell that, as the fewest that it may be. Of rows that belong to units, such as patients, all of
+    a unit may be the same: they count as one.
     """
     ledger = sketch.ledger
     rows = (sketch.unit.rows_per_unit if sketch.unit else None) or (ledger.rows_per_unit if ledger else None) or 1
-    return float(sketch.count) / rows
+    return (effective_records(sketch) or float(sketch.count) / heaviest_record(sketch)) / rows
 
 
 def hidden_by_noise(target: Target, k: int) -> str:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.models import Double, FrequencySet, Mixture, Single
 from sketchlearn.operators import FourierFeatures
+from sketchlearn.record_weights import effective_records
 from sketchlearn.sketch import Sketch
 
 HIGHEST_HARMONIC = 41  # that mixtures are freed of; harmonics of narrow components vanish slowly
@@ -44,6 +45,7 @@ class Target:
 
         Harmonics up to the `highest` order are known to disturb it.
         """
+        n_records = effective_records(sketch) or float(sketch.count)
         sketch, operator = fourier_part(sketch)
         part = released_variance(sketch, operator)
         first, omega = operator.wave.coefficient(1), operator.frequencies.T
@@ -58,8 +60,8 @@ class Target:
             values=sketch.mean * characteristic_factors(operator, operator.dither),
             weights=operator.feature_weights**2,
             imaginary=float(operator.wave.complex),
-            sampling=1 / float(sketch.count),
-            subsampling=(operator.n_groups - 1) / float(sketch.count),
+            sampling=1 / n_records,
+            subsampling=(operator.n_groups - 1) / n_records,
             released=released,
             origin=operator.middle,
             unit=unit,

@@ -29,6 +29,7 @@ from sketchlearn.diagnostics.report.page_elements import (
     table,
     whole_number,
     within,
+    within_percent,
 )
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.schemas import SchemaColumns
@@ -167,7 +168,7 @@ def _typical(column: ColumnProfile, like: ColumnProfile | None = None) -> Elemen
     if column.kind == "levels" or not math.isfinite(mean.value):
         return found
     if column.kind == "share":
-        return element("span", found, within(mean.error, f"{100 * mean.error:.1f} %"))
+        return element("span", found, within_percent(mean.error))
     unit = " days" if column.kind == "date" else ""
     return element("span", found, within(mean.error, in_digits(mean.error, 2) + unit))
 

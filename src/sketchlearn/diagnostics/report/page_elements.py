@@ -91,7 +91,16 @@ def measured(value: float, error: float = 0.0) -> Element:
 
 def share_measured(share: float, error: float = 0.0) -> Element:
     """A share with its error."""
-    return element("span", percent(share, error), within(error, f"{100 * error:.1f} %"))
+    return element("span", percent(share, error), within_percent(error))
+
+
+def within_percent(error: float) -> Element | None:
+    """The error of a share, if it changes a digit of what is shown: ± 0.0 % would not.
+
+    >>> [found and found[0].text for found in map(within_percent, (0.012, 0.0004, 0.0))]
+    ['1.2 %', None, None]
+    """
+    return within(error, f"{100 * error:.1f} %") if error >= SMALLEST_SHARE else None
 
 
 def day(days: float) -> Element:

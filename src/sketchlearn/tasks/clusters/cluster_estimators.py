@@ -144,9 +144,10 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
     outcome_ : how decoding went.
     standard_errors_ : one standard deviation of the numbers of `cluster_centers_` and `weights_`, as estimates of those
         of the law that the rows are a sample of: they tell how far other rows of the same law would move them. Rows are
-        taken to be independent, and one of weight w to be w rows. Noise of a private release, one-bit waves and
-        subsampling are counted in. They are found through a mixture that explains the sketch, or from rows that are
-        kept beside it, whatever their law; where neither is there, they are withheld, and a warning says why.
+        taken to be independent; one of a whole weight w is w rows, fractions are weights of a survey. Noise of a
+        private release, one-bit waves and subsampling are counted in. They are found through a mixture that explains
+        the sketch, or from rows that are kept beside it, whatever their law; where neither is there, they are withheld,
+        and a warning says why.
     n_clusters_, choice_ : the number of clusters, and how it was chosen, if it was (a `ClusterChoice`).
 
     Examples

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
+from sketchlearn.schemas.raw_values import remedy_for_cells, what_cells_hold
 from sketchlearn.sources.source_base import by_name
 from sketchlearn.values import shortened
 
@@ -24,7 +25,7 @@ def checked_array(estimator: Any, X: Any, names: tuple[str, ...] | None = None, 
     try:
         return validate_data(estimator, X, accept_sparse="csr", **options)
     except (TypeError, ValueError) as error:
-        reason = _refusal(X)
+        reason = _refusal(X, error)
         if reason is None and options.get("y_numeric") and _is_text(options["y"]):
             reason = "y is text, not numbers: a regression needs numbers (for classes, use SketchClassifier)"
         if reason is None:
@@ -53,7 +54,7 @@ def _frame_names(X: Any) -> tuple[str, ...] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def _refusal(X: Any) -> str | None:
+def _refusal(X: Any, error: Exception) -> str | None:
     """Which value of which column is no number, and what to do about it; None if it is none of that."""
     names = _frame_names(X)
     for i, column in enumerate(_columns(X)):
@@ -67,11 +68,21 @@ def _refusal(X: Any) -> str | None:
         if (row := _odd_row(column)) is None:
             continue
         value = column[row]
-        if isinstance(value, str | bytes):
+        cells = what_cells_hold([type(value)])
+        if names is None and isinstance(error, TypeError) and not isinstance(value, str | bytes):
+            return None  # of arrays, scikit-learn has a sentence for objects, which its checks ask for
+        if cells is not None:
+            remedy = f"{remedy_for_cells(cells)}, or {drop}"
+            return f"{name} holds {cells} ({shortened(value)} in row {row}), not numbers: {remedy}"
+        if isinstance(value, str):
             encode = "turn it into numbers (a schema, or scikit-learn's OneHotEncoder)"
             return f"{name} is text, not numbers ({shortened(value)} in row {row}): {encode}, or {drop}"
         if isinstance(value, float | np.floating) and np.isinf(value):
             return f"row {row}, {name} is {value} (infinity): replace infinite values first"
+        if not (value is None or type(value).__name__ in ("NAType", "NaTType") or value != value):
+            return (
+                f"{name} holds objects ({shortened(value)} in row {row}), not numbers: turn it into numbers, or {drop}"
+            )
         fill = "fill it (scikit-learn's SimpleImputer)"
         return f'row {row}, {name} is missing (NaN): {fill}, or leave such rows out with skl.source(X, nulls="drop")'
     return None
@@ -91,7 +102,7 @@ def _columns(X: Any) -> Iterator[NDArray[Any]]:
 
 
 def _odd_row(column: NDArray[Any]) -> int | None:
-    """The first row in which a column is text, missing or infinite."""
+    """The first row in which a column is no number, missing or infinite."""
     if column.dtype.kind == "f":
         odd = np.flatnonzero(~np.isfinite(column))
         return int(odd[0]) if len(odd) else None
@@ -100,14 +111,14 @@ def _odd_row(column: NDArray[Any]) -> int | None:
 
 
 def _is_odd(value: Any) -> bool:
-    if isinstance(value, str | bytes):
-        try:
-            float(value)
-        except ValueError:
-            return True
+    if what_cells_hold([type(value)]) is not None:
+        return True
+    try:
+        return not math.isfinite(float(value))
+    except (TypeError, ValueError):
+        return True
+    except OverflowError:  # a whole number beyond floats, which is refused elsewhere
         return False
-    missing = value is None or type(value).__name__ in ("NAType", "NaTType")
-    return missing or (isinstance(value, float) and not math.isfinite(value))
 
 
 def _is_text(y: Any) -> bool:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array
 
 from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
 from sketchlearn.tasks.estimating.fitted_model import Document, Double
+from sketchlearn.tasks.estimating.schema_rows import decoded_table
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.values import whole
 
@@ -57,11 +58,11 @@ class LinearCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Error
         parts = [(rows - found.mean) @ found.components.T for rows in self.row_blocks(X, np.float64)]
         return np.concatenate([np.empty((0, len(found.components))), *parts])
 
-    def inverse_transform(self, X: Any) -> Double:
-        """Rows of these coordinates."""
+    def inverse_transform(self, X: Any) -> Any:
+        """Rows of these coordinates; with a schema, a data frame in the terms of the table."""
         found, rows = self.fitted_model(), check_array(X, dtype=np.float64)
         if rows.shape[1] != len(found.components):
             raise ValueError(
                 f"the rows have {rows.shape[1]} coordinates, but there are {len(found.components)} components"
             )
-        return np.asarray(rows @ found.mixing.T + found.mean)
+        return decoded_table(np.asarray(rows @ found.mixing.T + found.mean), self.columns_)

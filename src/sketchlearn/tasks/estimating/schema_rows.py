@@ -40,13 +40,19 @@ def check_stream(schema: Schema | str | None) -> None:
         )
 
 
-def check_machines(schema: Schema | str | None) -> None:
-    """Refuses a schema for rows on other machines, which a design brings there."""
-    if schema is not None:
+def columns_on_machines(schema: Schema | str | None, y: Any) -> SchemaColumns | None:
+    """The columns that a schema makes of rows on other machines, if there is one; those with targets need a design."""
+    if isinstance(schema, str):
         raise ValueError(
-            "Dask and Spark take a schema with a design: design(sample, schema=...), engines.dask.sketch or "
-            "engines.spark.sketch, then fit_sketch"
+            'schema="auto" looks at rows, and these are on other machines: give schema=skl.schema(sample), of a data '
+            "frame with some of them"
         )
+    if schema is not None and y is not None:
+        raise ValueError(
+            "with targets, Dask and Spark take a schema with a design: design(sample, schema=...), engines.dask.sketch "
+            "or engines.spark.sketch, then fit_sketch"
+        )
+    return None if schema is None else SchemaColumns(schema)
 
 
 def encoded_rows(rows: Source, columns: SchemaColumns, before: SketchedTable | None) -> Source:

@@ -197,10 +197,10 @@ class SketchEstimator(BaseEstimator):
 
     def _sketch_on_engine(self, X: Any, y: Any) -> FittedState:
         """The sketch of rows that stay on other machines."""
-        schema_rows.check_machines(self.schema)
+        encoded = schema_rows.columns_on_machines(self.schema, y)
         self._check_engine(y)
         rng = self._generator()
-        some, columns = engines.sample(X, self._most_rows(), int(rng.integers(2**31)))
+        some, columns = engines.sample(X, self._most_rows(), int(rng.integers(2**31)), encoded)
         table = self._with_targets(SketchedTable(columns, some.shape[1]), y)
         operator, notes = self._designed(Glimpse(some, True, columns, None, table.targets), rng)
         sketch = engines.sketch(X, operator)

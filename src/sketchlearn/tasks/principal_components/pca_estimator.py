@@ -132,8 +132,8 @@ class SketchPCA(LinearCoordinates):
         """Coordinates of each row along the components, of variance 1 if they are whitened."""
         return super().transform(X) / self._scale()
 
-    def inverse_transform(self, X: Any) -> Double:
-        """Rows of these coordinates."""
+    def inverse_transform(self, X: Any) -> Any:
+        """Rows of these coordinates; with a schema, a data frame in the terms of the table."""
         rows = check_array(X, dtype=np.float64)
         scale = self._scale()
         return super().inverse_transform(rows * scale if rows.shape[1] == len(scale) else rows)

@@ -12,6 +12,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.moments.moments_of_sketch import Moments
 from sketchlearn.operators import SecondMoments
+from sketchlearn.record_weights import heaviest_record
 from sketchlearn.schemas import Category, Number, SchemaColumns
 from sketchlearn.schemas.column_kinds import DROP
 from sketchlearn.sketch import Sketch
@@ -24,7 +25,7 @@ from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.estimating.supervised_estimator import SupervisedEstimator, positions
 from sketchlearn.tasks.regression.least_squares import LinearFit, Regression
 from sketchlearn.uncertainty.error_bars import ErrorBars
-from sketchlearn.uncertainty.sampled_rows import SampledRows, heaviest_record
+from sketchlearn.uncertainty.sampled_rows import SampledRows
 from sketchlearn.values import number, whole
 
 EQUAL = "for errors of equal variance; a sketch that keeps rows gives standard errors for any"
