@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csc_array
 
 from sketchlearn.decoders.refinements.cell_means import CellMeans
 from sketchlearn.decoders.refinements.even_draws import even_rows
@@ -17,7 +18,7 @@ LEAST_START_SAMPLES, START_SAMPLES_PER_CLUSTER = 4_000, 80  # Runs are compared 
 RECORDS = 1e5  # that a mixture is fitted to, where nobody says
 LEAST_DRAWS, MORE_DRAWS = 20_000, 3  # Draws grow by this ratio, until they add little noise, or
 MOST_WORK = 2e8  # draws times clusters times columns that tell them apart.
-ADDED_NOISE = 0.2  # in variance, relative to that of means of the records of each cluster; that of centers is larger
+ADDED_NOISE = 0.05  # in variance, relative to that of means of the records of each cluster; that of centers is larger
 STILL = 0.2  # times the deviation of means of as many records as there are draws: steps end
 STARTS, DEEPEST_BREATH = 6, 5  # where the mixture has more components than clusters; fewer otherwise
 MOST_ITERATIONS = 100
@@ -179,7 +180,8 @@ def lloyd(rows: NDArray[Any], centers: NDArray[Any], weights: NDArray[Any]) -> t
             break
         before = labels
         sizes = np.bincount(labels, weights, minlength=k)
-        sums = np.stack([np.bincount(labels, weights * column, minlength=k) for column in rows.T], axis=1)
+        inside = csc_array((weights, labels, np.arange(len(rows) + 1)), shape=(k, len(rows)))
+        sums = inside @ rows
         means = (sums / np.maximum(sizes, 1e-300)[:, None]).astype(rows.dtype)
         centers = np.where(sizes[:, None] > 0, means, centers)
         if np.any(sizes == 0):  # an empty cluster moves to the row that is served worst
