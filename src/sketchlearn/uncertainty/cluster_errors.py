@@ -46,13 +46,12 @@ def errors_of_density(
 
 def _influence(sketch: Sketch, problem: Problem, mixture: Mixture) -> SketchInfluence:
     """How the mixture follows the sketch: as an efficient fit does, if it is one."""
-    target = problem.plain
+    target = problem.target
     check_size(target, mixture)
     whole = replace(mixture, weights=mixture.weights / mixture.weights.sum())
-    slopes = slopes_of_efficient(target, whole)
+    slopes = slopes_of_efficient(problem.plain, whole)
     if slopes is not None:
-        return SketchInfluence(sketch, target, whole, slopes)
-    target = problem.target
+        return SketchInfluence(sketch, problem.plain, whole, slopes)
     precisions = target.part_weights.ravel().astype(np.float64)[: round(target.n_numbers)]
     return SketchInfluence.of(sketch, target, mixture, precisions)
 

@@ -16,7 +16,7 @@ from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.decoders.refinements.gauss_newton import CorrelatedErrors, correlated_errors, derivatives, moved
 from sketchlearn.models import Double, Mixture
 
-LARGEST_BLOCK, ONE_OF_BLOCKS = 1100, 550  # frequencies, of a block alone and of one among several
+LARGEST_BLOCK, ONE_OF_BLOCKS = 1100, 750  # frequencies, of a block alone and of one among several
 LEAST_NUMBERS_PER_PARAMETER = 2.0
 MOST_PRODUCTS = 3e9  # numbers times squared parameters: more would take seconds
 RELATIVE_RIDGE = 1e-10  # of the normal matrix whose diagonal is one

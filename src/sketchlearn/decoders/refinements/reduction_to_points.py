@@ -50,11 +50,16 @@ def centroids(mixture: Mixture, k: int, rng: np.random.Generator, records: float
     if k == 1:
         return middle[None], np.ones(1)
     around = replace(mixture, locations=mixture.locations - middle)
-    best = around.locations
+    best, means = around.locations, CellMeans.of(around)
     if n_starts:
         few = antithetic_sample(around, max(LEAST_START_SAMPLES, START_SAMPLES_PER_CLUSTER * k), rng)
-        best = _started(around, k, few.astype(np.float32), n_starts, deepest, rng)
-    means = CellMeans.of(around)
+        found = _started(around, k, few.astype(np.float32), n_starts, deepest, rng)
+        if len(best) == k:  # few rows do not tell which of two is better that cost about the same
+            step = means.with_draws(LEAST_DRAWS, k, rng)
+            settled = [_settled(around, start, LEAST_DRAWS, step) for start in (best, found)]
+            best, *_ = min(settled, key=lambda run: run[2])
+        else:
+            best = found
     centers, shares = polished(around, best, records, lambda draws: means.with_draws(draws, k, rng))
     return centers + middle, shares
 
@@ -80,22 +85,29 @@ def polished(
     Draws lead to centers with an error of their own. How much these change when there are more draws tells it.
     """
     k, d = centers.shape
-    spread = mixture.weights @ np.sum(mixture.variances() + mixture.locations**2, axis=1) / mixture.weights.sum()
     draws, most = LEAST_DRAWS, MOST_WORK / k / (min(k - 1, d) + 4)
     while True:
-        before, step = centers, steps(draws)
-        for _ in range(MOST_ITERATIONS):
-            moved, shares = step(centers)
-            variance = max(spread - shares @ np.sum(moved**2, axis=1), 0) / d
-            still = np.mean((moved - centers) ** 2) <= STILL**2 * variance * k / draws
-            centers = moved
-            if still:
-                break
+        before = centers
+        centers, shares, variance = _settled(mixture, centers, draws, steps(draws))
         error = np.mean((centers - before) ** 2) / (1 + MORE_DRAWS)  # of these, where that of `before` is larger
         enough = draws > LEAST_DRAWS and error <= ADDED_NOISE * variance * k / records
         if enough or draws * MORE_DRAWS > most:
             return centers, shares
         draws *= MORE_DRAWS
+
+
+def _settled(mixture: Mixture, centers: Double, draws: float, step: Step) -> tuple[Double, Double, float]:
+    """Centers where the steps of so many draws end, their shares, and the variance within clusters per column."""
+    k, d = centers.shape
+    spread = mixture.weights @ np.sum(mixture.variances() + mixture.locations**2, axis=1) / mixture.weights.sum()
+    for _ in range(MOST_ITERATIONS):
+        moved, shares = step(centers)
+        variance = max(spread - shares @ np.sum(moved**2, axis=1), 0) / d
+        still = np.mean((moved - centers) ** 2) <= STILL**2 * variance * k / draws
+        centers = moved
+        if still:
+            break
+    return centers, shares, float(variance)
 
 
 def apart(mixture: Mixture, k: int) -> bool:

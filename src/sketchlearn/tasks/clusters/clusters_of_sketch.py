@@ -266,9 +266,10 @@ def _atoms(task: Task, columns: Sequence[Column]) -> Atoms:
 
 def _efficient(task: Task, outcome: Outcome) -> Outcome | None:
     """The outcome with a mixture that follows the sketch with the least errors, where that is known to explain it."""
-    found = None
-    if outcome.status is Status.EXPLAINED and len(outcome.mixture) <= task.k and task.many_records:
-        found = efficient(task.problem.plain, outcome.mixture)
+    mixture, found = outcome.mixture, None
+    determined = len(mixture) <= task.k and task.many_records and not mixture.model.tied
+    if determined and outcome.status is Status.EXPLAINED:
+        found = efficient(task.problem.plain, mixture)
     if found is None:
         return None
     cost = task.problem.target.cost(found)
