@@ -14,6 +14,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.decoders.refinements.gauss_newton import CorrelatedErrors, correlated_errors, derivatives, moved
+from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import Double, Mixture
 
 LARGEST_BLOCK, ONE_OF_BLOCKS = 1100, 750  # frequencies, of a block alone and of one among several
@@ -76,16 +77,15 @@ class EfficientSteps:
 def efficient(target: Target, mixture: Mixture) -> Mixture | None:
     """The mixture nearby whose errors are least; None where it is not found, or records are not of such a mixture."""
     found = replace(mixture, weights=mixture.weights / mixture.weights.sum())
-    steps = EfficientSteps.of(target, found)
-    if steps is None:
-        return None
-    for _ in range(MOST_STEPS):
-        found, size = steps.step(found)
-        if size <= SETTLED:
-            return found if steps.leaves(found) <= MOST_LEFT else None
-        if not np.isfinite(size):
-            break
-    return None
+    with one_blas_thread():
+        steps = EfficientSteps.of(target, found)
+        if steps is None:
+            return None
+        for _ in range(MOST_STEPS):
+            found, size = steps.step(found)
+            if not SETTLED < size < np.inf:
+                break
+        return found if size <= SETTLED and steps.leaves(found) <= MOST_LEFT else None
 
 
 def slopes_of_efficient(target: Target, mixture: Mixture) -> Double | None:
