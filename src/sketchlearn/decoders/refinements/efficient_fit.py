@@ -67,7 +67,7 @@ class EfficientSteps:
         """The squared residual of a mixture per degree of freedom, 1 or less on average if records are of it."""
         left = self._left(mixture)
         cost = sum(float(np.sum(errors(left[places]) ** 2)) for places, errors in self.blocks)
-        return cost / (len(left) - self.slopes.shape[1])
+        return cost / float(len(left) - self.slopes.shape[1])
 
     def _left(self, mixture: Mixture) -> Double:
         left = self.target.values - mixture.characteristic(self.target.frequencies)
