@@ -1,4 +1,4 @@
-"""Errors of centers from sketches beside those of Lloyd's algorithm on all rows, and what polishing them takes."""
+"""Errors of centers from sketches beside those of Lloyd's algorithm on all rows, and what making them precise takes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 
 import sketchlearn as skl
-from sketchlearn.decoders.refinements.cell_means import CellMeans
-from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample, lloyd, polished
+from sketchlearn.decoders import Problem, Target, centroids
+from sketchlearn.decoders.refinements.efficient_fit import efficient
 from sketchlearn.models import DiagonalGaussian, Double, Mixture
+from sketchlearn.sketch import Sketch
 
 MOST_ERROR, MOST_DRAWS = 1.1, 10
 REFERENCE_ROWS = 3_000_000
-OTHERS = ((10, 10, 2.5), (20, 5, 2.5), (10, 50, 3.0))  # clusters, columns and gaps that nothing is asked of
-FEW, MANY = 4_000, 20_000  # draws of the start, and of Lloyd's algorithm as it was before
+ASKED = ((5, 5, 2.5), (10, 10, 2.5), (20, 5, 2.5), (3, 2, 3.0), (8, 6, 3.0))  # clusters, columns and gaps
+OTHERS = ((10, 50, 3.0),)  # of which nothing is asked
 console = Console(width=150, highlight=False)
 
 
@@ -66,46 +67,44 @@ class Setting:
         return float(gaps[linear_sum_assignment(gaps)].mean() / self.d)
 
     def drawn(self, seed: int) -> tuple[float, float, list[float]]:
-        """Squared errors of the sketch's centers and of those of all rows; seconds of decoding, polishing, before."""
+        """Squared errors of the sketch's centers and of those of all rows; seconds of decoding, and of parts of it."""
         rng = np.random.default_rng([self.k, self.d, seed])
         X = rng.permutation(self.law.sample(self.n, rng)[0]).astype(np.float32)
         sketch = skl.design(X[:5000], n_components=self.k, seed=seed).sketch(X)
         model = skl.SketchKMeans(self.k, random_state=seed)
         start = time.process_time()
         model.fit_sketch(sketch)
-        took = [time.process_time() - start, *seconds(model.fitted_model().density, model.cluster_centers_, rng)]
+        took = [time.process_time() - start, *seconds(sketch, model.fitted_model().density, rng)]
         return self.error(model.cluster_centers_), self.error(self.lloyd(X, self.truth)), took
 
 
-def seconds(density: Mixture, centers: Double, rng: np.random.Generator) -> tuple[float, float]:
-    """Of polishing, and of Lloyd's algorithm on 20,000 draws, from the same start."""
-    few = antithetic_sample(density, FEW, rng)
-    first = lloyd(few, centers, np.ones(len(few)))[0]
+def seconds(sketch: Sketch, density: Mixture, rng: np.random.Generator) -> tuple[float, float]:
+    """Of weighing the sketch by the covariance of its errors, and of reducing the density to centers."""
+    problem, k = Problem.of(Target.of(sketch), len(density)), len(density)
+    own = problem.in_own_units(DiagonalGaussian(), *density.parts())
     start = time.process_time()
-    means = CellMeans.of(density)
-    polished(density, first, 1e5, lambda draws: means.with_draws(draws, len(centers), rng))
+    efficient(problem.plain, own)
     middle = time.process_time()
-    rows = antithetic_sample(density, MANY, rng).astype(np.float32)
-    lloyd(rows, first.astype(np.float32), np.ones(len(rows), np.float32))
+    centroids(density, k, rng, float(sketch.count))
     return middle - start, time.process_time() - middle
 
 
 def centers(settings: argparse.Namespace) -> Iterator[bool]:
     """A row of the table for each setting."""
     draws = min(settings.draws, MOST_DRAWS)
-    columns = ["setting", "error", "all rows", "ratio", "polishing", "20,000 draws", "decoding", "asked"]
+    columns = ["setting", "error", "all rows", "ratio", "weighing", "reducing", "decoding", "asked"]
     table = table_of(f"errors of centers, {draws} draws; seconds of one core, medians", columns)
     warnings.simplefilter("ignore")
-    for setting in (Setting(5, 5), *(Setting(k, d, gap, asked=False) for k, d, gap in OTHERS)):
+    for setting in (*(Setting(*one) for one in ASKED), *(Setting(*one, asked=False) for one in OTHERS)):
         if settings.settings not in setting.name:
             continue
         own, peer, took = zip(*(setting.drawn(settings.seed + i) for i in range(draws)), strict=True)
         ratio = (fmean(own) / fmean(peer)) ** 0.5
-        decoding, polishing, before = map(median, zip(*took, strict=True))
-        reached = ratio <= MOST_ERROR and polishing <= before
+        decoding, weighing, reducing = map(median, zip(*took, strict=True))
+        reached = ratio <= MOST_ERROR
         verdict = yes_or_no(reached) if setting.asked else "-"
         errors = [f"{fmean(squares) ** 0.5:.4f}" for squares in (own, peer)]
-        times = [f"{part:.3f}" for part in (polishing, before)]
+        times = [f"{part:.3f}" for part in (weighing, reducing)]
         table.add_row(setting.name, *errors, f"{ratio:.3f}", *times, f"{decoding:.2f}", verdict)
         Console(stderr=True, highlight=False).print(setting.name, *errors, f"{ratio:.3f}", *times, f"{decoding:.2f}")
         if setting.asked:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.decoders import Problem
+from sketchlearn.decoders.refinements.efficient_fit import slopes_of_efficient
 from sketchlearn.decoders.refinements.reduction_to_points import lloyd
 from sketchlearn.models import Double, Mixture
 from sketchlearn.sketch import Sketch
 from sketchlearn.uncertainty.cluster_cells import Cells
 from sketchlearn.uncertainty.component_scores import Steps
 from sketchlearn.uncertainty.row_errors import StandingRows
-from sketchlearn.uncertainty.sketch_influence import SketchInfluence, UndeterminedError, in_own_units
+from sketchlearn.uncertainty.sketch_influence import SketchInfluence, UndeterminedError, check_size, in_own_units
 
 DRAWS, LEAST_DRAWS = 100_000, 1000  # of all components, and of each
 BAND, BAND_OF_ROWS = 0.15, 0.3  # around borders of cells, in deviations within clusters; rows are fewer than draws
@@ -35,12 +38,22 @@ def errors_of_density(
         )
     own = in_own_units(problem, density)
     problem = problem.without_harmonics(own)
-    target = problem.target
-    precisions = target.part_weights.ravel().astype(np.float64)[: round(target.n_numbers)]
-    influence = SketchInfluence.of(sketch, target, own, precisions)
+    influence = _influence(sketch, problem, own)
     of_centers, of_shares = _gradients(Steps.of(own), problem, centers, units, rng)
     errors = influence.errors(np.concatenate([of_centers, of_shares]), density, rng)
     return errors[: centers.size].reshape(centers.shape) * units, errors[centers.size :]
+
+
+def _influence(sketch: Sketch, problem: Problem, mixture: Mixture) -> SketchInfluence:
+    """How the mixture follows the sketch: as an efficient fit does, if it is one."""
+    target = problem.target
+    check_size(target, mixture)
+    whole = replace(mixture, weights=mixture.weights / mixture.weights.sum())
+    slopes = slopes_of_efficient(problem.plain, whole)
+    if slopes is not None:
+        return SketchInfluence(sketch, problem.plain, whole, slopes)
+    precisions = target.part_weights.ravel().astype(np.float64)[: round(target.n_numbers)]
+    return SketchInfluence.of(sketch, target, mixture, precisions)
 
 
 def _gradients(

@@ -21,7 +21,7 @@ STARTS, MOST_STARTS, STARTS_OF_HALVES = 10, 50, 3
 ROWS_TO_START = 100_000  # rows times clusters of all starts, where rows are few
 LEAST_RECORDS_PER_ROW = 3  # With fewer records for each row of a sample, a sketch knows little that the rows do not.
 ROWS_PER_ATOM = 10
-REFINEMENT_ITERATIONS = 200
+REFINEMENT_ITERATIONS, SETTLING_ITERATIONS = 200, 600  # and more of a mixture that explains the sketch
 SMALL_COST = 5e-3  # Refinement may well take away a squared residual as small as this, however precise the sketch is.
 HOPELESS_MISFIT = 1000.0  # No refinement explains the sketch from clusters of rows with a larger misfit.
 LEAST_VARIANCE = 1e-3  # of a cluster in a column, as a share of that within all clusters
@@ -122,19 +122,26 @@ def has_less_risk(
     return sum(_risk(part, sample.scaled(centers), loss) for part in parts) <= (seen + unseen) / 2 + excess
 
 
-def mixture_near(problem: Problem, sample: RowSample, rng: np.random.Generator) -> Outcome:
+def mixture_near(
+    problem: Problem, sample: RowSample, rng: np.random.Generator, centers: Double | None = None
+) -> Outcome:
     """The mixture near the clusters of rows that leaves least of the sketch: EXPLAINED, if that is noise alone.
 
     Among many clusters, the misfit of the whole would not tell of two that were taken for one: then twice as many.
+    The centers of the clusters may be known.
     """
     k, here = problem.n_components, sample.scaled_rows()
     size = k if k <= FEW_CLUSTERS else min(2 * k, len(here) // ROWS_PER_ATOM)
-    points = sample.mean + sample.units * clusters_of(here, size, SquaredLoss(), rng, STARTS_OF_HALVES)
-    start = problem.in_own_units(DiagonalGaussian(), *clouds(points, sample.rows).parts())
+    if centers is None or size > k:
+        centers = sample.mean + sample.units * clusters_of(here, size, SquaredLoss(), rng, STARTS_OF_HALVES)
+    start = problem.in_own_units(DiagonalGaussian(), *clouds(centers, sample.rows).parts())
     problem = problem.without_harmonics(start)
     mixture, cost, iterations = start, problem.target.cost(start), 0
     if problem.misfit(cost) <= HOPELESS_MISFIT or cost <= SMALL_COST:
         mixture, cost, iterations = refine(problem.target, start, problem.box, iterations=REFINEMENT_ITERATIONS)
+    if problem.misfit(cost) <= EXPLAINED and iterations >= REFINEMENT_ITERATIONS:
+        mixture, cost, more = refine(problem.target, mixture, problem.box, iterations=SETTLING_ITERATIONS)
+        iterations += more
     status = Status.EXPLAINED if problem.misfit(cost) <= EXPLAINED else Status.REFINED
     return Outcome(mixture, cost, problem.misfit(cost), iterations, status)
 

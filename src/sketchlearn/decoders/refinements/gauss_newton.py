@@ -6,12 +6,12 @@ are measured in units of their own covariance, which makes the estimate efficien
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
 
 from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.models import Double, Mixture
@@ -19,6 +19,7 @@ from sketchlearn.models import Double, Mixture
 LONGEST_STEP = 1.0  # component widths for a location, factors of e for a weight
 RELATIVE_RIDGE = 1e-5  # of the residual's covariance, relative to its mean eigenvalue
 COST_TOLERANCE = 1e-6
+FREQUENCIES_PER_BLOCK = 64
 SUM_PENALTY = 10.0  # on weights that do not sum to one, per square root of a frequency
 
 #: Divides residuals, an array (2 m, ...) of real parts above imaginary ones, by the square root of their covariance.
@@ -43,27 +44,70 @@ class CorrelatedErrors:
     def __call__(self, parts: Double) -> Double:
         return np.asarray(solve_triangular(self.factor, parts, lower=True, check_finite=False))
 
+    def weighed(self, parts: Double) -> Double:
+        """Parts by the covariance itself."""
+        return np.asarray(cho_solve((self.factor, True), parts, check_finite=False))
+
 
 def correlated_errors(target: Target, mixture: Mixture) -> CorrelatedErrors:
     """The whole covariance, from the mixture's characteristic function at sums and differences of frequencies."""
-    omega, m = target.frequencies.omega.astype(np.float64), len(target)
-    plus, minus, mean = np.zeros((m, m), complex), np.zeros((m, m), complex), np.zeros(m, complex)
-    weights = mixture.weights / mixture.weights.sum()
-    for weight, location, covariance in zip(weights, mixture.locations, mixture.covariances(), strict=True):
-        products = omega @ covariance @ omega.T
-        q, turn = np.diag(products), np.exp(1j * (omega @ location))
-        mean += weight * turn * np.exp(-0.5 * q)
-        together = q[:, None] + q
-        minus += weight * np.exp(-0.5 * together + products) * np.outer(turn, turn.conj())
-        plus += weight * np.exp(-0.5 * together - products) * np.outer(turn, turn)
-    c, s = mean.real, mean.imag
-    cosines = 0.5 * (minus.real + plus.real) - np.outer(c, c)
-    sines = 0.5 * (minus.real - plus.real) - np.outer(s, s)
-    cross = 0.5 * (plus.imag - minus.imag) - np.outer(c, s)
-    total = np.block([[cosines, cross], [cross.T, sines]]) * target.sampling
+    m, total, mean = len(target), np.empty((2 * len(target),) * 2), np.zeros(2 * len(target))
+    waves = list(_component_waves(target.frequencies.omega.astype(np.float64), mixture))
+    for wave in waves:
+        mean += wave.mean
+    for first in range(0, m, FREQUENCIES_PER_BLOCK):
+        last = min(first + FREQUENCIES_PER_BLOCK, m)
+        sums = np.zeros((4, last - first, last))
+        for wave in waves:
+            wave.add_products(sums, first, last)
+        plus, plus_turned, minus, minus_turned = sums
+        total[first:last, :last], total[m + first : m + last, m : m + last] = minus + plus, minus - plus
+        total[m + first : m + last, :last] = plus_turned + minus_turned
+        total[m : m + last, first:last] = (plus_turned - minus_turned).T
+    total -= np.outer(mean, mean)
+    total *= target.sampling
     ridge = RELATIVE_RIDGE * np.trace(total) / len(total)
     total[np.diag_indices_from(total)] += ridge + target.released / 2
-    return CorrelatedErrors(np.asarray(np.linalg.cholesky(total), np.float64), float(ridge))
+    factor = cholesky(total, lower=True, overwrite_a=True, check_finite=False)
+    return CorrelatedErrors(np.asarray(factor, np.float64), float(ridge))
+
+
+@dataclass(frozen=True)
+class _ComponentWave:
+    """What a component adds to means of products of waves, from those at sums and differences of frequencies."""
+
+    mean: Double  # of cosines and sines, (2 m)
+    left: Double  # exponents at sums and at differences are left @ right, (2, m, d + 2)
+    right: Double  # (d + 2, m)
+    turns: Double  # cosines and sines of phases of sums and differences are turns @ phases / 2, (4, m, 2)
+    phases: Double  # (2, m)
+
+    def add_products(self, sums: Double, first: int, last: int) -> None:
+        """Adds the cosine and sine at sums, then at differences, of some frequencies and all those before them."""
+        right, phases = self.right[:, :last], self.phases[:, :last]
+        for side, left in enumerate(self.left):
+            damping = left[first:last] @ right
+            np.exp(damping, out=damping)
+            for part in (2 * side, 2 * side + 1):
+                turned = self.turns[part, first:last] @ phases
+                turned *= damping
+                sums[part] += turned
+
+
+def _component_waves(omega: Double, mixture: Mixture) -> Iterator[_ComponentWave]:
+    one, weights = np.ones((len(omega), 1)), mixture.weights / mixture.weights.sum()
+    for weight, location, covariance in zip(weights, mixture.locations, mixture.covariances(), strict=True):
+        along, phase = omega @ covariance, omega @ location
+        half, c, s = 0.5 * np.sum(along * omega, axis=1, keepdims=True), np.cos(phase), np.sin(phase)
+        sides = [np.concatenate([sign * along, -half, one], axis=1) for sign in (-1, 1)]
+        turns = [np.stack(pair, axis=1) for pair in ((c, -s), (s, c), (c, s), (s, -c))]
+        yield _ComponentWave(
+            mean=weight * np.concatenate([c, s]) * np.tile(np.exp(-half[:, 0]), 2),
+            left=np.stack(sides),
+            right=np.concatenate([omega, one, -half], axis=1).T.copy(),
+            turns=0.5 * weight * np.stack(turns),
+            phases=np.stack([c, s]),
+        )
 
 
 def residual(target: Target, mixture: Mixture, whitening: Whitening) -> Double:
@@ -104,7 +148,7 @@ def levenberg_marquardt(
             except LinAlgError:
                 lam *= 10
                 continue
-            other = _moved(mixture, step, free=free)
+            other = moved(mixture, step, free=free)
             other_left, other_waves = _residual(target, other, whitening, stiff)
             other_cost = float(other_left @ other_left)
             if hold and free:
@@ -194,7 +238,7 @@ def _away(mixture: Mixture, start: Double) -> tuple[Double, NDArray[np.bool_]]:
     return away.ravel(), np.broadcast_to(np.arange(away.shape[1]) > d, away.shape).ravel()
 
 
-def _moved(mixture: Mixture, step: Double, *, free: bool) -> Mixture:
+def moved(mixture: Mixture, step: Double, *, free: bool) -> Mixture:
     K, d = mixture.locations.shape
     per = 1 + d if mixture.model.tied else len(step) // K
     own = step[: K * per].reshape(K, per)

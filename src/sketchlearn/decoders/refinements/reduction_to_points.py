@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csc_array
 
 from sketchlearn.decoders.refinements.cell_means import CellMeans
 from sketchlearn.decoders.refinements.even_draws import even_rows
@@ -17,7 +18,7 @@ LEAST_START_SAMPLES, START_SAMPLES_PER_CLUSTER = 4_000, 80  # Runs are compared 
 RECORDS = 1e5  # that a mixture is fitted to, where nobody says
 LEAST_DRAWS, MORE_DRAWS = 20_000, 3  # Draws grow by this ratio, until they add little noise, or
 MOST_WORK = 2e8  # draws times clusters times columns that tell them apart.
-ADDED_NOISE = 0.2  # in variance, relative to that of means of the records of each cluster; that of centers is larger
+ADDED_NOISE = 0.05  # in variance, relative to that of means of the records of each cluster; that of centers is larger
 STILL = 0.2  # times the deviation of means of as many records as there are draws: steps end
 STARTS, DEEPEST_BREATH = 6, 5  # where the mixture has more components than clusters; fewer otherwise
 MOST_ITERATIONS = 100
@@ -49,11 +50,16 @@ def centroids(mixture: Mixture, k: int, rng: np.random.Generator, records: float
     if k == 1:
         return middle[None], np.ones(1)
     around = replace(mixture, locations=mixture.locations - middle)
-    best = around.locations
+    best, means = around.locations, CellMeans.of(around)
     if n_starts:
         few = antithetic_sample(around, max(LEAST_START_SAMPLES, START_SAMPLES_PER_CLUSTER * k), rng)
-        best = _started(around, k, few.astype(np.float32), n_starts, deepest, rng)
-    means = CellMeans.of(around)
+        found = _started(around, k, few.astype(np.float32), n_starts, deepest, rng)
+        if len(best) == k:  # few rows do not tell which of two is better that cost about the same
+            step = means.with_draws(LEAST_DRAWS, k, rng)
+            settled = [_settled(around, start, LEAST_DRAWS, step) for start in (best, found)]
+            best, *_ = min(settled, key=lambda run: run[2])
+        else:
+            best = found
     centers, shares = polished(around, best, records, lambda draws: means.with_draws(draws, k, rng))
     return centers + middle, shares
 
@@ -79,22 +85,29 @@ def polished(
     Draws lead to centers with an error of their own. How much these change when there are more draws tells it.
     """
     k, d = centers.shape
-    spread = mixture.weights @ np.sum(mixture.variances() + mixture.locations**2, axis=1) / mixture.weights.sum()
     draws, most = LEAST_DRAWS, MOST_WORK / k / (min(k - 1, d) + 4)
     while True:
-        before, step = centers, steps(draws)
-        for _ in range(MOST_ITERATIONS):
-            moved, shares = step(centers)
-            variance = max(spread - shares @ np.sum(moved**2, axis=1), 0) / d
-            still = np.mean((moved - centers) ** 2) <= STILL**2 * variance * k / draws
-            centers = moved
-            if still:
-                break
+        before = centers
+        centers, shares, variance = _settled(mixture, centers, draws, steps(draws))
         error = np.mean((centers - before) ** 2) / (1 + MORE_DRAWS)  # of these, where that of `before` is larger
         enough = draws > LEAST_DRAWS and error <= ADDED_NOISE * variance * k / records
         if enough or draws * MORE_DRAWS > most:
             return centers, shares
         draws *= MORE_DRAWS
+
+
+def _settled(mixture: Mixture, centers: Double, draws: float, step: Step) -> tuple[Double, Double, float]:
+    """Centers where the steps of so many draws end, their shares, and the variance within clusters per column."""
+    k, d = centers.shape
+    spread = mixture.weights @ np.sum(mixture.variances() + mixture.locations**2, axis=1) / mixture.weights.sum()
+    for _ in range(MOST_ITERATIONS):
+        moved, shares = step(centers)
+        variance = max(spread - shares @ np.sum(moved**2, axis=1), 0) / d
+        still = np.mean((moved - centers) ** 2) <= STILL**2 * variance * k / draws
+        centers = moved
+        if still:
+            break
+    return centers, shares, float(variance)
 
 
 def apart(mixture: Mixture, k: int) -> bool:
@@ -179,7 +192,8 @@ def lloyd(rows: NDArray[Any], centers: NDArray[Any], weights: NDArray[Any]) -> t
             break
         before = labels
         sizes = np.bincount(labels, weights, minlength=k)
-        sums = np.stack([np.bincount(labels, weights * column, minlength=k) for column in rows.T], axis=1)
+        inside = csc_array((weights, labels, np.arange(len(rows) + 1)), shape=(k, len(rows)))
+        sums = inside @ rows
         means = (sums / np.maximum(sizes, 1e-300)[:, None]).astype(rows.dtype)
         centers = np.where(sizes[:, None] > 0, means, centers)
         if np.any(sizes == 0):  # an empty cluster moves to the row that is served worst

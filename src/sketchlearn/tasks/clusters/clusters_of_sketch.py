@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
 from sketchlearn.decoders import Decoder, Outcome, Problem, Status, Target, cleaned, fit_density
 from sketchlearn.decoders.problems.decoding_target import fourier_part
+from sketchlearn.decoders.refinements.efficient_fit import efficient
 from sketchlearn.decoders.refinements.reduction_to_points import nearest
 from sketchlearn.decoders.searches.search_loop import Progress
 from sketchlearn.models import DiagonalGaussian, Double, Mixture
@@ -126,7 +127,8 @@ def mixture_clusters(task: Task, decoder: Decoder) -> Decoded:
     """Those of a mixture that a decoder fits to the sketch."""
     problem = cleaned(task.problem, decoder, task.rng, task.progress)
     density, outcome = fit_density(problem, decoder, task.rng, task.progress)
-    return Decoded(*task.reduced(density), density, outcome)
+    better = _efficient(task, outcome)
+    return Decoded(*task.reduced(density), density, outcome) if better is None else _of_mixture(task, better)
 
 
 def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
@@ -139,9 +141,9 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
         return _judgeable(task, mixture_clusters(task, decoder))
     atoms = _atoms(task, columns)
     sample = RowSample(atoms.points, task.units)
-    left = _left_by_atoms(task, atoms)
-    of_mixture = _explained(task, atoms, left, decoder)
+    left = cache(lambda: _left_by_atoms(task, atoms))
     found = _of_points(task, sample, Status.ATOMS)
+    of_mixture = _explained(task, atoms, found.centers, left, decoder)
     risk = task.risk(sample, found.centers)
     doubts = _doubts(task, atoms, found, _beyond(task, columns, risk))
     if of_mixture and _better(task, of_mixture, atoms, left, task.risk(sample, of_mixture.centers) / risk):
@@ -151,7 +153,7 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     return replace(found, centers=np.clip(found.centers, low, high), doubts=doubts)
 
 
-def _better(task: Task, found: Decoded, atoms: Atoms, left: float, relative_risk: float) -> bool:
+def _better(task: Task, found: Decoded, atoms: Atoms, left: Callable[[], float], relative_risk: float) -> bool:
     """Whether a mixture is taken instead of atoms that leave so much of the sketch.
 
     One that explains the sketch is, if its centers are as good for the atoms: atoms that leave less follow sampling
@@ -164,9 +166,9 @@ def _better(task: Task, found: Decoded, atoms: Atoms, left: float, relative_risk
         return True
     by_mixture = _left_by_mixture(task, found.outcome.mixture)
     if not task.private:
-        return by_mixture <= left
-    alike = relative_risk <= ALIKE_RISK_RATIO and by_mixture <= left
-    return not atoms.explain or by_mixture <= MUCH_LESS_LEFT_RATIO * left or alike
+        return by_mixture <= left()
+    alike = relative_risk <= ALIKE_RISK_RATIO and by_mixture <= left()
+    return not atoms.explain or by_mixture <= MUCH_LESS_LEFT_RATIO * left() or alike
 
 
 def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
@@ -176,7 +178,7 @@ def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
     rows = replace(sample, rows=calibrated(task.sketch, [sample.rows], task.rng)[0])
     near, points = mixture_near(task.problem, rows, task.rng), _with_atoms(task, rows)
     if near.status is Status.EXPLAINED:
-        found = _of_mixture(task, near)
+        found = _of_mixture(task, _efficient(task, near) or near)
         if has_less_risk(task.sketch, sample, found.centers, task.loss, task.rng, joined=points is not rows):
             return found
     found = _of_points(task, points, Status.ROWS)
@@ -231,21 +233,23 @@ def _with_atoms(task: Task, sample: RowSample) -> RowSample:
     return replace(sample, rows=WeightedRows.of(np.concatenate([rows.rows, points.rows]), weights))
 
 
-def _explained(task: Task, atoms: Atoms, left: float, decoder: Decoder) -> Decoded | None:
+def _explained(
+    task: Task, atoms: Atoms, centers: Double, left: Callable[[], float], decoder: Decoder
+) -> Decoded | None:
     """Clusters of a mixture that explains a private sketch, or may explain an exact one; None where that is hopeless.
 
-    Without noise it is looked for near the atoms first; a decoder's search, which takes longer, is for sketches that
-    are nearly explained there, or that atoms explain less well.
+    Without noise it is looked for near the atoms' centers first; a decoder's search, which takes longer, is for
+    sketches that are nearly explained there, or that atoms explain less well.
     """
     if task.private:
         found = mixture_clusters(task, decoder)
         return found if found.outcome.status is Status.EXPLAINED else None
     if not task.many_records:
         return None
-    near = mixture_near(task.problem, RowSample(atoms.points, task.units), task.rng)
+    near = mixture_near(task.problem, RowSample(atoms.points, task.units), task.rng, centers)
     if near.status is Status.EXPLAINED:
-        return _of_mixture(task, near)
-    promising = near.misfit <= MISFIT_WORTH_A_SEARCH or _left_by_mixture(task, near.mixture) <= left
+        return _of_mixture(task, _efficient(task, near) or near)
+    promising = near.misfit <= MISFIT_WORTH_A_SEARCH or _left_by_mixture(task, near.mixture) <= left()
     return mixture_clusters(task, decoder) if promising or not atoms.explain else None
 
 
@@ -258,6 +262,18 @@ def _atoms(task: Task, columns: Sequence[Column]) -> Atoms:
         deviations = np.sqrt([column.spread for column in columns])
         correlation = Moments.of(task.sketch, "clusters").correlation(deviations)
     return tilted_atoms(means, columns, n, task.rng, units=task.units, outline=outline, correlation=correlation)
+
+
+def _efficient(task: Task, outcome: Outcome) -> Outcome | None:
+    """The outcome with a mixture that follows the sketch with the least errors, where that is known to explain it."""
+    mixture, found = outcome.mixture, None
+    determined = len(mixture) <= task.k and task.many_records and not mixture.model.tied
+    if determined and outcome.status is Status.EXPLAINED:
+        found = efficient(task.problem.plain, mixture)
+    if found is None:
+        return None
+    cost = task.problem.target.cost(found)
+    return replace(outcome, mixture=found, cost=cost, misfit=task.problem.misfit(cost))
 
 
 def _of_mixture(task: Task, outcome: Outcome) -> Decoded:
