@@ -19,6 +19,7 @@ from sketchlearn.models import Double, Mixture
 LONGEST_STEP = 1.0  # component widths for a location, factors of e for a weight
 RELATIVE_RIDGE = 1e-5  # of the residual's covariance, relative to its mean eigenvalue
 COST_TOLERANCE = 1e-6
+ROWS_AT_ONCE = 64  # of a covariance
 SUM_PENALTY = 10.0  # on weights that do not sum to one, per square root of a frequency
 
 #: Divides residuals, an array (2 m, ...) of real parts above imaginary ones, by the square root of their covariance.
@@ -47,20 +48,26 @@ class CorrelatedErrors:
 def correlated_errors(target: Target, mixture: Mixture) -> CorrelatedErrors:
     """The whole covariance, from the mixture's characteristic function at sums and differences of frequencies."""
     omega, m = target.frequencies.omega.astype(np.float64), len(target)
-    plus, minus, mean = np.zeros((m, m), complex), np.zeros((m, m), complex), np.zeros(m, complex)
-    weights = mixture.weights / mixture.weights.sum()
-    for weight, location, covariance in zip(weights, mixture.locations, mixture.covariances(), strict=True):
-        products = omega @ covariance @ omega.T
-        q, turn = np.diag(products), np.exp(1j * (omega @ location))
-        mean += weight * turn * np.exp(-0.5 * q)
-        together = q[:, None] + q
-        minus += weight * np.exp(-0.5 * together + products) * np.outer(turn, turn.conj())
-        plus += weight * np.exp(-0.5 * together - products) * np.outer(turn, turn)
-    c, s = mean.real, mean.imag
-    cosines = 0.5 * (minus.real + plus.real) - np.outer(c, c)
-    sines = 0.5 * (minus.real - plus.real) - np.outer(s, s)
-    cross = 0.5 * (plus.imag - minus.imag) - np.outer(c, s)
-    total = np.block([[cosines, cross], [cross.T, sines]]) * target.sampling
+    weights, covariances = mixture.weights / mixture.weights.sum(), mixture.covariances()
+    decays = -0.5 * np.einsum("kij,ij->ki", omega @ covariances, omega)
+    turns = np.exp(1j * (mixture.locations @ omega.T))
+    mean = weights @ (turns * np.exp(decays))
+    total = np.zeros((2 * m, 2 * m))  # the lower triangle of it, as many rows at once as a cache holds
+    for first in range(0, m, ROWS_AT_ONCE):
+        rows, columns = slice(first, min(first + ROWS_AT_ONCE, m)), slice(0, min(first + ROWS_AT_ONCE, m))
+        minus, plus = (np.zeros((rows.stop - first, columns.stop), complex) for _ in range(2))
+        for weight, covariance, decay, turn in zip(weights, covariances, decays, turns, strict=True):
+            products, together = omega[rows] @ covariance @ omega[columns].T, decay[rows, None] + decay[columns]
+            scaled = weight * turn[rows, None]
+            minus += np.exp(together + products) * (scaled * turn[columns].conj())
+            plus += np.exp(together - products) * (scaled * turn[columns])
+        c, s = mean.real, mean.imag
+        total[rows, columns] = 0.5 * (minus.real + plus.real) - np.outer(c[rows], c[columns])
+        below = slice(m + first, m + rows.stop)
+        total[below, m : m + columns.stop] = 0.5 * (minus.real - plus.real) - np.outer(s[rows], s[columns])
+        total[m : m + columns.stop, rows] = 0.5 * (plus.imag - minus.imag).T - np.outer(s[columns], c[rows])
+        total[below, columns] = 0.5 * (plus.imag + minus.imag) - np.outer(s[rows], c[columns])
+    total *= target.sampling
     ridge = RELATIVE_RIDGE * np.trace(total) / len(total)
     total[np.diag_indices_from(total)] += ridge + target.released / 2
     return CorrelatedErrors(np.asarray(np.linalg.cholesky(total), np.float64), float(ridge))
