@@ -90,6 +90,15 @@ class ComponentPath:
         return int(np.argmin(self.criteria)) + 1
 
     @property
+    def least_share(self) -> float:
+        """The share of records below which the criterion overlooks another cluster, as wide as those it sees."""
+        mixture = self.chosen.mixture
+        cosines, sines = mixture.waves(self.target.frequencies)
+        power = float(np.mean(np.sum(cosines.astype(np.float64) ** 2 + sines.astype(np.float64) ** 2, axis=1)))
+        price = np.log(self.n_records) * mixture.model.n_parameters(1, self.target.n_features)
+        return math.sqrt(price * (self.target.sampling + self.target.released) / power)
+
+    @property
     def explains(self) -> bool:
         """Whether the sketch agrees with records drawn from the chosen mixture."""
         return self.misfit <= PASSING_MISFIT or bool(chdtrc(self.freedom, self.misfit * self.freedom) > LEAST_P_VALUE)
