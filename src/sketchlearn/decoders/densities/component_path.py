@@ -32,12 +32,14 @@ from sketchlearn.models import DiagonalGaussian, Double, Mixture, Model
 FREQUENCIES_PER_PARAMETER = 1.5  # of the largest mixture: 3 numbers
 LEAST_FREQUENCIES, MOST_FREQUENCIES = 200, 1100  # The covariance of all errors is expensive to compute.
 LEAST_NUMBERS_PER_PARAMETER = 2.5
+MEASURING_COMPONENTS = 20  # of the density, by whose covariance residuals are measured at first
 LEAST_RELATIVE_WEIGHT = 1e-3  # A component that came to nothing would never move again.
 LEAST_SHARE = 0.2  # of a component that is added, in that of an average one
 LEAST_DIRECTION = 1e-4  # Directions that the largest mixture's parameters move less, relatively, are noise.
 FIRST_STEPS, STEPS = 5, 20  # of Levenberg-Marquardt
 TOLERANCE = 1e-4  # With 1e-3, two overlapping clusters of 676,601 records ended 120 above their minimum.
-PROMISING_RATIO = 2.0  # of the squared residual after the first steps to the wanted one: a start with more is given up
+PROMISING_RATIO = 3.0  # of the squared residual after the first steps to the wanted one: a start with more is given up
+SAME_MINIMUM_RATIO = 2.0  # of the squared way to a minimum to what is gained on it, which is 1 near it
 LEAST_GAIN = 0.5  # of squared residuals: less is not worth another mixture
 SIZES, SPARE = (5, 10), 2  # components of shorter paths, and how many of them must be more than needed
 BEYOND = 4  # components more than the best so far, before a path ends
@@ -53,11 +55,24 @@ PROBES = 24  # random vectors that estimate a trace
 
 @dataclass(frozen=True)
 class PathFit:
-    """A mixture of so many components in the problem's units, and its squared residual in units of sampling noise."""
+    """A mixture of so many components in the problem's units, and what it leaves in units of sampling noise."""
 
     mixture: Mixture
-    residual: float
+    left: Double
     n_parameters: int
+
+    @property
+    def residual(self) -> float:
+        """The squared residual."""
+        return float(self.left @ self.left)
+
+    def leads_to(self, lowest: PathFit) -> bool:
+        """Whether steps from here would end at another mixture, a local minimum.
+
+        There, what it leaves is orthogonal to all steps, so that squares of residuals differ by that of the way.
+        """
+        way = self.left - lowest.left
+        return float(way @ way) < SAME_MINIMUM_RATIO * max(self.residual - lowest.residual, LEAST_GAIN)
 
 
 @dataclass(frozen=True)
@@ -116,7 +131,7 @@ class _Search:
     target: Target
     problem: Problem
     model: Model
-    pool: Mixture  # the density: how residuals are measured at first, and components that may be added
+    pool: Mixture  # the density, whose components may be added
     price: float  # of a parameter
     fits: dict[int, PathFit] = field(default_factory=dict)
     whitening: Whitening = lambda parts: parts
@@ -129,7 +144,7 @@ class _Search:
         found, _ = levenberg_marquardt(self.target, start, self.whitening, iterations=steps, tolerance=TOLERANCE)
         found = replace(found, weights=found.weights / found.weights.sum())
         left = residual(self.target, found, self.whitening)
-        return PathFit(found, float(left @ left), self.problem.n_parameters(found) - 1)
+        return PathFit(found, left, self.problem.n_parameters(found) - 1)
 
     def offer(self, fit: PathFit) -> bool:
         """Takes a mixture if none with as many components leaves less."""
@@ -199,8 +214,9 @@ class _Search:
 
     def tried(self, start: Mixture) -> PathFit:
         """The mixture refined from a start, to the end if it may be the best then."""
-        first = self.fitted(start, FIRST_STEPS)
-        return self.fitted(first.mixture, STEPS) if self.may_win(first) else first
+        first, known = self.fitted(start, FIRST_STEPS), self.fits.get(len(start))
+        needless = not self.may_win(first) or (known is not None and first.leads_to(known))
+        return first if needless else self.fitted(first.mixture, STEPS)
 
     def improve(self) -> bool:
         """Components added, and other pairs merged, where the criterion is least; whether anything was gained.
@@ -263,11 +279,12 @@ def _climb(search: _Search, density: Mixture, size: int, least: int) -> None:
     if len(density) < size:  # diagonal shapes, one for each component, can be split
         shapes = DiagonalGaussian().shapes_of(density.covariances())
         density = with_components(Mixture(DiagonalGaussian(), density.weights, density.locations, shapes), size)
-    parts, starts = density.parts(), {}
+    parts, starts = merge_components(*density.parts(), max(size, MEASURING_COMPONENTS)), {}
+    measuring = problem.in_own_units(model, *parts)
     for k in range(size, 0, -1):
         parts = merge_components(*parts, k)
         starts[k] = problem.in_own_units(model, *parts)
-    search.measure_by(search.pool, starts[size])
+    search.measure_by(measuring, starts[size])
     for k in range(1, size + 1):
         search.offer(search.fitted(starts[k], FIRST_STEPS if k >= least else 1))
         best = search.best
