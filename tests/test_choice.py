@@ -113,6 +113,30 @@ def test_private_sketches():
     assert "larger epsilon" in hidden.sentences[0]
 
 
+def test_noise_that_hides_some_clusters():
+    X = gaussians(4, n=10_000)
+    release = skl.privatize(
+        sketched(X), epsilon=0.05, seed_for_tests_not_private=3, assume_public_design=True, allow_weak=True
+    )
+    some = skl.choose_k(release, MOST)
+    assert some.basis is Basis.HIDDEN
+    assert some.n_clusters < 4 < some.high
+    assert "noise of the private release" in some.sentences[0]
+
+
+def test_a_constant_column_changes_nothing():
+    X = np.column_stack([gaussians(3, n=2000), np.full(2000, 2.5)])
+    fitted = skl.SketchGaussianMixture("auto", max_clusters=5, random_state=0).fit(X)
+    assert (fitted.n_components_, fitted.choice_.basis) == (3, Basis.GAUSSIANS)
+    assert np.allclose(fitted.means_[:, 2], 2.5)
+
+
+def test_no_more_rows_are_asked_for_than_there_are():
+    few = skl.choose_k(sketched(box(3), rows=500), MOST)
+    assert few.basis is Basis.GAP
+    assert "keep rows" not in str(few)
+
+
 def test_a_path_finds_a_small_cluster_among_pieces_of_large_ones():
     X = gaussians(4, weights=[0.4, 0.3, 0.28, 0.02])
     problem = Problem.of(Target.of(sketched(X)), MOST)

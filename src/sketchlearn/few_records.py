@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from sketchlearn.caller_warnings import warn_caller_once
+from sketchlearn.plain_digits import counted
 
 FEW_RECORDS = 100  # benchmarks/recovery.py tells whether a row is among so many, with an AUC of 0.8 to 0.99.
 
 
 def few_records(count: float, remedy: str) -> str:
     """The warning in words: how many records there are, and what to do."""
-    shown = "1 record" if count == 1 else f"{count:,} records"
     return (
-        f"an exact sketch of few records gives them back, and this one has {shown}: keep it as you keep the records "
-        f"themselves; before you share it, {remedy}"
+        f"an exact sketch of few records gives them back, and this one has {counted(count, 'record')}: keep it as "
+        f"you keep the records themselves; before you share it, {remedy}"
     )
 
 

@@ -36,6 +36,15 @@ def in_certain_digits(value: float, error: float) -> str:
     return _rounded(value, min(-_magnitude(error), MOST_DIGITS - 1 - _magnitude(value)))
 
 
+def counted(number: float, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "record"), counted(2500, "record"), counted(0, "Gaussian")
+    ('1 record', '2,500 records', '0 Gaussians')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def in_date(days: float) -> str:
     """A date, by days since 1970; those that calendars do not reach are the last ones that they do.
 

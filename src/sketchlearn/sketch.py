@@ -17,6 +17,7 @@ from sketchlearn.few_records import warn_of_few_records
 from sketchlearn.keeping import Keeping, KeptRows, checked_rows
 from sketchlearn.ledger import Ledger
 from sketchlearn.packed import PackedBits
+from sketchlearn.plain_digits import counted
 from sketchlearn.private_bits import PrivateBits
 from sketchlearn.private_sums import check_private, merged_ledger, require_enough_shares
 from sketchlearn.protected_unit import ProtectedUnit, unit_of_sum
@@ -368,8 +369,8 @@ class Sketch:
 
     def _records(self) -> str:
         if self.ledger is not None and self.ledger.count_variance:
-            return f"about {self.count:,} records"
-        return "1 record" if self.count == 1 else f"{self.count:,} records"
+            return f"about {counted(self.count, 'record')}"
+        return counted(self.count, "record")
 
     def _repr_html_(self) -> str:
         kind = "exact" if self.ledger is None else "noisy"

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from sketchlearn.control_characters import printable
-from sketchlearn.plain_digits import in_digits
+from sketchlearn.plain_digits import counted, in_digits
 
 if TYPE_CHECKING:
     from sketchlearn.keeping import KeptRows
@@ -69,7 +69,7 @@ def column_facts(columns: tuple[str, ...] | None, n_features: int) -> tuple[dict
 
 def records_in_words(count: float) -> str:
     """A number of records."""
-    return "1 record" if count == 1 else f"{count:,} records"
+    return counted(count, "record")
 
 
 def column_names(model: Any) -> list[str]:

@@ -134,9 +134,14 @@ def _typical(squared: Double, d: int) -> float:
     return float(np.median(squared) / (1 - 2 / (9 * d)) ** 3)
 
 
+def _changing(spread: Double, mean: Double) -> NDArray[np.bool_]:
+    """Which columns change by more than rounding."""
+    return np.asarray(spread > ROUNDING * np.abs(mean))
+
+
 def _floored(spread: Double, mean: Double) -> Double:
     """Spreads where columns that never change, up to rounding, get a typical one."""
-    alive = spread > ROUNDING * np.abs(mean)
+    alive = _changing(spread, mean)
     if not np.any(alive):
         return np.ones_like(spread)
     return np.where(alive, spread, np.exp(np.mean(np.log(spread[alive]))))
@@ -186,5 +191,8 @@ def cluster_shapes(rows: Double, n_clusters: int, seed: int, *, full: bool) -> t
             mixture.set_params(warm_start=True).fit(rows)
     large = mixture.weights_ * n >= ROWS_PER_COLUMN * d
     found = mixture.covariances_[large]
+    variances = np.einsum("kdd->kd", found) if full else found  # a view
+    alive = _changing(rows.std(axis=0), rows.mean(axis=0))
+    variances[:, ~alive] = variances[:, alive].mean(axis=1, keepdims=True)  # flat ones took frequencies for themselves
     numbers = np.linalg.cholesky(found)[:, *np.tril_indices(d)] if full else np.sqrt(found)
     return tuple(tuple(float(f"{x:.{SHAPE_DIGITS}g}") for x in row) for row in numbers)

@@ -92,9 +92,10 @@ class Advice:
     @property
     def remedy(self) -> str:
         """What to do about too few components."""
+        fewer = "one does not" if self.n_components == 1 else f"{self.n_components} do not"
         return (
-            f"{self.enough} Gaussians explain the sketch, and {self.n_components} do not: ask for more components, "
-            "unless fewer clusters are the purpose."
+            f"{self.enough} Gaussians explain the sketch, and {fewer}: ask for more components, unless fewer clusters "
+            "are the purpose."
         )
 
 

@@ -28,6 +28,7 @@ from sketchlearn.diagnostics.directions import moments, view_of
 from sketchlearn.extras import required
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import Double, Mixture
+from sketchlearn.plain_digits import counted
 from sketchlearn.queries import Change, Histogram, LevelShares, two_sample_test
 from sketchlearn.queries.sampling_noise import Noise, Released, density_of, n_determined
 from sketchlearn.sketch import Sketch
@@ -79,7 +80,7 @@ def plot_model(sketch: Sketch, estimator: Any = None, path: str | os.PathLike[st
     axes = figure.add_subplot()
     (draw_curve if view.n_axes == 1 else draw_map)(axes, view, density, parts)
     n = len(parts.centers)
-    axes.set_title(f"{n} {parts.name}{'' if n == 1 else 's'}, from the sketch of {sketch.count:,} records")
+    axes.set_title(f"{counted(n, parts.name)}, from the sketch of {counted(sketch.count, 'record')}")
     return _saved(figure, path)
 
 
@@ -187,7 +188,7 @@ def plot_choice(choice: ClusterChoice, path: str | os.PathLike[str] | None = Non
         axes.errorbar(sizes, values, errors, fmt="o-", color=BLUE, ecolor=GREY, markersize=4, linewidth=1)
         axes.set(xlabel="number of clusters", ylabel=name)
         axes.xaxis.get_major_locator().set_params(integer=True)
-    if choice.criteria and choice.basis is Basis.GAUSSIANS:  # far from the best, it is thousands of times larger
+    if choice.criteria and choice.basis is not Basis.GAP:  # far from the best, it is thousands of times larger
         figure.axes[0].set_yscale("symlog", linthresh=10)
         figure.axes[0].set_ylim(bottom=-1)
     figure.axes[0].legend(**LEGEND)

@@ -11,6 +11,7 @@ from sketchlearn.decoders import Problem
 from sketchlearn.decoders.refinements.efficient_fit import slopes_of_efficient
 from sketchlearn.decoders.refinements.reduction_to_points import lloyd
 from sketchlearn.models import Double, Mixture
+from sketchlearn.plain_digits import counted
 from sketchlearn.sketch import Sketch
 from sketchlearn.uncertainty.cluster_cells import Cells
 from sketchlearn.uncertainty.component_scores import Steps
@@ -33,8 +34,8 @@ def errors_of_density(
     """
     if len(density) > len(centers):  # of squared boxes, 26 % of such intervals held the truth; of balls, 79 %
         raise UndeterminedError(
-            f"the records are not {len(centers)} Gaussians, and the sketch alone does not tell their law well enough: "
-            "keep rows beside it, with design(..., rows=500)"
+            f"the records are not {counted(len(centers), 'Gaussian')}, and the sketch alone does not tell their law "
+            "well enough: keep rows beside it, with design(..., rows=500)"
         )
     own = in_own_units(problem, density)
     problem = problem.without_harmonics(own)
@@ -126,6 +127,8 @@ def errors_of_rows(
         "some clusters, or some columns of them, rest on too few different kept rows: keep more, with "
         "design(..., rows=5000), or ask for fewer clusters"
     )
+    if standing.kept.complete:
+        reason = "the records of some clusters are alike, in some columns at least: ask for fewer clusters"
     if np.all(np.isnan(of_centers)):
         raise UndeterminedError(reason)
     return of_centers, of_shares, reason

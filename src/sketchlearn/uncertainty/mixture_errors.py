@@ -9,6 +9,7 @@ from sketchlearn.decoders import Problem
 from sketchlearn.decoders.densities.gaussian_mixture_fit import MOST_WHITENED
 from sketchlearn.decoders.refinements.gauss_newton import correlated_errors, derivatives, independent_errors
 from sketchlearn.models import Double, KnownGaussian, Mixture
+from sketchlearn.plain_digits import counted
 from sketchlearn.sketch import Sketch
 from sketchlearn.uncertainty.component_scores import Steps
 from sketchlearn.uncertainty.row_errors import StandingRows
@@ -139,6 +140,6 @@ def _check_records(sketch: Sketch, mixture: Mixture) -> None:
     p = mixture.model.n_parameters(k, d) - 1
     if independent_records(sketch) < RECORDS_PER_PARAMETER * p:
         raise UndeterminedError(
-            f"{float(sketch.count):,.0f} records are too few to tell the errors of {p:,} parameters: ask for fewer "
-            "components, or another covariance_type"
+            f"{counted(round(float(sketch.count)), 'record')} cannot tell the errors of {p:,} parameters: ask for "
+            "fewer components, or another covariance_type"
         )

@@ -58,8 +58,9 @@ def hidden_by_noise(target: Target, k: int) -> str:
     share = float(np.sqrt(target.released)) * k
     if share <= MOST_NOISE_SHARE:
         return ""
+    each = "one cluster" if k == 1 else f"one of {k} clusters"
     return (
-        f"the noise of the release is {in_digits(share, 2)} of what one of {k} clusters adds to the sketch, and above "
+        f"the noise of the release is {in_digits(share, 2)} of what {each} adds to the sketch, and above "
         f"{MOST_NOISE_SHARE} other clusters may explain it as well: release more records, with a larger epsilon or "
         "with delta > 0, or ask for fewer clusters"
     )

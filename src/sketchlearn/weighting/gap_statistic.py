@@ -67,13 +67,16 @@ def inertia_curve(rows: Double, most: int, rng: np.random.Generator) -> InertiaC
 
 
 def agreement_of_halves(rows: Double, most: int, rng: np.random.Generator) -> Double:
-    """How alike clusters of one half of the rows and of the other half sort them: adjusted Rand index, k = 2, 3, ..."""
+    """How alike clusters of one half of the rows and of the other half sort them: adjusted Rand index, k = 2, 3, ...
+
+    Halves without two different rows are as little alike as chance has it.
+    """
     rows = some_rows(rows, MOST_ROWS, rng)
     order = rng.permutation(len(rows))
     parts = rows[order[::2]], rows[order[1::2]]
     most = min(most, *(len(np.unique(part, axis=0)) for part in parts))
     sorted_rows = ([nearest(rows, _centers(part, k, rng))[0] for part in parts] for k in range(2, most + 1))
-    return np.array([adjusted_rand_score(*labels) for labels in sorted_rows])
+    return np.array([adjusted_rand_score(*labels) for labels in sorted_rows] or [0.0])
 
 
 def some_rows(rows: Double, most: int, rng: np.random.Generator) -> Double:

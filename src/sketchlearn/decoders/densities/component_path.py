@@ -32,18 +32,21 @@ from sketchlearn.models import DiagonalGaussian, Double, Mixture, Model
 FREQUENCIES_PER_PARAMETER = 1.5  # of the largest mixture: 3 numbers
 LEAST_FREQUENCIES, MOST_FREQUENCIES = 200, 1100  # The covariance of all errors is expensive to compute.
 LEAST_NUMBERS_PER_PARAMETER = 2.5
+MEASURING_COMPONENTS = 20  # of the density, by whose covariance residuals are measured at first
 LEAST_RELATIVE_WEIGHT = 1e-3  # A component that came to nothing would never move again.
 LEAST_SHARE = 0.2  # of a component that is added, in that of an average one
 LEAST_DIRECTION = 1e-4  # Directions that the largest mixture's parameters move less, relatively, are noise.
 FIRST_STEPS, STEPS = 5, 20  # of Levenberg-Marquardt
 TOLERANCE = 1e-4  # With 1e-3, two overlapping clusters of 676,601 records ended 120 above their minimum.
-PROMISING_RATIO = 1.5  # of squared residuals after the first steps: a start with more is given up
+PROMISING_RATIO = 3.0  # of the squared residual after the first steps to the wanted one: a start with more is given up
+SAME_MINIMUM_RATIO = 2.0  # of the squared way to a minimum to what is gained on it, which is 1 near it
 LEAST_GAIN = 0.5  # of squared residuals: less is not worth another mixture
 SIZES, SPARE = (5, 10), 2  # components of shorter paths, and how many of them must be more than needed
 BEYOND = 4  # components more than the best so far, before a path ends
+NEEDLESS_BEYOND = 2  # the same, where the price of so many parameters rules them out
 WINDOW = 2  # components more and fewer than the best, which are refined to the end
 ROUNDS = 4  # of whitening by the mixture chosen before
-MOVES = 2  # attempts to improve the path where the criterion is least, before that
+HOPELESS_MISFIT = 30.0  # Above it, no moves make a mixture of the most components explain the sketch.
 PAIRS = 3  # of components whose merger is tried
 PASSING_MISFIT = 1.5  # per degree of freedom: that of many records of nearly such a mixture
 LEAST_P_VALUE = 1e-4  # of a residual that few degrees of freedom make large by chance
@@ -52,11 +55,24 @@ PROBES = 24  # random vectors that estimate a trace
 
 @dataclass(frozen=True)
 class PathFit:
-    """A mixture of so many components in the problem's units, and its squared residual in units of sampling noise."""
+    """A mixture of so many components in the problem's units, and what it leaves in units of sampling noise."""
 
     mixture: Mixture
-    residual: float
+    left: Double
     n_parameters: int
+
+    @property
+    def residual(self) -> float:
+        """The squared residual."""
+        return float(self.left @ self.left)
+
+    def leads_to(self, lowest: PathFit) -> bool:
+        """Whether steps from here would end at another mixture, a local minimum.
+
+        There, what it leaves is orthogonal to all steps, so that squares of residuals differ by that of the way.
+        """
+        way = self.left - lowest.left
+        return float(way @ way) < SAME_MINIMUM_RATIO * max(self.residual - lowest.residual, LEAST_GAIN)
 
 
 @dataclass(frozen=True)
@@ -89,6 +105,15 @@ class ComponentPath:
         return int(np.argmin(self.criteria)) + 1
 
     @property
+    def least_share(self) -> float:
+        """The share of records below which the criterion overlooks another cluster, as wide as those it sees."""
+        mixture = self.chosen.mixture
+        cosines, sines = mixture.waves(self.target.frequencies)
+        power = float(np.mean(np.sum(cosines.astype(np.float64) ** 2 + sines.astype(np.float64) ** 2, axis=1)))
+        price = np.log(self.n_records) * mixture.model.n_parameters(1, self.target.n_features)
+        return math.sqrt(price * (self.target.sampling + self.target.released) / power)
+
+    @property
     def explains(self) -> bool:
         """Whether the sketch agrees with records drawn from the chosen mixture."""
         return self.misfit <= PASSING_MISFIT or bool(chdtrc(self.freedom, self.misfit * self.freedom) > LEAST_P_VALUE)
@@ -106,7 +131,7 @@ class _Search:
     target: Target
     problem: Problem
     model: Model
-    pool: Mixture  # the density: how residuals are measured at first, and components that may be added
+    pool: Mixture  # the density, whose components may be added
     price: float  # of a parameter
     fits: dict[int, PathFit] = field(default_factory=dict)
     whitening: Whitening = lambda parts: parts
@@ -119,7 +144,7 @@ class _Search:
         found, _ = levenberg_marquardt(self.target, start, self.whitening, iterations=steps, tolerance=TOLERANCE)
         found = replace(found, weights=found.weights / found.weights.sum())
         left = residual(self.target, found, self.whitening)
-        return PathFit(found, float(left @ left), self.problem.n_parameters(found) - 1)
+        return PathFit(found, left, self.problem.n_parameters(found) - 1)
 
     def offer(self, fit: PathFit) -> bool:
         """Takes a mixture if none with as many components leaves less."""
@@ -180,21 +205,42 @@ class _Search:
         fewer, one = replace(mixture, weights=mixture.weights * (1 - share)), self.pool.some([at])
         return _with(fewer, np.array([share]), one.locations, one.shapes)
 
+    def may_win(self, fit: PathFit) -> bool:
+        """Whether more steps could make the criterion of a mixture the least, as far as the first ones tell.
+
+        None do where its parameters alone cost as much as the best mixture and all that that leaves.
+        """
+        return fit.residual < PROMISING_RATIO * (self.criterion(self.best) - self.price * fit.n_parameters)
+
+    def tried(self, start: Mixture) -> PathFit:
+        """The mixture refined from a start, to the end if it may be the best then."""
+        first, known = self.fitted(start, FIRST_STEPS), self.fits.get(len(start))
+        needless = not self.may_win(first) or (known is not None and first.leads_to(known))
+        return first if needless else self.fitted(first.mixture, STEPS)
+
     def improve(self) -> bool:
-        """Components added, and other pairs merged, where the criterion is least; whether anything was gained."""
-        k, gained = self.best, False
-        starts: list[Mixture | None] = [self.fits[k].mixture]
-        if k + 1 in self.fits:
-            starts.append(self.grown(self.fits[k].mixture))
+        """Components added, and other pairs merged, where the criterion is least; whether anything was gained.
+
+        A mixture that leaves less than the price of a component is as good as any with as many of them or more.
+        """
+        k = self.best
+        here, before = self.fits[k], self.criterion(k)
+        starts = [self.merged(here.mixture, pair) for pair in _pairs(here.mixture)] if k > 1 else []
+        if k + 1 in self.fits and here.residual > self.price * (self.fits[k + 1].n_parameters - here.n_parameters):
+            starts.append(self.grown(here.mixture))
             starts += [self.merged(self.fits[k + 1].mixture, pair) for pair in _pairs(self.fits[k + 1].mixture)]
-        if k > 1:
-            starts.append(self.grown(self.fits[k - 1].mixture))
-            starts += [self.merged(self.fits[k].mixture, pair) for pair in _pairs(self.fits[k].mixture)]
+            starts += [self.grown(self.fits[k - 1].mixture)] if k > 1 else []
         for start in (start for start in starts if start is not None):
-            first, known = self.fitted(start, FIRST_STEPS), self.fits[len(start)]
-            if first.residual < PROMISING_RATIO * known.residual:
-                gained |= self.offer(self.fitted(first.mixture, STEPS))
-        return gained
+            self.offer(self.tried(start))
+        return self.criterion(self.best) < before - LEAST_GAIN
+
+    def refit(self) -> None:
+        """Refines all mixtures after residuals are measured in another way, those around the best to the end."""
+        k, known = self.best, self.fits
+        self.fits = {k: self.fitted(known[k].mixture, STEPS)}
+        for other in (other for other in known if other != k):
+            near, start = abs(other - k) <= WINDOW, known[other].mixture
+            self.fits[other] = self.tried(start) if near else self.fitted(start, 1)
 
 
 def component_path(problem: Problem, density: Mixture, model: Model, n_records: float, most: int) -> ComponentPath:
@@ -208,14 +254,14 @@ def component_path(problem: Problem, density: Mixture, model: Model, n_records: 
         target = _some(problem.plain, model.n_parameters(size, problem.plain.n_features))
         search = _Search(target, problem, model, pool, float(np.log(n_records)))
         _climb(search, density, size, least)
-        if size < most and search.best > size - SPARE:
+        if size < most and (search.best > size - SPARE or _misfit(search)[0] > HOPELESS_MISFIT):
             least = search.best - SPARE
             continue
-        _settle(search)
-        if search.best <= size - SPARE:
+        _settle(search, most)
+        if search.best <= size - SPARE and _misfit(search)[0] <= HOPELESS_MISFIT:
             break
     fits = tuple(search.fits[k] for k in sorted(search.fits))
-    return ComponentPath(fits, n_records, search.target, *_misfit(search, fits[search.best - 1]))
+    return ComponentPath(fits, n_records, search.target, *_misfit(search))
 
 
 def n_affordable(problem: Problem, model: Model, most_parameters: float = np.inf) -> int:
@@ -233,31 +279,40 @@ def _climb(search: _Search, density: Mixture, size: int, least: int) -> None:
     if len(density) < size:  # diagonal shapes, one for each component, can be split
         shapes = DiagonalGaussian().shapes_of(density.covariances())
         density = with_components(Mixture(DiagonalGaussian(), density.weights, density.locations, shapes), size)
-    largest = density.parts()
-    starts = {k: problem.in_own_units(model, *merge_components(*largest, k)) for k in range(1, size + 1)}
-    search.measure_by(search.pool, starts[size])
-    for k, start in starts.items():
-        search.offer(search.fitted(start, FIRST_STEPS if k >= least else 1))
-        if k >= search.best + BEYOND:
+    parts, starts = merge_components(*density.parts(), max(size, MEASURING_COMPONENTS)), {}
+    measuring = problem.in_own_units(model, *parts)
+    for k in range(size, 0, -1):
+        parts = merge_components(*parts, k)
+        starts[k] = problem.in_own_units(model, *parts)
+    search.measure_by(measuring, starts[size])
+    for k in range(1, size + 1):
+        search.offer(search.fitted(starts[k], FIRST_STEPS if k >= least else 1))
+        best = search.best
+        beyond = BEYOND if search.price * search.fits[k].n_parameters < search.criterion(best) else NEEDLESS_BEYOND
+        if k >= best + beyond:
             break
+    search.offer(search.fitted(search.fits[search.best].mixture, STEPS))
 
 
-def _settle(search: _Search) -> None:
-    """Improves the mixtures around the best, measured by it, until nothing is gained."""
+def _settle(search: _Search, most: int) -> None:
+    """Improves the mixtures around the best, measured by it, until nothing is gained, or nothing can be."""
     before = 0
     for _ in range(ROUNDS):
-        gained = sum(search.improve() for _ in range(MOVES if before == 0 else 1))
-        best, most = search.best, max(search.fits)
-        if not gained and best == before:
+        gained = search.improve()
+        if search.best >= most - SPARE and _misfit(search)[0] > HOPELESS_MISFIT:
             break
-        before = best
-        search.measure_by(search.fits[best].mixture, search.grown(search.fits[most].mixture))
-        window = range(max(1, best - WINDOW), min(most, best + WINDOW) + 1)
-        search.fits = {k: search.fitted(fit.mixture, STEPS if k in window else 1) for k, fit in search.fits.items()}
+        if gained and not before:
+            search.improve()
+        if not gained and search.best == before:
+            break
+        before = search.best
+        search.measure_by(search.fits[before].mixture, search.grown(search.fits[max(search.fits)].mixture))
+        search.refit()
 
 
-def _misfit(search: _Search, fit: PathFit) -> tuple[float, float]:
-    """The squared residual per degree of freedom, and those: less than one along directions below the ridge."""
+def _misfit(search: _Search) -> tuple[float, float]:
+    """The least squared residual per degree of freedom, and those: less than one along directions below the ridge."""
+    fit = search.fits[search.best]
     left = residual(search.target, fit.mixture, search.white)
     n = len(left)
     ridge = search.white.ridge

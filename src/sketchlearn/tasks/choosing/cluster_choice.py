@@ -18,7 +18,7 @@ class Basis(Enum):
 
     GAUSSIANS = "a mixture of so many Gaussians explains the sketch"
     GAP = "the gap statistic of k-means"
-    HIDDEN = "the noise of the private release hides clusters"
+    HIDDEN = "the noise of the private release hides clusters, all or some"
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class ClusterChoice:
     ----------
     n_clusters : the chosen number; 1 means that no clusters are seen.
     most : the largest number that was looked at.
-    basis : what it rests on: `Basis.GAUSSIANS`, or, where no Gaussians explain the sketch, `Basis.GAP`.
+    basis : what it rests on: `Basis.GAUSSIANS`, or, where no Gaussians explain the sketch, `Basis.GAP`; `Basis.HIDDEN`
+        where the noise of a private release hides the number: there may be more clusters than are seen.
     low, high : the smallest and largest number that the criterion cannot tell from the chosen one.
     misfit : squared residual of the best mixture of Gaussians per degree of freedom, about 1 if records are drawn from
         it; None where that was not looked at.
@@ -68,7 +69,7 @@ class ClusterChoice:
             if self.n_clusters > 1:
                 agree = self.agreements[min(self.n_clusters - 2, len(self.agreements) - 1)]
                 said.append(f"Clusters of two halves of the rows agree to {agree:.2f} (1 is alike, 0 is chance).")
-        elif self.basis is Basis.GAP:
+        elif self.basis is Basis.GAP and self.most > 1:
             said.append(
                 "That rests on draws of a fitted density, whose pieces can pass for clusters: keep rows beside the "
                 "sketch with design(..., rows=500), or give some with sample=rows."
@@ -85,10 +86,10 @@ class ClusterChoice:
     def _verdict(self) -> str:
         k, found = self.n_clusters, self.headline
         if self.basis is Basis.HIDDEN:
-            return (
-                "No clusters are seen: the noise of the private release hides them, if there are any. Release more "
-                "records at once, or with a larger epsilon."
-            )
+            hides = "are seen: the noise of the private release hides them, if there are any"
+            if k > 1:
+                hides = "are seen, and the noise of the private release may hide more of them"
+            return f"{found[:1].upper()}{found[1:]} {hides}. Release more records at once, or with a larger epsilon."
         if self.misfit is None:
             return (
                 f"The gap statistic says {found}. Gaussians were not tried: that takes the exponential wave, without "

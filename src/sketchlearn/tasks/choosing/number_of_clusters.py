@@ -18,6 +18,7 @@ from sketchlearn.private_sums import require_enough_shares
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.choosing.cluster_choice import Basis, ClusterChoice
 from sketchlearn.tasks.estimating.row_samples import error_units, given_rows, kept_rows
+from sketchlearn.uncertainty.sketch_influence import hidden_by_noise
 from sketchlearn.values import whole
 from sketchlearn.weighting.calibrated_rows import calibrated
 from sketchlearn.weighting.clusters_of_rows import RowSample
@@ -72,7 +73,7 @@ def choose_with_rows(sketch: Sketch, most: int, sample: RowSample | None, rng: n
         if outcome.status is Status.HIDDEN:
             return ClusterChoice(1, reach, Basis.HIDDEN, 1, reach)
         rows = None if sample is None else _representative(sketch, sample, rng)
-        agreements = () if rows is None else _plain(agreement_of_halves(rows, reach, rng))
+        agreements = () if rows is None or reach < 2 else _plain(agreement_of_halves(rows, reach, rng))
     told = int(sketch.count / (RECORDS_PER_PARAMETER * _n_parameters(target.n_features)))
     tested = min(reach, told, n_affordable(problem, DiagonalGaussian()))
     if target.released and not tested:
@@ -86,7 +87,9 @@ def choose_with_rows(sketch: Sketch, most: int, sample: RowSample | None, rng: n
         if rows is None:
             n = min(MOST_ROWS, max(2, int(sketch.count)))  # more would pass for certainty
             rows = density.heavy().sample(n, rng)[0] / error_units(sketch.operator)
-        return replace(_of_gap(rows, reach, path, rng), agreements=agreements)
+        choice = replace(_of_gap(rows, reach, path, rng), agreements=agreements)
+    hidden = sample is None and hidden_by_noise(target, choice.n_clusters)
+    return ClusterChoice(1, reach, Basis.HIDDEN, 1, reach) if hidden else choice
 
 
 def _reach(target: Target, most: int) -> int:
@@ -110,12 +113,13 @@ def _of_gaussians(path: ComponentPath, most: int, agreements: Sequence[float]) -
     near = np.flatnonzero(above <= UNSURE_DEVIATIONS * errors) + 1
     k = path.n_components
     full = not isinstance(path.chosen.mixture.model, DiagonalGaussian)
+    hidden = bool(path.target.released) and path.least_share > 0.5 / (k + 1)
     return ClusterChoice(
         k,
         most,
-        Basis.GAUSSIANS,
+        Basis.HIDDEN if hidden else Basis.GAUSSIANS,
         min(k, *near.tolist()),
-        max(k, *near.tolist()),
+        most if hidden else max(k, *near.tolist()),
         path.misfit,
         "full" if full else "diag",
         _plain(above),

@@ -16,6 +16,7 @@ from sketchlearn.designing.frequency_laws import plain
 from sketchlearn.moments.moments_of_sketch import Moments, part_of
 from sketchlearn.operators import FourierFeatures, Operator, SecondMoments
 from sketchlearn.operators.composed_operators import Mapped
+from sketchlearn.plain_digits import counted
 from sketchlearn.schemas import columns_without
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.classes.class_rules import AfterMap, Gaussians, Mixtures, Parzen, PlainRule, Rule, left_out_error
@@ -163,7 +164,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         rule, scores = self._scores(parts, rng)
         power = state.design_notes if rule == "parzen" and state.design_notes is not None else 1.0
         model = FittedClasses(rule, scores, labels, self._log_priors(parts, power))
-        self._say(f"{rule} rule, {len(labels)} classes, from {state.sketch.count:g} records")
+        self._say(f"{rule} rule, {len(labels)} classes, from {counted(state.sketch.count, 'record')}")
         return model
 
     def _scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, Rule]:

@@ -16,6 +16,7 @@ from sketchlearn.decoders.searches.search_loop import Progress
 from sketchlearn.models import DiagonalGaussian, Double, Mixture
 from sketchlearn.moments.moments_of_sketch import Moments, part_of
 from sketchlearn.operators import Histograms, SecondMoments
+from sketchlearn.plain_digits import counted
 from sketchlearn.sketch import Sketch
 from sketchlearn.weighting.calibrated_rows import calibrated
 from sketchlearn.weighting.clusters_of_rows import (
@@ -337,7 +338,8 @@ def _judgeable(task: Task, found: Decoded) -> Decoded:
         return found
     n, d = float(task.sketch.count), task.problem.target.n_features
     doubt = (
-        f"{n:,.0f} records are too few to judge {task.k} clusters in {d} columns from a sketch alone: keep rows beside "
-        "it with design(..., rows=500), give some with sample=rows, or ask for fewer clusters"
+        f"{counted(round(n), 'record')} cannot tell {counted(task.k, 'cluster')} in {counted(d, 'column')} from a "
+        "sketch alone: keep rows beside it with design(..., rows=500), give some with sample=rows, or ask for fewer "
+        "clusters"
     )
     return replace(found, outcome=replace(outcome, status=Status.UNJUDGED), doubts=(doubt,))

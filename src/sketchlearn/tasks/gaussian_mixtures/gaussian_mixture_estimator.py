@@ -25,7 +25,7 @@ from sketchlearn.models import (
     SphericalGaussian,
     TiedGaussian,
 )
-from sketchlearn.plain_digits import in_digits
+from sketchlearn.plain_digits import counted, in_digits
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.choosing.chosen_number import ChosenNumber
 from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
@@ -212,8 +212,8 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
             warn_caller(self._doubt(fit, sample), ConvergenceWarning)
         elif sketch.count < (p := problem.n_parameters(fit.outcome.mixture)):
             warn_caller(
-                f"{sketch.count:,} records are too few for the {p:,} parameters of this mixture, which may not hold "
-                "for others: ask for fewer components, or for another covariance_type",
+                f"{counted(sketch.count, 'record')} cannot tell the {p:,} parameters of this mixture, which may not "
+                "hold for others: ask for fewer components, or for another covariance_type",
                 ConvergenceWarning,
             )
         return FittedGaussians.of(fit, self.covariance_type, choice)
@@ -235,8 +235,8 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
             found = "a likely one under a finer density, with shapes like those that the operator declares"
         figure = in_digits(fit.test.figure, 3)
         return (
-            f"the sketch does not look like one of {len(fit.mixture)} Gaussians (fit test {figure}, about 1 if it "
-            f"did): the mixture is {found}; try more components or another covariance_type"
+            f"the sketch does not look like one of {counted(len(fit.mixture), 'Gaussian')} (fit test {figure}, about 1 "
+            f"if it did): the mixture is {found}; try more components or another covariance_type"
         )
 
     def _gaussian(self, d: int) -> Model:

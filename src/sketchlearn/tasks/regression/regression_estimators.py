@@ -12,6 +12,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.moments.moments_of_sketch import Moments
 from sketchlearn.operators import SecondMoments
+from sketchlearn.plain_digits import counted
 from sketchlearn.record_weights import heaviest_record
 from sketchlearn.schemas import Category, Number, SchemaColumns
 from sketchlearn.schemas.column_kinds import DROP
@@ -159,7 +160,9 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
                 "apart (columns that never change, or that others determine); the smallest coefficients that fit are "
                 "taken, and standard errors are of those. SketchRidge, or fewer columns, may serve better",
             )
-        self._say(f"R^2 {float(np.mean(fit.r2)):.6g}, rank {fit.rank}, from {regression.moments.count:g} records")
+        self._say(
+            f"R^2 {float(np.mean(fit.r2)):.6g}, rank {fit.rank}, from {counted(regression.moments.count, 'record')}"
+        )
         return fit
 
     def _in_table_units(self, fit: LinearFit, table: SketchedTable) -> LinearFit:

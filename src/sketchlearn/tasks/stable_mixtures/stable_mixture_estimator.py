@@ -13,7 +13,7 @@ from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit
 from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC
 from sketchlearn.decoders.refinements.goodness_of_fit import FitTest
 from sketchlearn.models import IndependentStable, Mixture, SymmetricStable
-from sketchlearn.plain_digits import in_digits
+from sketchlearn.plain_digits import counted, in_digits
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.component_estimator import largest_first
 from sketchlearn.tasks.estimating.fitted_model import Double, model_array, word
@@ -123,7 +123,7 @@ class SketchStableMixture(SketchMixture):
         fit = fit_stable(problem, decoder_from(self.decoder), rng, self._say if self.verbose else None, known)
         if not fit.test.passes:
             warn_caller(
-                f"the sketch does not look like one of {self.n_components} stable laws (fit test "
+                f"the sketch does not look like one of {counted(self.n_components, 'stable law')} (fit test "
                 f"{in_digits(fit.test.figure, 3)}, about 1 if it did): try more components",
                 ConvergenceWarning,
             )
