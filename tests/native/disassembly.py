@@ -4,6 +4,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 _FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:$")
@@ -40,19 +41,20 @@ class Instruction:
 Code = tuple[Instruction, ...]
 
 
-def functions(object_file: Path, objdump: str) -> dict[str, Code]:
-    """The code of every function, by its name without arguments."""
-    text = subprocess.run(
-        [objdump, "-d", "-C", "--no-show-raw-insn", str(object_file)], check=True, capture_output=True, text=True
-    ).stdout
-    found: dict[str, list[Instruction]] = {}
-    code: list[Instruction] = []
+def functions(object_file: Path, objdump: str) -> Iterator[tuple[str, Code]]:
+    """Every function's name, without arguments, and its code; clones of one function have the same name."""
+    command = [objdump, "-d", "-C", "--no-show-raw-insn", str(object_file)]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    name, code = "", []
     for line in text.splitlines():
         if header := _FUNCTION.match(line):
-            code = found.setdefault(_short(header[1]), [])
+            if code:
+                yield name, tuple(code)
+            name, code = _short(header[1]), []
         elif parsed := _INSTRUCTION.match(line):
             code.append(Instruction(int(parsed[1], 16), parsed[2], parsed[3]))
-    return {name: tuple(code) for name, code in found.items()}
+    if code:
+        yield name, tuple(code)
 
 
 def _short(name: str) -> str:
@@ -63,7 +65,7 @@ def _short(name: str) -> str:
 def loops(code: Code) -> Iterator[Code]:
     """Every natural loop: what leads to a jump back without passing the place that it jumps to."""
     leaders = {code[0].address} | {i.target for i in code if i.target is not None}
-    leaders |= {after.address for i, after in zip(code, code[1:], strict=False) if _ENDS_BLOCK.fullmatch(i.name)}
+    leaders |= {after.address for i, after in pairwise(code) if _ENDS_BLOCK.fullmatch(i.name)}
     blocks: list[list[Instruction]] = []
     for instruction in code:
         if instruction.address in leaders:

@@ -1,7 +1,7 @@
 """Sketching beside NumPy in this run, at least half as good as the README says: python tests/native/speed_floor.py
 
-The wide net under hot_loops.py: it notices what no instruction shows. Both take turns, and the median of their ratios counts,
-so that a busy machine slows both alike.
+The wide net under hot_loops.py: it notices what no instruction shows. Both take turns, and the median of their ratios
+counts, so that a busy machine slows both alike.
 """
 
 import statistics
@@ -51,7 +51,7 @@ def main() -> int:
         print(f"{kernel.active}, d = {d}: {found:.1f} times as fast as NumPy, at least {floor:g} asked")
     if slow:
         print(
-            f"Sketching is far slower than the README says (above): make benchmark measures it in full.",
+            "Sketching is far slower than the README says (above): make benchmark measures it in full.",
             file=sys.stderr,
         )
     return bool(slow)
