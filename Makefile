@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE := $(wildcard src/sketchlearn/_native/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-slow lint sanitize exhaustive everywhere kill audit fuzz memory benchmark benchmark-clustering benchmark-engines benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
+.PHONY: demo test test-slow lint sanitize hot-loops exhaustive everywhere kill audit fuzz memory benchmark benchmark-clustering benchmark-engines benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
 
 demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
@@ -26,6 +26,11 @@ lint: .venv/installed-lint
 # The kernels' tests under AddressSanitizer and UndefinedBehaviorSanitizer.
 sanitize: .venv/installed-test .venv/installed-sanitize
 	$(BIN)/python tests/native/sanitize.py
+
+# The hot loops' machine code beside the numbers in the repository, and sketching beside NumPy.
+hot-loops: .venv/installed-test .venv/installed-sanitize
+	$(BIN)/python tests/native/hot_loops.py
+	$(BIN)/python tests/native/speed_floor.py
 
 # Every float32 phase from 2^-28 turns on, through every wave: twenty minutes.
 exhaustive: .venv/installed-test

@@ -46,8 +46,8 @@ inline void pack_panels(const float* from, int64_t m, int64_t rows, int64_t live
 
 // sums[r][c] += sum over panels of rows[r] * columns[c], lane by lane
 template <int R, int C>
-inline void add_products(const float* rows, int64_t row_step, const float* columns, int64_t column_step, int panels,
-                         float* sums, int64_t sum_step) {
+SKETCHLEARN_HOT void add_products(const float* rows, int64_t row_step, const float* columns, int64_t column_step, int panels,
+                                  float* sums, int64_t sum_step) {
   Vector sum[R][C];
 #pragma GCC unroll 4
   for (int r = 0; r < R; r++)
@@ -109,7 +109,7 @@ inline void sum_waves(const ComparisonSpace& s, const float* space, bool tied, c
 }
 
 // cosines become what changes with the phases, sines what changes with the sizes.
-inline void turn(float* cosines, float* sines, int64_t n, const float* re, const float* im) {
+SKETCHLEARN_HOT void turn(float* cosines, float* sines, int64_t n, const float* re, const float* im) {
   for (int64_t i = 0; i < n * kPack; i += kPack) {
     const Floats a = load_pack(cosines + i), b = load_pack(sines + i);
     store(cosines + i, subtract_product(b, load_pack(re), a * load_pack(im)));

@@ -25,8 +25,8 @@ inline Doubles load_doubles(const double* p) {
 }
 
 // Adds the integers of a[r] y[k] 2^30 over `count` records, of one tile: a and y are `stride` apart from record to record.
-__attribute__((noinline)) void moment_tile(const double* a, const double* y, int64_t stride, int64_t count,
-                                            uint64_t (*tile)[kMomentColumns]) {
+SKETCHLEARN_HOT void moment_tile(const double* a, const double* y, int64_t stride, int64_t count,
+                                 uint64_t (*tile)[kMomentColumns]) {
   Words sum[kMomentRows][kMomentVectors]{};
   for (int64_t i = 0; i < count; i++, a += stride, y += stride) {
     Doubles columns[kMomentVectors];

@@ -65,16 +65,18 @@ inline Signs load_bits(const uint64_t* p, int64_t words) {
 
 // out[r][c] = n_bits - 2 (differing bits of rows a[r] and b[c])
 template <int R, int C>
-inline void product_tile(const uint64_t* a, const uint64_t* b, int64_t words, int64_t n_bits, int32_t* out, int64_t stride) {
+SKETCHLEARN_HOT void product_tile(const uint64_t* a, const uint64_t* b, int64_t words, int64_t n_bits, int32_t* out,
+                                  int64_t stride) {
   int64_t differing[R][C]{};
-  for (int64_t at = 0; at < words;) {
+  const auto count = [&](int64_t at, int64_t end, const auto& load) {
     Signs tally[R][C], x[R], y[C];
     for (int r = 0; r < R; r++)
       for (int c = 0; c < C; c++) tally[r][c] = no_bits();
-    for (int step = 0; step < kTallies && at < words; step++, at += kWords) {
-      const bool whole = words - at >= kWords;
-      for (int r = 0; r < R; r++) x[r] = whole ? load_bits(a + r * words + at) : load_bits(a + r * words + at, words - at);
-      for (int c = 0; c < C; c++) y[c] = whole ? load_bits(b + c * words + at) : load_bits(b + c * words + at, words - at);
+    for (; at < end; at += kWords) {
+#pragma GCC unroll 4
+      for (int r = 0; r < R; r++) x[r] = load(a + r * words + at);
+#pragma GCC unroll 4
+      for (int c = 0; c < C; c++) y[c] = load(b + c * words + at);
 #pragma GCC unroll 4
       for (int r = 0; r < R; r++)
 #pragma GCC unroll 4
@@ -82,7 +84,12 @@ inline void product_tile(const uint64_t* a, const uint64_t* b, int64_t words, in
     }
     for (int r = 0; r < R; r++)
       for (int c = 0; c < C; c++) differing[r][c] += total(tally[r][c]);
-  }
+  };
+  const int64_t rest = words % kWords, whole = words - rest;
+  constexpr int64_t most = kTallies * kWords;
+  for (int64_t at = 0; at < whole; at += most)
+    count(at, whole - at < most ? whole : at + most, [](const uint64_t* p) { return load_bits(p); });
+  if (rest) count(whole, words, [rest](const uint64_t* p) { return load_bits(p, rest); });
   for (int r = 0; r < R; r++)
     for (int c = 0; c < C; c++) out[r * stride + c] = static_cast<int32_t>(n_bits - 2 * differing[r][c]);
 }
@@ -109,7 +116,7 @@ void bit_products(const BitRows& a, const BitRows& b, int64_t n_bits, int32_t* o
 constexpr int kSumVectors = kLanes == 4 ? 2 : 1, kSumColumns = kSumVectors * kLanes;
 constexpr int kBytesAtOnce = 4;
 
-inline void fill_table(const float* weights, float* table) {
+SKETCHLEARN_HOT void fill_table(const float* weights, float* table) {
   for (int i = 0; i < kSumColumns; i++) table[i] = 0.0f;
   for (int bit = 0; bit < 8; bit++)
     for (int v = 0; v < kSumColumns; v += kLanes) {
@@ -125,7 +132,7 @@ inline void fill_table(const float* weights, float* table) {
 
 // The bytes lie in one word of each row.
 template <int Bytes>
-inline void add_bytes(const BitRows& bits, int64_t byte, const float* tables, float* sums) {
+SKETCHLEARN_HOT void add_bytes(const BitRows& bits, int64_t byte, const float* tables, float* sums) {
   const uint64_t* word = bits.words + byte / 8;
   const int shift = static_cast<int>(byte % 8 * 8);
   for (int64_t r = 0; r < bits.count; r++, sums += kSumColumns, word += bits.width) {
@@ -155,12 +162,18 @@ void signed_sums(const BitRows& bits, int64_t bytes, const float* weights, float
 }
 
 template <int Bits>
-inline void add_signed(uint64_t signs, const float* weights, int64_t stride, int64_t columns, float* sums) {
+SKETCHLEARN_HOT void add_signed(uint64_t signs, const float* weights, int64_t stride, int64_t columns, float* sums) {
   float sign[Bits];
   for (int bit = 0; bit < Bits; bit++) sign[bit] = signs >> bit & 1 ? 1.0f : -1.0f;
-  for (int64_t c = 0; c < columns; c++) {
-    float part = 0.0f;
+  int64_t c = 0;
+  for (; c + kLanes <= columns; c += kLanes) {
+    Vector part{};
 #pragma GCC unroll 8
+    for (int bit = 0; bit < Bits; bit++) part = part + sign[bit] * load(weights + bit * stride + c);
+    store(sums + c, load(sums + c) + part);
+  }
+  for (; c < columns; c++) {
+    float part = 0.0f;
     for (int bit = 0; bit < Bits; bit++) part = part + sign[bit] * weights[bit * stride + c];
     sums[c] = sums[c] + part;
   }

@@ -13,6 +13,14 @@ constexpr int kLanes = 4, kTileRows = 4, kTileVectors = 4;
 constexpr int kLanes = 4, kTileRows = 4, kTileVectors = 2;
 #endif
 
+// A hot loop: a function of its own with all that it calls inside, whose code does not depend on what else is compiled
+// beside it. tests/native/hot_loops.py reads what the compiler makes of it.
+#if defined(__clang__)
+#define SKETCHLEARN_HOT __attribute__((noinline, flatten))
+#else
+#define SKETCHLEARN_HOT __attribute__((noipa, flatten))
+#endif
+
 typedef float Vector __attribute__((vector_size(4 * kLanes)));
 typedef uint32_t BitVector __attribute__((vector_size(4 * kLanes)));
 typedef int32_t IntVector __attribute__((vector_size(4 * kLanes)));

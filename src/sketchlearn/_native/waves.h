@@ -1,8 +1,8 @@
 // The periodic functions: a phase t, in turns, becomes one or two integers (the parts of one feature).
 //
-// Included like simd.h. Each wave has `shifted`, which adds the dither (times `unit`, if it takes one), `eval`, which gives
-// the parts of what `shifted` gave, as integers offset by `bias` (the sum of n of them is n * bias too high, modulo 2^32), and
-// `parts`, 1 for real waves and 2 for complex ones.
+// Included like simd.h. Each wave has `reduced`, which adds the dither (times `unit`, if it takes one) and leaves out whole
+// turns, `eval`, which gives the parts of what `reduced` gave, as integers offset by `bias` (the sum of n of them is n * bias
+// too high, modulo 2^32), and `parts`, 1 for real waves and 2 for complex ones.
 // Adding 1.5 * 2^23 to a float below 2^22 rounds it to an integer, which then stands in the low bits of the sum: kRound.
 constexpr float kRound = 12582912.0f;
 constexpr uint32_t kRoundBits = 0x4b400000u;
@@ -43,18 +43,24 @@ struct Addends {
   }
 };
 
-inline Floats half_sine(Floats u, Floats v, const Addends& k) {
+inline Floats half_sine(Floats u, const Addends& k) {
+  const Floats v = u * u;
   Floats p = fma(pack(kSine4), v, k[kSine3]);
   p = fma(p, v, k[kSine2]);
   p = fma(p, v, k[kSine1]);
   p = fma(p, v, k[kSine0]);
   return p * u;
 }
-inline Floats half_cosine(Floats v, const Addends& k) {
-  Floats p = fma(pack(kCosine4), v, k[kCosine3]);
-  p = fma(p, v, k[kCosine2]);
-  p = fma(p, v, k[kCosine1]);
-  return fma(p, v, k[kCosine0]);
+struct HalfWave {
+  Floats sine, cosine;
+};
+inline HalfWave half_wave(Floats u, const Addends& k) {  // in step, so that each hides the latency of the other
+  const Floats v = u * u;
+  Floats p = fma(pack(kSine4), v, k[kSine3]), q = fma(pack(kCosine4), v, k[kCosine3]);
+  p = fma(p, v, k[kSine2]), q = fma(q, v, k[kCosine2]);
+  p = fma(p, v, k[kSine1]), q = fma(q, v, k[kCosine1]);
+  p = fma(p, v, k[kSine0]), q = fma(q, v, k[kCosine0]);
+  return {p * u, q};
 }
 
 // What most waves share: a dither, a fixed point by kRound, one or two parts.
@@ -63,17 +69,16 @@ struct Dithered {
   static constexpr int parts = Parts;
   static constexpr float unit = 1.0f;
   static constexpr uint32_t bias = kRoundBits;
-  static inline Floats shifted(Floats t, Floats dither) { return t + dither; }
+  static inline Floats reduced(Floats t, Floats dither) { return from_nearest(t + dither); }
 };
 
 template <int Parts>
 struct Exponential : Dithered<Parts> {
-  static inline Floats shifted(Floats t, Floats dither) { return Parts == 1 ? t + dither : t; }
-  static inline void eval(Floats t, const Addends& k, const Coefficients&, Bits& re, Bits& im) {
-    const Floats u = from_nearest(t), v = u * u;
-    const Floats s = half_sine(u, v, k);
-    re = bits(subtract_product(s, s, k[kOne]));  // cos = 1 - 2 sin^2 of half the angle
-    if (Parts == 2) im = bits(fma(s, half_cosine(v, k), k[kZero]));
+  static inline Floats reduced(Floats t, Floats dither) { return from_nearest(Parts == 1 ? t + dither : t); }
+  static inline void eval(Floats u, const Addends& k, const Coefficients&, Bits& re, Bits& im) {
+    const HalfWave half = Parts == 2 ? half_wave(u, k) : HalfWave{half_sine(u, k), {}};
+    re = bits(subtract_product(half.sine, half.sine, k[kOne]));  // cos = 1 - 2 sin^2 of half the angle
+    if (Parts == 2) im = bits(fma(half.sine, half.cosine, k[kZero]));
   }
 };
 
@@ -82,7 +87,7 @@ template <int Parts>
 struct Square : Dithered<Parts> {
   static constexpr float unit = 4.0f;
   static constexpr uint32_t bias = 0;
-  static inline Floats shifted(Floats t, Floats dither) { return fma(t, pack(4.0f), dither); }  // 4 (t + dither)
+  static inline Floats reduced(Floats t, Floats dither) { return fma(t, pack(4.0f), dither); }  // 4 (t + dither)
   static inline void eval(Floats quarters, const Addends&, const Coefficients&, Bits& re, Bits& im) {
     const Bits q = quadrant(quarters);
     re = 1u - ((q + 1u) & 2u);
@@ -93,8 +98,8 @@ struct Square : Dithered<Parts> {
 // 2u, and the same a quarter turn later, u being t's distance from the nearest integer: -1 at the jump, so exactly periodic.
 template <int Parts>
 struct Sawtooth : Dithered<Parts> {
-  static inline void eval(Floats t, const Addends& k, const Coefficients&, Bits& re, Bits& im) {
-    const Floats near = from_nearest(t), u = near + choose_if_below(near, 0.5f, 0.0f, -1.0f);
+  static inline void eval(Floats near, const Addends& k, const Coefficients&, Bits& re, Bits& im) {
+    const Floats u = near + choose_if_below(near, 0.5f, 0.0f, -1.0f);
     re = bits(fma(u, pack(2.0f * kUnit), k[kZero]));
     const Floats later = u + choose_if_below(u, -0.25f, 0.75f, -0.25f);
     if (Parts == 2) im = bits(fma(later, pack(2.0f * kUnit), k[kZero]));
@@ -104,8 +109,8 @@ struct Sawtooth : Dithered<Parts> {
 // 1 - 4|u|, and the same a quarter turn later: the piecewise linear cosine and sine.
 template <int Parts>
 struct Triangle : Dithered<Parts> {
-  static inline void eval(Floats t, const Addends& k, const Coefficients&, Bits& re, Bits& im) {
-    const Floats u = from_nearest(t), w = absolute(u), quarter = pack(0.25f);
+  static inline void eval(Floats u, const Addends& k, const Coefficients&, Bits& re, Bits& im) {
+    const Floats w = absolute(u), quarter = pack(0.25f);
     re = bits(subtract_product(w, pack(4.0f * kUnit), k[kOne]));
     const Floats sine = with_sign_of(quarter - absolute(w - quarter), u);
     if (Parts == 2) im = bits(fma(sine, pack(4.0f * kUnit), k[kZero]));
@@ -116,13 +121,12 @@ struct Triangle : Dithered<Parts> {
 // those of the second part after those of the first. h u is reduced exactly before its sine is taken.
 template <int Parts>
 struct Series : Dithered<Parts> {
-  static inline void eval(Floats t, const Addends& k, const Coefficients& given, Bits& re, Bits& im) {
-    const Floats u = from_nearest(t);
+  static inline void eval(Floats u, const Addends& k, const Coefficients& given, Bits& re, Bits& im) {
     Floats first = pack(0.0f), second = pack(0.0f);
     for (int64_t h = 0; h < given.harmonics; h++) {
       const Floats order = pack((float)(h + 1));
-      const Floats w = fma(order, u, -nearest(order * u)), v = w * w;
-      const Floats s = half_sine(w, v, k) * 0x1p-10f, c = half_cosine(v, k) * 0x1p-10f;  // times sqrt(2)
+      const HalfWave half = half_wave(fma(order, u, -nearest(order * u)), k);
+      const Floats s = half.sine * 0x1p-10f, c = half.cosine * 0x1p-10f;  // times sqrt(2)
       const Floats cosine = subtract_product(s, s, pack(1.0f)), sine = s * c;
       const float* a = given.values + 2 * h;
       first = fma(pack(a[0]), cosine, fma(pack(a[1]), sine, first));
@@ -138,7 +142,7 @@ struct Series : Dithered<Parts> {
 
 // t^2, for |t| <= 1: not periodic, but the same projection and the same fixed point.
 struct Quadratic : Dithered<1> {
-  static inline Floats shifted(Floats t, Floats) { return t; }
+  static inline Floats reduced(Floats t, Floats) { return t; }
   static inline void eval(Floats t, const Addends& k, const Coefficients&, Bits& re, Bits&) {
     re = bits(fma(t * kUnit, t, k[kZero]));
   }
@@ -148,9 +152,9 @@ struct Quadratic : Dithered<1> {
 template <class W>
 struct Total {
   Bits re{}, im{};
-  inline void add(Floats t, const Coefficients& given) {
+  inline void add(Floats u, const Coefficients& given) {
     Bits a, b{};
-    W::eval(t, Addends(), given, a, b);
+    W::eval(u, Addends(), given, a, b);
     re = re + a;
     if (W::parts == 2) im = im + b;
   }
