@@ -49,6 +49,7 @@ def test_pure_epsilon_pays_for_few_frequencies_and_delta_for_many():
     assert sizes == sorted(sizes)
     assert sizes[0] == 300
     assert sizes[-1] == 1000 + BROAD_UNDER_PURE_NOISE
+    assert size(n_rows=100_000, epsilon=1) == 400 + BROAD_UNDER_PURE_NOISE
     assert size(n_rows=10**6, epsilon=0.03) == size(n_rows=10**5, epsilon=0.3)
     assert size(n_rows=100_000, epsilon=0.1, delta=1e-8) == 1000 + BROAD_IN_BOUNDS
     assert size(n_rows=100_000, epsilon=0.1, n_frequencies=77) == 77
@@ -151,6 +152,18 @@ def test_hidden_clusters_are_said_to_be_hidden():
     for explanation in (explain(model), explain(sketch, n_components=K)):
         assert explanation.verdict is Verdict.HIDDEN
         assert "private release hides the 5 clusters" in str(explanation)
+
+
+def test_clusters_of_no_mixture_are_those_of_draws_from_a_density():
+    rng = np.random.default_rng(0)
+    which, ends = rng.integers(0, K, N), rng.uniform(-9, 9, (2, K, D))
+    along = rng.random((N, 1))
+    rows = along * ends[0, which] + (1 - along) * ends[1, which] + 0.2 * rng.standard_normal((N, D))
+    waves = skl.design(bounds=BOX, n_components=K, n_rows=N, epsilon=3.0).part(skl.FourierFeatures)
+    sketch = skl.privatize(waves.with_origin("declared").sketch(rows), epsilon=3.0, seed_for_tests_not_private=0)
+    found = skl.SketchKMeans(K, random_state=0).fit_sketch(sketch)
+    assert found.outcome_.status is Status.ATOMS
+    assert risk(rows, found.cluster_centers_) < 1.005 * best_risk(rows)
 
 
 def test_clear_clusters_are_explained_up_to_noise():

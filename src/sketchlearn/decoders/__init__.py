@@ -1,6 +1,6 @@
 """From a sketch to parameters: one algorithm per file, one common loop."""
 
-from sketchlearn.decoders.densities.density_from_sketch import cleaned, fit_density
+from sketchlearn.decoders.densities.density_from_sketch import cleaned, fit_density, pooled_density
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.decoders.refinements.reduction_to_points import centroids
@@ -49,4 +49,5 @@ __all__ = [
     "decode",
     "decoder_from",
     "fit_density",
+    "pooled_density",
 ]

@@ -87,7 +87,7 @@ def tilted_atoms(
     is known beforehand, such as an `Outline` of a sample; `correlation` is that of the columns, as far as it is known.
     """
     scale = np.ones(len(columns)) if units is None else units
-    which = _chosen(means, columns, rng)
+    which = _chosen(means, np.array([column.spread for column in columns]), rng)
     judging = np.arange(len(which)) % JUDGING_STEP == JUDGING_STEP - 1
     chosen, fitted, judges = (means.some(part) for part in (which, which[~judging], which[judging]))
     if outline is None:
@@ -99,9 +99,17 @@ def tilted_atoms(
     unexplained = judges.unexplained(rows, first.weights) if len(judges) else float("nan")
     features = chosen.features(rows)
     last = tilt(features, chosen.numbers, _variance(chosen), base, caution=first.caution)
-    chance = DEVIATIONS_OF_CHANCE * judges.variance * np.sqrt(2 / max(len(judges.numbers), 1))
     freedom = last.freedom(features, _variance(chosen))
-    return Atoms(WeightedRows.of(rows, last.weights), unexplained, float(chance), freedom)
+    return Atoms(WeightedRows.of(rows, last.weights), unexplained, _chance(judges), freedom)
+
+
+def tilted_draws(means: WaveMeans, rows: Double, rng: np.random.Generator) -> Atoms:
+    """Atoms that are draws from a density which was fitted to the same means: those judge them, too."""
+    chosen = means.some(_chosen(means, np.var(rows, axis=0), rng))
+    features = chosen.features(rows)
+    found = tilt(features, chosen.numbers, _variance(chosen))
+    unexplained, freedom = chosen.unexplained(rows, found.weights), found.freedom(features, _variance(chosen))
+    return Atoms(WeightedRows.of(rows, found.weights), unexplained, _chance(chosen), freedom)
 
 
 def _base(means: WaveMeans, columns: Sequence[Column], correlation: Double | None, rng: np.random.Generator) -> Base:
@@ -123,15 +131,19 @@ def _variance(means: WaveMeans) -> float:
     return NOISE_FACTOR * means.variance + RIDGE
 
 
-def _chosen(means: WaveMeans, columns: Sequence[Column], rng: np.random.Generator) -> NDArray[np.int64]:
+def _chance(means: WaveMeans) -> float:
+    """Up to which noise alone may leave more or less of the numbers unexplained."""
+    return float(DEVIATIONS_OF_CHANCE * means.variance * np.sqrt(2 / max(len(means.numbers), 1)))
+
+
+def _chosen(means: WaveMeans, variances: Double, rng: np.random.Generator) -> NDArray[np.int64]:
     """Places of some frequencies, in random order: preferably oblique ones along which phases vary by some radians.
 
     Histograms tell more of a column than frequencies along its axis; waves far shorter than the data's spread tell
     more of the width of clusters than of where they lie.
     """
     omega = means.target.frequencies.omega.astype(np.float64)
-    spreads = np.array([column.spread for column in columns]) / means.target.unit**2
-    deviations = np.sqrt(np.maximum(omega**2 @ spreads, EMPTY))
+    deviations = np.sqrt(np.maximum(omega**2 @ (variances / means.target.unit**2), EMPTY))
     off = np.abs(np.log(deviations / np.clip(deviations, *PREFERRED_DEVIATIONS)))
     off[np.count_nonzero(omega, axis=1) == 1] = np.inf
     order = rng.permutation(len(means))

@@ -41,14 +41,20 @@ def cleaned(problem: Problem, decoder: Decoder, rng: np.random.Generator, progre
 def fit_density(
     problem: Problem, decoder: Decoder, rng: np.random.Generator, progress: Progress | None = None
 ) -> tuple[Mixture, Outcome]:
-    """A mixture in the units of the data, and the best outcome.
+    """A mixture in the units of the data, and the best outcome."""
+    density = fit_in_noise if problem.target.released else pooled_density
+    return density(problem, decoder, rng, progress)
+
+
+def pooled_density(
+    problem: Problem, decoder: Decoder, rng: np.random.Generator, progress: Progress | None = None
+) -> tuple[Mixture, Outcome]:
+    """The same from as many components as the sketch determines, whatever noise it has.
 
     Where no mixture explains the sketch, or a small sketch determines few components, a search ends in one of many
     solutions of about the same cost: their average is a better density than any of them.
     """
-    if problem.target.released:
-        return fit_in_noise(problem, decoder, rng, progress)
-    small = problem.n_atoms < MOST_ATOMS * problem.n_components
+    small = problem.target.released > 0 or problem.n_atoms < MOST_ATOMS * problem.n_components
     searchers = _searchers(problem, decoder) if small else [decoder]
     outcomes: list[Outcome] = []
     for run in range(SMALL_RUNS if small else RUNS):

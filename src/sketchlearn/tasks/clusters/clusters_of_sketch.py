@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 
 import numpy as np
 
-from sketchlearn.decoders import Decoder, Outcome, Problem, Status, Target, cleaned, fit_density
+from sketchlearn.decoders import Decoder, Outcome, Problem, Status, Target, cleaned, fit_density, pooled_density
 from sketchlearn.decoders.problems.decoding_target import fourier_part
 from sketchlearn.decoders.refinements.efficient_fit import efficient
-from sketchlearn.decoders.refinements.reduction_to_points import nearest
+from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample, nearest
 from sketchlearn.decoders.searches.search_loop import Progress
 from sketchlearn.models import DiagonalGaussian, Double, Mixture
 from sketchlearn.moments.moments_of_sketch import Moments, part_of
@@ -29,7 +29,7 @@ from sketchlearn.weighting.clusters_of_rows import (
 )
 from sketchlearn.weighting.entropy_tilting import WaveMeans
 from sketchlearn.weighting.histogram_columns import Column
-from sketchlearn.weighting.tilted_atoms import Atoms, tilted_atoms
+from sketchlearn.weighting.tilted_atoms import Atoms, tilted_atoms, tilted_draws
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
 ATOMS, ATOMS_PER_CLUSTER = 10_000, 200
@@ -46,6 +46,7 @@ LEAST_SHARE = 1 / 1500  # of the records: a design's 5000 rows have about three 
 IMPLAUSIBLE_RISK_RATIO = 1.5  # of a mixture's clusters to the atoms' own, on the atoms: noise made some of 8
 ENOUGH_ROWS, ENOUGH_SHARE = 2000, 1 / 2  # Atoms add little to as many rows, or to such a share of the records.
 MUCH_LESS_LEFT_RATIO = 0.7  # of a private sketch: good clusters left 0.6 of what atoms do, those worse than atoms 0.75
+MISFIT_WORTH_DRAWS = 1.5  # of a mixture of a private sketch: below it, most of what is left is noise
 EQUAL_RISK_RATIO = 1.005  # of a mixture's clusters on the atoms: overlapping Gaussians had 1.0008
 ALIKE_RISK_RATIO = 1.04  # of a mixture's clusters on the atoms: good ones had up to 1.03, others 1.06 or more
 MISFIT_WORTH_A_SEARCH = 30.0  # Above it, near the atoms, a search has little hope to explain the sketch.
@@ -139,12 +140,17 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     """
     columns = task.columns
     if columns is None:
-        return _judgeable(task, mixture_clusters(task, decoder))
+        return _without_columns(task, decoder)
     atoms = _atoms(task, columns)
     sample = RowSample(atoms.points, task.units)
-    left = cache(lambda: _left_by_atoms(task, atoms))
+    left = cache(partial(_left_by_atoms, task, atoms))
     found = _of_points(task, sample, Status.ATOMS)
     of_mixture = _explained(task, atoms, found.centers, left, decoder)
+    if of_mixture and task.private and of_mixture.outcome.status is not Status.EXPLAINED:
+        drawn, of_mixture = _drawn_atoms(task, of_mixture.outcome, left(), decoder), None
+        if drawn is not None:
+            atoms, sample = drawn, RowSample(drawn.points, task.units)
+            found = _of_points(task, sample, Status.ATOMS)
     risk = task.risk(sample, found.centers)
     doubts = _doubts(task, atoms, found, _beyond(task, columns, risk))
     if of_mixture and _better(task, of_mixture, atoms, left, task.risk(sample, of_mixture.centers) / risk):
@@ -152,6 +158,18 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
         doubts = () if found.outcome.status is Status.EXPLAINED else doubts
     low, high = np.array([column.edges[[0, -1]] for column in columns]).T
     return replace(found, centers=np.clip(found.centers, low, high), doubts=doubts)
+
+
+def _without_columns(task: Task, decoder: Decoder) -> Decoded:
+    """Clusters of a sketch without histograms: of a mixture, or of draws from one that leave much less of it."""
+    found = _judgeable(task, mixture_clusters(task, decoder))
+    if not task.private or found.outcome.status not in (Status.REFINED, Status.STALLED):
+        return found
+    atoms = _drawn_atoms(task, found.outcome, _left_by_mixture(task, found.outcome.mixture), decoder)
+    if atoms is None:
+        return found
+    of_atoms = _of_points(task, RowSample(atoms.points, task.units), Status.ATOMS)
+    return replace(of_atoms, doubts=_doubts(task, atoms, of_atoms))
 
 
 def _better(task: Task, found: Decoded, atoms: Atoms, left: Callable[[], float], relative_risk: float) -> bool:
@@ -237,14 +255,13 @@ def _with_atoms(task: Task, sample: RowSample) -> RowSample:
 def _explained(
     task: Task, atoms: Atoms, centers: Double, left: Callable[[], float], decoder: Decoder
 ) -> Decoded | None:
-    """Clusters of a mixture that explains a private sketch, or may explain an exact one; None where that is hopeless.
+    """Clusters of a mixture of a private sketch, or that may explain an exact one; None where that is hopeless.
 
     Without noise it is looked for near the atoms' centers first; a decoder's search, which takes longer, is for
     sketches that are nearly explained there, or that atoms explain less well.
     """
     if task.private:
-        found = mixture_clusters(task, decoder)
-        return found if found.outcome.status is Status.EXPLAINED else None
+        return mixture_clusters(task, decoder)
     if not task.many_records:
         return None
     near = mixture_near(task.problem, RowSample(atoms.points, task.units), task.rng, centers)
@@ -277,6 +294,22 @@ def _efficient(task: Task, outcome: Outcome) -> Outcome | None:
     return replace(outcome, mixture=found, cost=cost, misfit=task.problem.misfit(cost))
 
 
+def _drawn_atoms(task: Task, outcome: Outcome, left: float, decoder: Decoder) -> Atoms | None:
+    """Atoms drawn from a density of many components, where a private sketch shows much that a mixture leaves.
+
+    None, if that leaves hardly less of the sketch than what is known so far.
+    """
+    if outcome.status is Status.HIDDEN or outcome.misfit < MISFIT_WORTH_DRAWS:
+        return None
+    problem = cleaned(task.problem, decoder, task.rng, task.progress)
+    density, best = pooled_density(problem, decoder, task.rng, task.progress)
+    rows = antithetic_sample(density, max(ATOMS, ATOMS_PER_CLUSTER * task.k), task.rng)
+    means = WaveMeans(Target.of(task.sketch))
+    atoms = tilted_draws(means, rows, task.rng)
+    followed = 2 * means.variance * problem.n_parameters(best.mixture) / problem.plain.n_numbers
+    return atoms if _left_by_atoms(task, atoms) + followed <= MUCH_LESS_LEFT_RATIO * left else None
+
+
 def _of_mixture(task: Task, outcome: Outcome) -> Decoded:
     density = task.problem.in_data_units(outcome.mixture.heavy())
     return Decoded(*task.reduced(density), density, outcome)
@@ -290,7 +323,7 @@ def _of_points(task: Task, sample: RowSample, status: Status) -> Decoded:
     return Decoded(centers, shares, density, Outcome(own, cost, task.problem.misfit(cost), 0, status))
 
 
-def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float) -> tuple[str, ...]:
+def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float = 0.0) -> tuple[str, ...]:
     """What to say of clusters that may be far from the best; `beyond` tells how much lies beyond the design."""
     count = float(task.sketch.count)
     least = float(found.shares.min()) * count
