@@ -45,7 +45,7 @@ LEAST_RECORDS = 10  # of a cluster: those with risks above 1.05, of eight cluste
 LEAST_SHARE = 1 / 1500  # of the records: a design's 5000 rows have about three of such a cluster (Shuttle had 1.11)
 IMPLAUSIBLE_RISK_RATIO = 1.5  # of a mixture's clusters to the atoms' own, on the atoms: noise made some of 8
 ENOUGH_ROWS, ENOUGH_SHARE = 2000, 1 / 2  # Atoms add little to as many rows, or to such a share of the records.
-MUCH_LESS_LEFT_RATIO = 0.7  # of a private sketch: good clusters left 0.6 of what atoms do, those worse than atoms 0.75
+MUCH_LESS_LEFT_RATIO = 0.7  # of a sketch: good clusters left 0.6 of what atoms do, those worse than atoms 0.75
 MISFIT_WORTH_DRAWS = 1.5  # of a mixture of a private sketch: below it, most of what is left is noise
 EQUAL_RISK_RATIO = 1.005  # of a mixture's clusters on the atoms: overlapping Gaussians had 1.0008
 ALIKE_RISK_RATIO = 1.04  # of a mixture's clusters on the atoms: good ones had up to 1.03, others 1.06 or more
@@ -176,18 +176,18 @@ def _better(task: Task, found: Decoded, atoms: Atoms, left: Callable[[], float],
     """Whether a mixture is taken instead of atoms that leave so much of the sketch.
 
     One that explains the sketch is, if its centers are as good for the atoms: atoms that leave less follow sampling
-    noise, too. Otherwise, a release's noise makes what is left a poor judge: atoms that explain a private sketch are
-    taken, unless a mixture leaves much less of it, or has centers that are nearly as good for the atoms.
+    noise, too. Otherwise what is left is a poor judge: atoms that explain the sketch are taken, unless a mixture leaves
+    much less of it, or leaves less and has centers that are nearly as good for the atoms.
     """
     if relative_risk > IMPLAUSIBLE_RISK_RATIO:
         return False
     if found.outcome.status is Status.EXPLAINED and relative_risk <= EQUAL_RISK_RATIO:
         return True
     by_mixture = _left_by_mixture(task, found.outcome.mixture)
-    if not task.private:
-        return by_mixture <= left()
-    alike = relative_risk <= ALIKE_RISK_RATIO and by_mixture <= left()
-    return not atoms.explain or by_mixture <= MUCH_LESS_LEFT_RATIO * left() or alike
+    if not atoms.explain and task.private:
+        return True
+    alike = relative_risk <= ALIKE_RISK_RATIO or not atoms.explain
+    return by_mixture <= (1.0 if alike else MUCH_LESS_LEFT_RATIO) * left()
 
 
 def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
