@@ -8,6 +8,7 @@ from designs import fourier_design
 
 import sketchlearn as skl
 from sketchlearn.designing.frequency_laws import BROAD
+from sketchlearn.designing.sample_summary import cluster_shapes
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, LogUniform, Mixture, Probed
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.operators.origin import Origin
@@ -256,3 +257,11 @@ def test_columns_of_noise_stay_small_beside_clusters():
     law = skl.design(rows, n_components=6, task="mixture").law
     spread = np.array(law.spread) / np.array(law.units)
     assert spread[2:].max() < spread[:2].min() / 3
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_rows_that_differ_by_rounding_alone_have_no_shapes(full):
+    """The variance of 401 times 0.1 is not zero, by rounding."""
+    X = np.full((401, 3), 0.1)
+    assert X.var() > 0
+    assert cluster_shapes(X, 2, 0, full=full) == ()

@@ -179,9 +179,10 @@ def cluster_shapes(rows: Double, n_clusters: int, seed: int, *, full: bool) -> t
     """
     n, d = rows.shape
     k = min(n_clusters, MOST_SHAPES, n // (ROWS_PER_COLUMN * d))
-    mean_variance = float(np.mean(rows.var(axis=0)))
-    if k == 0 or mean_variance == 0:
+    alive = _changing(rows.std(axis=0), rows.mean(axis=0))
+    if k == 0 or not np.any(alive):
         return ()
+    mean_variance = float(np.mean(rows.var(axis=0)))
     mixture = GaussianMixture(k, covariance_type="full" if full else "diag", max_iter=SHAPE_ITERATIONS)
     mixture.set_params(n_init=SHAPE_STARTS, reg_covar=LEAST_VARIANCE * mean_variance, random_state=seed % 2**32)
     with warnings.catch_warnings():
@@ -192,7 +193,6 @@ def cluster_shapes(rows: Double, n_clusters: int, seed: int, *, full: bool) -> t
     large = mixture.weights_ * n >= ROWS_PER_COLUMN * d
     found = mixture.covariances_[large]
     variances = np.einsum("kdd->kd", found) if full else found  # a view
-    alive = _changing(rows.std(axis=0), rows.mean(axis=0))
     variances[:, ~alive] = variances[:, alive].mean(axis=1, keepdims=True)  # flat ones took frequencies for themselves
     numbers = np.linalg.cholesky(found)[:, *np.tril_indices(d)] if full else np.sqrt(found)
     return tuple(tuple(float(f"{x:.{SHAPE_DIGITS}g}") for x in row) for row in numbers)

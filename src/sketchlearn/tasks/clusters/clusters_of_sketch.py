@@ -130,7 +130,7 @@ def mixture_clusters(task: Task, decoder: Decoder) -> Decoded:
     problem = cleaned(task.problem, decoder, task.rng, task.progress)
     density, outcome = fit_density(problem, decoder, task.rng, task.progress)
     better = _efficient(task, outcome)
-    return Decoded(*task.reduced(density), density, outcome) if better is None else _of_mixture(task, better)
+    return Decoded(*task.reduced(density), density, outcome) if better is outcome else _of_mixture(task, better)
 
 
 def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
@@ -197,7 +197,7 @@ def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
     rows = replace(sample, rows=calibrated(task.sketch, [sample.rows], task.rng)[0])
     near, points = mixture_near(task.problem, rows, task.rng), _with_atoms(task, rows)
     if near.status is Status.EXPLAINED:
-        found = _of_mixture(task, _efficient(task, near) or near)
+        found = _of_mixture(task, _efficient(task, near))
         if has_less_risk(task.sketch, sample, found.centers, task.loss, task.rng, joined=points is not rows):
             return found
     found = _of_points(task, points, Status.ROWS)
@@ -266,7 +266,7 @@ def _explained(
         return None
     near = mixture_near(task.problem, RowSample(atoms.points, task.units), task.rng, centers)
     if near.status is Status.EXPLAINED:
-        return _of_mixture(task, _efficient(task, near) or near)
+        return _of_mixture(task, _efficient(task, near))
     promising = near.misfit <= MISFIT_WORTH_A_SEARCH or _left_by_mixture(task, near.mixture) <= left()
     return mixture_clusters(task, decoder) if promising or not atoms.explain else None
 
@@ -282,14 +282,14 @@ def _atoms(task: Task, columns: Sequence[Column]) -> Atoms:
     return tilted_atoms(means, columns, n, task.rng, units=task.units, outline=outline, correlation=correlation)
 
 
-def _efficient(task: Task, outcome: Outcome) -> Outcome | None:
-    """The outcome with a mixture that follows the sketch with the least errors, where that is known to explain it."""
+def _efficient(task: Task, outcome: Outcome) -> Outcome:
+    """The outcome with a mixture that follows the sketch with the least errors, where one is known to explain it."""
     mixture, found = outcome.mixture, None
     determined = len(mixture) <= task.k and task.many_records and not mixture.model.tied
     if determined and outcome.status is Status.EXPLAINED:
         found = efficient(task.problem.plain, mixture)
     if found is None:
-        return None
+        return outcome
     cost = task.problem.target.cost(found)
     return replace(outcome, mixture=found, cost=cost, misfit=task.problem.misfit(cost))
 
