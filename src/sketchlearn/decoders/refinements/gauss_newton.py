@@ -51,7 +51,7 @@ class CorrelatedErrors:
 
 def correlated_errors(target: Target, mixture: Mixture) -> CorrelatedErrors:
     """The whole covariance, from the mixture's characteristic function at sums and differences of frequencies."""
-    m, total, mean = len(target), np.empty((2 * len(target),) * 2), np.zeros(2 * len(target))
+    m, total, mean = len(target), np.zeros((2 * len(target),) * 2), np.zeros(2 * len(target))
     waves = list(_component_waves(target.frequencies.omega.astype(np.float64), mixture))
     for wave in waves:
         mean += wave.mean
