@@ -68,6 +68,16 @@ def test_gaussians_are_counted(X, k, kind):
     assert f"{k} <" in str(choice)
 
 
+@pytest.mark.parametrize("seed", [2, 4, 5])
+def test_a_cluster_is_seen_that_gains_less_than_its_parameters_cost_but_more_than_noise(seed):
+    rng, (k, d, n) = np.random.default_rng(seed), (3, 10, 6000)
+    centers = rng.standard_normal((k, d))
+    centers *= 3.2 / np.linalg.norm(centers[:, None] - centers, axis=2)[np.triu_indices(k, 1)].min()
+    X = centers[rng.choice(k, n, p=[0.5, 0.47, 0.03])] + rng.standard_normal((n, d))
+    choice = skl.choose_k(skl.design(X, n_components=4, seed=seed).sketch(X), 4)
+    assert (choice.n_clusters, choice.low) == (3, 2)
+
+
 def test_more_clusters_than_are_looked_at():
     choice = skl.choose_k(sketched(gaussians(5)), 3)
     assert (choice.n_clusters, choice.headline) == (3, "3 or more clusters")

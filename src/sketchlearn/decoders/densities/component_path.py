@@ -4,7 +4,8 @@ One mixture of the most components is merged, pair by pair, down to one. What a 
 in units of its sampling covariance, along the directions in which parameters of the largest mixture would move it: as
 many numbers as parameters, whose squares add up to a likelihood ratio. With a price of log n for each parameter (BIC)
 the sum is least at the number of components. Merging can end in a local minimum. So where the criterion is least,
-components are also added, where the residual asks for one, and other pairs are merged, until nothing is gained.
+components are also added, where the residual asks for one, and other pairs are merged, until nothing is gained. In
+the end, where the sketch agrees with it, components stay that gain more than noise would, if less than their price.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ WINDOW = 2  # components more and fewer than the best, which are refined to the 
 ROUNDS = 4  # of whitening by the mixture chosen before
 HOPELESS_MISFIT = 30.0  # Above it, no moves make a mixture of the most components explain the sketch.
 PAIRS = 3  # of components whose merger is tried
+NEAR_MISFIT = 3.0  # Below it, a few components more than the criterion's may explain the sketch.
+LEAST_GAIN_PER_PARAMETER = 4.0  # of squared residuals by one of those, where noise alone gives about 1.5
 PASSING_MISFIT = 1.5  # per degree of freedom: that of many records of nearly such a mixture
 LEAST_P_VALUE = 1e-4  # of a residual that few degrees of freedom make large by chance
 PROBES = 24  # random vectors that estimate a trace
@@ -80,6 +83,7 @@ class ComponentPath:
     """Mixtures of 1, 2, ... components of one sketch."""
 
     fits: tuple[PathFit, ...]
+    n_components: int  # of the chosen one
     n_records: float
     target: Target  # what they were fitted to
     #: squared residual of the chosen mixture per degree of freedom, over all directions: about 1 if records are of it
@@ -88,7 +92,7 @@ class ComponentPath:
 
     @property
     def criteria(self) -> Double:
-        """What is left, and log n for each parameter: the number of components has the least."""
+        """What is left, and log n for each parameter: the number of components has the least, or nearly."""
         return np.array([fit.residual + np.log(self.n_records) * fit.n_parameters for fit in self.fits])
 
     @property
@@ -98,11 +102,6 @@ class ComponentPath:
         more = np.array([abs(fit.n_parameters - best.n_parameters) for fit in self.fits])
         gain = np.array([abs(fit.residual - best.residual) for fit in self.fits])
         return np.asarray(np.sqrt(2 * more + 4 * np.maximum(gain - more, 0)))
-
-    @property
-    def n_components(self) -> int:
-        """The number of components with the least criterion."""
-        return int(np.argmin(self.criteria)) + 1
 
     @property
     def least_share(self) -> float:
@@ -116,11 +115,11 @@ class ComponentPath:
     @property
     def explains(self) -> bool:
         """Whether the sketch agrees with records drawn from the chosen mixture."""
-        return self.misfit <= PASSING_MISFIT or bool(chdtrc(self.freedom, self.misfit * self.freedom) > LEAST_P_VALUE)
+        return self.misfit <= PASSING_MISFIT or _by_chance(self.misfit, self.freedom)
 
     @property
     def chosen(self) -> PathFit:
-        """The mixture with the least criterion."""
+        """The mixture with the least criterion or, where the sketch rejects that one, the least that it does not."""
         return self.fits[self.n_components - 1]
 
 
@@ -234,6 +233,14 @@ class _Search:
             self.offer(self.tried(start))
         return self.criterion(self.best) < before - LEAST_GAIN
 
+    def grow(self, k: int) -> None:
+        """Refines mixtures of one component more than k to the end: that which is known, and k with one of the pool."""
+        if k + 1 in self.fits:
+            self.offer(self.fitted(self.fits[k + 1].mixture, STEPS))
+        first = self.fitted(self.grown(self.fits[k].mixture), FIRST_STEPS)
+        if k + 1 not in self.fits or not first.leads_to(self.fits[k + 1]):
+            self.offer(self.fitted(first.mixture, STEPS))
+
     def refit(self) -> None:
         """Refines all mixtures after residuals are measured in another way, those around the best to the end."""
         k, known = self.best, self.fits
@@ -254,14 +261,15 @@ def component_path(problem: Problem, density: Mixture, model: Model, n_records: 
         target = _some(problem.plain, model.n_parameters(size, problem.plain.n_features))
         search = _Search(target, problem, model, pool, float(np.log(n_records)))
         _climb(search, density, size, least)
-        if size < most and (search.best > size - SPARE or _misfit(search)[0] > HOPELESS_MISFIT):
+        if size < most and (search.best > size - SPARE or _misfit(search, search.best)[0] > HOPELESS_MISFIT):
             least = search.best - SPARE
             continue
         _settle(search, most)
-        if search.best <= size - SPARE and _misfit(search)[0] <= HOPELESS_MISFIT:
+        if search.best <= size - SPARE and _misfit(search, search.best)[0] <= HOPELESS_MISFIT:
             break
+    chosen = _explaining(search, most)
     fits = tuple(search.fits[k] for k in sorted(search.fits))
-    return ComponentPath(fits, n_records, search.target, *_misfit(search))
+    return ComponentPath(fits, chosen, n_records, search.target, *_misfit(search, chosen))
 
 
 def n_affordable(problem: Problem, model: Model, most_parameters: float = np.inf) -> int:
@@ -299,7 +307,7 @@ def _settle(search: _Search, most: int) -> None:
     before = 0
     for _ in range(ROUNDS):
         gained = search.improve()
-        if search.best >= most - SPARE and _misfit(search)[0] > HOPELESS_MISFIT:
+        if search.best >= most - SPARE and _misfit(search, search.best)[0] > HOPELESS_MISFIT:
             break
         if gained and not before:
             search.improve()
@@ -310,9 +318,31 @@ def _settle(search: _Search, most: int) -> None:
         search.refit()
 
 
-def _misfit(search: _Search) -> tuple[float, float]:
-    """The least squared residual per degree of freedom, and those: less than one along directions below the ridge."""
-    fit = search.fits[search.best]
+def _explaining(search: _Search, most: int) -> int:
+    """The number of the least criterion or, where more leave nothing but noise, that above which none gains.
+
+    A small cluster of many columns costs more parameters than the criterion gives for it, but is no noise.
+    """
+    best = k = search.best
+    if _misfit(search, best)[0] > NEAR_MISFIT:
+        return best
+    while k < most:
+        search.grow(k)
+        fewer, more = search.fits[k], search.fits[k + 1]
+        if fewer.residual - more.residual < LEAST_GAIN_PER_PARAMETER * (more.n_parameters - fewer.n_parameters):
+            break
+        k += 1
+    return k if _by_chance(*_misfit(search, k)) else best
+
+
+def _by_chance(misfit: float, freedom: float) -> bool:
+    """Whether a mixture leaves so much of the sketch of records that are drawn from it."""
+    return bool(chdtrc(freedom, misfit * freedom) > LEAST_P_VALUE)
+
+
+def _misfit(search: _Search, k: int) -> tuple[float, float]:
+    """The squared residual of k components per degree of freedom, and those: less than one below the ridge."""
+    fit = search.fits[k]
     left = residual(search.target, fit.mixture, search.white)
     n = len(left)
     ridge = search.white.ridge
