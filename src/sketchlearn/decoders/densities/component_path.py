@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import chdtrc
 
-from sketchlearn.decoders.densities.gaussian_mixture_fit import merge_components, merging_costs, with_components
+from sketchlearn.decoders.densities.gaussian_mixture_fit import merge_components, with_components
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.decoders.refinements.gauss_newton import (
@@ -181,15 +182,31 @@ class _Search:
 
         self.whitening = whitening
 
-    def merged(self, mixture: Mixture, pair: tuple[int, int]) -> Mixture | None:
-        """One component instead of two; None of those that are too flat."""
+    def mergers(self, mixture: Mixture) -> list[Mixture]:
+        """One component instead of two: for the pairs of which that changes the sketch least."""
         weights, means, covariances = mixture.parts()
-        rest, two = np.delete(np.arange(len(mixture)), pair), list(pair)
-        weight, place, covariance = merge_components(weights[two], means[two], covariances[two], 1)
-        try:
-            return _with(mixture.some(rest), weight, place, self.model.shapes_of(covariance))
-        except np.linalg.LinAlgError:
-            return None
+        pairs, singles = [], []
+        for pair in map(list, combinations(range(len(mixture)), 2)):
+            weight, place, covariance = merge_components(weights[pair], means[pair], covariances[pair], 1)
+            try:
+                singles.append((weight, place, self.model.shapes_of(covariance)))
+            except np.linalg.LinAlgError:
+                continue  # too flat
+            pairs.append(pair)
+        if not pairs:
+            return []
+        merged = Mixture(self.model, *map(np.concatenate, zip(*singles, strict=True)))
+        own = self._waves(mixture)
+        change = self._waves(merged) - np.array([own[pair].sum(axis=0) for pair in pairs])
+        costs = np.sum(self.whitening(change.T) ** 2, axis=0)
+        rests = [mixture.some(np.delete(np.arange(len(mixture)), pair)) for pair in pairs]
+        return [_with(rests[i], *singles[i]) for i in np.argsort(costs)[:PAIRS]]
+
+    def _waves(self, mixture: Mixture) -> Double:
+        """What each component adds to the sketch's values: real parts, then imaginary ones."""
+        cosines, sines = mixture.waves(self.target.frequencies)
+        parts = np.concatenate([cosines, sines * self.target.imaginary], axis=1).astype(np.float64)
+        return np.asarray(mixture.weights[:, None] * parts)
 
     def grown(self, mixture: Mixture) -> Mixture:
         """One component more, of the pool: that which explains most of what is left, by itself."""
@@ -224,12 +241,12 @@ class _Search:
         """
         k = self.best
         here, before = self.fits[k], self.criterion(k)
-        starts = [self.merged(here.mixture, pair) for pair in _pairs(here.mixture)] if k > 1 else []
+        starts = self.mergers(here.mixture)
         if k + 1 in self.fits and here.residual > self.price * (self.fits[k + 1].n_parameters - here.n_parameters):
             starts.append(self.grown(here.mixture))
-            starts += [self.merged(self.fits[k + 1].mixture, pair) for pair in _pairs(self.fits[k + 1].mixture)]
+            starts += self.mergers(self.fits[k + 1].mixture)
             starts += [self.grown(self.fits[k - 1].mixture)] if k > 1 else []
-        for start in (start for start in starts if start is not None):
+        for start in starts:
             self.offer(self.tried(start))
         return self.criterion(self.best) < before - LEAST_GAIN
 
@@ -362,10 +379,3 @@ def _with(mixture: Mixture, weights: Double, locations: Double, shapes: Double) 
     """The mixture with more components. Its own shapes stay: they may be too flat to be read off covariances again."""
     more = zip((mixture.weights, mixture.locations, mixture.shapes), (weights, locations, shapes), strict=True)
     return Mixture(mixture.model, *(np.concatenate(both) for both in more))
-
-
-def _pairs(mixture: Mixture) -> list[tuple[int, int]]:
-    """The pairs of components whose merger changes least, by Runnalls' bound."""
-    costs = merging_costs(*mixture.parts())
-    places = np.argsort(costs, axis=None)[: min(PAIRS, math.comb(len(mixture), 2))]
-    return [divmod(place, len(mixture)) for place in places.tolist()]

@@ -99,7 +99,7 @@ def merge_components(weights: Double, means: Double, covariances: Double, k: int
     weights, means, covariances = weights.copy(), means.copy(), covariances.copy()
     logs = np.linalg.slogdet(covariances)[1]
     n = len(weights)
-    costs = merging_costs(weights, means, covariances)
+    costs = _merging_costs(weights, means, covariances)
     alive = np.ones(n, bool)
     while alive.sum() > k:
         i, j = divmod(int(np.argmin(costs)), n)
@@ -117,7 +117,7 @@ def merge_components(weights: Double, means: Double, covariances: Double, k: int
     return weights[alive], means[alive], covariances[alive]
 
 
-def merging_costs(weights: Double, means: Double, covariances: Double) -> Double:
+def _merging_costs(weights: Double, means: Double, covariances: Double) -> Double:
     """Runnalls' bound for each pair of components, below the diagonal; infinite elsewhere."""
     n, logs = len(weights), np.linalg.slogdet(covariances)[1]
     costs = np.full((n, n), np.inf)
