@@ -15,6 +15,7 @@ from sketchlearn.models import Double
 from sketchlearn.operators import SecondMoments, VeroneseMoments
 from sketchlearn.operators.operator_base import Kind
 from sketchlearn.operators.origin import Origin
+from sketchlearn.sources import Source
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 
 #: Other rows may lie so many times as far as those of a sample from all over, and as a stream's first rows.
@@ -84,11 +85,10 @@ def box(glimpse: Glimpse, bounds: Any) -> tuple[Double, Double]:
     if bounds is not None:
         low, high = _declared(bounds, rows.shape[1])
         return (low + high) / 2, (high - low) / 2 * ROUNDING_ROOM
-    blocks, center = _blocks(glimpse), rows.mean(axis=0, dtype=np.float64)
+    _check_rows(glimpse)
+    center = rows.mean(axis=0, dtype=np.float64)
     if glimpse.everything is not None:
-        low, high = _extreme(np.minimum, rows), _extreme(np.maximum, rows)
-        for block in blocks:
-            low, high = np.minimum(low, _extreme(np.minimum, block)), np.maximum(high, _extreme(np.maximum, block))
+        low, high = np.hstack([_extremes(part) for part in glimpse.everything.side_by_side()])
         return center, _positive(np.maximum(high - center, center - low) * ROUNDING_ROOM, center)
     return center, _positive(_room(glimpse) * np.max(np.abs(rows - center), axis=0), center)
 
@@ -109,9 +109,19 @@ def _room(glimpse: Glimpse) -> float:
 
 def _blocks(glimpse: Glimpse) -> Iterator[NDArray[Any]]:
     """All rows, or those of the sample."""
+    _check_rows(glimpse)
+    return iter([glimpse.rows]) if glimpse.everything is None else (b.rows for b in glimpse.everything.blocks())
+
+
+def _check_rows(glimpse: Glimpse) -> None:
     if not len(glimpse.rows):
         raise ValueError("there are no rows to read the range of values from: give rows, or bounds")
-    return iter([glimpse.rows]) if glimpse.everything is None else (b.rows for b in glimpse.everything.blocks())
+
+
+def _extremes(rows: Source) -> Double:
+    """The lowest and the highest value of each column, (2, columns)."""
+    found = [(_extreme(np.minimum, block.rows), _extreme(np.maximum, block.rows)) for block in rows.blocks()]
+    return np.array([np.min([low for low, _ in found], axis=0), np.max([high for _, high in found], axis=0)])
 
 
 def _extreme(of_two: np.ufunc, rows: NDArray[Any]) -> Double:
