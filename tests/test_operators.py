@@ -102,6 +102,16 @@ def test_products_that_would_tie_are_rounded_the_same_in_any_order():
     assert np.array_equal(operator.sketch(X).sums, operator.write_rows(X, 1)[0].sum(axis=0))
 
 
+@pytest.mark.parametrize("rounding", ["once", "twice"])
+def test_second_moments_at_a_corner_reach_their_ceiling_and_no_more(rounding):
+    """Factors and last bits are rounded up for some bounds: sensitivities rest on the integers all the same."""
+    bounds = RNG.uniform(1e-3, 1e3, 200)
+    operator = skl.SecondMoments(200, bound=bounds, rounding=rounding)
+    integers, bad = operator.write_rows(np.stack([bounds, -bounds]), 1)
+    assert bad == -1
+    assert np.all(np.abs(integers) == operator.ceiling)
+
+
 def test_second_moments_of_before_are_rounded_twice():
     """Files and pickles without the field were made so; what is made so does not add up with what is rounded once."""
     new, old = skl.SecondMoments(2, bound=3.0), skl.SecondMoments(2, bound=3.0, rounding="twice")
