@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE := $(wildcard src/sketchlearn/_native/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-slow lint sanitize hot-loops exhaustive everywhere kill audit fuzz memory benchmark benchmark-clustering benchmark-engines benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
+.PHONY: demo test test-slow lint sanitize hot-loops exhaustive everywhere kill audit fuzz memory benchmark benchmark-clustering benchmark-engines benchmark-growth benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
 
 demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
@@ -67,6 +67,10 @@ benchmark: .venv/installed-benchmark
 # Every figure about clusters and mixtures, with peers beside it: an hour. DATA is the folder of mnist_spectral10.npz.
 benchmark-clustering: .venv/installed-benchmark
 	$(BIN)/python benchmarks/clustering.py $(if $(DATA),--data $(DATA))
+
+# How time grows with rows (to 1e8), clusters, columns and threads, beside KMeans, MiniBatchKMeans and faiss: hours.
+benchmark-growth: .venv/installed-benchmark
+	$(BIN)/python benchmarks/growth.py --draw growth.png
 
 # What Dask and Spark cost beside a plain run over the same files: two minutes. Spark needs Java.
 benchmark-engines: .venv/installed-test

@@ -41,7 +41,8 @@ def operators(d: int, m: int = 60) -> dict[str, skl.Operator]:
         "subsample": skl.FourierFeatures(d, m, law=Gaussian(1.0), subsample=m // 4, seed=6),
         "quadratic": skl.QuadraticFeatures(d, m, bound=60.0 * d**0.5, center=[0.5] * d, seed=10),
         "cumulants": cumulants(d),
-        "moments": skl.SecondMoments(d, bound=[60.0 + k for k in range(d)], center=[0.25] * d),
+        "moments": skl.SecondMoments(d, bound=[60.0 + k for k in range(d)], center=[0.25] * d, rounding="twice"),
+        "moments-once": skl.SecondMoments(d, bound=[60.0 + k for k in range(d)], center=[0.25] * d),
         "columns": skl.ColumnMoments(d, bound=[60.0 + k for k in range(d)], center=[0.25] * d),
     }
     others["histograms"] = histograms(d)

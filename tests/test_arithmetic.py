@@ -37,11 +37,13 @@ def test_any_size(d, m, kernel_name, monkeypatch):
     assert np.array_equal(operator.sketch(X, n_jobs=1).sums, record_integers(operator, X).sum(axis=0))
 
 
+@pytest.mark.parametrize("rounding", ["once", "twice"])
 @pytest.mark.parametrize("d", range(1, 19))
-def test_moments_of_any_width(d, kernel_name, monkeypatch):
+def test_moments_of_any_width(d, rounding, kernel_name, monkeypatch):
     """Products come in tiles, of which the last is not whole; weights take another way; ties are rounded to even."""
-    operator = with_kernel(skl.SecondMoments(d, bound=2.0), kernel_name, monkeypatch)
-    X = np.concatenate([rows(200, d).clip(-2, 2), 2.0 ** -np.arange(20 * d).reshape(20, d)])
+    operator = with_kernel(skl.SecondMoments(d, bound=2.0, rounding=rounding), kernel_name, monkeypatch)
+    ties, tiny = 2.0 ** -np.arange(20 * d).reshape(20, d), np.array([[0.0, -0.0, 5e-324, -1e-310, 2.0]])
+    X = np.concatenate([rows(200, d).clip(-2, 2), ties, np.resize(tiny, (5, d))])
     expected = record_integers(operator, X)
     weights = np.arange(len(X)) % 3
     assert np.array_equal(operator.sketch(X, n_jobs=1).sums, expected.sum(axis=0))
@@ -94,7 +96,7 @@ def test_the_rounding_mode_of_the_host_does_not_matter(kernel_name, monkeypatch)
     upward = {"x86_64": 0x800, "aarch64": 0x400000}[platform.machine()]
     libm = ctypes.CDLL("libm.so.6")
     X = rows(500, 5)
-    for name in ("wave-exponential", "wave-series", "quadratic", "moments"):
+    for name in ("wave-exponential", "wave-series", "quadratic", "moments", "moments-once"):
         operator = with_kernel(operators(5)[name], kernel_name, monkeypatch)
         expected = operator.sketch(X, n_jobs=1)
         assert libm.fesetround(upward) == 0

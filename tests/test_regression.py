@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -263,3 +264,13 @@ def test_moments_of_a_concatenated_sketch():
     moments = Moments.of(both.sketch(rows), "a test")
     np.testing.assert_allclose(moments.covariance, np.cov(rows.T, bias=True), atol=1e-5)
     assert Regression.of(moments, (4, 5), intercept=True).features == (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, csr_array])
+def test_the_range_of_features_and_targets_is_that_of_both_side_by_side(kind):
+    """They are read apart, as putting them together costs as much as reading them."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((4003, 3)), rng.standard_normal(4003) * 100
+    apart = skl.SketchLinearRegression().fit(kind(X), y).sketch_.operator
+    beside = skl.SketchPCA().fit(np.column_stack([X, y])).sketch_.operator
+    assert (apart.center, apart.bound) == (beside.center, beside.bound)

@@ -2,6 +2,7 @@
 
 import math
 import struct
+from fractions import Fraction
 
 import numpy as np
 
@@ -198,6 +199,14 @@ def counted(values, edges):
     return (where[:, None] == np.arange(len(edges) + 1)).astype(np.int64)
 
 
+def once_rounded_moments(operator, X):
+    z = np.asarray((X.astype(f64) - operator.middle) * (2.0**15 / np.array(operator.bound)))
+    z = np.where(z == 0, z, (z.view(np.uint64) | np.uint64(1)).view(f64))
+    exact = [[Fraction(float(value)) for value in row] for row in z]
+    pairs = list(zip(*np.tril_indices(operator.n_features), strict=True))
+    return np.array([[round(2**15 * a) for a in row] + [round(row[j] * row[k]) for j, k in pairs] for row in exact])
+
+
 def record_integers(operator, X):
     """The integers of each row."""
     X = np.asarray(X)
@@ -205,6 +214,8 @@ def record_integers(operator, X):
         return np.concatenate([record_integers(part, X) for part in operator.parts], axis=1)
     if isinstance(operator, skl.ConvolutionalFeatures):
         return record_integers(operator.inner, network_outputs(operator, X))
+    if isinstance(operator, skl.SecondMoments) and operator.rounding == "once":
+        return once_rounded_moments(operator, X)
     if isinstance(operator, skl.SecondMoments):
         y = (X.astype(f64) - operator.middle) / np.array(operator.bound)
         j, k = np.tril_indices(operator.n_features)

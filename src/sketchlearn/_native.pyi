@@ -76,6 +76,7 @@ def add_moments(
     rows: NDArray[Any],
     center: NDArray[np.float64],
     bound: NDArray[np.float64],
+    fused: bool,
     weights: NDArray[np.int64] | None,
     n_threads: int,
     sums: NDArray[np.int64],
@@ -85,6 +86,7 @@ def write_moments(
     rows: NDArray[Any],
     center: NDArray[np.float64],
     bound: NDArray[np.float64],
+    fused: bool,
     n_threads: int,
     out: NDArray[np.int64],
 ) -> int: ...

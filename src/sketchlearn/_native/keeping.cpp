@@ -8,41 +8,58 @@ namespace sketchlearn {
 namespace {
 
 constexpr int64_t kRowsPerUnit = 4096;
+constexpr int kRowsAtOnce = 4;
 constexpr uint64_t kOdd = 0x9e3779b97f4a7c15u;
 constexpr double kLargestChance = 0x1p500;  // an infinite one would give different rows the same priority, 0
 
-template <class T>
-uint64_t hash_as(const Rows& rows, int64_t i, uint64_t key) {
-  const T* x = static_cast<const T*>(rows.data) + i * rows.row_stride;
-  uint64_t hash = key;
-  for (int64_t k = 0; k < rows.n_features; k++) {
-    const double value = static_cast<double>(x[k * rows.column_stride]) + 0.0;  // -0 is +0
-    uint64_t word;
-    std::memcpy(&word, &value, sizeof word);
-    hash = (hash ^ word) * kOdd;
-    hash ^= hash >> 29;
-  }
+uint64_t hashed(uint64_t hash, double x) {
+  const double value = x + 0.0;  // -0 is +0
+  uint64_t word;
+  std::memcpy(&word, &value, sizeof word);
+  hash = (hash ^ word) * kOdd;
+  return hash ^ (hash >> 29);
+}
+
+uint64_t finished(uint64_t hash) {
   hash = (hash ^ (hash >> 33)) * 0xff51afd7ed558ccdu;
   hash = (hash ^ (hash >> 33)) * 0xc4ceb9fe1a85ec53u;
   return hash ^ (hash >> 33);
 }
 
 template <class T>
-double chance_as(const KeepingRule& rule, const Rows& rows, int64_t i) {
+uint64_t hash_as(const Rows& rows, int64_t i, uint64_t key) {
   const T* x = static_cast<const T*>(rows.data) + i * rows.row_stride;
-  double square = 0.0;
-  for (int64_t k = 0; k < rows.n_features; k++) {
-    const double away = (static_cast<double>(x[k * rows.column_stride]) - rule.center[k]) * rule.scale[k];
-    square += away * away;
-  }
-  const double chance = 0.5 * (1.0 + square);
-  return chance < kLargestChance ? chance : kLargestChance;  // and so for NaN
+  uint64_t hash = key;
+  for (int64_t k = 0; k < rows.n_features; k++) hash = hashed(hash, static_cast<double>(x[k * rows.column_stride]));
+  return finished(hash);
 }
 
-double priority(const KeepingRule& rule, const Rows& rows, int64_t i, uint64_t hash) {
+double priority(const KeepingRule& rule, double square, uint64_t hash) {
   const double u = (static_cast<double>(hash >> 11) + 0.5) * 0x1p-53;
   if (std::binary_search(rule.certain, rule.certain + rule.n_certain, hash)) return u - 1.0;
-  return u / (rows.is_double ? chance_as<double>(rule, rows, i) : chance_as<float>(rule, rows, i));
+  const double chance = 0.5 * (1.0 + square);
+  return u / (chance < kLargestChance ? chance : kLargestChance);  // and so for NaN
+}
+
+// Hashes and priorities of rows [i, i + kRows): each column waits for the one before, so several rows go side by side.
+template <class T, int kRows>
+void prioritise(const KeepingRule& rule, const Rows& rows, int64_t i, uint64_t* hashes, double* priorities) {
+  const T* x = static_cast<const T*>(rows.data) + i * rows.row_stride;
+  uint64_t hash[kRows];
+  double square[kRows]{};
+  std::fill_n(hash, kRows, rule.key);
+  for (int64_t k = 0; k < rows.n_features; k++)
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; r++) {
+      const double value = static_cast<double>(x[r * rows.row_stride + k * rows.column_stride]);
+      const double away = (value - rule.center[k]) * rule.scale[k];
+      square[r] += away * away;
+      hash[r] = hashed(hash[r], value);
+    }
+  for (int r = 0; r < kRows; r++) {
+    hashes[i + r] = finished(hash[r]);
+    priorities[i + r] = priority(rule, square[r], hashes[i + r]);
+  }
 }
 
 struct HashWorker {
@@ -61,11 +78,13 @@ struct PriorityWorker {
   uint64_t* hashes;
   double* priorities;
   int64_t take(int64_t from, int64_t to, int64_t*) const {
-    for (int64_t i = from; i < to; i++) {
-      hashes[i] = hash_row(rows, i, rule.key);
-      priorities[i] = priority(rule, rows, i, hashes[i]);
-    }
+    rows.is_double ? take_as<double>(from, to) : take_as<float>(from, to);
     return -1;
+  }
+  template <class T>
+  void take_as(int64_t from, int64_t to) const {
+    for (; to - from >= kRowsAtOnce; from += kRowsAtOnce) prioritise<T, kRowsAtOnce>(rule, rows, from, hashes, priorities);
+    for (; from < to; from++) prioritise<T, 1>(rule, rows, from, hashes, priorities);
   }
 };
 

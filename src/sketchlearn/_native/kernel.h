@@ -89,6 +89,8 @@ struct Kernel {
   // rows: y in [-1, 1], row by row, `stride` apart, which is d or more in whole kMomentsPaddings, with zeros beyond d;
   // sums: d first moments, then the lower triangle of the second ones, times 2^30
   void (*moments)(const double* rows, int64_t count, int64_t stride, int64_t d, const int64_t* weights, int64_t* sums);
+  // The same, products rounded once: rows of 2^15 y with their last bits set and, in column d, 2^15; see scale_odd
+  void (*fused_moments)(const double* rows, int64_t count, int64_t stride, int64_t d, const int64_t* weights, int64_t* sums);
   // exp(-exponent) cos(2 pi phase) and exp(-exponent) sin(2 pi phase) of `count` phases; no exponents mean zeros
   void (*waves)(const float* phases, const float* exponents, int64_t count, float* cosines, float* sines);
   int64_t (*comparison_space)(const Comparison&);  // floats that `compare` needs

@@ -235,14 +235,14 @@ void signed_sums(const std::string& kernel, const Words& words, int64_t n_bits, 
   sum_signed(*found, bits, n_bits, from, columns, n_threads, to);
 }
 
-Moments moments(const std::string& kernel, const Doubles& center, const Doubles& bound) {
+Moments moments(const std::string& kernel, const Doubles& center, const Doubles& bound, bool fused) {
   require(center.size() == bound.size(), "one bound per column is needed");
-  return {find_kernel(kernel), center.data(), bound.data()};
+  return {find_kernel(kernel), center.data(), bound.data(), fused};
 }
 
-int64_t add_moments(const std::string& kernel, const Array& x, const Doubles& center, const Doubles& bound,
+int64_t add_moments(const std::string& kernel, const Array& x, const Doubles& center, const Doubles& bound, bool fused,
                     const std::optional<Weights>& weights, int n_threads, Integers sums) {
-  const Moments plan = moments(kernel, center, bound);
+  const Moments plan = moments(kernel, center, bound, fused);
   const int64_t d = (int64_t)center.size();
   const Rows rows = rows_of(x, d);
   const int64_t* w = weights_of(weights, rows);
@@ -253,8 +253,8 @@ int64_t add_moments(const std::string& kernel, const Array& x, const Doubles& ce
 }
 
 int64_t write_moments(const std::string& kernel, const Array& x, const Doubles& center, const Doubles& bound,
-                      int n_threads, RowMoments out) {
-  const Moments plan = moments(kernel, center, bound);
+                      bool fused, int n_threads, RowMoments out) {
+  const Moments plan = moments(kernel, center, bound, fused);
   const int64_t d = (int64_t)center.size();
   const Rows rows = rows_of(x, d);
   require((int64_t)out.shape(0) == rows.count && (int64_t)out.shape(1) == d + d * (d + 1) / 2, "out has the wrong shape");
@@ -357,10 +357,9 @@ NB_MODULE(_native, m) {
   m.def("signed_sums", &signed_sums, nb::arg("kernel"), nb::arg("words").noconvert(), nb::arg("n_bits"),
         nb::arg("weights").noconvert(), nb::arg("n_threads"), nb::arg("out").noconvert());
   m.def("add_moments", &add_moments, nb::arg("kernel"), nb::arg("rows"), nb::arg("center"), nb::arg("bound"),
-        nb::arg("weights").none().noconvert(), nb::arg("n_threads"),
-           nb::arg("sums").noconvert());
+        nb::arg("fused"), nb::arg("weights").none().noconvert(), nb::arg("n_threads"), nb::arg("sums").noconvert());
   m.def("write_moments", &write_moments, nb::arg("kernel"), nb::arg("rows"), nb::arg("center"), nb::arg("bound"),
-        nb::arg("n_threads"), nb::arg("out").noconvert());
+        nb::arg("fused"), nb::arg("n_threads"), nb::arg("out").noconvert());
   m.def("row_hashes", &row_hashes, nb::arg("rows"), nb::arg("key"), nb::arg("n_threads"));
   m.def("keep_candidates", &keep_candidates, nb::arg("rows"), nb::arg("center"), nb::arg("scale"), nb::arg("key"),
         nb::arg("certain"), nb::arg("weights").none().noconvert(), nb::arg("below"), nb::arg("n_threads"));

@@ -1,4 +1,5 @@
-// First and second moments: products in float64, rounded to integers one record at a time. Included by kernel_body.h.
+// First and second moments whose products are rounded twice: to float64, then to integers one record at a time, as files
+// of before have them. Included by kernel_body.h.
 typedef double Doubles __attribute__((vector_size(4 * kLanes)));
 typedef uint64_t Words __attribute__((vector_size(4 * kLanes)));
 constexpr int kDoubles = kLanes / 2;

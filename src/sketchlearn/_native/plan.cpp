@@ -171,16 +171,27 @@ struct MomentsWorker {
   const Rows& rows;
   const int64_t* weights;
   int64_t* out;
-  int64_t stride = (rows.n_features + kMomentsPadding - 1) / kMomentsPadding * kMomentsPadding;
+  int64_t stride = (rows.n_features + moments.fused + kMomentsPadding - 1) / kMomentsPadding * kMomentsPadding;
   std::vector<double> scaled = std::vector<double>(static_cast<size_t>(kBlockRows * stride));
+  std::vector<double> factors{};  // of fused moments
+
+  MomentsWorker(const Moments& moments, const Rows& rows, const int64_t* weights, int64_t* out)
+      : moments(moments), rows(rows), weights(weights), out(out) {
+    for (int64_t k = 0; moments.fused && k < rows.n_features; k++) factors.push_back(kOddUnit / moments.bound[k]);
+  }
 
   int64_t take(int64_t from, int64_t to, int64_t* sums) {
     const int64_t d = rows.n_features, length = d + d * (d + 1) / 2;
-    for (int64_t i = from; i < to; i++)
-      if (!scale(rows, i, moments.center, moments.bound, scaled.data() + (i - from) * stride)) return i;
-    if (sums) moments.kernel->moments(scaled.data(), to - from, stride, d, weights ? weights + from : nullptr, sums);
+    const auto run = moments.fused ? moments.kernel->fused_moments : moments.kernel->moments;
+    for (int64_t i = from; i < to; i++) {
+      double* y = scaled.data() + (i - from) * stride;
+      if (!(moments.fused ? scale_odd(rows, i, moments.center, moments.bound, factors.data(), y)
+                          : scale(rows, i, moments.center, moments.bound, y)))
+        return i;
+    }
+    if (sums) run(scaled.data(), to - from, stride, d, weights ? weights + from : nullptr, sums);
     for (int64_t i = from; out && i < to; i++)
-      moments.kernel->moments(scaled.data() + (i - from) * stride, 1, stride, d, nullptr, out + i * length);
+      run(scaled.data() + (i - from) * stride, 1, stride, d, nullptr, out + i * length);
     return -1;
   }
 };

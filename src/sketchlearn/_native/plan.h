@@ -66,6 +66,7 @@ class Plan {
 struct Moments {
   const Kernel* kernel;
   const double *center, *bound;
+  bool fused;  // products are rounded once
   int64_t add(const Rows& rows, const int64_t* weights, int n_threads, int64_t* sums) const;
   int64_t write(const Rows& rows, int n_threads, int64_t* out) const;
 };

@@ -18,7 +18,7 @@ from sketchlearn.kernel import one_blas_thread
 from sketchlearn.operators.bounded_operators import REFUSE, check_outside
 from sketchlearn.operators.column_checks import check_columns
 from sketchlearn.operators.composed_operators import Mapped
-from sketchlearn.operators.moment_operators import SecondMoments
+from sketchlearn.operators.moment_operators import TWICE, SecondMoments
 from sketchlearn.operators.operator_base import MOST_FEATURES, Double
 from sketchlearn.randomness import Stream, exponential, lengths, normal_cost, uniform_cost
 from sketchlearn.values import listed, number, shortened, whole
@@ -166,7 +166,7 @@ class ConvolutionalFeatures(Mapped):
 
     @cached_property
     def inner(self) -> SecondMoments:
-        return SecondMoments(self.n_outputs, bound=(float(self.limit),) * self.n_outputs)
+        return SecondMoments(self.n_outputs, bound=(float(self.limit),) * self.n_outputs, rounding=TWICE)
 
     @property
     def cost(self) -> Cost:

@@ -21,7 +21,10 @@ from sketchlearn.operators.replaced_moments import (
     replaced_veronese_moments,
 )
 from sketchlearn.sensitivity import Sensitivity
-from sketchlearn.values import whole
+from sketchlearn.values import shortened, whole
+
+ONCE, TWICE = "once", "twice"
+SMALLEST_BOUND = 1e-300  # Factors of 2^15 over smaller bounds could overflow.
 
 MOST_VERONESE_COLUMNS = 12  # There are then 78 monomials, and 3,081 products of two of them.
 # Products of four values must neither vanish nor overflow.
@@ -63,6 +66,8 @@ class SecondMoments(BoxedMoments):
     outside : "refuse" rows with a value beyond the bound, or "clip" such values to it, as private releases need.
     columns : names of the columns, for tables that have names.
     keeping : which rows are kept beside a sketch, None for none: standard errors need some. Not compared.
+    rounding : how often a product is rounded on its way to an integer: "once" is several times faster. "twice" is how
+        files without this field were made; sketches of the two do not add up.
 
     Examples
     --------
@@ -72,6 +77,23 @@ class SecondMoments(BoxedMoments):
     >>> mean.round(6), products.round(6)
     (array([2., 3.]), array([[ 5.,  7.], [ 7., 10.]]))
     """
+
+    _omitted: ClassVar[dict[str, Any]] = {**BoxedMoments._omitted, "rounding": TWICE}
+    rounding: str = field(default=ONCE, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.rounding, str) or self.rounding not in (ONCE, TWICE):
+            raise ValueError(f"rounding must be 'once' or 'twice', not {shortened(self.rounding)}")
+        if self.rounding == ONCE and min(self.bound) < SMALLEST_BOUND:
+            raise ValueError(f"bound {min(self.bound)!r} is too small to divide by: rescale the data")
+
+    @classmethod
+    def _build(cls, fields: dict[str, Any]) -> Self:
+        return super()._build({"rounding": TWICE, **fields})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({"rounding": TWICE, **state})  # pickles of before have none, as files
 
     @property
     def in_words(self) -> str:
@@ -85,12 +107,13 @@ class SecondMoments(BoxedMoments):
         return replaced_second_moments(self.n_features, FIXED_POINT)
 
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
-        return add_moments(kernel.active, self.within(rows), self.middle, np.array(self.bound), weights, threads, sums)
+        bounds, fused = np.array(self.bound), self.rounding == ONCE
+        return add_moments(kernel.active, self.within(rows), self.middle, bounds, fused, weights, threads, sums)
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         integers = np.zeros((len(rows), self.n_sums), np.int64)
-        bounds = np.array(self.bound)
-        return integers, write_moments(kernel.active, self.within(rows), self.middle, bounds, threads, integers)
+        bounds, fused = np.array(self.bound), self.rounding == ONCE
+        return integers, write_moments(kernel.active, self.within(rows), self.middle, bounds, fused, threads, integers)
 
     def mean_of(self, sums: Double) -> NDArray[Any]:
         b = np.array(self.bound)
@@ -185,7 +208,7 @@ class VeroneseMoments(Mapped, Boxed):
         """The operator of monomials. A product of rounded values is no larger than that of their rounded bounds."""
         b = np.array(self.bound)
         a, c = np.tril_indices(self.n_features)
-        return SecondMoments(len(a), bound=tuple((b[a] * b[c]).tolist()))
+        return SecondMoments(len(a), bound=tuple((b[a] * b[c]).tolist()), rounding=TWICE)
 
     def mapped(self, rows: NDArray[Any], threads: int) -> Double:  # noqa: ARG002
         """The monomials of each row, from one float64 multiplication each."""

@@ -13,7 +13,7 @@ from sketchlearn.schemas.raw_values import what_cells_hold
 from sketchlearn.sources.arrow import arrow_array, remedy_for
 from sketchlearn.sources.blocks import Floats
 from sketchlearn.sources.source_base import inside, listed, reading
-from sketchlearn.sources.tables import Columns, IndexedTable
+from sketchlearn.sources.tables import Columns, IndexedTable, Table
 
 KIND_WORDS = {"M": "dates", "m": "durations", "c": "complex numbers", "O": "objects", "U": "text", "S": "bytes"}
 PREFERRED_NAME = "X"  # Of several arrays in a .npz file, the one of this name holds the rows.
@@ -64,6 +64,9 @@ class Beside(IndexedTable):
         left = self.left[which]
         left = left.toarray() if is_sparse(left) else left
         return as_rows(_columns(np.column_stack([left, self.right[which]]), chosen))
+
+    def side_by_side(self) -> tuple[Table, ...]:
+        return (Sparse(self.left) if is_sparse(self.left) else Array(self.left), Array(self.right))
 
 
 class Frame(IndexedTable):

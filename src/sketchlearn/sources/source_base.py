@@ -98,6 +98,10 @@ class Source(ABC):
         other.nulls = "error"
         return other
 
+    def side_by_side(self) -> tuple[Source, ...]:
+        """Sources of the same rows whose columns it has one after the other, where those are cheaper to read."""
+        return (self,)
+
     def some(self, n_rows: int, rng: np.random.Generator) -> Floats | None:  # noqa: ARG002
         """About n_rows rows from all over, if there is a cheaper way than reading everything."""
         return None

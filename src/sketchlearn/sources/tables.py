@@ -77,6 +77,10 @@ class Table(ABC):
         """About n_rows rows from all over the table, if there is a cheaper way than reading it all."""
         return None
 
+    def side_by_side(self) -> tuple[Table, ...]:
+        """The tables whose columns it has one after the other: itself alone, unless it is put together of several."""
+        return (self,)
+
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:  # noqa: ARG002
         """The chosen columns by name, as Arrow arrays of whatever they hold, about n_rows rows at a time."""
         raise TypeError(f"{self.place or 'the table'} holds numbers alone: leave out the schema")
@@ -176,6 +180,12 @@ class Tabular(Source):
             made = Tabular(self.table, tuple(self.chosen[i] for i in positions), self.nulls)
         made.remarks = self.remarks
         return made
+
+    def side_by_side(self) -> tuple[Source, ...]:
+        tables = self.table.side_by_side()
+        if len(tables) == 1 or self.nulls != "error" or self.chosen != tuple(range(self.table.n_columns)):
+            return (self,)
+        return tuple(Tabular(table, tuple(range(table.n_columns))) for table in tables)
 
     def some(self, n_rows: int, rng: np.random.Generator) -> Floats | None:
         self.check()

@@ -15,12 +15,14 @@ from sketchlearn.models import Double
 from sketchlearn.operators import SecondMoments, VeroneseMoments
 from sketchlearn.operators.operator_base import Kind
 from sketchlearn.operators.origin import Origin
+from sketchlearn.sources import Source
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 
 #: Other rows may lie so many times as far as those of a sample from all over, and as a stream's first rows.
 REACH_FACTOR, STREAM_REACH_FACTOR = 8.0, 32.0
 #: Rows that estimators keep to tell standard errors by: the errors' own error is then 1 % to 4 %.
 KEPT_ROWS, FEWEST_KEPT_ROWS, MOST_KEPT_NUMBERS = 4000, 500, 2**20
+ROWS_AT_ONCE = 16  # Rows that NumPy compares as one: at 50 columns, 44 ns a row instead of 76.
 ROUNDING_ROOM = 1 + 1e-12  # The kernel rounds, too.
 
 
@@ -83,11 +85,10 @@ def box(glimpse: Glimpse, bounds: Any) -> tuple[Double, Double]:
     if bounds is not None:
         low, high = _declared(bounds, rows.shape[1])
         return (low + high) / 2, (high - low) / 2 * ROUNDING_ROOM
-    blocks, center = _blocks(glimpse), rows.mean(axis=0, dtype=np.float64)
+    _check_rows(glimpse)
+    center = rows.mean(axis=0, dtype=np.float64)
     if glimpse.everything is not None:
-        low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
-        for block in blocks:
-            low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
+        low, high = np.hstack([_extremes(part) for part in glimpse.everything.side_by_side()])
         return center, _positive(np.maximum(high - center, center - low) * ROUNDING_ROOM, center)
     return center, _positive(_room(glimpse) * np.max(np.abs(rows - center), axis=0), center)
 
@@ -108,9 +109,32 @@ def _room(glimpse: Glimpse) -> float:
 
 def _blocks(glimpse: Glimpse) -> Iterator[NDArray[Any]]:
     """All rows, or those of the sample."""
+    _check_rows(glimpse)
+    return iter([glimpse.rows]) if glimpse.everything is None else (b.rows for b in glimpse.everything.blocks())
+
+
+def _check_rows(glimpse: Glimpse) -> None:
     if not len(glimpse.rows):
         raise ValueError("there are no rows to read the range of values from: give rows, or bounds")
-    return iter([glimpse.rows]) if glimpse.everything is None else (b.rows for b in glimpse.everything.blocks())
+
+
+def _extremes(rows: Source) -> Double:
+    """The lowest and the highest value of each column, (2, columns)."""
+    found = [(_extreme(np.minimum, block.rows), _extreme(np.maximum, block.rows)) for block in rows.blocks()]
+    return np.array([np.min([low for low, _ in found], axis=0), np.max([high for _, high in found], axis=0)])
+
+
+def _extreme(of_two: np.ufunc, rows: NDArray[Any]) -> Double:
+    """The lowest (np.minimum) or highest (np.maximum) value of each column.
+
+    >>> _extreme(np.maximum, np.arange(100.0).reshape(50, 2)).tolist()
+    [98.0, 99.0]
+    """
+    whole = len(rows) // ROWS_AT_ONCE * ROWS_AT_ONCE
+    if whole:
+        wide = of_two.reduce(rows[:whole].reshape(-1, ROWS_AT_ONCE * rows.shape[1]), axis=0)
+        rows = np.concatenate([wide.reshape(ROWS_AT_ONCE, -1), rows[whole:]])
+    return np.asarray(of_two.reduce(rows, axis=0), np.float64)
 
 
 def _declared(bounds: Any, n_features: int) -> tuple[Double, Double]:
