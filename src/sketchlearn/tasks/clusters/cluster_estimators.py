@@ -123,6 +123,9 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
     decoder : "auto", the name of another decoder, or a `sketchlearn.decoders.Decoder`.
     n_frequencies : size of the sketch; None means 10 frequencies per coordinate of a center.
     wave : wave of the sketch's features, such as "square" for one bit per feature.
+    subsample : how many of the frequencies a row contributes to, which takes less time. "auto": fewer of them, the more
+        rows there are (from about 200,000 on), as long as the squared error grows by less than a 5000th; all of them
+        where the number of rows is not known before, few rows are distinct, or n_clusters is "auto". None: all of them.
     standardize : count errors in units of each column's standard deviation, so that columns of different kinds (money,
         ages, flags) matter alike; centers are in the units of the table all the same. `fit_sketch` takes it from the
         sketch's operator.
