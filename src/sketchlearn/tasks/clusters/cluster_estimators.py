@@ -15,6 +15,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Problem, Status, Target, centroids, decoder_from
 from sketchlearn.decoders.refinements.reduction_to_points import medians
+from sketchlearn.kernel import nearest_centers
 from sketchlearn.models import Dirac, Mixture
 from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.operators import Histograms
@@ -44,6 +45,7 @@ from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, Squa
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
 DISTANCES_PER_BLOCK = 1 << 18
+MOST_COORDINATES = 4096  # of all centers, for which the native loop is faster than a matrix product of BLAS
 SHARE_BESIDE_ATOMS = 0.5  # that rows have in centers, where they are joined by atoms
 
 
@@ -91,10 +93,14 @@ class Clusters(FittedComponents):
         """The nearest center of each row."""
         return self.nearest_and_squares(rows)[0]
 
-    def nearest_and_squares(self, rows: NDArray[Any]) -> tuple[NDArray[np.int32], Double]:
-        """The nearest center of each row and its squared distance, block by block, around the centers' mean."""
-        middle, scale = self.centers.mean(axis=0), 1.0 if self.units is None else 1 / self.units
-        centers = ((self.centers - middle) * scale).astype(rows.dtype)
+    def nearest_and_squares(self, rows: NDArray[Any], n_jobs: int | None = None) -> tuple[NDArray[np.int32], Double]:
+        """The nearest center of each row and its squared distance, around the centers' mean."""
+        middle, scale = self.centers.mean(axis=0), np.ones(self.centers.shape[1])
+        scale = scale if self.units is None else 1 / self.units
+        plain = (self.centers - middle) * scale
+        if plain.size <= MOST_COORDINATES:
+            return nearest_centers(rows, plain, middle, scale, n_jobs)
+        centers = plain.astype(rows.dtype)
         squares = np.sum(centers * centers, axis=1)
         labels, errors = np.empty(len(rows), np.int32), np.empty(len(rows))
         step = max(1, DISTANCES_PER_BLOCK // len(centers))
@@ -269,7 +275,7 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         """Labels of the rows and what they cost, in one pass."""
         labels, costs = [np.empty(0, np.int32)], [np.empty(0)]
         for block in array_blocks(rows):
-            own, squares = state.model.nearest_and_squares(block)
+            own, squares = state.model.nearest_and_squares(block, self.n_jobs)
             labels.append(own)
             costs.append(self._costs(squares))
         total = np.concatenate(costs)
