@@ -11,38 +11,54 @@ constexpr int64_t kRowsPerUnit = 4096;
 constexpr uint64_t kOdd = 0x9e3779b97f4a7c15u;
 constexpr double kLargestChance = 0x1p500;  // an infinite one would give different rows the same priority, 0
 
-template <class T>
-uint64_t hash_as(const Rows& rows, int64_t i, uint64_t key) {
-  const T* x = static_cast<const T*>(rows.data) + i * rows.row_stride;
-  uint64_t hash = key;
-  for (int64_t k = 0; k < rows.n_features; k++) {
-    const double value = static_cast<double>(x[k * rows.column_stride]) + 0.0;  // -0 is +0
-    uint64_t word;
-    std::memcpy(&word, &value, sizeof word);
-    hash = (hash ^ word) * kOdd;
-    hash ^= hash >> 29;
-  }
+inline uint64_t with_value(uint64_t hash, double value) {
+  const double plain = value + 0.0;  // -0 is +0
+  uint64_t word;
+  std::memcpy(&word, &plain, sizeof word);
+  hash = (hash ^ word) * kOdd;
+  return hash ^ (hash >> 29);
+}
+
+inline uint64_t finished(uint64_t hash) {
   hash = (hash ^ (hash >> 33)) * 0xff51afd7ed558ccdu;
   hash = (hash ^ (hash >> 33)) * 0xc4ceb9fe1a85ec53u;
   return hash ^ (hash >> 33);
 }
 
 template <class T>
-double chance_as(const KeepingRule& rule, const Rows& rows, int64_t i) {
+uint64_t hash_as(const Rows& rows, int64_t i, uint64_t key) {
   const T* x = static_cast<const T*>(rows.data) + i * rows.row_stride;
-  double square = 0.0;
-  for (int64_t k = 0; k < rows.n_features; k++) {
-    const double away = (static_cast<double>(x[k * rows.column_stride]) - rule.center[k]) * rule.scale[k];
-    square += away * away;
-  }
-  const double chance = 0.5 * (1.0 + square);
-  return chance < kLargestChance ? chance : kLargestChance;  // and so for NaN
+  uint64_t hash = key;
+  for (int64_t k = 0; k < rows.n_features; k++) hash = with_value(hash, static_cast<double>(x[k * rows.column_stride]));
+  return finished(hash);
 }
 
-double priority(const KeepingRule& rule, const Rows& rows, int64_t i, uint64_t hash) {
+double priority(const KeepingRule& rule, uint64_t hash, double square) {
   const double u = (static_cast<double>(hash >> 11) + 0.5) * 0x1p-53;
   if (std::binary_search(rule.certain, rule.certain + rule.n_certain, hash)) return u - 1.0;
-  return u / (rows.is_double ? chance_as<double>(rule, rows, i) : chance_as<float>(rule, rows, i));
+  const double chance = 0.5 * (1.0 + square);
+  return u / (chance < kLargestChance ? chance : kLargestChance);  // and so for NaN
+}
+
+// Hashes and priorities of rows i, i + 1, ... side by side: one alone would wait for each of its sums and products.
+template <class T, int Together>
+void priorities_as(const KeepingRule& rule, const Rows& rows, int64_t i, uint64_t* hashes, double* priorities) {
+  const T* x = static_cast<const T*>(rows.data) + i * rows.row_stride;
+  uint64_t hash[Together];
+  double square[Together] = {};
+  for (int r = 0; r < Together; r++) hash[r] = rule.key;
+  for (int64_t k = 0; k < rows.n_features; k++, x += rows.column_stride)
+#pragma GCC unroll 4
+    for (int r = 0; r < Together; r++) {
+      const double value = static_cast<double>(x[r * rows.row_stride]);
+      hash[r] = with_value(hash[r], value);
+      const double away = (value - rule.center[k]) * rule.scale[k];
+      square[r] += away * away;
+    }
+  for (int r = 0; r < Together; r++) {
+    hashes[r] = finished(hash[r]);
+    priorities[r] = priority(rule, hashes[r], square[r]);
+  }
 }
 
 struct HashWorker {
@@ -61,11 +77,13 @@ struct PriorityWorker {
   uint64_t* hashes;
   double* priorities;
   int64_t take(int64_t from, int64_t to, int64_t*) const {
-    for (int64_t i = from; i < to; i++) {
-      hashes[i] = hash_row(rows, i, rule.key);
-      priorities[i] = priority(rule, rows, i, hashes[i]);
-    }
+    rows.is_double ? take_as<double>(from, to) : take_as<float>(from, to);
     return -1;
+  }
+  template <class T>
+  void take_as(int64_t i, int64_t to) const {
+    for (; i + 4 <= to; i += 4) priorities_as<T, 4>(rule, rows, i, hashes + i, priorities + i);
+    for (; i < to; i++) priorities_as<T, 1>(rule, rows, i, hashes + i, priorities + i);
   }
 };
 
