@@ -150,3 +150,12 @@ def test_sketches_of_few_records_are_doubted():
     operator = skl.design(rows_of(5000), n_components=K, n_rows=MANY)
     with pytest.warns(ConvergenceWarning, match="a record contributes to 39 of 195"):
         skl.SketchKMeans(K, random_state=0).fit_sketch(operator.sketch(rows_of(1000)))
+
+
+def test_comparisons_of_few_distinct_records_are_doubted():
+    rng = np.random.default_rng(0)
+    rows = rows_of(300)[rng.integers(300, size=(2, 5000))]
+    with pytest.warns(UserWarning, match="the rows repeat"):
+        operator = skl.design(rows[0], n_components=K, rows=100, subsample=39)
+    with pytest.warns(UserWarning, match="few records are distinct, about 2"):
+        skl.two_sample_test(*map(operator.sketch, rows))

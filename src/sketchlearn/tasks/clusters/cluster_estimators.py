@@ -45,6 +45,7 @@ from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, Squa
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
 DISTANCES_PER_BLOCK = 1 << 18
+ROWS_AT_ONCE = 1 << 18  # whose distances are in memory
 MOST_COORDINATES = 4096  # of all centers, for which the native loop is faster than a matrix product of BLAS
 SHARE_BESIDE_ATOMS = 0.5  # that rows have in centers, where they are joined by atoms
 
@@ -273,15 +274,18 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
 
     def _with_array(self, state: FittedState, rows: Any, weights: Any) -> FittedState:
         """Labels of the rows and what they cost, in one pass."""
-        labels, costs = [np.empty(0, np.int32)], [np.empty(0)]
+        n, start, total = rows.shape[0], 0, 0.0
+        labels, own = np.empty(n, np.int32), None if weights is None else np.asarray(weights, np.float64)
         for block in array_blocks(rows):
-            own, squares = state.model.nearest_and_squares(block, self.n_jobs)
-            labels.append(own)
-            costs.append(self._costs(squares))
-        total = np.concatenate(costs)
-        mean = total.sum() if weights is None else np.asarray(weights, np.float64) @ total
-        count = len(total) if weights is None else float(np.sum(weights, dtype=np.float64))
-        return replace(state, row_labels=np.concatenate(labels), row_mean=RowMean(float(mean) / count, 0.0))
+            for first in range(0, len(block), ROWS_AT_ONCE):
+                here = slice(start, start + len(block[first : first + ROWS_AT_ONCE]))
+                labels[here], squares = state.model.nearest_and_squares(
+                    block[first : first + ROWS_AT_ONCE], self.n_jobs
+                )
+                costs, start = self._costs(squares), here.stop
+                total += float(costs.sum() if own is None else own[here] @ costs)
+        count = n if own is None else float(own.sum())
+        return replace(state, row_labels=labels, row_mean=RowMean(total / count, 0.0))
 
     @staticmethod
     def _costs(squares: Double) -> Double:
