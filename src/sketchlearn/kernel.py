@@ -87,8 +87,7 @@ def nearest_centers(
     (array([0, 1], dtype=int32), array([0.25, 4.  ]))
     """
     labels, squares = np.empty(len(rows), np.int32), np.empty(len(rows))
-    plain = (np.ascontiguousarray(part, np.float64) for part in (centers, middle, scale))
-    native.find_nearest(rows, *plain, n_threads(n_jobs), labels, squares)
+    native.find_nearest(rows, np.ascontiguousarray(centers), middle, scale, n_threads(n_jobs), labels, squares)
     return labels, squares
 
 

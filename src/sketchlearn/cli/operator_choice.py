@@ -105,7 +105,7 @@ def _design(choices: Choices, columns: tuple[Any, ...] | None, **more: Any) -> O
 
 
 def _made(choices: Choices) -> dict[str, Any]:
-    given = () if choices.n_rows is None else ("n_rows",)
+    given: tuple[str, ...] = () if choices.n_rows is None else ("n_rows",)
     given += () if choices.epsilon is None else ("epsilon", "delta", "neighbors")
     return {name: getattr(choices, name) for name in ("task", "n_components", *given)}
 
