@@ -83,7 +83,7 @@ class NearestWorker {
         Labels at;
         for (int l = 0; l < kLanes; l++) at[l] = static_cast<Label>(c + v * kLanes + l);
         for (int r = 0; r < kRowsTogether; r++) {
-          const Labels closer = sum[r][v] < best[r];  // as a mask: GCC 12 would compare anew for each selection
+          const Labels closer = (Labels)(sum[r][v] < best[r]);  // as a mask: GCC 12 would compare anew for each selection
           best[r] = (Vector)((closer & (Labels)sum[r][v]) | (~closer & (Labels)best[r]));
           where[r] = (closer & at) | (~closer & where[r]);
         }
