@@ -11,6 +11,7 @@ from sketchlearn.designing import touched_frequencies
 from sketchlearn.designing.touched_frequencies import MOST_EXCESS, distinct_records, touched
 from sketchlearn.record_weights import distinct_records as distinct_of_sketch
 from sketchlearn.tasks.estimating.glimpse import Glimpse
+from sketchlearn.weighting.calibrated_rows import Means
 
 K, D = 4, 3  # 195 frequencies: 5 groups of 39
 MANY = 10**7
@@ -159,3 +160,16 @@ def test_comparisons_of_few_distinct_records_are_doubted():
         operator = skl.design(rows[0], n_components=K, rows=100, subsample=39)
     with pytest.warns(UserWarning, match="few records are distinct, about 2"):
         skl.two_sample_test(*map(operator.sketch, rows))
+
+
+@pytest.mark.filterwarnings("ignore:the rows repeat")
+def test_error_bars_grow_where_equal_records_share_their_frequencies():
+    """Each row ten times is ten times as many records, but not for what subsampling adds."""
+    rows = rows_of(20_000)
+    operator = skl.design(rows, n_components=K, rows=1000, subsample=39)
+    noise = {}
+    for copies in (1, 10):
+        sketch = operator.sketch(np.repeat(rows, copies, axis=0))
+        noise[copies] = Means.of(sketch).variance, skl.decoders.Target.of(sketch).subsampling
+    np.testing.assert_allclose(noise[10], noise[1], rtol=0.01)
+    np.testing.assert_allclose(noise[1], 4 / 20_000, rtol=0.01)
