@@ -101,6 +101,15 @@ def keep_candidates(
     below: float,
     n_threads: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]: ...
+def find_nearest(
+    rows: NDArray[Any],
+    centers: NDArray[np.float64],
+    middle: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    n_threads: int,
+    labels: NDArray[np.int32],
+    squares: NDArray[np.float64],
+) -> None: ...
 def add_counts(
     rows: NDArray[Any],
     edges: NDArray[np.float64],

@@ -74,6 +74,23 @@ def compare(
     return sums
 
 
+def nearest_centers(
+    rows: NDArray[Any],
+    centers: NDArray[np.float64],
+    middle: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    n_jobs: int | None,
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """The nearest of some centers to each row (x - middle) scale, the first of equal ones, and its squared distance.
+
+    >>> nearest_centers(np.array([[3.0], [8.0]]), np.array([[1.0], [2.0]]), np.zeros(1), np.array([0.5]), 1)
+    (array([0, 1], dtype=int32), array([0.25, 4.  ]))
+    """
+    labels, squares = np.empty(len(rows), np.int32), np.empty(len(rows))
+    native.find_nearest(rows, np.ascontiguousarray(centers), middle, scale, n_threads(n_jobs), labels, squares)
+    return labels, squares
+
+
 _pools = cache(ThreadpoolController)  # Made once, as it takes 4 ms to find which libraries are loaded.
 
 

@@ -39,6 +39,24 @@ def drawn_weights(sketch: Sketch) -> NDArray[np.float64] | None:
     return np.minimum(kept.units / 2.0**WEIGHT_BITS, float(heaviest_record(sketch)))
 
 
+def distinct_records(sketch: Sketch) -> float:
+    """How many distinct records of equal weight the sketch is worth, as far as its kept rows tell.
+
+    Equal records contribute to the same frequencies under `subsample`, so that their errors do not average out. It is
+    (sum c)^2 / sum c^2 over the distinct records, of weights c.
+
+    >>> import sketchlearn as skl
+    >>> rows = np.random.default_rng(0).integers(5, size=(10_000, 2)).astype(float)
+    >>> operator = skl.design(rows, n_components=1, rows=500)
+    >>> round(distinct_records(operator.sketch(rows)))
+    25
+    """
+    kept, count = sketch.kept, float(sketch.count)
+    if kept is None or not (len(kept) >= FEWEST_ROWS or (kept.complete and len(kept))):
+        return effective_records(sketch) or count
+    return count / float(kept.weights(count) @ (kept.units / 2.0**WEIGHT_BITS))
+
+
 def effective_records(sketch: Sketch) -> float | None:
     """How many records of equal weight the sketch is worth; None where weights are fractions that no kept rows tell.
 

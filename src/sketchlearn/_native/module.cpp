@@ -14,6 +14,7 @@
 
 #include "histogram.h"
 #include "keeping.h"
+#include "nearest.h"
 #include "packed.h"
 #include "plan.h"
 #include "threads.h"
@@ -52,6 +53,8 @@ using Weights = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device
 using PlainFloats = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using OutFloats = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using OutDoubles = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using OutLabels = nb::ndarray<int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Words = nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using RowIntegers = nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Starts = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -296,6 +299,17 @@ nb::tuple keep_candidates(const Array& x, const Doubles& center, const Doubles& 
                         array_of(std::move(found.total)));
 }
 
+void find_nearest(const Array& x, const Matrix& centers, const Doubles& middle, const Doubles& scale, int n_threads,
+                  OutLabels labels, OutDoubles squares) {
+  const Rows rows = rows_of(x, (int64_t)centers.shape(1));
+  require(centers.shape(0) >= 1 && middle.size() == centers.shape(1) && scale.size() == centers.shape(1),
+          "sizes do not fit");
+  require((int64_t)labels.size() == rows.count && (int64_t)squares.size() == rows.count, "outputs have the wrong size");
+  const Centers given{centers.data(), middle.data(), scale.data(), (int64_t)centers.shape(0)};
+  nb::gil_scoped_release release;
+  nearest_centers(rows, given, n_threads, labels.data(), squares.data());
+}
+
 Bins bins_of(const Doubles& edges, const Starts& starts) {
   const int64_t* at = starts.data();
   const int64_t d = (int64_t)starts.size() - 1;
@@ -363,6 +377,8 @@ NB_MODULE(_native, m) {
   m.def("row_hashes", &row_hashes, nb::arg("rows"), nb::arg("key"), nb::arg("n_threads"));
   m.def("keep_candidates", &keep_candidates, nb::arg("rows"), nb::arg("center"), nb::arg("scale"), nb::arg("key"),
         nb::arg("certain"), nb::arg("weights").none().noconvert(), nb::arg("below"), nb::arg("n_threads"));
+  m.def("find_nearest", &find_nearest, nb::arg("rows"), nb::arg("centers"), nb::arg("middle"), nb::arg("scale"),
+        nb::arg("n_threads"), nb::arg("labels").noconvert(), nb::arg("squares").noconvert());
   m.def("add_counts", &add_counts, nb::arg("rows"), nb::arg("edges"), nb::arg("starts"),
         nb::arg("weights").none().noconvert(), nb::arg("n_threads"), nb::arg("counts").noconvert());
   m.def("find_counts", &find_counts, nb::arg("rows"), nb::arg("edges"), nb::arg("starts"), nb::arg("n_threads"),

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
+#include <numeric>
 #include <utility>
 
 #include "threads.h"
 
 namespace sketchlearn {
+
+constexpr int64_t kGroupRows = 160;  // of a group, on average: 2.5 deviations of that number below a block's rows
 
 AlignedFloats::AlignedFloats(int64_t size) {
   const size_t bytes = (static_cast<size_t>(size) * sizeof(float) + 63) / 64 * 64;
@@ -84,7 +87,8 @@ class Plan::Worker {
   const int64_t* weights_;
   int32_t* out_;
   AlignedFloats centred_, packed_, scratch_;
-  std::vector<int64_t> order_, group_, ends_, block_weights_;
+  std::vector<int32_t> order_, group_;
+  std::vector<int64_t> ends_, block_weights_;
   std::vector<int32_t> block_out_;
 
   float* row(int64_t i) const { return centred_.get() + i * plan_.n_features(); }
@@ -92,20 +96,31 @@ class Plan::Worker {
   // Rows sorted by their group of frequencies: order_, and where each group ends in it.
   void sort_by_group(int64_t count) {
     const size_t n = static_cast<size_t>(count);
-    std::fill(ends_.begin(), ends_.end(), 0);
-    for (size_t i = 0; i < n; i++) {
-      group_[i] = group_of(row(static_cast<int64_t>(i)), plan_.n_features(), plan_.common_.key, plan_.common_.n_groups);
-      ends_[static_cast<size_t>(group_[i])]++;
+    if (plan_.common_.n_groups == 1) {
+      std::iota(order_.begin(), order_.begin() + count, 0);
+      ends_[0] = count;
+      return;
     }
+    find_groups(count);
+    std::fill(ends_.begin(), ends_.end(), 0);
+    for (size_t i = 0; i < n; i++) ends_[static_cast<size_t>(group_[i])]++;
     int64_t start = 0;
     for (int64_t& end : ends_) start += std::exchange(end, start);
     for (size_t i = 0; i < n; i++)
-      order_[static_cast<size_t>(ends_[static_cast<size_t>(group_[i])]++)] = static_cast<int64_t>(i);
+      order_[static_cast<size_t>(ends_[static_cast<size_t>(group_[i])]++)] = static_cast<int32_t>(i);
+  }
+
+  void find_groups(int64_t count) {
+    const int64_t d = plan_.n_features(), n_groups = plan_.common_.n_groups;
+    const uint64_t key = plan_.common_.key;
+    int64_t i = 0;
+    for (; i + 4 <= count; i += 4) groups_of<4>(row(i), d, key, n_groups, group_.data() + i);
+    for (; i < count; i++) groups_of<1>(row(i), d, key, n_groups, group_.data() + i);
   }
 
   // Rows order_[begin .. begin + count), of the unit that starts at row `from`, through group g's frequencies.
   void take_block(int64_t from, int64_t g, int64_t begin, int count, int64_t* sums) {
-    const int64_t* order = order_.data() + begin;
+    const int32_t* order = order_.data() + begin;
     const int64_t group = plan_.group_columns(), first_column = g * group;
     Sink sink;
     sink.part_stride = plan_.n_columns();
@@ -127,17 +142,29 @@ class Plan::Worker {
                     out_ + ((from + order[i]) * plan_.parts() + part) * plan_.n_columns() + first_column);
   }
 
-  void run_kernel(int64_t g, const int64_t* order, int count, const Sink& sink) {
+  // Rows [i, count) in panels of `tile`, column by column, `Together` rows of a panel at a time; returns where it ended.
+  template <int Together>
+  int pack(const int32_t* order, int i, int count, int tile) {
+    const int64_t d = plan_.n_features();
+    for (; i + Together <= count; i += Together) {
+      const float* x[Together];
+      for (int r = 0; r < Together; r++) x[r] = row(order[i + r]);
+      float* to = packed_.get() + i / tile * tile * d + i % tile;
+      for (int64_t k = 0; k < d; k++)
+#pragma GCC unroll 4
+        for (int r = 0; r < Together; r++) to[k * tile + r] = x[r][k];
+    }
+    return i;
+  }
+
+  void run_kernel(int64_t g, const int32_t* order, int count, const Sink& sink) {
     const int64_t d = plan_.n_features(), at = g * plan_.padded_columns();
     const std::vector<float>& values = plan_.common_.coefficients;
     const Coefficients given{values.data(), static_cast<int64_t>(values.size()) / (2 * plan_.parts())};
     const Block block{packed_.get(), count, d};
     const int tile = plan_.size_ ? 1 : plan_.common_.kernel->tile_rows;
-    for (int i = 0; i < count; i++) {
-      const float* x = row(order[i]);
-      float* to = packed_.get() + i / tile * tile * d + i % tile;
-      for (int64_t k = 0; k < d; k++) to[k * tile] = x[k];
-    }
+    const int packed = tile % 4 ? 0 : pack<4>(order, 0, count, tile);
+    pack<1>(order, packed, count, tile);
     if (plan_.size_) {
       const StructuredFrequencies frequencies{plan_.signs_.data() + 3 * at, plan_.radii_.data() + at,
                                               plan_.dither_.get() + at, plan_.size_, plan_.group_columns()};
@@ -149,9 +176,11 @@ class Plan::Worker {
   }
 };
 
-// Enough rows at a time to fill a block for every group, in at most a few megabytes.
+// Enough rows at a time to nearly fill a block for every group, in at most a few megabytes: nearly, as the few rows beyond
+// a full block cost as much as a block does.
 int64_t Plan::unit_rows() const {
-  return kBlockRows * std::clamp<int64_t>((int64_t{1} << 20) / (kBlockRows * n_features()), 1, common_.n_groups);
+  if (common_.n_groups == 1) return kBlockRows;
+  return kGroupRows * std::clamp<int64_t>((int64_t{1} << 20) / (kGroupRows * n_features()), 1, common_.n_groups);
 }
 
 int64_t Plan::add(const Rows& rows, const int64_t* weights, int n_threads, int64_t* sums) const {

@@ -39,9 +39,10 @@ def design(
         str | None, typer.Option(metavar="H,W", help="For images of H x W pixels (or H,W,CHANNELS) within --bounds.")
     ] = None,
     n_frequencies: options.Frequencies = None,
+    subsample: options.Subsample = options.AUTO,
     wave: options.Wave = "exponential",
     seed: options.Seed = 0,
-    n_rows: Annotated[int | None, typer.Option(help="For private releases: about how many records.")] = None,
+    n_rows: Annotated[int | None, typer.Option(help="About how many records there will be.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="For private releases: the planned epsilon.")] = None,
     delta: Annotated[float, typer.Option(help="For private releases: the planned delta.")] = 0.0,
     neighbors: options.NeighborsOption = options.Neighbors.add_remove,
@@ -62,11 +63,15 @@ def design(
     have. They are in its file, in the clear: leave this out where rows must not travel. With --standardize,
     errors count in standard deviations, so that money does not outweigh ages and flags.
 
+    With --n-rows 10000000, records contribute to some of the frequencies only, as few as the clusters' accuracy allows:
+    sketching takes a fraction of the time. --subsample all switches that off.
+
     \b
     Example:
       sketchlearn design day1.csv -k 3 -o design.json
       sketchlearn design day1.csv -k 3 --rows 500 --standardize -o rows.json
       sketchlearn design day1.csv -k 3 --rows 500 --schema auto -o encoded.json
+      sketchlearn design day1.csv -k 3 --n-rows 10000000 -o large.json
       sketchlearn design day1.csv --task moments -o moments.json
       sketchlearn design --bounds -20,20 --columns a,b -k 3 -o bounds.json
       sketchlearn design --images 28,28 --bounds 0,255 -o images.json
@@ -89,7 +94,7 @@ def design(
     if n_components is None and DESIGNS.get(task, False) and images is None:
         raise misused(f"Missing option '-k': --task {task} needs the number of clusters or components")
     spent = (n_rows, epsilon, delta, neighbors.value)
-    choices = Choices(n_components, task, n_frequencies, wave, seed, *spent, rows, standardize)
+    choices = Choices(n_components, task, n_frequencies, wave, seed, *spent, rows, standardize, subsample)
     arguments = source_arguments(
         columns, nulls.value, exclude, numeric_only, delimiter, decimal, header, encoding, schema
     )

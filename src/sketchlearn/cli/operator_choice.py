@@ -41,6 +41,7 @@ class Choices:
     neighbors: str = "add-remove"
     rows: int | None = None
     standardize: bool = False
+    subsample: int | str | None = "auto"
 
 
 def read_design(path: str) -> Operator:
@@ -104,8 +105,9 @@ def _design(choices: Choices, columns: tuple[Any, ...] | None, **more: Any) -> O
 
 
 def _made(choices: Choices) -> dict[str, Any]:
-    private = () if choices.epsilon is None else ("n_rows", "epsilon", "delta", "neighbors")
-    return {name: getattr(choices, name) for name in ("task", "n_components", *private)}
+    given: tuple[str, ...] = () if choices.n_rows is None else ("n_rows",)
+    given += () if choices.epsilon is None else ("epsilon", "delta", "neighbors")
+    return {name: getattr(choices, name) for name in ("task", "n_components", *given)}
 
 
 def _with_columns(operator: Operator, columns: tuple[Any, ...] | None) -> Operator:

@@ -14,7 +14,7 @@ Neighbors = StrEnum("Neighbors", {"add_remove": "add-remove", "replace_one": "re
 NeighborsOption = Annotated[Neighbors, typer.Option(help="Hide whether a record is there, or only its values.")]
 Covariance = StrEnum("Covariance", ["full", "tied", "diag", "spherical"])
 
-AUTO = "auto"
+AUTO, ALL = "auto", "all"
 
 
 def _number(text: Any, otherwise: str = "") -> int:
@@ -27,6 +27,11 @@ def _number(text: Any, otherwise: str = "") -> int:
 
 def _number_or_auto(text: Any) -> int | str:
     return AUTO if text == AUTO else _number(text, ", or auto")
+
+
+def _touched(text: Any) -> int | str | None:
+    """How many frequencies a record contributes to; None for all."""
+    return None if text == ALL else AUTO if text == AUTO else _number(text, ", auto or all")
 
 
 def _largest_number(text: Any) -> int:
@@ -142,6 +147,14 @@ TaskOption = Annotated[
     ),
 ]
 Frequencies = Annotated[int | None, typer.Option(min=1, help="Size of the sketch; by default 10 per parameter.")]
+Subsample = Annotated[
+    Any,
+    typer.Option(
+        parser=_touched,
+        metavar="auto|all|R",
+        help="How many frequencies a record contributes to; auto takes fewer where --n-rows is large.",
+    ),
+]
 Wave = Annotated[str, typer.Option(help="exponential, cosine, square (one bit per feature), sawtooth or triangle.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; by default all cores.")]
 Plot = Annotated[str | None, typer.Option(metavar="PICTURE", help="Draw a picture to this file, such as out.png.")]

@@ -13,6 +13,7 @@ from sketchlearn.designing import frequency_laws as laws
 from sketchlearn.designing.histogram_bins import BINS, BINS_IN_BOUNDS, bins_of_rows
 from sketchlearn.designing.private_budget import Budget
 from sketchlearn.designing.sample_summary import MOST_ROWS, Sampled, Summary, deviations, summarize, thinned
+from sketchlearn.designing.touched_frequencies import AUTO, distinct_records, touched, warn_of_repetitions
 from sketchlearn.frequencies import Probed
 from sketchlearn.keeping import Keeping
 from sketchlearn.models import Double
@@ -38,6 +39,8 @@ class Asked:
     wave: Wave
     n_frequencies: int | None
     seed: int
+    n_rows: int | None = None  # that will be sketched, if it is known
+    subsample: int | str | None = None  # how many frequencies a record touches: "auto", or None for all
 
     def size(self, n_features: int) -> int:
         """How many frequencies resolve the components, where there is no noise."""
@@ -123,11 +126,24 @@ def on_sample(asked: Asked, sampled: Sampled, *, standardize: bool, n_kept: int 
         notes["keeping"] = Keeping.designed(rows, n_kept, lengths, asked.seed)
     if asked.task in CLUSTERS and sampled.from_all_over:
         notes["outline"] = Outline.of(rows, asked.n_components)
-    waves = FourierFeatures(d, m, law=law, wave=asked.wave, seed=asked.seed, **notes)
+    few = _touched(asked, sampled, m)
+    waves = FourierFeatures(d, m, law=law, wave=asked.wave, seed=asked.seed, subsample=few, **notes)
     if not asked.counted(d):
         return waves
     bins = bins_of_rows(rows, BINS, representative=sampled.from_all_over, columns=sampled.columns)
     return concatenate([waves, bins])
+
+
+def _touched(asked: Asked, sampled: Sampled, m: int) -> int | None:
+    """How many of m frequencies a record touches, None for all: chosen for clusters of many rows, and plain waves."""
+    if isinstance(asked.subsample, int):
+        warn_of_repetitions(sampled.rows, m, asked.n_components, asked.subsample)
+        return asked.subsample
+    if asked.subsample != AUTO:
+        return None
+    if asked.n_rows is None or asked.task not in CLUSTERS or asked.wave.dithered or not sampled.from_all_over:
+        return None
+    return touched(m, asked.n_components, asked.n_rows, distinct_records(sampled.rows, asked.n_rows))
 
 
 def _law(asked: Asked, summary: Summary, sampled: Sampled) -> tuple[Probed, int]:

@@ -111,8 +111,9 @@ def lengths(n_components: int, n_features: int) -> tuple[float, float]:
 def budget_of(bounds: Any, n_rows: int | None, epsilon: float | None, delta: float, neighbors: str) -> Budget | None:
     """What a private release will spend; None if no epsilon is given."""
     if epsilon is None:
-        if n_rows is not None or delta or neighbors != ADD_REMOVE:
-            raise ValueError("n_rows, delta and neighbors are for private releases: give epsilon, too")
+        if delta or neighbors != ADD_REMOVE or (n_rows is not None and bounds is not None):
+            given = "delta and neighbors" if bounds is None else "n_rows, delta and neighbors"
+            raise ValueError(f"{given} are for private releases: give epsilon, too")
         return None
     if bounds is None or n_rows is None:
         raise ValueError("a design for private releases looks at no rows: give bounds, and n_rows (an estimate)")

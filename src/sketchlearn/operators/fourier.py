@@ -121,6 +121,8 @@ class FourierFeatures(Projected):
     def in_words(self) -> str:
         kind, wave = "structured" if self.structured else "random", type(self.wave).__name__.lower()
         frequencies = f"{self.n_frequencies:,} {kind} frequencies of {self.n_features:,} columns"
+        if self.subsample:
+            frequencies += f", {self.subsample:,} of them per record"
         return f"{frequencies}, {wave} wave, {self.law.in_words}, seed {self.seed}"
 
     def change_by_record(self) -> Sensitivity:

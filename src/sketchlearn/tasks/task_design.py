@@ -13,6 +13,7 @@ from sketchlearn.designing.cluster_operators import Asked, in_bounds, on_sample
 from sketchlearn.designing.frequency_laws import STREAM_SPREAD_FACTOR, plain, times_as_many
 from sketchlearn.designing.private_budget import budget_of
 from sketchlearn.designing.sample_summary import MOST_ROWS, deviations, rows_of, rows_wanted
+from sketchlearn.designing.touched_frequencies import AUTO, checked_subsample
 from sketchlearn.frequencies import LogUniform, Probed
 from sketchlearn.keeping import MOST_KEPT
 from sketchlearn.ledger import ADD_REMOVE
@@ -54,6 +55,7 @@ def design(
     standardize: bool = False,
     rows: int | None = None,
     schema: Schema | str | None = None,
+    subsample: int | str | None = "auto",
 ) -> Any:  # of the kind that the task needs: SecondMoments for "moments", FourierFeatures for "generator", ...
     """An operator whose sketches tell clusters or mixtures of the data apart, or that hold its second moments.
 
@@ -76,10 +78,11 @@ def design(
     n_frequencies : size; by default 10 per centroid coordinate or mixture parameter (fewer for thousands of columns).
     wave : the wave of the operator. Complex waves with dither get 25 % more frequencies, real ones twice as many.
     seed : seed of the operator.
-    epsilon, delta, neighbors, n_rows : what a private release of the sketch will spend (see `privatize`), and about how
-        many records it will have, as far as that is public. Given with bounds, they decide the size, by the noise that
-        `privatize` will add: on many frequencies it would hide what they show. Nothing is spent on the scale.
-        `skl.privacy.forecast` shows that noise.
+    n_rows : about how many records will be sketched: of a sample, for `subsample`; of bounds, for private releases.
+    epsilon, delta, neighbors : what a private release of the sketch will spend (see `privatize`). Given with bounds and
+        n_rows, as far as that is public, they decide the size, by the noise that `privatize` will add: on many
+        frequencies it would hide what they show. Nothing is spent on the scale. `skl.privacy.forecast` shows that
+        noise.
     standardize : count squared errors in units of each column's standard deviation in the sample, so that columns of
         different kinds (money, ages, flags) matter alike. Otherwise k-means follows the columns with the largest
         numbers. Centers come back in the units of the table.
@@ -88,6 +91,10 @@ def design(
         the sketch, in its file too; leave this out where rows may not.
     schema : a `Schema` that makes numbers of columns of other kinds; "auto" takes the one that `skl.schema(sample)`
         proposes. It becomes part of the operator, which then encodes tables where they are sketched.
+    subsample : how many of the frequencies a record contributes to, which takes less time. "auto" chooses it for
+        clusters of n_rows records (hundreds of thousands or more), so that the squared error grows by less than a
+        5000th; all of them where n_rows is not given, few rows of the sample are distinct, or the sample is not
+        representative. None means all of them. A number must divide that of the frequencies.
 
     Examples
     --------
@@ -107,6 +114,9 @@ def design(
     True
     >>> skl.design(bounds=([0, 0], [1, 100]), task="moments").outside
     'clip'
+    >>> large = [skl.design(X, n_components=4, n_rows=10**7, subsample=way) for way in ("auto", None)]
+    >>> [operator.part(skl.FourierFeatures).subsample for operator in large]
+    [39, None]
     """
     if not isinstance(task, str) or (task not in DESIGNS and task not in designs()):
         raise ValueError(f"task must be one of {', '.join(designs())}, not {shortened(task)}")
@@ -119,6 +129,8 @@ def design(
     origin = Origin.SAMPLE if bounds is None else Origin.DECLARED
     sizes = {"epsilon": epsilon, "n_rows": n_rows, "delta": delta, "standardize": standardize, "rows": rows}
     sizes["neighbors"] = neighbors != ADD_REMOVE
+    few = checked_subsample(subsample)
+    sizes["subsample"] = few is not None and few != AUTO
     operator: Operator | None = None
     if task not in DESIGNS:
         _leave_out(task, n_components=n_components, n_frequencies=n_frequencies, **sizes)
@@ -137,7 +149,7 @@ def design(
     if operator is not None:
         return operator.with_origin(origin)
     fixed = None if n_frequencies is None else whole("n_frequencies", n_frequencies)
-    asked = Asked(whole("n_components", n_components), task, wave_from(wave), fixed, seed)
+    asked = Asked(whole("n_components", n_components), task, wave_from(wave), fixed, seed, n_rows, few)
     budget = budget_of(bounds, n_rows, epsilon, delta, neighbors)
     n_kept = _checked_kept(rows, bounds)
     standardize = truth("standardize", standardize)
@@ -146,6 +158,8 @@ def design(
         return on_sample(asked, sampled, standardize=standardize, n_kept=n_kept).with_origin(origin)
     if standardize:
         raise ValueError(NEED_SAMPLE)
+    if sizes["subsample"]:
+        raise ValueError("subsample needs a sample here: from bounds, records contribute to all frequencies")
     return in_bounds(asked, *checked_bounds(bounds), budget).with_origin(origin)
 
 

@@ -11,7 +11,7 @@ by the operator itself: the dither and harmonics of its wave, and subsampling, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -22,7 +22,7 @@ from sketchlearn.decoders.refinements.gauss_newton import derivatives
 from sketchlearn.models import Double, Mixture
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.queries.sampling_noise import Released, real_parts
-from sketchlearn.record_weights import effective_records, heaviest_record
+from sketchlearn.record_weights import distinct_records, effective_records, heaviest_record
 from sketchlearn.sketch import Sketch
 
 NUMBERS_PER_PARAMETER = 3.0  # With 2, 81 % of 95 % intervals of overlapping clusters held the truth.
@@ -123,13 +123,22 @@ class SketchInfluence:
         return np.asarray(np.sqrt(variances))
 
     def _sampled(self, weights: Double, density: Mixture, rng: np.random.Generator) -> Double:
-        """Variances of weighted sums of one record's numbers."""
+        """Variances of weighted sums of one record's numbers.
+
+        Equal records add to the same values only, so that what subsampling adds is that of fewer records.
+        """
         operator = fourier_part(self.sketch)[1]
+        whole = operator if operator.subsample is None else replace(operator, subsample=None)
+        copies = np.float32(np.sqrt(max(independent_records(self.sketch) / distinct_records(self.sketch), 1.0)))
         n = int(np.clip(DRAWN_NUMBERS // operator.n_frequencies, FEWEST_DRAWS, MOST_DRAWS))
         rows, step = density.sample(n, rng)[0], max(1, NUMBERS_PER_BLOCK // operator.n_frequencies)
         single, sums = self.target.on_features(operator, weights).astype(np.float32), []
         for first in range(0, n, step):
-            sums.append(real_parts(operator.features(rows[first : first + step], n_jobs=1)) @ single)
+            added = real_parts(operator.features(rows[first : first + step], n_jobs=1))
+            if whole is not operator:
+                everywhere = real_parts(whole.features(rows[first : first + step], n_jobs=1))
+                added = everywhere + copies * (added - everywhere)
+            sums.append(added @ single)
         return np.asarray(np.var(np.concatenate(sums).astype(np.float64), axis=0))
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.decoders.problems.decoding_target import fourier_part, released_variance
 from sketchlearn.models import Double, Single
+from sketchlearn.record_weights import distinct_records
 from sketchlearn.sketch import Sketch
 from sketchlearn.waves import Wave
 from sketchlearn.weighting.weighted_rows import WeightedRows
@@ -44,12 +45,13 @@ class Means:
     @classmethod
     def of(cls, sketch: Sketch) -> Means:
         """Some of the sketch's Fourier features: the first ones, the probes along the axes among them."""
+        n_distinct = distinct_records(sketch)
         sketch, operator = fourier_part(sketch)
         wave, some = operator.wave, slice(0, MOST_FEATURES // operator.wave.parts)
         mean = (sketch.mean / operator.feature_weights)[some]
         values = np.concatenate([mean.real, mean.imag]) if wave.complex else mean
         # a record that contributes to one group of frequencies alone leaves more noise
-        variance = released_variance(sketch, operator) + (operator.n_groups - 1) / float(sketch.count)
+        variance = released_variance(sketch, operator) + (operator.n_groups - 1) / n_distinct
         turns, dither = operator.frequencies[:, some] / (2 * np.pi), operator.dither[some] / (2 * np.pi)
         return cls(values, variance, turns, operator.middle, dither, wave)
 

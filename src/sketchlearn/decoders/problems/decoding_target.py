@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.models import Double, FrequencySet, Mixture, Single
 from sketchlearn.operators import FourierFeatures
-from sketchlearn.record_weights import effective_records
+from sketchlearn.record_weights import distinct_records, effective_records
 from sketchlearn.sketch import Sketch
 
 HIGHEST_HARMONIC = 41  # that mixtures are freed of; harmonics of narrow components vanish slowly
@@ -37,6 +37,7 @@ class Target:
     harmonics: tuple[tuple[int, complex], ...]  # order k and F_k / F_1 of those that disturb the values
     places: NDArray[np.int64]  # of the values among those of the sketch
     group_size: int  # how many of those that lie next to each other a record adds to
+    n_groups: int = 1  # of the sketch's values
     cleaned: bool = False  # the harmonics of a fitted mixture are subtracted
 
     @classmethod
@@ -45,7 +46,7 @@ class Target:
 
         Harmonics up to the `highest` order are known to disturb it.
         """
-        n_records = effective_records(sketch) or float(sketch.count)
+        n_records, n_distinct = effective_records(sketch) or float(sketch.count), distinct_records(sketch)
         sketch, operator = fourier_part(sketch)
         part = released_variance(sketch, operator)
         first, omega = operator.wave.coefficient(1), operator.frequencies.T
@@ -61,7 +62,7 @@ class Target:
             weights=operator.feature_weights**2,
             imaginary=float(operator.wave.complex),
             sampling=1 / n_records,
-            subsampling=(operator.n_groups - 1) / n_records,
+            subsampling=(operator.n_groups - 1) / n_distinct,
             released=released,
             origin=operator.middle,
             unit=unit,
@@ -73,6 +74,7 @@ class Target:
             harmonics=operator.wave.harmonics(highest),
             places=np.arange(operator.n_frequencies),
             group_size=operator.n_frequencies // operator.n_groups,
+            n_groups=operator.n_groups,
         )
 
     def __len__(self) -> int:

@@ -108,11 +108,13 @@ def _errors(target: Target, mixture: Mixture, whitening: Whitening) -> Double:
     rng, m = np.random.default_rng(0), len(target)
     draws = int(np.clip(DRAWN_NUMBERS // m, *FEWEST_AND_MOST_DRAWS))
     added = _records(target, mixture, draws, rng)
-    groups = round(1 + target.subsampling / target.sampling)
-    if groups > 1:
+    mean, groups = added.mean(axis=0), target.n_groups
+    if groups > 1:  # records add to their group that many times as much, and nothing to the others: so on average
         group = np.tile(target.places // target.group_size, 2)
-        added *= groups * (group == rng.integers(groups, size=(draws, 1)))
-    added = np.sqrt(target.sampling) * (added - added.mean(axis=0))
+        others = added * (groups * (group == rng.integers(groups, size=(draws, 1))) - 1)
+        added = np.sqrt(target.sampling) * (added - mean) + np.sqrt(target.subsampling / (groups - 1)) * others
+    else:
+        added = np.sqrt(target.sampling) * (added - mean)
     if target.released:
         deviations = np.sqrt(target.released / (1 + target.imaginary)) * np.repeat([1.0, target.imaginary], m)
         added += deviations * rng.standard_normal(added.shape)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 
+from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
 from sketchlearn.tasks.choosing.number_of_clusters import choose_with_rows
 from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator
+from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.values import whole
 from sketchlearn.weighting.clusters_of_rows import RowSample
@@ -53,6 +55,11 @@ class ChosenNumber(DesignedEstimator):
     def _check_distinct(self, n_distinct: int) -> None:
         if self._number != AUTO:
             super()._check_distinct(n_distinct)
+
+    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+        if self._number == AUTO:  # Gaussians of each number are tried, which takes records that touch all frequencies
+            glimpse = replace(glimpse, n_rows=None)
+        return super().design_operator(glimpse, rng)
 
     def _chosen(
         self, sketch: Sketch, sample: RowSample | None, rng: np.random.Generator

@@ -15,6 +15,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Problem, Status, Target, centroids, decoder_from
 from sketchlearn.decoders.refinements.reduction_to_points import medians
+from sketchlearn.kernel import nearest_centers
 from sketchlearn.models import Dirac, Mixture
 from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.operators import Histograms
@@ -44,6 +45,8 @@ from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, Squa
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
 DISTANCES_PER_BLOCK = 1 << 18
+ROWS_AT_ONCE = 1 << 18  # whose distances are in memory
+MOST_COORDINATES = 4096  # of all centers, for which the native loop is faster than a matrix product of BLAS
 SHARE_BESIDE_ATOMS = 0.5  # that rows have in centers, where they are joined by atoms
 
 
@@ -91,10 +94,14 @@ class Clusters(FittedComponents):
         """The nearest center of each row."""
         return self.nearest_and_squares(rows)[0]
 
-    def nearest_and_squares(self, rows: NDArray[Any]) -> tuple[NDArray[np.int32], Double]:
-        """The nearest center of each row and its squared distance, block by block, around the centers' mean."""
-        middle, scale = self.centers.mean(axis=0), 1.0 if self.units is None else 1 / self.units
-        centers = ((self.centers - middle) * scale).astype(rows.dtype)
+    def nearest_and_squares(self, rows: NDArray[Any], n_jobs: int | None = None) -> tuple[NDArray[np.int32], Double]:
+        """The nearest center of each row and its squared distance, around the centers' mean."""
+        middle, scale = self.centers.mean(axis=0), np.ones(self.centers.shape[1])
+        scale = scale if self.units is None else 1 / self.units
+        plain = (self.centers - middle) * scale
+        if plain.size <= MOST_COORDINATES:
+            return nearest_centers(rows, plain, middle, scale, n_jobs)
+        centers = plain.astype(rows.dtype)
         squares = np.sum(centers * centers, axis=1)
         labels, errors = np.empty(len(rows), np.int32), np.empty(len(rows))
         step = max(1, DISTANCES_PER_BLOCK // len(centers))
@@ -123,6 +130,9 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
     decoder : "auto", the name of another decoder, or a `sketchlearn.decoders.Decoder`.
     n_frequencies : size of the sketch; None means 10 frequencies per coordinate of a center.
     wave : wave of the sketch's features, such as "square" for one bit per feature.
+    subsample : how many of the frequencies a row contributes to, which takes less time. "auto": fewer of them, the more
+        rows there are (from about 200,000 on), as long as the squared error grows by less than a 5000th; all of them
+        where the number of rows is not known before, few rows are distinct, or n_clusters is "auto". None: all of them.
     standardize : count errors in units of each column's standard deviation, so that columns of different kinds (money,
         ages, flags) matter alike; centers are in the units of the table all the same. `fit_sketch` takes it from the
         sketch's operator.
@@ -264,15 +274,18 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
 
     def _with_array(self, state: FittedState, rows: Any, weights: Any) -> FittedState:
         """Labels of the rows and what they cost, in one pass."""
-        labels, costs = [np.empty(0, np.int32)], [np.empty(0)]
+        n, start, total = rows.shape[0], 0, 0.0
+        labels, own = np.empty(n, np.int32), None if weights is None else np.asarray(weights, np.float64)
         for block in array_blocks(rows):
-            own, squares = state.model.nearest_and_squares(block)
-            labels.append(own)
-            costs.append(self._costs(squares))
-        total = np.concatenate(costs)
-        mean = total.sum() if weights is None else np.asarray(weights, np.float64) @ total
-        count = len(total) if weights is None else float(np.sum(weights, dtype=np.float64))
-        return replace(state, row_labels=np.concatenate(labels), row_mean=RowMean(float(mean) / count, 0.0))
+            for first in range(0, len(block), ROWS_AT_ONCE):
+                here = slice(start, start + len(block[first : first + ROWS_AT_ONCE]))
+                labels[here], squares = state.model.nearest_and_squares(
+                    block[first : first + ROWS_AT_ONCE], self.n_jobs
+                )
+                costs, start = self._costs(squares), here.stop
+                total += float(costs.sum() if own is None else own[here] @ costs)
+        count = n if own is None else float(own.sum())
+        return replace(state, row_labels=labels, row_mean=RowMean(total / count, 0.0))
 
     @staticmethod
     def _costs(squares: Double) -> Double:

@@ -16,6 +16,7 @@ from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Decoder, Outcome, Status, Target, decoder_from
 from sketchlearn.decoders.searches.search_loop import ADVICE
 from sketchlearn.designing.sample_summary import rows_wanted
+from sketchlearn.designing.touched_frequencies import AUTO, checked_subsample
 from sketchlearn.models import Mixture
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
@@ -34,6 +35,7 @@ from sketchlearn.values import number, shortened, whole
 from sketchlearn.waves import Wave
 from sketchlearn.weighting.clusters_of_rows import RowSample
 
+MOST_ADDED_ERROR = 0.01  # of the squared error, by subsampling (`designing.touched_frequencies`)
 ROWS_PER_COMPONENT = 25  # that are kept, where a few thousand would be fewer
 
 
@@ -45,6 +47,7 @@ class DesignedEstimator(ErrorBarredEstimator):
     decoder: str | Decoder = "auto"
     n_frequencies: int | None = None
     wave: str | Wave = "exponential"
+    subsample: int | str | None = AUTO
 
     standardize = False  # a parameter of k-means alone
     outcome_ = model_attribute("outcome")
@@ -78,6 +81,7 @@ class DesignedEstimator(ErrorBarredEstimator):
         if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
             raise ValueError(f"the number of clusters or components must be a positive whole number, not {k!r}")
         decoder_from(self.decoder)
+        checked_subsample(self.subsample)
 
     def check_size(self, n_rows: int) -> None:
         if n_rows < self._n_components:
@@ -113,6 +117,13 @@ class DesignedEstimator(ErrorBarredEstimator):
         target = Target.of(sketch)  # which refuses an empty sketch
         self.check_size(int(np.ceil(sketch.count)))
         d = target.n_features
+        if sample is None and k * target.subsampling > MOST_ADDED_ERROR:
+            warn_caller(
+                f"each frequency is that of few records, as a record contributes to {target.group_size:,} of "
+                f"{target.group_size * target.n_groups:,}: clusters may miss the best ones by more than 1 %; design "
+                "the sketch for the number of its records, or without subsampling",
+                ConvergenceWarning,
+            )
         if sample is None and k * d > target.n_numbers:
             raise ValueError(
                 f"a sketch of {target.n_numbers:,.0f} numbers cannot tell {k:,} clusters or components in {d} columns: "
@@ -145,6 +156,8 @@ class DesignedEstimator(ErrorBarredEstimator):
             seed=int(rng.integers(2**31)),
             standardize=self.standardize,
             rows=max(rows_wanted(self._task), ROWS_PER_COMPONENT * k),
+            n_rows=glimpse.n_rows,
+            subsample=self.subsample,
         )
         return operator.with_columns(glimpse.columns)
 

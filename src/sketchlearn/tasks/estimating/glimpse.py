@@ -21,6 +21,7 @@ class Glimpse:
     columns : names of the columns, if they have names.
     everything : all rows, where another pass over them is cheap because they are in memory.
     targets : positions of the columns that are targets.
+    n_rows : how many rows there are, where that is known and each counts once.
     """
 
     rows: NDArray[Any]
@@ -28,3 +29,4 @@ class Glimpse:
     columns: tuple[str, ...] | None
     everything: Source | None = None
     targets: tuple[int, ...] = ()
+    n_rows: int | None = None

@@ -177,7 +177,8 @@ class SketchEstimator(BaseEstimator):
             if len(some) < most and representative:
                 self.check_size(len(some))
         table = replace(table, width=some.shape[1])
-        glimpse = Glimpse(some, representative, table.columns, everything, table.targets)
+        n_rows = rows.n_rows if rows.weights is None else None
+        glimpse = Glimpse(some, representative, table.columns, everything, table.targets, n_rows)
         operator, notes = self._designed(glimpse, rng)
         sketch = self._sketched(operator, rows, table)
         self._check_count(sketch.count, rows)
