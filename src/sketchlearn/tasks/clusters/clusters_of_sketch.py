@@ -9,6 +9,7 @@ from functools import cache, cached_property, partial
 import numpy as np
 
 from sketchlearn.decoders import Decoder, Outcome, Problem, Status, Target, cleaned, fit_density, pooled_density
+from sketchlearn.decoders.densities.density_in_noise import error_of_noise
 from sketchlearn.decoders.problems.decoding_target import fourier_part
 from sketchlearn.decoders.refinements.efficient_fit import efficient
 from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample, nearest
@@ -28,7 +29,7 @@ from sketchlearn.weighting.clusters_of_rows import (
     mixture_near,
 )
 from sketchlearn.weighting.entropy_tilting import WaveMeans
-from sketchlearn.weighting.histogram_columns import Column
+from sketchlearn.weighting.histogram_columns import Column, histogram_misfit
 from sketchlearn.weighting.tilted_atoms import Atoms, tilted_atoms, tilted_draws
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
@@ -39,6 +40,7 @@ RECORDS_PER_PARAMETER = 10  # With fewer, any mixture explains a sketch.
 # Risks in the comments below are those on public tables, relative to scikit-learn's KMeans on all rows.
 MOST_RISK_BEYOND = 0.12  # share beyond the range of the design: tables with risks above 1.1 had 0.14 or more
 BEYOND = "some records lie so far beyond the range of the design that the clusters may miss them"
+RELEASE_MORE = "release more records at once, with a larger epsilon or with delta > 0, or ask for fewer clusters"
 LEAST_SAMPLE_ROWS = 3  # of a given sample in a cluster
 HEAVY_TAIL_SHARE = 0.33  # of the variance: samples with risks of 1.06 to 8 had 0.34 to 0.92, others less
 LEAST_RECORDS = 10  # of a cluster: those with risks above 1.05, of eight clusters, had one of 1 to 5
@@ -49,6 +51,8 @@ MUCH_LESS_LEFT_RATIO = 0.7  # of a sketch: good clusters left 0.6 of what atoms 
 MISFIT_WORTH_DRAWS = 1.5  # of a mixture of a private sketch: below it, most of what is left is noise
 EQUAL_RISK_RATIO = 1.005  # of a mixture's clusters on the atoms: overlapping Gaussians had 1.0008
 ALIKE_RISK_RATIO = 1.04  # of a mixture's clusters on the atoms: good ones had up to 1.03, others 1.06 or more
+MOST_HISTOGRAM_MISFIT = 2.0  # of a mixture: true ones had 0.9 to 1.8, those worse than atoms 2.3 to 200
+MOST_ERROR_OF_NOISE = 0.025  # of a private sketch: with more, 20 of 29 had risks above 1.1, up to 22
 MISFIT_WORTH_A_SEARCH = 30.0  # Above it, near the atoms, a search has little hope to explain the sketch.
 
 Reduction = Callable[[Mixture, int, np.random.Generator, float], tuple[Double, Double]]
@@ -98,8 +102,9 @@ class Task:
             return None
         histograms: Histograms = counts.operator  # type: ignore[assignment]
         values = histograms.values or (None,) * histograms.n_features
-        each = zip(histograms.edges, histograms.split_columns(counts.mean), values, strict=True)
-        return [Column(np.array(e), np.asarray(s, np.float64), None if v is None else np.array(v)) for e, s, v in each]
+        noise = 0.0 if counts.ledger is None else counts.ledger.sum_variance / float(counts.units) ** 2
+        each = zip(histograms.edges, histograms.split_columns(np.asarray(counts.mean, np.float64)), values, strict=True)
+        return [Column(np.array(e), s, None if v is None else np.array(v), noise) for e, s, v in each]
 
     def risk(self, sample: RowSample, centers: Double) -> float:
         """The mean loss of a sample's rows."""
@@ -136,7 +141,7 @@ def mixture_clusters(task: Task, decoder: Decoder) -> Decoded:
 def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     """The better of two kinds: clusters of atoms, which assume no law, and those of a mixture.
 
-    Both are judged by what they leave of the sketch, and by how much of a release's noise they can follow (Mallows).
+    Both are judged by what they leave of the sketch; a mixture of a private sketch by whether it explains all of it.
     """
     columns = task.columns
     if columns is None:
@@ -146,18 +151,28 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     left = cache(partial(_left_by_atoms, task, atoms))
     found = _of_points(task, sample, Status.ATOMS)
     of_mixture = _explained(task, atoms, found.centers, left, decoder)
-    if of_mixture and task.private and of_mixture.outcome.status is not Status.EXPLAINED:
+    if of_mixture and task.private and not _explains_all(task, of_mixture, columns):
         drawn, of_mixture = _drawn_atoms(task, of_mixture.outcome, left(), decoder), None
         if drawn is not None:
             atoms, sample = drawn, RowSample(drawn.points, task.units)
             found = _of_points(task, sample, Status.ATOMS)
     risk = task.risk(sample, found.centers)
     doubts = _doubts(task, atoms, found, _beyond(task, columns, risk))
-    if of_mixture and _better(task, of_mixture, atoms, left, task.risk(sample, of_mixture.centers) / risk):
+    if of_mixture and (
+        task.private or _better(task, of_mixture, atoms, left, task.risk(sample, of_mixture.centers) / risk)
+    ):
         found = of_mixture
-        doubts = () if found.outcome.status is Status.EXPLAINED else doubts
+        doubts = _noise_doubts(task) if found.outcome.status is Status.EXPLAINED else doubts
     low, high = np.array([column.edges[[0, -1]] for column in columns]).T
     return replace(found, centers=np.clip(found.centers, low, high), doubts=doubts)
+
+
+def _explains_all(task: Task, found: Decoded, columns: Sequence[Column]) -> bool:
+    """Whether a mixture explains a private sketch's waves, and its histograms, too: noise lets many explain waves."""
+    if found.outcome.status is not Status.EXPLAINED:
+        return False
+    rows = WeightedRows.of(antithetic_sample(found.density, ATOMS, task.rng))
+    return histogram_misfit(columns, rows, float(task.sketch.count)) <= MOST_HISTOGRAM_MISFIT
 
 
 def _without_columns(task: Task, decoder: Decoder) -> Decoded:
@@ -184,8 +199,6 @@ def _better(task: Task, found: Decoded, atoms: Atoms, left: Callable[[], float],
     if found.outcome.status is Status.EXPLAINED and relative_risk <= EQUAL_RISK_RATIO:
         return True
     by_mixture = _left_by_mixture(task, found.outcome.mixture)
-    if not atoms.explain and task.private:
-        return True
     alike = relative_risk <= ALIKE_RISK_RATIO or not atoms.explain
     return by_mixture <= (1.0 if alike else MUCH_LESS_LEFT_RATIO) * left()
 
@@ -329,9 +342,9 @@ def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float = 0.0) -> tu
     least = float(found.shares.min()) * count
     remedy = "keep rows beside the sketch with design(..., rows=500), or give some with sample=rows"
     if task.private:
-        remedy = "release more records at once, with a larger epsilon or with delta > 0, or ask for fewer clusters"
-    doubts = []
-    if not atoms.explain:
+        remedy = RELEASE_MORE
+    doubts = list(_noise_doubts(task))
+    if not atoms.explain and not doubts:
         doubts.append(f"clusters may be poor, as the sketch says little of how columns depend on each other: {remedy}")
     if beyond > MOST_RISK_BEYOND and not task.private:  # noise alone puts some there
         doubts.append(f"{BEYOND}: design on a sample that reaches further, or on wider bounds")
@@ -341,6 +354,12 @@ def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float = 0.0) -> tu
             f"sketch alone: {remedy}, or ask for fewer clusters"
         )
     return tuple(doubts)
+
+
+def _noise_doubts(task: Task) -> tuple[str, ...]:
+    if error_of_noise(task.problem.target, task.k) <= MOST_ERROR_OF_NOISE:
+        return ()
+    return (f"clusters may be poor, as the noise of the release is large: {RELEASE_MORE}",)
 
 
 def _left_by_atoms(task: Task, atoms: Atoms) -> float:
@@ -368,7 +387,7 @@ def _judgeable(task: Task, found: Decoded) -> Decoded:
     if outcome.status is Status.HIDDEN:
         return replace(found, doubts=(f"{outcome.status.value}; {outcome.advice}",))
     if outcome.status is not Status.EXPLAINED or task.many_records:
-        return found
+        return replace(found, doubts=_noise_doubts(task))
     n, d = float(task.sketch.count), task.problem.target.n_features
     doubt = (
         f"{counted(round(n), 'record')} cannot tell {counted(task.k, 'cluster')} in {counted(d, 'column')} from a "
