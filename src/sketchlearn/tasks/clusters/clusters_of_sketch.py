@@ -48,6 +48,7 @@ LEAST_SHARE = 1 / 1500  # of the records: a design's 5000 rows have about three 
 IMPLAUSIBLE_RISK_RATIO = 1.5  # of a mixture's clusters to the atoms' own, on the atoms: noise made some of 8
 ENOUGH_ROWS, ENOUGH_SHARE = 2000, 1 / 2  # Atoms add little to as many rows, or to such a share of the records.
 MUCH_LESS_LEFT_RATIO = 0.7  # of a sketch: good clusters left 0.6 of what atoms do, those worse than atoms 0.75
+DRAWS_LEFT_RATIO = 0.35  # of what atoms leave: draws better than those left 0.06 to 0.33, worse ones 0.44 to 0.56
 MISFIT_WORTH_DRAWS = 1.5  # of a mixture of a private sketch: below it, most of what is left is noise
 EQUAL_RISK_RATIO = 1.005  # of a mixture's clusters on the atoms: overlapping Gaussians had 1.0008
 ALIKE_RISK_RATIO = 1.04  # of a mixture's clusters on the atoms: good ones had up to 1.03, others 1.06 or more
@@ -151,26 +152,27 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     left = cache(partial(_left_by_atoms, task, atoms))
     found = _of_points(task, sample, Status.ATOMS)
     of_mixture = _explained(task, atoms, found.centers, left, decoder)
-    if of_mixture and task.private and not _explains_all(task, of_mixture, columns):
+    relative_risk = task.risk(sample, of_mixture.centers) / task.risk(sample, found.centers) if of_mixture else 1.0
+    if of_mixture and task.private and not _explains_all(task, of_mixture, columns, relative_risk):
         drawn, of_mixture = _drawn_atoms(task, of_mixture.outcome, left(), decoder), None
         if drawn is not None:
             atoms, sample = drawn, RowSample(drawn.points, task.units)
             found = _of_points(task, sample, Status.ATOMS)
-    risk = task.risk(sample, found.centers)
-    doubts = _doubts(task, atoms, found, _beyond(task, columns, risk))
-    if of_mixture and (
-        task.private or _better(task, of_mixture, atoms, left, task.risk(sample, of_mixture.centers) / risk)
-    ):
+    doubts = _doubts(task, atoms, found, _beyond(task, columns, task.risk(sample, found.centers)))
+    if of_mixture and (task.private or _better(task, of_mixture, atoms, left, relative_risk)):
         found = of_mixture
         doubts = _noise_doubts(task) if found.outcome.status is Status.EXPLAINED else doubts
     low, high = np.array([column.edges[[0, -1]] for column in columns]).T
     return replace(found, centers=np.clip(found.centers, low, high), doubts=doubts)
 
 
-def _explains_all(task: Task, found: Decoded, columns: Sequence[Column]) -> bool:
-    """Whether a mixture explains a private sketch's waves, and its histograms, too: noise lets many explain waves."""
-    if found.outcome.status is not Status.EXPLAINED:
-        return False
+def _explains_all(task: Task, found: Decoded, columns: Sequence[Column], relative_risk: float) -> bool:
+    """Whether a mixture explains a private sketch's waves and histograms: noise lets many explain the waves.
+
+    The histograms need not be asked if its centers are as good for the atoms as their own.
+    """
+    if found.outcome.status is not Status.EXPLAINED or relative_risk <= EQUAL_RISK_RATIO:
+        return found.outcome.status is Status.EXPLAINED
     rows = WeightedRows.of(antithetic_sample(found.density, ATOMS, task.rng))
     return histogram_misfit(columns, rows, float(task.sketch.count)) <= MOST_HISTOGRAM_MISFIT
 
@@ -320,7 +322,7 @@ def _drawn_atoms(task: Task, outcome: Outcome, left: float, decoder: Decoder) ->
     means = WaveMeans(Target.of(task.sketch))
     atoms = tilted_draws(means, rows, task.rng)
     followed = 2 * means.variance * problem.n_parameters(best.mixture) / problem.plain.n_numbers
-    return atoms if _left_by_atoms(task, atoms) + followed <= MUCH_LESS_LEFT_RATIO * left else None
+    return atoms if _left_by_atoms(task, atoms) + followed <= DRAWS_LEFT_RATIO * left else None
 
 
 def _of_mixture(task: Task, outcome: Outcome) -> Decoded:
