@@ -40,6 +40,7 @@ RECORDS_PER_PARAMETER = 10  # With fewer, any mixture explains a sketch.
 # Risks in the comments below are those on public tables, relative to scikit-learn's KMeans on all rows.
 MOST_RISK_BEYOND = 0.12  # share beyond the range of the design: tables with risks above 1.1 had 0.14 or more
 BEYOND = "some records lie so far beyond the range of the design that the clusters may miss them"
+KEEP_ROWS = "keep rows beside the sketch with design(..., rows=500), or give some with sample=rows"
 RELEASE_MORE = "release more records at once, with a larger epsilon or with delta > 0, or ask for fewer clusters"
 LEAST_SAMPLE_ROWS = 3  # of a given sample in a cluster
 HEAVY_TAIL_SHARE = 0.33  # of the variance: samples with risks of 1.06 to 8 had 0.34 to 0.92, others less
@@ -48,6 +49,8 @@ LEAST_SHARE = 1 / 1500  # of the records: a design's 5000 rows have about three 
 IMPLAUSIBLE_RISK_RATIO = 1.5  # of a mixture's clusters to the atoms' own, on the atoms: noise made some of 8
 ENOUGH_ROWS, ENOUGH_SHARE = 2000, 1 / 2  # Atoms add little to as many rows, or to such a share of the records.
 MUCH_LESS_LEFT_RATIO = 0.7  # of a sketch: good clusters left 0.6 of what atoms do, those worse than atoms 0.75
+LESS_LEFT_RATIO = 0.9  # of a private sketch: mixtures better than atoms left 0.12 to 0.88, worse ones 0.92 to 1.1
+FAR_LESS_RISK_RATIO = 0.5  # of the risks of both, each by itself: Gaussians had 0.2 to 0.45, tables 0.56 or more
 DRAWS_LEFT_RATIO = 0.35  # of what atoms leave: draws better than those left 0.06 to 0.33, worse ones 0.44 to 0.56
 MISFIT_WORTH_DRAWS = 1.5  # of a mixture of a private sketch: below it, most of what is left is noise
 EQUAL_RISK_RATIO = 1.005  # of a mixture's clusters on the atoms: overlapping Gaussians had 1.0008
@@ -152,29 +155,16 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     left = cache(partial(_left_by_atoms, task, atoms))
     found = _of_points(task, sample, Status.ATOMS)
     of_mixture = _explained(task, atoms, found.centers, left, decoder)
-    relative_risk = task.risk(sample, of_mixture.centers) / task.risk(sample, found.centers) if of_mixture else 1.0
-    if of_mixture and task.private and not _explains_all(task, of_mixture, columns, relative_risk):
-        drawn, of_mixture = _drawn_atoms(task, of_mixture.outcome, left(), decoder), None
-        if drawn is not None:
-            atoms, sample = drawn, RowSample(drawn.points, task.units)
-            found = _of_points(task, sample, Status.ATOMS)
+    better = of_mixture is not None and _better(task, of_mixture, atoms, found.centers, left)
+    in_doubt = task.private and not better
+    if of_mixture and in_doubt and (drawn := _drawn_atoms(task, of_mixture.outcome, left(), decoder)):
+        atoms, sample = drawn, RowSample(drawn.points, task.units)
+        found = _of_points(task, sample, Status.ATOMS)
     doubts = _doubts(task, atoms, found, _beyond(task, columns, task.risk(sample, found.centers)))
-    if of_mixture and (task.private or _better(task, of_mixture, atoms, left, relative_risk)):
-        found = of_mixture
-        doubts = _noise_doubts(task) if found.outcome.status is Status.EXPLAINED else doubts
+    if of_mixture and better:
+        found, doubts = of_mixture, () if of_mixture.outcome.status is Status.EXPLAINED else doubts
     low, high = np.array([column.edges[[0, -1]] for column in columns]).T
-    return replace(found, centers=np.clip(found.centers, low, high), doubts=doubts)
-
-
-def _explains_all(task: Task, found: Decoded, columns: Sequence[Column], relative_risk: float) -> bool:
-    """Whether a mixture explains a private sketch's waves and histograms: noise lets many explain the waves.
-
-    The histograms need not be asked if its centers are as good for the atoms as their own.
-    """
-    if found.outcome.status is not Status.EXPLAINED or relative_risk <= EQUAL_RISK_RATIO:
-        return found.outcome.status is Status.EXPLAINED
-    rows = WeightedRows.of(antithetic_sample(found.density, ATOMS, task.rng))
-    return histogram_misfit(columns, rows, float(task.sketch.count)) <= MOST_HISTOGRAM_MISFIT
+    return replace(found, centers=np.clip(found.centers, low, high), doubts=_noise_doubts(task) or doubts)
 
 
 def _without_columns(task: Task, decoder: Decoder) -> Decoded:
@@ -186,23 +176,36 @@ def _without_columns(task: Task, decoder: Decoder) -> Decoded:
     if atoms is None:
         return found
     of_atoms = _of_points(task, RowSample(atoms.points, task.units), Status.ATOMS)
-    return replace(of_atoms, doubts=_doubts(task, atoms, of_atoms))
+    return replace(of_atoms, doubts=_noise_doubts(task) or _doubts(task, atoms, of_atoms))
 
 
-def _better(task: Task, found: Decoded, atoms: Atoms, left: Callable[[], float], relative_risk: float) -> bool:
-    """Whether a mixture is taken instead of atoms that leave so much of the sketch.
+def _better(task: Task, found: Decoded, atoms: Atoms, centers: Double, left: Callable[[], float]) -> bool:
+    """Whether a mixture is taken instead of atoms with these centers, which leave so much of the sketch.
 
     One that explains the sketch is, if its centers are as good for the atoms: atoms that leave less follow sampling
     noise, too. Otherwise what is left is a poor judge: atoms that explain the sketch are taken, unless a mixture leaves
     much less of it, or leaves less and has centers that are nearly as good for the atoms.
     """
-    if relative_risk > IMPLAUSIBLE_RISK_RATIO:
-        return False
-    if found.outcome.status is Status.EXPLAINED and relative_risk <= EQUAL_RISK_RATIO:
+    sample = RowSample(atoms.points, task.units)
+    risk, explained = task.risk(sample, centers), found.outcome.status is Status.EXPLAINED
+    relative_risk = task.risk(sample, found.centers) / risk
+    if explained and relative_risk <= EQUAL_RISK_RATIO:
         return True
     by_mixture = _left_by_mixture(task, found.outcome.mixture)
+    if task.private:
+        return explained and _better_in_noise(task, found, by_mixture / left(), risk)
+    if relative_risk > IMPLAUSIBLE_RISK_RATIO:
+        return False
     alike = relative_risk <= ALIKE_RISK_RATIO or not atoms.explain
     return by_mixture <= (1.0 if alike else MUCH_LESS_LEFT_RATIO) * left()
+
+
+def _better_in_noise(task: Task, found: Decoded, relative_left: float, risk: float) -> bool:
+    """Whether a mixture that explains a private sketch's waves, as many do, explains its histograms, too, and more."""
+    rows = RowSample(WeightedRows.of(antithetic_sample(found.density, ATOMS, task.rng)), task.units)
+    if histogram_misfit(task.columns or (), rows.rows, float(task.sketch.count)) > MOST_HISTOGRAM_MISFIT:
+        return False
+    return relative_left <= LESS_LEFT_RATIO or task.risk(rows, found.centers) <= FAR_LESS_RISK_RATIO * risk
 
 
 def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
@@ -342,11 +345,9 @@ def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float = 0.0) -> tu
     """What to say of clusters that may be far from the best; `beyond` tells how much lies beyond the design."""
     count = float(task.sketch.count)
     least = float(found.shares.min()) * count
-    remedy = "keep rows beside the sketch with design(..., rows=500), or give some with sample=rows"
-    if task.private:
-        remedy = RELEASE_MORE
-    doubts = list(_noise_doubts(task))
-    if not atoms.explain and not doubts:
+    remedy = RELEASE_MORE if task.private else KEEP_ROWS
+    doubts = []
+    if not atoms.explain:
         doubts.append(f"clusters may be poor, as the sketch says little of how columns depend on each other: {remedy}")
     if beyond > MOST_RISK_BEYOND and not task.private:  # noise alone puts some there
         doubts.append(f"{BEYOND}: design on a sample that reaches further, or on wider bounds")
@@ -359,9 +360,8 @@ def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float = 0.0) -> tu
 
 
 def _noise_doubts(task: Task) -> tuple[str, ...]:
-    if error_of_noise(task.problem.target, task.k) <= MOST_ERROR_OF_NOISE:
-        return ()
-    return (f"clusters may be poor, as the noise of the release is large: {RELEASE_MORE}",)
+    large = error_of_noise(task.problem.target, task.k) > MOST_ERROR_OF_NOISE
+    return (f"clusters may be poor, as the noise of the release is large: {RELEASE_MORE}",) if large else ()
 
 
 def _left_by_atoms(task: Task, atoms: Atoms) -> float:
