@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -13,7 +15,7 @@ from sketchlearn.models import FrequencySet
 from sketchlearn.outline import LEAST_ROWS_PER_CELL, Outline
 from sketchlearn.weighting.clusters_of_rows import RowSample, SquaredLoss, clusters_of_rows
 from sketchlearn.weighting.entropy_tilting import WaveMeans, tempered, tilt
-from sketchlearn.weighting.histogram_columns import Column
+from sketchlearn.weighting.histogram_columns import Column, histogram_misfit
 from sketchlearn.weighting.tilted_atoms import Atoms, tilted_atoms
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
@@ -282,3 +284,12 @@ def test_columns_that_depend_on_each_other(noise) -> None:
         relative(rows, tilted_atoms(means, columns, 4000, rng, correlation=given), 4) for given in (None, correlation)
     )
     assert correlated < 1.05 < independent
+
+
+def test_rows_of_the_same_law_leave_noise_of_histograms() -> None:
+    rng, noise = np.random.default_rng(0), 0.003
+    rows, same, others = table(rng), table(rng), table(rng) * 1.2
+    found = [replace(histogram(column, noise=noise, rng=rng), noise=noise**2) for column in rows.T]
+    # the mean square of 256 normal numbers is 1 with a deviation of 0.09
+    assert 0.7 < histogram_misfit(found, WeightedRows.of(same), len(rows)) < 1.3
+    assert histogram_misfit(found, WeightedRows.of(others), len(rows)) > 3

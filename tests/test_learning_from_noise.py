@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
 from sketchlearn.decoders import Problem, Status, Target
+from sketchlearn.decoders.problems.decoding_target import fourier_part
 from sketchlearn.designing.cluster_operators import BROAD_IN_BOUNDS, BROAD_UNDER_PURE_NOISE
 from sketchlearn.diagnostics import explain
 from sketchlearn.diagnostics.explain import Verdict
@@ -164,6 +165,28 @@ def test_clusters_of_no_mixture_are_those_of_draws_from_a_density():
     found = skl.SketchKMeans(K, random_state=0).fit_sketch(sketch)
     assert found.outcome_.status is Status.ATOMS
     assert risk(rows, found.cluster_centers_) < 1.005 * best_risk(rows)
+
+
+def test_a_mixture_that_contradicts_the_histograms_is_not_taken():
+    rng = np.random.default_rng(0)
+    common = rng.standard_normal((6000, 1))
+    codes = np.clip(np.round(1.2 * (0.6 * common + 0.8 * rng.standard_normal((6000, 6))) + 2), 0, 5)
+    sketch = private(codes, 3.0, bounds=([0.0] * 6, [5.0] * 6), n_components=6)
+    waves_alone, found = (
+        skl.SketchKMeans(6, random_state=0).fit_sketch(part) for part in (fourier_part(sketch)[0], sketch)
+    )
+    assert waves_alone.outcome_.status is Status.EXPLAINED  # up to noise that is too large to tell codes from Gaussians
+    assert found.outcome_.status is Status.ATOMS
+    assert risk(codes, found.cluster_centers_) < 1.1 * KMeans(6, n_init=3, random_state=0).fit(codes).inertia_
+
+
+def test_large_noise_is_said_where_clusters_are_explained():
+    rows = rows_of(n=10_000)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = skl.SketchKMeans(K, random_state=0).fit_sketch(private(rows, 0.15))
+    assert model.outcome_.status is Status.EXPLAINED
+    assert any("as the noise of the release is large: release more records" in str(w.message) for w in caught)
 
 
 def test_clear_clusters_are_explained_up_to_noise():

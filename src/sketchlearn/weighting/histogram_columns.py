@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.models import Double
+from sketchlearn.weighting.weighted_rows import WeightedRows
 
 EMPTY = 1e-300  # a share or variance that stands for none
 #: Bins with less beyond, and that many times farther at one end than at the other, are wide ones of the tails.
@@ -23,6 +25,7 @@ class Column:
     edges: Double
     shares: Double  # one more than edges
     values: Double | None = None  # those that records have in each bin, if known
+    noise: float = 0.0  # variance of a private release's noise in each share
 
     @cached_property
     def limits(self) -> tuple[Double, Double]:
@@ -99,3 +102,20 @@ class Column:
         side = upper.astype(np.float64) - lower
         near, far = np.where(upper, low, -high), np.where(upper, high, -low)
         return middle, side, np.where(side == 0, 1.0, near), np.where(side == 0, 1.0, far)
+
+
+def histogram_misfit(columns: Sequence[Column], drawn: WeightedRows, count: float) -> float:
+    """Mean square of what drawn rows leave of the shares of so many records, in units of its variance.
+
+    It is about 1 where the rows have the records' law.
+    """
+    chance, squares = 1 / max(count, 1) + 1 / drawn.effective_size, []
+    for column, values in zip(columns, drawn.rows.T, strict=True):
+        last = len(column.edges) - 2  # Values beyond the edges count as if they were in the bins there.
+        bins = np.clip(np.searchsorted(column.edges, values, side="right") - 1, 0, last)
+        own = np.bincount(bins, drawn.weights, minlength=last + 1)
+        shares = column.shares[1:-1].copy()
+        shares[0] += column.shares[0]
+        shares[-1] += column.shares[-1]
+        squares.append((shares - own) ** 2 / (column.noise + np.maximum(own * (1 - own), 0) * chance))
+    return float(np.mean(np.concatenate(squares)))

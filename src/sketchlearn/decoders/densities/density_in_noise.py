@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sketchlearn.decoders.problems.decoding_problem import Problem
+from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.decoders.refinements.joint_refinement import refine
 from sketchlearn.decoders.searches.search_loop import EXPLAINED, Decoder, Outcome, Progress, Status, decode
 from sketchlearn.models import Mixture
@@ -93,3 +94,12 @@ def _one_gaussian(problem: Problem) -> Candidate:
     """The Gaussian that was read off the sketch, as if it were as good as one that is fitted to all frequencies."""
     _, cost, done = refine(problem.target, problem.one_gaussian, problem.box, iterations=REFINEMENT_ITERATIONS)
     return _judged(problem, Outcome(problem.one_gaussian, cost, problem.misfit(cost), done, Status.REFINED))
+
+
+def error_of_noise(target: Target, n_clusters: int) -> float:
+    """About the squared error that a release's noise causes in a center, in squared widths of its cluster.
+
+    It is what designing/private_budget.py forecasts, with lengths of frequencies in a ratio of ten; it holds for each
+    column, and for the relative increase of the k-means cost.
+    """
+    return 4 * math.log(10) * target.n_features * n_clusters**2 * target.released / target.n_numbers

@@ -9,6 +9,7 @@ from functools import cache, cached_property, partial
 import numpy as np
 
 from sketchlearn.decoders import Decoder, Outcome, Problem, Status, Target, cleaned, fit_density, pooled_density
+from sketchlearn.decoders.densities.density_in_noise import error_of_noise
 from sketchlearn.decoders.problems.decoding_target import fourier_part
 from sketchlearn.decoders.refinements.efficient_fit import efficient
 from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample, nearest
@@ -28,7 +29,7 @@ from sketchlearn.weighting.clusters_of_rows import (
     mixture_near,
 )
 from sketchlearn.weighting.entropy_tilting import WaveMeans
-from sketchlearn.weighting.histogram_columns import Column
+from sketchlearn.weighting.histogram_columns import Column, histogram_misfit
 from sketchlearn.weighting.tilted_atoms import Atoms, tilted_atoms, tilted_draws
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
@@ -39,6 +40,8 @@ RECORDS_PER_PARAMETER = 10  # With fewer, any mixture explains a sketch.
 # Risks in the comments below are those on public tables, relative to scikit-learn's KMeans on all rows.
 MOST_RISK_BEYOND = 0.12  # share beyond the range of the design: tables with risks above 1.1 had 0.14 or more
 BEYOND = "some records lie so far beyond the range of the design that the clusters may miss them"
+KEEP_ROWS = "keep rows beside the sketch with design(..., rows=500), or give some with sample=rows"
+RELEASE_MORE = "release more records at once, with a larger epsilon or with delta > 0, or ask for fewer clusters"
 LEAST_SAMPLE_ROWS = 3  # of a given sample in a cluster
 HEAVY_TAIL_SHARE = 0.33  # of the variance: samples with risks of 1.06 to 8 had 0.34 to 0.92, others less
 LEAST_RECORDS = 10  # of a cluster: those with risks above 1.05, of eight clusters, had one of 1 to 5
@@ -46,9 +49,14 @@ LEAST_SHARE = 1 / 1500  # of the records: a design's 5000 rows have about three 
 IMPLAUSIBLE_RISK_RATIO = 1.5  # of a mixture's clusters to the atoms' own, on the atoms: noise made some of 8
 ENOUGH_ROWS, ENOUGH_SHARE = 2000, 1 / 2  # Atoms add little to as many rows, or to such a share of the records.
 MUCH_LESS_LEFT_RATIO = 0.7  # of a sketch: good clusters left 0.6 of what atoms do, those worse than atoms 0.75
+LESS_LEFT_RATIO = 0.9  # of a private sketch: mixtures better than atoms left 0.12 to 0.88, worse ones 0.92 to 1.1
+FAR_LESS_RISK_RATIO = 0.5  # of the risks of both, each by itself: Gaussians had 0.2 to 0.45, tables 0.56 or more
+DRAWS_LEFT_RATIO = 0.55  # of what atoms leave: draws better than those left 0.36 to 0.49, worse ones 0.62 to 0.66
 MISFIT_WORTH_DRAWS = 1.5  # of a mixture of a private sketch: below it, most of what is left is noise
 EQUAL_RISK_RATIO = 1.005  # of a mixture's clusters on the atoms: overlapping Gaussians had 1.0008
 ALIKE_RISK_RATIO = 1.04  # of a mixture's clusters on the atoms: good ones had up to 1.03, others 1.06 or more
+MOST_HISTOGRAM_MISFIT = 2.0  # of a mixture: true ones had 0.9 to 1.8, those worse than atoms 2.3 to 200
+MOST_ERROR_OF_NOISE = 0.025  # of a private sketch: with more, 20 of 29 had risks above 1.1, up to 22
 MISFIT_WORTH_A_SEARCH = 30.0  # Above it, near the atoms, a search has little hope to explain the sketch.
 
 Reduction = Callable[[Mixture, int, np.random.Generator, float], tuple[Double, Double]]
@@ -98,8 +106,9 @@ class Task:
             return None
         histograms: Histograms = counts.operator  # type: ignore[assignment]
         values = histograms.values or (None,) * histograms.n_features
-        each = zip(histograms.edges, histograms.split_columns(counts.mean), values, strict=True)
-        return [Column(np.array(e), np.asarray(s, np.float64), None if v is None else np.array(v)) for e, s, v in each]
+        noise = 0.0 if counts.ledger is None else counts.ledger.sum_variance / float(counts.units) ** 2
+        each = zip(histograms.edges, histograms.split_columns(np.asarray(counts.mean, np.float64)), values, strict=True)
+        return [Column(np.array(e), s, None if v is None else np.array(v), noise) for e, s, v in each]
 
     def risk(self, sample: RowSample, centers: Double) -> float:
         """The mean loss of a sample's rows."""
@@ -136,7 +145,7 @@ def mixture_clusters(task: Task, decoder: Decoder) -> Decoded:
 def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     """The better of two kinds: clusters of atoms, which assume no law, and those of a mixture.
 
-    Both are judged by what they leave of the sketch, and by how much of a release's noise they can follow (Mallows).
+    Both are judged by what they leave of the sketch; a mixture of a private sketch by whether it explains all of it.
     """
     columns = task.columns
     if columns is None:
@@ -146,18 +155,16 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     left = cache(partial(_left_by_atoms, task, atoms))
     found = _of_points(task, sample, Status.ATOMS)
     of_mixture = _explained(task, atoms, found.centers, left, decoder)
-    if of_mixture and task.private and of_mixture.outcome.status is not Status.EXPLAINED:
-        drawn, of_mixture = _drawn_atoms(task, of_mixture.outcome, left(), decoder), None
-        if drawn is not None:
-            atoms, sample = drawn, RowSample(drawn.points, task.units)
-            found = _of_points(task, sample, Status.ATOMS)
-    risk = task.risk(sample, found.centers)
-    doubts = _doubts(task, atoms, found, _beyond(task, columns, risk))
-    if of_mixture and _better(task, of_mixture, atoms, left, task.risk(sample, of_mixture.centers) / risk):
-        found = of_mixture
-        doubts = () if found.outcome.status is Status.EXPLAINED else doubts
+    better = of_mixture is not None and _better(task, of_mixture, atoms, found.centers, left)
+    in_doubt = task.private and not better
+    if of_mixture and in_doubt and (drawn := _drawn_atoms(task, of_mixture.outcome, left(), decoder)):
+        atoms, sample = drawn, RowSample(drawn.points, task.units)
+        found = _of_points(task, sample, Status.ATOMS)
+    doubts = _doubts(task, atoms, found, _beyond(task, columns, task.risk(sample, found.centers)))
+    if of_mixture and better:
+        found, doubts = of_mixture, () if of_mixture.outcome.status is Status.EXPLAINED else doubts
     low, high = np.array([column.edges[[0, -1]] for column in columns]).T
-    return replace(found, centers=np.clip(found.centers, low, high), doubts=doubts)
+    return replace(found, centers=np.clip(found.centers, low, high), doubts=_noise_doubts(task) or doubts)
 
 
 def _without_columns(task: Task, decoder: Decoder) -> Decoded:
@@ -169,25 +176,36 @@ def _without_columns(task: Task, decoder: Decoder) -> Decoded:
     if atoms is None:
         return found
     of_atoms = _of_points(task, RowSample(atoms.points, task.units), Status.ATOMS)
-    return replace(of_atoms, doubts=_doubts(task, atoms, of_atoms))
+    return replace(of_atoms, doubts=_noise_doubts(task) or _doubts(task, atoms, of_atoms))
 
 
-def _better(task: Task, found: Decoded, atoms: Atoms, left: Callable[[], float], relative_risk: float) -> bool:
-    """Whether a mixture is taken instead of atoms that leave so much of the sketch.
+def _better(task: Task, found: Decoded, atoms: Atoms, centers: Double, left: Callable[[], float]) -> bool:
+    """Whether a mixture is taken instead of atoms with these centers, which leave so much of the sketch.
 
     One that explains the sketch is, if its centers are as good for the atoms: atoms that leave less follow sampling
     noise, too. Otherwise what is left is a poor judge: atoms that explain the sketch are taken, unless a mixture leaves
     much less of it, or leaves less and has centers that are nearly as good for the atoms.
     """
-    if relative_risk > IMPLAUSIBLE_RISK_RATIO:
-        return False
-    if found.outcome.status is Status.EXPLAINED and relative_risk <= EQUAL_RISK_RATIO:
+    sample = RowSample(atoms.points, task.units)
+    risk, explained = task.risk(sample, centers), found.outcome.status is Status.EXPLAINED
+    relative_risk = task.risk(sample, found.centers) / risk
+    if explained and relative_risk <= EQUAL_RISK_RATIO:
         return True
     by_mixture = _left_by_mixture(task, found.outcome.mixture)
-    if not atoms.explain and task.private:
-        return True
+    if task.private:
+        return explained and _better_in_noise(task, found, by_mixture / left(), risk)
+    if relative_risk > IMPLAUSIBLE_RISK_RATIO:
+        return False
     alike = relative_risk <= ALIKE_RISK_RATIO or not atoms.explain
     return by_mixture <= (1.0 if alike else MUCH_LESS_LEFT_RATIO) * left()
+
+
+def _better_in_noise(task: Task, found: Decoded, relative_left: float, risk: float) -> bool:
+    """Whether a mixture that explains a private sketch's waves, as many do, explains its histograms, too, and more."""
+    rows = RowSample(WeightedRows.of(antithetic_sample(found.density, ATOMS, task.rng)), task.units)
+    if histogram_misfit(task.columns or (), rows.rows, float(task.sketch.count)) > MOST_HISTOGRAM_MISFIT:
+        return False
+    return relative_left <= LESS_LEFT_RATIO or task.risk(rows, found.centers) <= FAR_LESS_RISK_RATIO * risk
 
 
 def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
@@ -307,7 +325,7 @@ def _drawn_atoms(task: Task, outcome: Outcome, left: float, decoder: Decoder) ->
     means = WaveMeans(Target.of(task.sketch))
     atoms = tilted_draws(means, rows, task.rng)
     followed = 2 * means.variance * problem.n_parameters(best.mixture) / problem.plain.n_numbers
-    return atoms if _left_by_atoms(task, atoms) + followed <= MUCH_LESS_LEFT_RATIO * left else None
+    return atoms if _left_by_atoms(task, atoms) + followed <= DRAWS_LEFT_RATIO * left else None
 
 
 def _of_mixture(task: Task, outcome: Outcome) -> Decoded:
@@ -327,9 +345,7 @@ def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float = 0.0) -> tu
     """What to say of clusters that may be far from the best; `beyond` tells how much lies beyond the design."""
     count = float(task.sketch.count)
     least = float(found.shares.min()) * count
-    remedy = "keep rows beside the sketch with design(..., rows=500), or give some with sample=rows"
-    if task.private:
-        remedy = "release more records at once, with a larger epsilon or with delta > 0, or ask for fewer clusters"
+    remedy = RELEASE_MORE if task.private else KEEP_ROWS
     doubts = []
     if not atoms.explain:
         doubts.append(f"clusters may be poor, as the sketch says little of how columns depend on each other: {remedy}")
@@ -341,6 +357,11 @@ def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float = 0.0) -> tu
             f"sketch alone: {remedy}, or ask for fewer clusters"
         )
     return tuple(doubts)
+
+
+def _noise_doubts(task: Task) -> tuple[str, ...]:
+    large = error_of_noise(task.problem.target, task.k) > MOST_ERROR_OF_NOISE
+    return (f"clusters may be poor, as the noise of the release is large: {RELEASE_MORE}",) if large else ()
 
 
 def _left_by_atoms(task: Task, atoms: Atoms) -> float:
@@ -368,7 +389,7 @@ def _judgeable(task: Task, found: Decoded) -> Decoded:
     if outcome.status is Status.HIDDEN:
         return replace(found, doubts=(f"{outcome.status.value}; {outcome.advice}",))
     if outcome.status is not Status.EXPLAINED or task.many_records:
-        return found
+        return replace(found, doubts=_noise_doubts(task))
     n, d = float(task.sketch.count), task.problem.target.n_features
     doubt = (
         f"{counted(round(n), 'record')} cannot tell {counted(task.k, 'cluster')} in {counted(d, 'column')} from a "
