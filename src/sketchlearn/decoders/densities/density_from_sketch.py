@@ -22,6 +22,7 @@ from sketchlearn.decoders.searches.search_loop import (
 from sketchlearn.models import DiagonalGaussian, Mixture, Model, StretchedGaussian
 
 RUNS, SMALL_RUNS = 3, 7  # the latter where the sketch determines fewer components than one would fit
+STEPS_FROM_A_START = 3
 STRETCHING_ITERATIONS = 150
 START_STRETCH = 0.7  # deviations of a component
 COMPARABLE_COST_RATIO = 1.4  # Runs whose costs are at most this many times the lowest are pooled.
@@ -67,6 +68,14 @@ def pooled_density(
     best = min(outcomes, key=lambda outcome: outcome.cost)
     alike = [outcome for outcome in outcomes if outcome.cost <= COMPARABLE_COST_RATIO * best.cost]
     return pooled([problem.in_data_units(_significant(problem, outcome.mixture)) for outcome in alike]), best
+
+
+def continued_density(
+    problem: Problem, decoder: Decoder, start: Outcome, rng: np.random.Generator, progress: Progress | None = None
+) -> tuple[Mixture, Outcome]:
+    """A mixture in the units of the data, and its outcome, after a few steps of a search from an outcome."""
+    outcome = decode(decoder, problem, rng, progress=progress, start=start, steps=STEPS_FROM_A_START)
+    return problem.in_data_units(_significant(problem, outcome.mixture)), outcome
 
 
 def _significant(problem: Problem, mixture: Mixture) -> Mixture:
