@@ -195,13 +195,14 @@ def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
     """Clusters of rows that agree with the sketch; or those of a mixture that explains it, if they are better."""
     if sample.complete:
         return _of_points(task, sample, Status.ALL_ROWS)
-    rows = replace(sample, rows=calibrated(task.sketch, [sample.rows], task.rng)[0])
-    near, points = mixture_near(task.problem, rows, task.rng), _with_atoms(task, rows)
+    near = mixture_near(task.problem, sample, task.rng)
+    points = cache(lambda: _with_atoms(task, replace(sample, rows=calibrated(task.sketch, [sample.rows], task.rng)[0])))
     if near.status is Status.EXPLAINED:
         found = _of_mixture(task, _efficient(task, near))
-        if has_less_risk(task.sketch, sample, found.centers, task.loss, task.rng, joined=points is not rows):
+        joined = are_few(len(sample.rows), task.sketch) and len(points().rows) > len(sample.rows)
+        if has_less_risk(task.sketch, sample, found.centers, task.loss, task.rng, joined=joined):
             return found
-    found = _of_points(task, points, Status.ROWS)
+    found = _of_points(task, points(), Status.ROWS)
     return found if sample.chances_of is not None else replace(found, doubts=_doubts_of_given(task, sample, found))
 
 
