@@ -193,7 +193,7 @@ def lloyd(
 
     It ends where no row changes its center, or a step lowers the sum by less than this share of it.
     """
-    k, before, cost = len(centers), np.empty(0), np.inf
+    k, cost, before = len(centers), np.inf, np.empty(0, np.int64)
     total = float(weights @ np.sum(rows * rows, axis=1)) if tolerance else 0.0
     for _ in range(MOST_ITERATIONS):
         labels, score = nearest(rows, centers)
