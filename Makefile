@@ -63,6 +63,7 @@ memory: .venv/installed
 
 benchmark: .venv/installed-benchmark
 	$(BIN)/python benchmarks/sketching.py
+	$(BIN)/python benchmarks/decoding.py $(if $(DATA),--data $(DATA))
 
 # Every figure about clusters and mixtures, with peers beside it: an hour. DATA is the folder of mnist_spectral10.npz.
 benchmark-clustering: .venv/installed-benchmark

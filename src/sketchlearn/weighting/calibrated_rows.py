@@ -81,8 +81,6 @@ def calibrated(sketch: Sketch, samples: Sequence[WeightedRows], rng: np.random.G
 
     The ridge is the one that predicts best, from the first sample, features that were not calibrated on.
     """
-    if not all(np.all(np.isfinite(sample.rows)) for sample in samples):
-        raise ValueError("the sample has missing or infinite values: fill or drop them first")
     means = Means.of(sketch)
     features = means.features(samples[0].rows)
     ridge, result = _ridge(means, samples[0], features, rng), []

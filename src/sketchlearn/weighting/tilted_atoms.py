@@ -9,14 +9,15 @@ moves as in Cotter et al. 2013, 10.1214/13-STS421). An outline of a sample, if t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from sketchlearn.models import Double
+from sketchlearn.models import Double, Single
 from sketchlearn.weighting.entropy_tilting import MOST_CAUTION, Tilt, WaveMeans, tempered, tilt
 from sketchlearn.weighting.histogram_columns import EMPTY, Column
 from sketchlearn.weighting.weighted_rows import WeightedRows
@@ -43,13 +44,17 @@ class Atoms:
     """Weighted points (sum of the weights 1) that stand for all records, in the units of the data.
 
     `unexplained` is the mean square of what atoms left of the numbers of some frequencies that they were not tilted to,
-    less the noise's part; the weights are then tilted to all.
+    less the noise's part, found when it is asked for; the weights are tilted to all.
     """
 
     points: WeightedRows
-    unexplained: float
+    find_unexplained: Callable[[], float]
     chance: float  # up to which noise alone may leave more or less unexplained
-    freedom: float  # how many numbers of noise the weights can follow
+    freedom: float  # how many numbers of noise the weights can follow; 0 where there is none
+
+    @cached_property
+    def unexplained(self) -> float:
+        return self.find_unexplained()
 
     @property
     def explain(self) -> bool:
@@ -91,16 +96,20 @@ def tilted_atoms(
     judging = np.arange(len(which)) % JUDGING_STEP == JUDGING_STEP - 1
     chosen, fitted, judges = (means.some(part) for part in (which, which[~judging], which[judging]))
     if outline is None:
-        rows, first = _moved(fitted, _base(fitted, columns, correlation, rng), n, rng)
-        base = np.full(len(rows), 1 / len(rows))
+        rows, moved = _moved(fitted, _base(fitted, columns, correlation, rng), n, rng)
+        base, caution = np.full(len(rows), 1 / len(rows)), moved.caution
     else:
-        rows, base = _joined(outline, columns, scale, n, rng)
-        first = tilt(fitted.features(rows), fitted.numbers, _variance(fitted), base)
-    unexplained = judges.unexplained(rows, first.weights) if len(judges) else float("nan")
+        (rows, base), moved, caution = _joined(outline, columns, scale, n, rng), None, 1.0
     features = chosen.features(rows)
-    last = tilt(features, chosen.numbers, _variance(chosen), base, caution=first.caution)
-    freedom = last.freedom(features, _variance(chosen))
-    return Atoms(WeightedRows.of(rows, last.weights), unexplained, _chance(judges), freedom)
+
+    def unexplained() -> float:
+        own = chosen.places(~judging)
+        first = moved or tilt(features[:, own], fitted.numbers, _variance(fitted), base)
+        return judges.unexplained(features[:, chosen.places(judging)], first.weights) if len(judges) else float("nan")
+
+    last = tilt(features, chosen.numbers, _variance(chosen), base, caution=caution)
+    points = WeightedRows.of(rows, last.weights)
+    return Atoms(points, unexplained, _chance(judges), _freedom(chosen, features, last))
 
 
 def tilted_draws(means: WaveMeans, rows: Double, rng: np.random.Generator) -> Atoms:
@@ -108,8 +117,13 @@ def tilted_draws(means: WaveMeans, rows: Double, rng: np.random.Generator) -> At
     chosen = means.some(_chosen(means, np.var(rows, axis=0), rng))
     features = chosen.features(rows)
     found = tilt(features, chosen.numbers, _variance(chosen))
-    unexplained, freedom = chosen.unexplained(rows, found.weights), found.freedom(features, _variance(chosen))
-    return Atoms(WeightedRows.of(rows, found.weights), unexplained, _chance(chosen), freedom)
+    unexplained = partial(chosen.unexplained, features, found.weights)
+    return Atoms(WeightedRows.of(rows, found.weights), unexplained, _chance(chosen), _freedom(chosen, features, found))
+
+
+def _freedom(means: WaveMeans, features: Single, found: Tilt) -> float:
+    """How many numbers of noise the weights can follow, where there is any."""
+    return found.freedom(features, _variance(means)) if means.variance else 0.0
 
 
 def _base(means: WaveMeans, columns: Sequence[Column], correlation: Double | None, rng: np.random.Generator) -> Base:

@@ -93,15 +93,25 @@ class Decoder(ABC):
 
 
 def decode(
-    decoder: Decoder, problem: Problem, rng: np.random.Generator, *, progress: Progress | None = None
+    decoder: Decoder,
+    problem: Problem,
+    rng: np.random.Generator,
+    *,
+    progress: Progress | None = None,
+    start: Outcome | None = None,
+    steps: int = MOST_STEPS,
 ) -> Outcome:
-    """Steps until the sketch is explained, the decoder has finished, or patience ends; the best state counts."""
+    """Steps until the sketch is explained, the decoder has finished, or patience ends; the best state counts.
+
+    They may start from an outcome that is known.
+    """
     with one_blas_thread():
-        state = best = decoder.start(problem, rng)
+        known = start and State(start.mixture, start.cost, start.iterations)
+        state = best = known or decoder.start(problem, rng)
         status, failures, explained = Status.REFINED, 0, False
         # among many clusters, the misfit of the whole would not tell of two that were taken for one
         enough = problem.n_components * (1 if problem.n_components <= FEW_CLUSTERS else 2)
-        for _ in range(MOST_STEPS):
+        for _ in range(steps):
             state = decoder.step(problem, state, rng)
             full = len(state.mixture) >= problem.n_atoms
             if len(state.mixture) > len(best.mixture) or state.cost < 0.999 * best.cost:

@@ -8,7 +8,8 @@ from functools import cache, cached_property, partial
 
 import numpy as np
 
-from sketchlearn.decoders import Decoder, Outcome, Problem, Status, Target, cleaned, fit_density, pooled_density
+from sketchlearn.decoders import Decoder, Outcome, Problem, Status, Target
+from sketchlearn.decoders.densities.density_from_sketch import cleaned, continued_density, fit_density, pooled_density
 from sketchlearn.decoders.densities.density_in_noise import error_of_noise
 from sketchlearn.decoders.problems.decoding_target import fourier_part
 from sketchlearn.decoders.refinements.efficient_fit import efficient
@@ -137,9 +138,7 @@ def reduced_in_units(
 def mixture_clusters(task: Task, decoder: Decoder) -> Decoded:
     """Those of a mixture that a decoder fits to the sketch."""
     problem = cleaned(task.problem, decoder, task.rng, task.progress)
-    density, outcome = fit_density(problem, decoder, task.rng, task.progress)
-    better = _efficient(task, outcome)
-    return Decoded(*task.reduced(density), density, outcome) if better is outcome else _of_mixture(task, better)
+    return _of_density(task, *fit_density(problem, decoder, task.rng, task.progress))
 
 
 def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
@@ -154,17 +153,20 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     sample = RowSample(atoms.points, task.units)
     left = cache(partial(_left_by_atoms, task, atoms))
     found = _of_points(task, sample, Status.ATOMS)
-    of_mixture = _explained(task, atoms, found.centers, left, decoder)
-    better = of_mixture is not None and _better(task, of_mixture, atoms, found.centers, left)
-    in_doubt = task.private and not better
-    if of_mixture and in_doubt and (drawn := _drawn_atoms(task, of_mixture.outcome, left(), decoder)):
+    of_mixture, joined = _explained(task, atoms, found.centers, left, decoder)
+    if joined is not None:
+        sample, found = joined, _of_points(task, joined, Status.ATOMS)
+    best = found
+    if of_mixture and _better(task, of_mixture, atoms, found.centers, left):
+        best = of_mixture
+    elif of_mixture and task.private and (drawn := _drawn_atoms(task, of_mixture.outcome, left(), decoder)):
         atoms, sample = drawn, RowSample(drawn.points, task.units)
-        found = _of_points(task, sample, Status.ATOMS)
-    doubts = _doubts(task, atoms, found, _beyond(task, columns, task.risk(sample, found.centers)))
-    if of_mixture and better:
-        found, doubts = of_mixture, () if of_mixture.outcome.status is Status.EXPLAINED else doubts
+        best = found = _of_points(task, sample, Status.ATOMS)
+    doubts = _noise_doubts(task)
+    if not doubts and best.outcome.status is not Status.EXPLAINED:
+        doubts = _doubts(task, atoms, found, _beyond(task, columns, task.risk(sample, found.centers)))
     low, high = np.array([column.edges[[0, -1]] for column in columns]).T
-    return replace(found, centers=np.clip(found.centers, low, high), doubts=_noise_doubts(task) or doubts)
+    return replace(best, centers=np.clip(best.centers, low, high), doubts=doubts)
 
 
 def _without_columns(task: Task, decoder: Decoder) -> Decoded:
@@ -212,13 +214,14 @@ def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
     """Clusters of rows that agree with the sketch; or those of a mixture that explains it, if they are better."""
     if sample.complete:
         return _of_points(task, sample, Status.ALL_ROWS)
-    rows = replace(sample, rows=calibrated(task.sketch, [sample.rows], task.rng)[0])
-    near, points = mixture_near(task.problem, rows, task.rng), _with_atoms(task, rows)
+    near = mixture_near(task.problem, sample, task.rng)
+    points = cache(lambda: _with_atoms(task, replace(sample, rows=calibrated(task.sketch, [sample.rows], task.rng)[0])))
     if near.status is Status.EXPLAINED:
         found = _of_mixture(task, _efficient(task, near))
-        if has_less_risk(task.sketch, sample, found.centers, task.loss, task.rng, joined=points is not rows):
+        joined = are_few(len(sample.rows), task.sketch) and len(points().rows) > len(sample.rows)
+        if has_less_risk(task.sketch, sample, found.centers, task.loss, task.rng, joined=joined):
             return found
-    found = _of_points(task, points, Status.ROWS)
+    found = _of_points(task, points(), Status.ROWS)
     return found if sample.chances_of is not None else replace(found, doubts=_doubts_of_given(task, sample, found))
 
 
@@ -272,21 +275,34 @@ def _with_atoms(task: Task, sample: RowSample) -> RowSample:
 
 def _explained(
     task: Task, atoms: Atoms, centers: Double, left: Callable[[], float], decoder: Decoder
-) -> Decoded | None:
+) -> tuple[Decoded | None, RowSample | None]:
     """Clusters of a mixture of a private sketch, or that may explain an exact one; None where that is hopeless.
 
-    Without noise it is looked for near the atoms' centers first; a decoder's search, which takes longer, is for
-    sketches that are nearly explained there, or that atoms explain less well.
+    Without noise it is looked for near the atoms' centers: first there alone, and then by a few steps of the decoder's
+    search. Its whole search, which takes longer, is for sketches that atoms explain less well. A mixture that does not
+    explain the sketch, but leaves much less of it than atoms, joins them: the second.
     """
     if task.private:
-        return mixture_clusters(task, decoder)
+        return mixture_clusters(task, decoder), None
     if not task.many_records:
-        return None
-    near = mixture_near(task.problem, RowSample(atoms.points, task.units), task.rng, centers)
+        return None, None
+    sample = RowSample(atoms.points, task.units)
+    near = mixture_near(task.problem, sample, task.rng, centers)
     if near.status is Status.EXPLAINED:
-        return _of_mixture(task, _efficient(task, near))
-    promising = near.misfit <= MISFIT_WORTH_A_SEARCH or _left_by_mixture(task, near.mixture) <= left()
-    return mixture_clusters(task, decoder) if promising or not atoms.explain else None
+        return _of_mixture(task, _efficient(task, near)), None
+    if not atoms.explain:
+        return mixture_clusters(task, decoder), None
+    if near.misfit > MISFIT_WORTH_A_SEARCH and _left_by_mixture(task, near.mixture) > left():
+        return None, None
+    problem = task.problem.without_harmonics(near.mixture)
+    density, outcome = continued_density(problem, decoder, near, task.rng, task.progress)
+    if outcome.status is Status.EXPLAINED:
+        return _of_density(task, density, outcome), None
+    if _left_by_mixture(task, outcome.mixture) > MUCH_LESS_LEFT_RATIO * left():
+        return None, None
+    draws = antithetic_sample(density, len(atoms.points), task.rng)
+    rows, half = np.concatenate([atoms.points.rows, draws]), np.full(len(draws), 1 / len(draws))
+    return None, replace(sample, rows=WeightedRows.of(rows, np.concatenate([atoms.points.weights, half])))
 
 
 def _atoms(task: Task, columns: Sequence[Column]) -> Atoms:
@@ -326,6 +342,12 @@ def _drawn_atoms(task: Task, outcome: Outcome, left: float, decoder: Decoder) ->
     atoms = tilted_draws(means, rows, task.rng)
     followed = 2 * means.variance * problem.n_parameters(best.mixture) / problem.plain.n_numbers
     return atoms if _left_by_atoms(task, atoms) + followed <= DRAWS_LEFT_RATIO * left else None
+
+
+def _of_density(task: Task, density: Mixture, outcome: Outcome) -> Decoded:
+    """Clusters of a density and the outcome that it is of, or of a more efficient one."""
+    better = _efficient(task, outcome)
+    return Decoded(*task.reduced(density), density, outcome) if better is outcome else _of_mixture(task, better)
 
 
 def _of_mixture(task: Task, outcome: Outcome) -> Decoded:

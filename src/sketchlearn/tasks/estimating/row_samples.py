@@ -31,7 +31,10 @@ def given_rows(sketch: Sketch, sample: Any) -> RowSample:
     blocks = [block.rows.astype(np.float64) for block in rows.blocks(operator.n_features)]
     if not blocks or not sum(map(len, blocks)):
         raise ValueError("the sample has no rows: give some, or leave it out")
-    return RowSample(WeightedRows.of(np.concatenate(blocks)), error_units(operator))
+    given = np.concatenate(blocks)
+    if not np.all(np.isfinite(given)):
+        raise ValueError("the sample has missing or infinite values: fill or drop them first")
+    return RowSample(WeightedRows.of(given), error_units(operator))
 
 
 def error_units(operator: Any) -> Double:
