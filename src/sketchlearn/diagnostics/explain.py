@@ -27,7 +27,7 @@ from sketchlearn.operators import FourierFeatures
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sketch import Sketch
-from sketchlearn.tasks.clusters.clusters_of_sketch import reduced_in_units
+from sketchlearn.tasks.clusters.cluster_task import reduced_in_units
 from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator
 from sketchlearn.tasks.estimating.row_samples import error_units
 from sketchlearn.tasks.estimating.schema_rows import encoded_array

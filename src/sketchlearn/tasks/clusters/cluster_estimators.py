@@ -21,8 +21,8 @@ from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.operators import Histograms
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.choosing.chosen_number import ChosenNumber
+from sketchlearn.tasks.clusters.cluster_task import Task
 from sketchlearn.tasks.clusters.clusters_of_sketch import (
-    Task,
     are_few,
     clusters_of_sketch,
     clusters_with_rows,

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from dataclasses import replace
+from functools import cache, partial
 
 import numpy as np
 
-from sketchlearn.decoders import Decoder, Outcome, Problem, Status, Target
+from sketchlearn.decoders import Decoder, Outcome, Status, Target
 from sketchlearn.decoders.densities.density_from_sketch import cleaned, continued_density, fit_density, pooled_density
-from sketchlearn.decoders.densities.density_in_noise import error_of_noise
 from sketchlearn.decoders.problems.decoding_target import fourier_part
 from sketchlearn.decoders.refinements.efficient_fit import efficient
-from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample, nearest
-from sketchlearn.decoders.searches.search_loop import Progress
+from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample
 from sketchlearn.models import DiagonalGaussian, Double, Mixture
 from sketchlearn.moments.moments_of_sketch import Moments, part_of
-from sketchlearn.operators import Histograms, SecondMoments
-from sketchlearn.plain_digits import counted
+from sketchlearn.operators import SecondMoments
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.clusters.cluster_doubts import (
+    doubts_of_atoms,
+    doubts_of_noise,
+    doubts_of_rows,
+    judgeable,
+    risk_beyond,
+)
+from sketchlearn.tasks.clusters.cluster_task import Decoded, Task
 from sketchlearn.weighting.calibrated_rows import calibrated
 from sketchlearn.weighting.clusters_of_rows import (
     RowSample,
-    SquaredLoss,
     clouds,
     clusters_of_rows,
     has_less_risk,
@@ -37,16 +41,7 @@ from sketchlearn.weighting.weighted_rows import WeightedRows
 ATOMS, ATOMS_PER_CLUSTER = 10_000, 200
 OUTLINE_SHARE = 0.7  # of the atoms are drawn from the design's outline
 MOST_COMPARED = 1000  # frequencies on which atoms and a mixture are compared
-RECORDS_PER_PARAMETER = 10  # With fewer, any mixture explains a sketch.
 # Risks in the comments below are those on public tables, relative to scikit-learn's KMeans on all rows.
-MOST_RISK_BEYOND = 0.12  # share beyond the range of the design: tables with risks above 1.1 had 0.14 or more
-BEYOND = "some records lie so far beyond the range of the design that the clusters may miss them"
-KEEP_ROWS = "keep rows beside the sketch with design(..., rows=500), or give some with sample=rows"
-RELEASE_MORE = "release more records at once, with a larger epsilon or with delta > 0, or ask for fewer clusters"
-LEAST_SAMPLE_ROWS = 3  # of a given sample in a cluster
-HEAVY_TAIL_SHARE = 0.33  # of the variance: samples with risks of 1.06 to 8 had 0.34 to 0.92, others less
-LEAST_RECORDS = 10  # of a cluster: those with risks above 1.05, of eight clusters, had one of 1 to 5
-LEAST_SHARE = 1 / 1500  # of the records: a design's 5000 rows have about three of such a cluster (Shuttle had 1.11)
 IMPLAUSIBLE_RISK_RATIO = 1.5  # of a mixture's clusters to the atoms' own, on the atoms: noise made some of 8
 ENOUGH_ROWS, ENOUGH_SHARE = 2000, 1 / 2  # Atoms add little to as many rows, or to such a share of the records.
 MUCH_LESS_LEFT_RATIO = 0.7  # of a sketch: good clusters left 0.6 of what atoms do, those worse than atoms 0.75
@@ -57,82 +52,7 @@ MISFIT_WORTH_DRAWS = 3.0  # of a mixture of a private sketch: with 1.6 to 2.3, d
 EQUAL_RISK_RATIO = 1.005  # of a mixture's clusters on the atoms: overlapping Gaussians had 1.0008
 ALIKE_RISK_RATIO = 1.04  # of a mixture's clusters on the atoms: good ones had up to 1.03, others 1.06 or more
 MOST_HISTOGRAM_MISFIT = 2.0  # of a mixture: true ones had 0.9 to 1.8, those worse than atoms 2.3 to 200
-MOST_ERROR_OF_NOISE = 0.025  # of a private sketch: with more, 20 of 29 had risks above 1.1, up to 22
 MISFIT_WORTH_A_SEARCH = 30.0  # Above it, near the atoms, a search has little hope to explain the sketch.
-
-Reduction = Callable[[Mixture, int, np.random.Generator, float], tuple[Double, Double]]
-
-
-@dataclass(frozen=True)
-class Decoded:
-    """Clusters, the density that goes with them, how it went, and what is doubtful."""
-
-    centers: Double
-    shares: Double
-    density: Mixture
-    outcome: Outcome
-    doubts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Task:
-    """What is looked for: clusters of a sketch under a loss, and how a mixture is reduced to them."""
-
-    sketch: Sketch
-    problem: Problem
-    units: Double
-    loss: SquaredLoss
-    reduce: Reduction
-    rng: np.random.Generator
-    progress: Progress | None = None
-
-    @property
-    def k(self) -> int:
-        return self.problem.n_components
-
-    @property
-    def private(self) -> bool:
-        return self.problem.target.released > 0
-
-    @property
-    def many_records(self) -> bool:
-        """Whether there are so many records that not any mixture explains their sketch."""
-        return float(self.sketch.count) >= RECORDS_PER_PARAMETER * self.k * (self.problem.target.n_features + 1)
-
-    @cached_property
-    def columns(self) -> list[Column] | None:
-        """The histograms of the sketch, column by column, if it has any."""
-        counts = part_of(self.sketch, Histograms)
-        if counts is None:
-            return None
-        histograms: Histograms = counts.operator  # type: ignore[assignment]
-        values = histograms.values or (None,) * histograms.n_features
-        noise = 0.0 if counts.ledger is None else counts.ledger.sum_variance / float(counts.units) ** 2
-        each = zip(histograms.edges, histograms.split_columns(np.asarray(counts.mean, np.float64)), values, strict=True)
-        return [Column(np.array(e), s, None if v is None else np.array(v), noise) for e, s, v in each]
-
-    def risk(self, sample: RowSample, centers: Double) -> float:
-        """The mean loss of a sample's rows."""
-        losses = self.loss.losses(sample.scaled_rows().rows, sample.scaled(centers))
-        return float(sample.rows.weights @ losses)
-
-    def reduced(self, density: Mixture) -> tuple[Double, Double]:
-        """Clusters of a mixture, and their shares."""
-        return reduced_in_units(self.reduce, density, self.problem, self.units, self.rng)
-
-
-def reduced_in_units(
-    reduce: Reduction, density: Mixture, problem: Problem, units: Double, rng: np.random.Generator
-) -> tuple[Double, Double]:
-    """Clusters of a mixture, where errors count in these units, and their shares."""
-    k, records = problem.n_components, 1 / problem.target.noise
-    if np.all(units == 1):
-        return reduce(density, k, rng, records)
-    model, inverse = density.model, 1 / units
-    shapes = model.scaled(density.shapes, inverse)
-    inside = replace(density, model=model.in_units(inverse), locations=density.locations / units, shapes=shapes)
-    centers, shares = reduce(inside, k, rng, records)
-    return centers * units, shares
 
 
 def mixture_clusters(task: Task, decoder: Decoder) -> Decoded:
@@ -162,23 +82,23 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     elif of_mixture and task.private and (drawn := _drawn_atoms(task, of_mixture.outcome, left(), decoder)):
         atoms, sample = drawn, RowSample(drawn.points, task.units)
         best = found = _of_points(task, sample, Status.ATOMS)
-    doubts = _noise_doubts(task)
+    doubts = doubts_of_noise(task)
     if not doubts and best.outcome.status is not Status.EXPLAINED:
-        doubts = _doubts(task, atoms, found, _beyond(task, columns, task.risk(sample, found.centers)))
+        doubts = doubts_of_atoms(task, atoms, found, risk_beyond(task, columns, task.risk(sample, found.centers)))
     low, high = np.array([column.edges[[0, -1]] for column in columns]).T
     return replace(best, centers=np.clip(best.centers, low, high), doubts=doubts)
 
 
 def _without_columns(task: Task, decoder: Decoder) -> Decoded:
     """Clusters of a sketch without histograms: of a mixture, or of draws from one that leave much less of it."""
-    found = _judgeable(task, mixture_clusters(task, decoder))
+    found = judgeable(task, mixture_clusters(task, decoder))
     if not task.private or found.outcome.status not in (Status.REFINED, Status.STALLED):
         return found
     atoms = _drawn_atoms(task, found.outcome, _left_by_mixture(task, found.outcome.mixture), decoder)
     if atoms is None:
         return found
     of_atoms = _of_points(task, RowSample(atoms.points, task.units), Status.ATOMS)
-    return replace(of_atoms, doubts=_noise_doubts(task) or _doubts(task, atoms, of_atoms))
+    return replace(of_atoms, doubts=doubts_of_noise(task) or doubts_of_atoms(task, atoms, of_atoms))
 
 
 def _better(task: Task, found: Decoded, atoms: Atoms, centers: Double, left: Callable[[], float]) -> bool:
@@ -222,33 +142,7 @@ def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
         if has_less_risk(task.sketch, sample, found.centers, task.loss, task.rng, joined=joined):
             return found
     found = _of_points(task, points(), Status.ROWS)
-    return found if sample.chances_of is not None else replace(found, doubts=_doubts_of_given(task, sample, found))
-
-
-def _doubts_of_given(task: Task, sample: RowSample, found: Decoded) -> tuple[str, ...]:
-    """What to say of clusters of given rows, which may miss what is rare and far away."""
-    remedy = "give more rows, or keep some with design(..., rows=500)"
-    rows, doubts = sample.scaled_rows(), []
-    sizes = np.bincount(nearest(rows.rows, sample.scaled(found.centers))[0], minlength=task.k)
-    if sizes.min() < LEAST_SAMPLE_ROWS:
-        doubts.append(f"a cluster rests on {sizes.min()} of the {len(rows):,} rows of the sample: {remedy}")
-    if task.columns and _beyond(task, task.columns, task.risk(sample, found.centers)) > MOST_RISK_BEYOND:
-        doubts.append(f"{BEYOND}: {remedy}")
-    away = rows.weights * np.sum((rows.rows - rows.weights @ rows.rows) ** 2, axis=1)
-    share = float(np.sum(np.sort(away)[-max(1, len(away) // 100) :]) / max(away.sum(), 1e-300))
-    if not doubts and share > HEAVY_TAIL_SHARE:
-        doubts.append(
-            f"the farthest hundredth of the sample's rows holds {share:.0%} of its variance, and rows that it misses "
-            f"may lie farther still: {remedy}"
-        )
-    return tuple(doubts)
-
-
-def _beyond(task: Task, columns: Sequence[Column], risk: float) -> float:
-    """What records beyond the ends of the histograms cost at least, at the columns' means, as a share of a risk."""
-    shares = np.array([column.chances[[0, -1]] for column in columns])
-    away = np.array([column.edges[[0, -1]] - column.mean for column in columns]) / task.units[:, None]
-    return float(shares.ravel() @ task.loss.losses(away.reshape(-1, 1), np.zeros((1, 1)))) / max(risk, 1e-300)
+    return found if sample.chances_of is not None else replace(found, doubts=doubts_of_rows(task, sample, found))
 
 
 def are_few(n_rows: int, sketch: Sketch) -> bool:
@@ -363,29 +257,6 @@ def _of_points(task: Task, sample: RowSample, status: Status) -> Decoded:
     return Decoded(centers, shares, density, Outcome(own, cost, task.problem.misfit(cost), 0, status))
 
 
-def _doubts(task: Task, atoms: Atoms, found: Decoded, beyond: float = 0.0) -> tuple[str, ...]:
-    """What to say of clusters that may be far from the best; `beyond` tells how much lies beyond the design."""
-    count = float(task.sketch.count)
-    least = float(found.shares.min()) * count
-    remedy = RELEASE_MORE if task.private else KEEP_ROWS
-    doubts = []
-    if not atoms.explain:
-        doubts.append(f"clusters may be poor, as the sketch says little of how columns depend on each other: {remedy}")
-    if beyond > MOST_RISK_BEYOND and not task.private:  # noise alone puts some there
-        doubts.append(f"{BEYOND}: design on a sample that reaches further, or on wider bounds")
-    if least < max(LEAST_RECORDS, LEAST_SHARE * count) and not task.private:
-        doubts.append(
-            f"a cluster has only about {max(least, 1):,.0f} of {count:,.0f} records, too few to be placed well by a "
-            f"sketch alone: {remedy}, or ask for fewer clusters"
-        )
-    return tuple(doubts)
-
-
-def _noise_doubts(task: Task) -> tuple[str, ...]:
-    large = error_of_noise(task.problem.target, task.k) > MOST_ERROR_OF_NOISE
-    return (f"clusters may be poor, as the noise of the release is large: {RELEASE_MORE}",) if large else ()
-
-
 def _left_by_atoms(task: Task, atoms: Atoms) -> float:
     means = WaveMeans(Target.of(task.sketch)).some(_compared(task))
     left = means.numbers - atoms.points.weights.astype(np.float32) @ means.features(atoms.points.rows)
@@ -403,19 +274,3 @@ def _left_by_mixture(task: Task, mixture: Mixture) -> float:
 def _compared(task: Task) -> np.ndarray:
     m = len(task.problem.plain)
     return np.unique(np.linspace(0, m - 1, min(m, MOST_COMPARED)).astype(int))
-
-
-def _judgeable(task: Task, found: Decoded) -> Decoded:
-    """The clusters of a mixture, with doubts where noise hides them or any mixture explains so few records."""
-    outcome = found.outcome
-    if outcome.status is Status.HIDDEN:
-        return replace(found, doubts=(f"{outcome.status.value}; {outcome.advice}",))
-    if outcome.status is not Status.EXPLAINED or task.many_records:
-        return replace(found, doubts=_noise_doubts(task))
-    n, d = float(task.sketch.count), task.problem.target.n_features
-    doubt = (
-        f"{counted(round(n), 'record')} cannot tell {counted(task.k, 'cluster')} in {counted(d, 'column')} from a "
-        "sketch alone: keep rows beside it with design(..., rows=500), give some with sample=rows, or ask for fewer "
-        "clusters"
-    )
-    return replace(found, outcome=replace(outcome, status=Status.UNJUDGED), doubts=(doubt,))
