@@ -129,10 +129,11 @@ def test_little_noise_leaves_room_for_more_components():
     angle = np.random.default_rng(0).uniform(0, 2 * np.pi, 50_000)
     ring = 10 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     loud, quiet = (private(ring, epsilon, 1e-8, bounds=(-12, [12, 12])) for epsilon in (0.01, 10.0))
-    fits = [skl.SketchKMeans(K, random_state=0).fit_sketch(sketch) for sketch in (loud, quiet)]
-    assert len(fits[0].outcome_.mixture) <= K
-    assert fits[1].outcome_.status is Status.ATOMS  # no mixture explains a ring
-    assert risk(ring, fits[1].cluster_centers_) < 1.02 * best_risk(ring)
+    with pytest.warns(ConvergenceWarning, match="noise of the release is large"):
+        assert len(skl.SketchKMeans(K, random_state=0).fit_sketch(loud).outcome_.mixture) <= K
+    fitted = skl.SketchKMeans(K, random_state=0).fit_sketch(quiet)
+    assert fitted.outcome_.status is Status.ATOMS  # no mixture explains a ring
+    assert risk(ring, fitted.cluster_centers_) < 1.02 * best_risk(ring)
     named = skl.SketchKMeans(K, decoder="ompr", random_state=0).fit_sketch(quiet)
     assert len(named.outcome_.mixture) > K
 
