@@ -104,3 +104,10 @@ def test_centers_of_about_the_same_cost_are_told_apart():
     for other in (second, third):
         gaps = np.linalg.norm(first[:, None] - other, axis=2).min(axis=1)
         assert gaps.max() < 0.3
+
+
+def test_a_component_that_came_to_nothing_has_no_efficient_fit():
+    problem = problem_of(drawn(0))
+    nothing = replace(LAW, weights=np.array([0.5, 0.3, 0.2, 1e-170]))
+    assert efficient(problem.plain, own(problem, nothing)) is None
+    assert slopes_of_efficient(problem.plain, own(problem, nothing)) is None

@@ -22,6 +22,7 @@ LARGEST_BLOCK, ONE_OF_BLOCKS = 600, 500
 LEAST_NUMBERS_PER_PARAMETER = 2.0
 MOST_PRODUCTS = 3e9  # numbers times squared parameters: more would take seconds
 RELATIVE_RIDGE = 1e-10  # of the normal matrix whose diagonal is one
+LEAST_RELATIVE_SQUARE = 1e-24  # of what a parameter changes: components that came to nothing change less
 MOST_STEPS = 12
 SETTLED, NEARLY_SETTLED = 1e-4, 0.02  # mean square of a step, in units of the parameters' deviations
 MOST_LEFT = 1.5  # squared residual per degree of freedom: with more, records are not of the mixture
@@ -96,8 +97,11 @@ def slopes_of_efficient(target: Target, mixture: Mixture) -> Double | None:
 
 
 def _inverse_keeping_sum(normal: Double, mixture: Mixture) -> Double:
-    """The inverse of J'VJ along the steps that keep the sum of weights."""
-    scale = 1 / np.sqrt(np.maximum(np.diag(normal), 1e-300))
+    """The inverse of J'VJ along the steps that keep the sum of weights; an error where some steps change nothing."""
+    squares = np.diag(normal)
+    if not squares.min() > LEAST_RELATIVE_SQUARE * squares.max():
+        raise LinAlgError
+    scale = 1 / np.sqrt(squares)
     scaled = normal * scale[:, None] * scale
     scaled[np.diag_indices_from(scaled)] += RELATIVE_RIDGE
     found = cho_solve(cho_factor(scaled), np.eye(len(scaled))) * scale[:, None] * scale
