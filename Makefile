@@ -4,6 +4,9 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE := $(wildcard src/sketchlearn/_native/*) CMakeLists.txt pyproject.toml
 
+# Tests start hundreds of programs: without bytecode on disk, each would compile the package anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test test-slow lint sanitize hot-loops exhaustive everywhere kill audit fuzz memory benchmark benchmark-clustering benchmark-engines benchmark-growth benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
 
 demo: .venv/installed-plot

@@ -1,5 +1,7 @@
 """The tables of laws, waves and operators that all tests go through."""
 
+import functools
+
 import sketchlearn as skl
 from sketchlearn.frequencies import AdaptedRadius, Cauchy, FoldedGaussian, Gaussian, LogUniform, Mixture, Weighted
 from sketchlearn.waves import Cosine, Exponential, FourierSeries, Sawtooth, Square, Triangle
@@ -30,6 +32,7 @@ WAVES = {
 }
 
 
+@functools.cache
 def operators(d: int, m: int = 60) -> dict[str, skl.Operator]:
     """One operator of each kind for d columns; bounds suit rows of a few units."""
     fourier = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cases import NAMES, operators
 from conftest import with_kernel
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -18,9 +18,11 @@ OPERATORS = operators(D, m=40)
 values = st.floats(-50, 50, width=32)
 row_arrays = st.integers(0, 20).flatmap(lambda n: arrays(np.float32, (n, D), elements=values))
 every_operator = pytest.mark.parametrize("name", NAMES)
+few_examples = settings(max_examples=10)  # for each operator: hundreds of each property, all differ
 
 
 @every_operator
+@few_examples
 @given(X=row_arrays, data=st.data())
 def test_partition_order_threads_and_layout(name, X, data):
     operator = OPERATORS[name]
@@ -38,6 +40,7 @@ def test_partition_order_threads_and_layout(name, X, data):
 
 
 @every_operator
+@few_examples
 @given(X=row_arrays)
 def test_every_kernel(name, X):
     with pytest.MonkeyPatch.context() as patch:
@@ -46,6 +49,7 @@ def test_every_kernel(name, X):
 
 
 @every_operator
+@few_examples
 @given(X=row_arrays, Y=row_arrays, Z=row_arrays)
 def test_algebra(name, X, Y, Z):
     a, b, c = (OPERATORS[name].sketch(rows) for rows in (X, Y, Z))
@@ -61,6 +65,7 @@ def test_algebra(name, X, Y, Z):
 
 
 @every_operator
+@few_examples
 @given(X=row_arrays, data=st.data())
 def test_weights(name, X, data):
     operator = OPERATORS[name]
@@ -78,6 +83,7 @@ def test_weights(name, X, data):
 
 
 @every_operator
+@few_examples
 @given(X=row_arrays)
 def test_files_and_pickles_keep_everything(name, X, tmp_path_factory):
     s = OPERATORS[name].sketch(X, sample_weight=np.full(len(X), 0.75))

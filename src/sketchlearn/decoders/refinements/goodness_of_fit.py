@@ -28,7 +28,7 @@ RELATIVE_RIDGE = 1e-10  # of the normal matrix whose diagonal is one
 DRAWN_NUMBERS, FEWEST_AND_MOST_DRAWS = 1 << 21, (1024, 8192)
 PASSING_FIT_TEST, PASSING_P_VALUE = 2.0, 0.001
 MOST_DISTURBED = 0.02  # deviations, by the highest harmonic that is known: others follow it
-PLACES = 8192  # in a wave, at which its values are computed
+PLACES = 8192  # in a wave, at which its values are computed: a power of two
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,8 @@ def _drawn_moments(errors: Double, steps: Double, inverse: Double, known: NDArra
     """The same from draws of whitened errors, as rows, for some of the numbers."""
     left = errors[:, known] - (errors @ steps) @ (inverse @ steps[known].T)
     mean, n = float(np.sum(left * left)) / len(left), len(left)
-    squares = float(np.sum((left.T @ left / n) ** 2)) - mean**2 / n  # The second is what random draws add.
+    products = left.T @ left if left.shape[1] <= n else left @ left.T  # their squares have the same sum
+    squares = float(np.sum((products / n) ** 2)) - mean**2 / n  # The second is what random draws add.
     return mean, 2 * squares
 
 
@@ -129,7 +130,7 @@ def _records(target: Target, mixture: Mixture, n: int, rng: np.random.Generator)
     first = 1.0 if shift is None else np.exp(1j * (shift - target.dither)[0])
     wave = first * turns + sum(ratio * turns**order for order, ratio in target.harmonics)
     phases = rows @ target.frequencies.omega.T.astype(np.float64) + target.dither
-    values = wave[np.round(phases * (PLACES / (2 * np.pi))).astype(np.int64) % PLACES]
+    values = wave[np.rint(phases * (PLACES / (2 * np.pi))).astype(np.int64) & (PLACES - 1)]
     if target.imaginary:
         values *= np.exp(-1j * target.dither)
     return np.concatenate([values.real, values.imag * target.imaginary], axis=1)
