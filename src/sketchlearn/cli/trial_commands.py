@@ -61,7 +61,7 @@ def demo(
 
     \b
     Example:
-      sketchlearn demo --rows 200000
+      sketchlearn demo --rows 250000
     """
     from sketchlearn.cli.demonstration import demonstrate
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.linalg import solve_triangular
@@ -16,6 +18,7 @@ LARGEST_LOGARITHM = 40.0  # Nodes farther out have no weight.
 LEAST_NODE_WEIGHT = 1e-25  # Lighter nodes, relative to the heaviest, are left out.
 RESOLUTION = 20.0  # The table is finest within a twentieth of the unit, as small alphas have sharp peaks.
 LARGEST_RADIUS = 1e8  # Beyond it, the density is the power law that it is nearly everywhere.
+TABLES_KEPT = 256  # of 10 kB each: every block of rows asks for those of its components
 LEAST_EIGENVALUE = 1e-12  # of a correlation matrix, where rounding leaves zero or a negative one
 
 
@@ -83,12 +86,20 @@ def stable_log_density(radius: Double, n_features: int, alpha: float) -> Double:
     d = n_features
     if alpha >= 2 - 1e-9:
         return np.asarray(-0.5 * radius**2 - 0.5 * d * np.log(2 * np.pi))
+    near = _stable_table(d, alpha)(np.arcsinh(RESOLUTION * np.minimum(radius, LARGEST_RADIUS)))
+    return np.asarray(near - (d + alpha) * np.log(np.maximum(radius / LARGEST_RADIUS, 1)))
+
+
+@lru_cache(maxsize=TABLES_KEPT)
+def _stable_table(n_features: int, alpha: float) -> CubicSpline:
+    """The log-density over arcsinh(RESOLUTION radius)."""
     logs, weights = _variances(alpha / 2)
     at = np.linspace(0, np.arcsinh(RESOLUTION * LARGEST_RADIUS), TABLE_RADII)
-    inside = -0.5 * (np.sinh(at)[:, None] / RESOLUTION) ** 2 * np.exp(-logs) - 0.5 * d * (np.log(2 * np.pi) + logs)
-    table = logsumexp(inside, b=weights, axis=1)
-    near = CubicSpline(at, table)(np.arcsinh(RESOLUTION * np.minimum(radius, LARGEST_RADIUS)))
-    return np.asarray(near - (d + alpha) * np.log(np.maximum(radius / LARGEST_RADIUS, 1)))
+    inside = -0.5 * (np.sinh(at)[:, None] / RESOLUTION) ** 2 * np.exp(-logs)
+    inside -= 0.5 * n_features * (np.log(2 * np.pi) + logs)
+    largest = inside.max(axis=1, keepdims=True)
+    inside -= largest
+    return CubicSpline(at, largest[:, 0] + np.log(np.exp(inside, out=inside) @ weights))
 
 
 def _variances(a: float) -> tuple[Double, Double]:
