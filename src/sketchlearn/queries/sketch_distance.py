@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.stats import ncx2, norm
+from scipy.special import ndtr
 
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import Double
@@ -102,6 +102,8 @@ class _Law:
 
     def above(self, square: float, seen: float | None = None) -> float:
         """P(T > what was seen), if D^2 is `square`."""
+        from scipy.stats import ncx2  # takes as long to import as all else that a question needs
+
         seen, s = self.seen if seen is None else seen, self.direction
         c1, c2, c3, c4 = (power + (k + 1) * s**k * square for k, power in enumerate(self.powers))
         if c2 <= 0:
@@ -116,7 +118,7 @@ class _Law:
         away = (seen - c1) / np.sqrt(2 * c2)
         value = away * np.sqrt(2 * (freedom + 2 * shift)) + freedom + shift
         found = float(ncx2.sf(value, freedom, shift if shift > 0 else 1e-12))
-        return found if np.isfinite(found) else float(norm.sf(away))
+        return found if np.isfinite(found) else float(ndtr(-away))
 
     def usual(self, probability: float) -> float:
         """The T below which sketches of one distribution stay with this probability."""

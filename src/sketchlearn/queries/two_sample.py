@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders.problems.decoding_target import fourier_part
@@ -239,4 +239,4 @@ def _saddlepoint(weights: Double, value: float) -> float:
     root = np.sign(t) * np.sqrt(max(2 * (t * value - cumulant), 0.0))
     ratio = t * np.sqrt(curvature)
     # as r* = r + log(u / r) / r, which keeps its relative precision in the far tail
-    return float(norm.sf(root + np.log(ratio / root) / root))
+    return float(ndtr(-(root + np.log(ratio / root) / root)))

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from sketchlearn.models import Double
 from sketchlearn.sketch import Sketch
@@ -148,7 +148,7 @@ def _not_random(features: Double, means: Double, known: KnownMeans, drawn: Drawn
     gram = scaled.T @ scaled / n if m <= n else scaled @ scaled.T / n
     freedom = m**2 / max(float(np.sum(gram**2)), 1e-300)  # of the waves, which depend on each other
     ratio = float(np.sum(away[:m] ** 2) / max(float(np.sum(chance[:m])), 1e-300))
-    odd = chi2.sf(ratio * freedom, freedom) < LEAST_CHANCE
+    odd = chdtrc(freedom, ratio * freedom) < LEAST_CHANCE
     if not odd and not np.any(away[m:] ** 2 > MOST_DEVIATIONS**2 * chance[m:]):
         return ""
     return NOT_RANDOM
