@@ -161,7 +161,10 @@ def examples(*verb):
     return re.match(r"((?:    .+\n)+)", after).group(1).splitlines()
 
 
-@pytest.mark.parametrize("verb", [[], *([verb] for verb in VERBS if verb != "demo"), *(["fit", kind] for kind in FITS)], ids="-".join)
+VERBS_WITH_EXAMPLES = [[], *([verb] for verb in VERBS if verb != "demo"), *(["fit", kind] for kind in FITS)]
+
+
+@pytest.mark.parametrize("verb", VERBS_WITH_EXAMPLES, ids="-".join)
 def test_examples_in_help_run(verb, worked, tmp_path):
     for file in worked.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
