@@ -1,0 +1,149 @@
+// Rows as they lie in memory become centred float32 columns, cut into tiles by the group of frequencies that a row's hash
+// gives it. Blocks of 32 x 8 threads take 32 rows, 32 columns at a time.
+#include "device.h"
+
+constexpr int kRowsAtOnce = 32, kWarps = 8;
+constexpr float kLimit = 1152921504606846976.0f;  // 2^60; see rows.h
+
+enum Kind { kFloat16, kBfloat16, kFloat32, kFloat64 };
+
+struct RowsAtDevice {
+  const void* data;
+  int64_t count, row_stride, column_stride;  // strides in elements
+  int32_t n_features, kind;
+};
+
+struct CentreWork {
+  RowsAtDevice rows;
+  const float* center;
+  double square;        // of the largest distance from the center; infinity: any
+  float* centred;       // [column][stride]
+  TileOfRows* tiles;
+  int32_t* groups;      // of each row, or null
+  int64_t* places;      // where each row goes, or null: where it stands
+  int64_t* starts;      // [group]: where the next row of a group goes
+  const int64_t* weights;
+  int64_t* placed_weights;
+  unsigned long long* first_bad;
+  uint64_t key;
+  int64_t stride;
+  int32_t n_groups;
+};
+
+DEVICE float half_to_float(uint32_t half) {  // exact: subnormal numbers by a product with a power of two
+  const uint32_t sign = (half & 0x8000u) << 16, rest = (half & 0x7fffu) << 13;
+  if (rest >= 0x0f800000u) return __uint_as_float(sign | rest | 0x7f800000u);  // infinite, or no number
+  return __uint_as_float(sign | __float_as_uint(__fmul_rn(__uint_as_float(rest), 0x1p112f)));
+}
+
+DEVICE double value_at(const RowsAtDevice& rows, int64_t row, int k, float* single) {
+  const int64_t at = row * rows.row_stride + k * rows.column_stride;
+  if (rows.kind == kFloat64) return ((const double*)rows.data)[at];
+  *single = rows.kind == kFloat32 ? ((const float*)rows.data)[at]
+            : rows.kind == kFloat16 ? half_to_float(((const unsigned short*)rows.data)[at])
+                                    : __uint_as_float((uint32_t)((const unsigned short*)rows.data)[at] << 16);
+  return (double)*single;
+}
+
+// x - center in the row's own precision, then in float32; false if it is too far away, or no number.
+DEVICE bool centre(const RowsAtDevice& rows, int64_t row, int k, float center, float* out) {
+  float single = 0.0f, away;
+  const double x = value_at(rows, row, k, &single);
+  if (rows.kind == kFloat64) {
+    const double v = __dadd_rn(x, -(double)center);
+    away = fabs(v) < 2.0 * kLimit ? __double2float_rn(v) : 2.0f * kLimit;  // and so for NaN
+  } else {
+    away = __fadd_rn(single, -center);
+  }
+  *out = away;
+  return fabsf(away) <= kLimit;
+}
+
+// The group of each row: a hash of its centred values (with -0 as +0); and how many rows each group has, in starts.
+KERNEL(256, 1) find_groups(const CentreWork work) {
+  const int64_t row = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+  if (row >= work.rows.count) return;
+  uint64_t hash = work.key;
+  for (int k = 0; k < work.rows.n_features; k++) {
+    float value;
+    centre(work.rows, row, k, work.center[k], &value);
+    hash = (hash ^ __float_as_uint(__fadd_rn(value, 0.0f))) * 0x9e3779b97f4a7c15ull;
+    hash ^= hash >> 32;
+  }
+  const int32_t group = (int32_t)(((hash & 0xffffffffull) * (uint64_t)work.n_groups) >> 32);
+  work.groups[row] = group;
+  add_to(work.starts + group, 1);
+}
+
+// From the rows of each group to where its first one goes, at the start of a tile; and the tiles. One block.
+KERNEL(256, 1) place_groups(const CentreWork work) {
+  SHARED int64_t before[256];
+  const int each = (work.n_groups + 255) / 256, first = threadIdx.x * each;
+  const int last = min(first + each, work.n_groups);
+  int64_t own = 0;
+  for (int g = first; g < last; g++) own += (work.starts[g] + kTileRows - 1) / kTileRows;
+  before[threadIdx.x] = own;
+  __syncthreads();
+  int64_t tile = 0;
+  for (int t = 0; t < (int)threadIdx.x; t++) tile += before[t];
+  for (int g = first; g < last; g++) {
+    const int64_t count = work.starts[g];
+    work.starts[g] = tile * kTileRows;
+    for (int64_t done = 0; done < count; done += kTileRows, tile++) {
+      work.tiles[tile].group = g;
+      work.tiles[tile].count = (int32_t)min(count - done, (int64_t)kTileRows);
+    }
+  }
+}
+
+KERNEL(256, 1) place_rows(const CentreWork work) {
+  const int64_t row = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+  if (row >= work.rows.count) return;
+  work.places[row] = (int64_t)atomicAdd((unsigned long long*)(work.starts + work.groups[row]), 1ull);
+}
+
+// Tiles of rows that stay where they stand.
+KERNEL(256, 1) cut_tiles(const CentreWork work) {
+  const int64_t tile = blockIdx.x * (int64_t)blockDim.x + threadIdx.x, left = work.rows.count - tile * kTileRows;
+  if (left <= 0) return;
+  work.tiles[tile].group = 0;
+  work.tiles[tile].count = (int32_t)min(left, (int64_t)kTileRows);
+}
+
+KERNEL(kRowsAtOnce * kWarps, 1) centre_rows(const CentreWork work) {
+  SHARED float values[32][kRowsAtOnce + 1];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int64_t first = blockIdx.x * (int64_t)kRowsAtOnce, own = first + lane;
+  const int n_rows = (int)min((int64_t)kRowsAtOnce, work.rows.count - first);
+  const int64_t place = lane >= n_rows ? -1 : work.places ? work.places[own] : own;
+  double square = 0.0;
+  float largest = 0.0f;
+  bool inside = true;
+  for (int from = 0; from < work.rows.n_features; from += 32) {
+    const int n_columns = min(32, work.rows.n_features - from);
+    for (int at = threadIdx.x; at < n_rows * n_columns; at += 32 * kWarps) {
+      const int row = at / n_columns, k = at % n_columns;
+      float value;
+      if (!centre(work.rows, first + row, from + k, work.center[from + k], &value)) value = 2.0f * kLimit;
+      values[k][row] = value;
+    }
+    __syncthreads();
+    if (place >= 0)
+      for (int k = warp; k < n_columns; k += kWarps) {
+        const float value = values[k][lane];
+        work.centred[(from + k) * work.stride + place] = value;
+        largest = fmaxf(largest, fabsf(value));
+        inside &= fabsf(value) <= kLimit;
+      }
+    if (warp == 0 && place >= 0 && !isinf(work.square))  // in the order of the columns
+      for (int k = 0; k < n_columns; k++)
+        square = __dadd_rn(square, __dmul_rn((double)values[k][lane], (double)values[k][lane]));
+    __syncthreads();
+  }
+  if (place < 0) return;
+  if (!isinf(work.square)) inside &= square <= work.square;
+  if (!inside) atomicMin(work.first_bad, (unsigned long long)own);
+  // floats that are not negative are in the order of their bits
+  atomicMax((unsigned int*)&work.tiles[place / kTileRows].largest, __float_as_uint(largest));
+  if (warp == 0 && work.weights) work.placed_weights[place] = work.weights[own];
+}

@@ -1,0 +1,215 @@
+"""Sums of features of random projections, on a GPU: the same integers as _native's plans give."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.gpu.device_rows import DeviceRows
+from sketchlearn.gpu.driver import Device, Memory, Pointer, Stream
+
+Single = NDArray[np.float32]
+TILE_ROWS, TILE_COLUMNS, TILE_BYTES = 128, 128, 16
+MOST_TILES_PER_BLOCK = 15  # of a block's sums, which 32 bits hold
+BLOCKS_PER_MULTIPROCESSOR = 8  # at least so many, so that none of them waits long for the last
+NEAR_TURNS = 2.0**19  # Smaller phases are reduced at the speed of an addition; those of a square wave are times 4.
+SCRATCH_BYTES = 128 << 20  # of centred rows at a time
+
+
+class _Rows(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("row_stride", ctypes.c_int64),
+        ("column_stride", ctypes.c_int64),
+        ("n_features", ctypes.c_int32),
+        ("kind", ctypes.c_int32),
+    )
+
+
+class _CentreWork(ctypes.Structure):
+    _fields_ = (
+        ("rows", _Rows),
+        ("center", ctypes.c_void_p),
+        ("square", ctypes.c_double),
+        ("centred", ctypes.c_void_p),
+        ("tiles", ctypes.c_void_p),
+        ("groups", ctypes.c_void_p),
+        ("places", ctypes.c_void_p),
+        ("starts", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("placed_weights", ctypes.c_void_p),
+        ("first_bad", ctypes.c_void_p),
+        ("key", ctypes.c_uint64),
+        ("stride", ctypes.c_int64),
+        ("n_groups", ctypes.c_int32),
+    )
+
+
+class _DenseWork(ctypes.Structure):
+    _fields_ = (
+        ("rows", ctypes.c_void_p),
+        ("tiles", ctypes.c_void_p),
+        ("frequencies", ctypes.c_void_p),
+        ("dither", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("sums", ctypes.c_void_p),
+        ("coefficients", ctypes.c_void_p),
+        ("harmonics", ctypes.c_int64),
+        ("stride", ctypes.c_int64),
+        ("padded", ctypes.c_int64),
+        ("columns", ctypes.c_int64),
+        ("n_features", ctypes.c_int32),
+        ("n_tiles", ctypes.c_int32),
+        ("tiles_per_block", ctypes.c_int32),
+        ("group_columns", ctypes.c_int32),
+        ("padded_group", ctypes.c_int32),
+        ("limit", ctypes.c_float),
+    )
+
+
+def on_device(array: NDArray[Any], owner: Device, stream: Stream) -> Memory:
+    """An array's bytes in a GPU's memory."""
+    array = np.ascontiguousarray(array)
+    memory = Memory(array.nbytes, owner)
+    if array.nbytes:
+        stream.upload(memory.address, array.ctypes.data, array.nbytes)
+        stream.wait()
+    return memory
+
+
+class DensePlan:
+    """Dense frequencies on a GPU, ready for any number of rows."""
+
+    def __init__(
+        self,
+        owner: Device,
+        feature: str,
+        center: Single,
+        dither: Single,
+        radius: float,
+        coefficients: list[float],
+        key: int,
+        n_groups: int,
+        frequencies: Single,
+    ) -> None:
+        self.device, self.feature, self.square = owner, feature, radius * radius
+        self.n_features, self.n_columns = frequencies.shape
+        self.key, self.n_groups, self.group = key, n_groups, self.n_columns // n_groups
+        self.padded_group = -(-self.group // TILE_COLUMNS) * TILE_COLUMNS
+        table = np.zeros((self.n_features + 1, n_groups, self.padded_group), np.float32)
+        table[:-1, :, : self.group] = frequencies.reshape(self.n_features, n_groups, self.group)
+        table[-1, :, : self.group] = dither.reshape(n_groups, self.group)
+        stream = Stream(owner)
+        with owner.current():
+            self._center = on_device(center.astype(np.float32), owner, stream)
+            self._frequencies = on_device(table, owner, stream)
+            self._coefficients = on_device(np.array(coefficients, np.float32), owner, stream)
+        parts = 1 if feature.endswith("_real") or feature in ("cosine", "quadratic") else 2
+        self.n_sums, self.harmonics = parts * self.n_columns, len(coefficients) // (2 * parts)
+        furthest = float(np.max(np.sum(np.abs(frequencies.astype(np.float64)), axis=0), initial=0.0))
+        self.limit = np.float32(NEAR_TURNS / furthest if furthest > 0 else math.inf)
+        if feature.startswith("series"):
+            self.limit = np.float32(-1.0)
+
+    def rows_at_once(self) -> int:
+        """Rows that are centred and multiplied at a time: whole tiles."""
+        return max(1, SCRATCH_BYTES // (4 * max(self.n_features, 1) * TILE_ROWS)) * TILE_ROWS
+
+    def scratch(self, n_rows: int, *, weighted: bool) -> Scratch:
+        return Scratch(self, min(n_rows, self.rows_at_once()), weighted=weighted)
+
+    def add(self, rows: DeviceRows, weights: int | None, scratch: Scratch, sums: int, bad: int, stream: Stream) -> None:
+        """Lets the stream add the integers of rows to sums, and their first bad row's number, if it is less, to bad.
+
+        `weights`, `sums` and `bad` are addresses on the device; bad is of one number for each `rows_at_once` rows.
+        """
+        step = scratch.n_rows
+        for number, first in enumerate(range(0, len(rows), step)):
+            own = rows[first : first + step]
+            self._add(own, None if weights is None else weights + 8 * first, scratch, sums, bad + 8 * number, stream)
+
+    def _add(self, rows: DeviceRows, weights: int | None, scratch: Scratch, sums: int, bad: int, stream: Stream) -> None:
+        count, grouped = len(rows), self.n_groups > 1
+        n_tiles = scratch.n_tiles if grouped else -(-count // TILE_ROWS)
+        stride = n_tiles * TILE_ROWS
+        described = _Rows(rows.address, count, *rows.strides, self.n_features, rows.kind)
+        centre = _CentreWork(
+            rows=described,
+            center=self._center.address,
+            square=self.square,
+            centred=scratch.centred.address,
+            tiles=scratch.tiles.address,
+            groups=scratch.groups.address if grouped else None,
+            places=scratch.places.address if grouped else None,
+            starts=scratch.starts.address if grouped else None,
+            weights=weights,
+            placed_weights=scratch.weights.address if weights is not None else None,
+            first_bad=bad,
+            key=self.key,
+            stride=stride,
+            n_groups=self.n_groups,
+        )
+        by_row, by_tile = (-(-count // 256), 1), (-(-n_tiles // 256), 1)
+        stream.fill(scratch.tiles.address, 0, n_tiles * TILE_BYTES)
+        if grouped:
+            stream.fill(scratch.starts.address, 0, 8 * self.n_groups)
+            self._launch("centre", "find_groups", by_row, 256, centre, stream)
+            self._launch("centre", "place_groups", (1, 1), 256, centre, stream)
+            self._launch("centre", "place_rows", by_row, 256, centre, stream)
+        else:
+            self._launch("centre", "cut_tiles", by_tile, 256, centre, stream)
+        self._launch("centre", "centre_rows", (-(-count // 32), 1), 256, centre, stream)
+        wanted = BLOCKS_PER_MULTIPROCESSOR * self.device.multiprocessors
+        across = -(-self.group // TILE_COLUMNS)
+        per_block = min(MOST_TILES_PER_BLOCK, max(1, n_tiles * across // wanted))
+        dense = _DenseWork(
+            rows=scratch.centred.address,
+            tiles=scratch.tiles.address,
+            frequencies=self._frequencies.address,
+            dither=self._frequencies.address + 4 * self.n_features * self.n_groups * self.padded_group,
+            weights=scratch.weights.address if weights is not None else None,
+            sums=sums,
+            coefficients=self._coefficients.address,
+            harmonics=self.harmonics,
+            stride=stride,
+            padded=self.n_groups * self.padded_group,
+            columns=self.n_columns,
+            n_features=self.n_features,
+            n_tiles=n_tiles,
+            tiles_per_block=per_block,
+            group_columns=self.group,
+            padded_group=self.padded_group,
+            limit=self.limit,
+        )
+        if weights is None and self.limit >= 0:
+            self._launch(self.feature, "dense_near", (across, -(-n_tiles // per_block)), 256, dense, stream)
+        self._launch(self.feature, "dense_far", (across, min(n_tiles, 16 * self.device.multiprocessors)), 128, dense, stream)
+
+    def _launch(
+        self, unit: str, name: str, grid: tuple[int, int], threads: int, work: ctypes.Structure, stream: Stream
+    ) -> None:
+        self.device.launch(self.device.kernel(unit, name), grid, threads, work, stream)
+
+
+class Scratch:
+    """What a plan needs beside the rows: centred ones, and which tile each goes to."""
+
+    def __init__(self, plan: DensePlan, n_rows: int, *, weighted: bool) -> None:
+        grouped, owner = plan.n_groups > 1, plan.device
+        self.n_rows = -(-max(n_rows, 1) // TILE_ROWS) * TILE_ROWS
+        self.n_tiles = self.n_rows // TILE_ROWS + (plan.n_groups if grouped else 0)
+        placed = self.n_tiles * TILE_ROWS
+        self.centred = Memory(4 * placed * plan.n_features, owner)
+        self.tiles = Memory(TILE_BYTES * self.n_tiles, owner)
+        self.groups = Memory(4 * self.n_rows if grouped else 0, owner)
+        self.places = Memory(8 * self.n_rows if grouped else 0, owner)
+        self.starts = Memory(8 * plan.n_groups if grouped else 0, owner)
+        self.weights = Memory(8 * placed if weighted else 0, owner)
+
+
+__all__ = ["DensePlan", "Pointer", "Scratch", "on_device"]
