@@ -17,6 +17,7 @@ TILE_ROWS, TILE_COLUMNS, TILE_BYTES = 128, 128, 16
 MOST_TILES_PER_BLOCK = 15  # of a block's sums, which 32 bits hold
 BLOCKS_PER_MULTIPROCESSOR = 8  # at least so many, so that none of them waits long for the last
 NEAR_TURNS = 2.0**19  # Smaller phases are reduced at the speed of an addition; those of a square wave are times 4.
+GROUPED_ROWS = 1024  # that a block finds the groups of
 SCRATCH_BYTES = 128 << 20  # of centred rows at a time
 
 
@@ -154,7 +155,7 @@ class DensePlan:
             stride=stride,
             n_groups=self.n_groups,
         )
-        by_row, by_tile = (-(-count // 256), 1), (-(-n_tiles // 256), 1)
+        by_row, by_tile = (-(-count // GROUPED_ROWS), 1), (-(-n_tiles // 256), 1)
         stream.fill(scratch.tiles.address, 0, n_tiles * TILE_BYTES)
         if grouped:
             stream.fill(scratch.starts.address, 0, 8 * self.n_groups)

@@ -59,10 +59,11 @@ DEVICE bool centre(const RowsAtDevice& rows, int64_t row, int k, float center, f
   return fabsf(away) <= kLimit;
 }
 
-// The group of each row: a hash of its centred values (with -0 as +0); and how many rows each group has, in starts.
-KERNEL(256, 1) find_groups(const CentreWork work) {
-  const int64_t row = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
-  if (row >= work.rows.count) return;
+// Rows of one block that go to each group: counted in shared memory where the groups are few enough, so that a block adds to
+// a group's count once.
+constexpr int kCounted = 1024, kBlock = 256, kRowsPerThread = 4;
+
+DEVICE int32_t group_of(const CentreWork& work, int64_t row) {  // a hash of its centred values (with -0 as +0)
   uint64_t hash = work.key;
   for (int k = 0; k < work.rows.n_features; k++) {
     float value;
@@ -70,9 +71,27 @@ KERNEL(256, 1) find_groups(const CentreWork work) {
     hash = (hash ^ __float_as_uint(__fadd_rn(value, 0.0f))) * 0x9e3779b97f4a7c15ull;
     hash ^= hash >> 32;
   }
-  const int32_t group = (int32_t)(((hash & 0xffffffffull) * (uint64_t)work.n_groups) >> 32);
-  work.groups[row] = group;
-  add_to(work.starts + group, 1);
+  return (int32_t)(((hash & 0xffffffffull) * (uint64_t)work.n_groups) >> 32);
+}
+
+// The group of each row; and how many rows each group has, in starts.
+KERNEL(kBlock, 1) find_groups(const CentreWork work) {
+  SHARED int32_t counts[kCounted];
+  const bool counted = work.n_groups <= kCounted;
+  for (int g = threadIdx.x; counted && g < work.n_groups; g += kBlock) counts[g] = 0;
+  __syncthreads();
+  for (int i = 0; i < kRowsPerThread; i++) {
+    const int64_t row = (blockIdx.x * (int64_t)kRowsPerThread + i) * kBlock + threadIdx.x;
+    if (row >= work.rows.count) break;
+    const int32_t group = work.groups[row] = group_of(work, row);
+    if (counted)
+      atomicAdd(&counts[group], 1);
+    else
+      add_to(work.starts + group, 1);
+  }
+  __syncthreads();
+  for (int g = threadIdx.x; counted && g < work.n_groups; g += kBlock)
+    if (counts[g]) add_to(work.starts + g, counts[g]);
 }
 
 // From the rows of each group to where its first one goes, at the start of a tile; and the tiles. One block.
@@ -96,10 +115,32 @@ KERNEL(256, 1) place_groups(const CentreWork work) {
   }
 }
 
-KERNEL(256, 1) place_rows(const CentreWork work) {
-  const int64_t row = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
-  if (row >= work.rows.count) return;
-  work.places[row] = (int64_t)atomicAdd((unsigned long long*)(work.starts + work.groups[row]), 1ull);
+// Where each row goes: behind those of its group that came before.
+KERNEL(kBlock, 1) place_rows(const CentreWork work) {
+  SHARED int32_t counts[kCounted];
+  SHARED int64_t firsts[kCounted];
+  const bool counted = work.n_groups <= kCounted;
+  for (int g = threadIdx.x; counted && g < work.n_groups; g += kBlock) counts[g] = 0;
+  __syncthreads();
+  int32_t groups[kRowsPerThread], ranks[kRowsPerThread];
+  for (int i = 0; i < kRowsPerThread; i++) {
+    const int64_t row = (blockIdx.x * (int64_t)kRowsPerThread + i) * kBlock + threadIdx.x;
+    if (row >= work.rows.count) break;
+    groups[i] = work.groups[row];
+    if (counted)
+      ranks[i] = atomicAdd(&counts[groups[i]], 1);
+    else
+      work.places[row] = (int64_t)atomicAdd((unsigned long long*)(work.starts + groups[i]), 1ull);
+  }
+  __syncthreads();
+  for (int g = threadIdx.x; counted && g < work.n_groups; g += kBlock)
+    if (counts[g])
+      firsts[g] = (int64_t)atomicAdd((unsigned long long*)(work.starts + g), (unsigned long long)counts[g]);
+  __syncthreads();
+  for (int i = 0; counted && i < kRowsPerThread; i++) {
+    const int64_t row = (blockIdx.x * (int64_t)kRowsPerThread + i) * kBlock + threadIdx.x;
+    if (row < work.rows.count) work.places[row] = firsts[groups[i]] + ranks[i];
+  }
 }
 
 // Tiles of rows that stay where they stand.
@@ -112,13 +153,15 @@ KERNEL(256, 1) cut_tiles(const CentreWork work) {
 
 KERNEL(kRowsAtOnce * kWarps, 1) centre_rows(const CentreWork work) {
   SHARED float values[32][kRowsAtOnce + 1];
+  SHARED uint32_t largest[kRowsAtOnce];  // floats that are not negative are in the order of their bits
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int64_t first = blockIdx.x * (int64_t)kRowsAtOnce, own = first + lane;
   const int n_rows = (int)min((int64_t)kRowsAtOnce, work.rows.count - first);
   const int64_t place = lane >= n_rows ? -1 : work.places ? work.places[own] : own;
+  const bool bounded = !isinf(work.square);
+  if (warp == 0) largest[lane] = 0;
   double square = 0.0;
-  float largest = 0.0f;
-  bool inside = true;
+  float own_largest = 0.0f;
   for (int from = 0; from < work.rows.n_features; from += 32) {
     const int n_columns = min(32, work.rows.n_features - from);
     for (int at = threadIdx.x; at < n_rows * n_columns; at += 32 * kWarps) {
@@ -132,18 +175,23 @@ KERNEL(kRowsAtOnce * kWarps, 1) centre_rows(const CentreWork work) {
       for (int k = warp; k < n_columns; k += kWarps) {
         const float value = values[k][lane];
         work.centred[(from + k) * work.stride + place] = value;
-        largest = fmaxf(largest, fabsf(value));
-        inside &= fabsf(value) <= kLimit;
+        own_largest = fmaxf(own_largest, fabsf(value));
       }
-    if (warp == 0 && place >= 0 && !isinf(work.square))  // in the order of the columns
+    if (warp == 0 && place >= 0 && bounded)  // in the order of the columns
       for (int k = 0; k < n_columns; k++)
         square = __dadd_rn(square, __dmul_rn((double)values[k][lane], (double)values[k][lane]));
     __syncthreads();
   }
-  if (place < 0) return;
-  if (!isinf(work.square)) inside &= square <= work.square;
-  if (!inside) atomicMin(work.first_bad, (unsigned long long)own);
-  // floats that are not negative are in the order of their bits
-  atomicMax((unsigned int*)&work.tiles[place / kTileRows].largest, __float_as_uint(largest));
-  if (warp == 0 && work.weights) work.placed_weights[place] = work.weights[own];
+  if (place >= 0) atomicMax(&largest[lane], __float_as_uint(own_largest));
+  __syncthreads();
+  if (warp > 0 || place < 0) return;
+  if (__uint_as_float(largest[lane]) > kLimit || (bounded && square > work.square))
+    atomicMin(work.first_bad, (unsigned long long)own);
+  if (work.weights) work.placed_weights[place] = work.weights[own];
+  uint32_t most = largest[lane];
+  if (!work.places) {  // all of one tile
+    if (lane > 0) return;
+    for (int r = 0; r < n_rows; r++) most = most < largest[r] ? largest[r] : most;
+  }
+  atomicMax((uint32_t*)&work.tiles[place / kTileRows].largest, most);
 }

@@ -38,7 +38,9 @@ struct DenseWork {
   float limit;  // tiles with values beyond it may have phases of 2^20 turns or more
 };
 
-constexpr int kTileColumns = 128, kThreads = 256, kDepth = 8, kOwn = 8;
+constexpr int kTileColumns = 128, kThreads = 256, kDepth = 8;
+constexpr int kOwnRows = 16, kOwnColumns = 4;  // of a thread of dense_near
+constexpr int kRowsAtOnce = 8;                 // of a thread of dense_far
 
 // Whether all of a tile's rows are there, and its phases are small.
 DEVICE bool is_near(const DenseWork& work, const TileOfRows& tile) {
@@ -54,87 +56,111 @@ DEVICE Quad load_quad(const float* p) {
 }
 DEVICE void store_quad(float* p, Quad q) { *(float4*)p = make_float4(q.v[0], q.v[1], q.v[2], q.v[3]); }
 
-// A thread's own 8 x 8 phases of a tile: rows 4 y .. 4 y + 3 and 64 more, columns likewise.
-DEVICE void multiply_column(const float* rows, const float* columns, float (*phase)[kOwn]) {
-  Quad x[2], w[2];
-  UNROLL for (int h = 0; h < 2; h++) x[h] = load_quad(rows + 64 * h), w[h] = load_quad(columns + 64 * h);
-  UNROLL for (int r = 0; r < kOwn; r++)
-    UNROLL for (int c = 0; c < kOwn; c++) phase[r][c] = __fmaf_rn(x[r / 4].v[r % 4], w[c / 4].v[c % 4], phase[r][c]);
+// One column of the rows times one row of the frequencies: a thread's own phases. All threads of a warp have the same rows,
+// which are read once for all of them.
+DEVICE void multiply_column(const float* rows, const float* columns, float (*phase)[kOwnColumns]) {
+  Quad x[kOwnRows / 4];
+  const Quad w = load_quad(columns);
+  UNROLL for (int h = 0; h < kOwnRows / 4; h++) x[h] = load_quad(rows + 4 * h);
+  UNROLL for (int r = 0; r < kOwnRows; r++)
+    UNROLL for (int c = 0; c < kOwnColumns; c++) phase[r][c] = __fmaf_rn(x[r / 4].v[r % 4], w.v[c], phase[r][c]);
 }
 
 #if !defined(SKETCHLEARN_FAR_ONLY)
-// Near tiles: threads of 16 x 16, each with 8 x 8 phases in registers; the next columns of rows and frequencies are on their
-// way while these are multiplied. The sums of a block are in shared memory, which leaves the registers to the phases.
+// Near tiles: a warp has 16 rows, a thread 4 columns of them, their phases in registers; the next columns of rows and
+// frequencies are on their way while these are multiplied, and those of the next tile while the waves are computed. The sums
+// of a block are in shared memory.
 KERNEL(kThreads, 2) dense_near(const DenseWork work) {
   using W = near::Wave;
   SHARED float rows[2][kDepth][kTileRows], columns[2][kDepth][kTileColumns];
-  SHARED int32_t sums[W::parts][kTileColumns];
-  const int thread = threadIdx.x, x = thread % 16, y = thread / 16;
+  SHARED int32_t sums[W::parts][kOwnColumns][kTileColumns / kOwnColumns];
+  const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
   const int first_tile = blockIdx.y * work.tiles_per_block;
   const int last_tile = min(first_tile + work.tiles_per_block, work.n_tiles);
-  const int depth_of_load = thread / 32, at_of_load = thread % 32 * 4;
   const int steps = (work.n_features + kDepth - 1) / kDepth;
   int group = -1;
 
   const auto flush = [&] {  // adds the block's sums to all, and starts anew
     __syncthreads();
-    const int column = blockIdx.x * kTileColumns + thread;
-    if (thread < kTileColumns)
+    if (thread < kTileColumns) {
+      const int column = blockIdx.x * kTileColumns + thread;
       for (int part = 0; part < W::parts; part++) {
+        int32_t& sum = sums[part][thread % kOwnColumns][thread / kOwnColumns];
         if (group >= 0 && column < work.group_columns)
-          add_to(work.sums + part * work.columns + group * (int64_t)work.group_columns + column, sums[part][thread]);
-        sums[part][thread] = 0;
+          add_to(work.sums + part * work.columns + group * (int64_t)work.group_columns + column, sum);
+        sum = 0;
       }
+    }
     __syncthreads();
   };
 
-  for (int tile = first_tile; tile < last_tile; tile++) {
-    const TileOfRows about = work.tiles[tile];
-    if (!is_near(work, about)) continue;
-    if (about.group != group) {
-      flush();
-      group = about.group;
+  const float *row_source, *column_source;
+  const auto start = [&](int tile, int own_group) {  // where this thread's share of a tile's first columns is
+    row_source = work.rows + warp * work.stride + (int64_t)tile * kTileRows + 4 * lane;
+    column_source = work.frequencies + warp * work.padded + own_group * (int64_t)work.padded_group +
+                    blockIdx.x * kTileColumns + 4 * lane;
+  };
+  Quad next_row, next_column;
+  const auto load = [&](int step) {
+    next_row = next_column = {};
+    if (step * kDepth + warp < work.n_features) {
+      next_row = load_quad(row_source), next_column = load_quad(column_source);
+      row_source += kDepth * work.stride, column_source += kDepth * work.padded;
     }
-    const int64_t own_group = group * (int64_t)work.padded_group + blockIdx.x * kTileColumns;
-    const float* own_rows = work.rows + (int64_t)tile * kTileRows + depth_of_load * work.stride + at_of_load;
-    const float* own_columns = work.frequencies + own_group + depth_of_load * work.padded + at_of_load;
-    Quad next_row, next_column;
-    const auto load = [&](int step) {
-      next_row = next_column = {};
-      if (step * kDepth + depth_of_load < work.n_features) {
-        next_row = load_quad(own_rows), next_column = load_quad(own_columns);
-        own_rows += kDepth * work.stride, own_columns += kDepth * work.padded;
-      }
-    };
-    const auto store = [&](int step) {
-      store_quad(&rows[step % 2][depth_of_load][at_of_load], next_row);
-      store_quad(&columns[step % 2][depth_of_load][at_of_load], next_column);
-    };
-    float phase[kOwn][kOwn];
-    UNROLL for (int r = 0; r < kOwn; r++) UNROLL for (int c = 0; c < kOwn; c++) phase[r][c] = 0.0f;
-    load(0);
-    store(0);
-    __syncthreads();
+  };
+  const auto store = [&](int buffer) {
+    store_quad(&rows[buffer][warp][4 * lane], next_row);
+    store_quad(&columns[buffer][warp][4 * lane], next_column);
+  };
+
+  flush();
+  int buffer = 0;
+  TileOfRows about = work.tiles[first_tile];
+  start(first_tile, about.group);
+  load(0);
+  store(0);
+  __syncthreads();
+  for (int tile = first_tile; tile < last_tile; tile++) {
+    float phase[kOwnRows][kOwnColumns];
+    UNROLL for (int r = 0; r < kOwnRows; r++) UNROLL for (int c = 0; c < kOwnColumns; c++) phase[r][c] = 0.0f;
+    TileOfRows next = about;
     for (int step = 0; step < steps; step++) {
-      if (step + 1 < steps) load(step + 1);
-      const float *own_x = &rows[step % 2][0][4 * y], *own_w = &columns[step % 2][0][4 * x];
+      const bool last = step + 1 == steps;
+      if (!last) {
+        load(step + 1);
+      } else if (tile + 1 < last_tile) {
+        next = work.tiles[tile + 1];
+        start(tile + 1, next.group);
+        load(0);
+      }
+      const float *own_rows = &rows[buffer][0][kOwnRows * warp], *own_columns = &columns[buffer][0][kOwnColumns * lane];
       const int depth = min(kDepth, work.n_features - step * kDepth);
       if (depth == kDepth)
-        UNROLL for (int k = 0; k < kDepth; k++) multiply_column(own_x + k * kTileRows, own_w + k * kTileColumns, phase);
+        UNROLL for (int k = 0; k < kDepth; k++)
+          multiply_column(own_rows + k * kTileRows, own_columns + k * kTileColumns, phase);
       else
-        for (int k = 0; k < depth; k++) multiply_column(own_x + k * kTileRows, own_w + k * kTileColumns, phase);
-      if (step + 1 < steps) store(step + 1);
+        for (int k = 0; k < depth; k++) multiply_column(own_rows + k * kTileRows, own_columns + k * kTileColumns, phase);
+      if (last && is_near(work, about)) {
+        if (about.group != group) {
+          flush();
+          group = about.group;
+        }
+        const float* dither =
+            work.dither + group * (int64_t)work.padded_group + blockIdx.x * kTileColumns + kOwnColumns * lane;
+        UNROLL for (int c = 0; c < kOwnColumns; c++) {
+          const near::Floats shift = near::pack(dither[c]) * W::unit;
+          near::Total<W> total;
+          UNROLL for (int r = 0; r < kOwnRows; r++) total.add(W::reduced({phase[r][c]}, shift), work.given);
+          int32_t own[W::parts][1];
+          total.finish(kOwnRows, own);
+          UNROLL for (int part = 0; part < W::parts; part++) atomicAdd(&sums[part][c][lane], own[part][0]);
+        }
+      }
+      buffer ^= 1;
+      store(buffer);
       __syncthreads();
     }
-    UNROLL for (int c = 0; c < kOwn; c++) {
-      const int column = c / 4 * 64 + 4 * x + c % 4;
-      const near::Floats shift = near::pack(work.dither[own_group + column]) * W::unit;
-      near::Total<W> total;
-      UNROLL for (int r = 0; r < kOwn; r++) total.add(W::reduced({phase[r][c]}, shift), work.given);
-      int32_t own[W::parts][1];
-      total.finish(kOwn, own);
-      UNROLL for (int part = 0; part < W::parts; part++) atomicAdd(&sums[part][column], own[part][0]);
-    }
+    about = next;
   }
   flush();
 }
@@ -150,16 +176,16 @@ KERNEL(kTileColumns, 1) dense_far(const DenseWork work) {
     const int64_t at = about.group * (int64_t)work.padded_group + column;
     const far::Floats shift = far::pack(work.dither[at]) * W::unit;
     int64_t sums[2] = {0, 0};
-    for (int row = 0; row < about.count; row += kOwn) {
+    for (int row = 0; row < about.count; row += kRowsAtOnce) {
       const float* own_rows = work.rows + (int64_t)tile * kTileRows + row;
-      float phase[kOwn];
-      UNROLL for (int r = 0; r < kOwn; r++) phase[r] = 0.0f;
+      float phase[kRowsAtOnce];
+      UNROLL for (int r = 0; r < kRowsAtOnce; r++) phase[r] = 0.0f;
       for (int64_t k = 0; k < work.n_features; k++) {
         const float w = work.frequencies[k * work.padded + at];
         const Quad low = load_quad(own_rows + k * work.stride), high = load_quad(own_rows + k * work.stride + 4);
-        UNROLL for (int r = 0; r < kOwn; r++) phase[r] = __fmaf_rn(r < 4 ? low.v[r % 4] : high.v[r % 4], w, phase[r]);
+        UNROLL for (int r = 0; r < kRowsAtOnce; r++) phase[r] = __fmaf_rn(r < 4 ? low.v[r % 4] : high.v[r % 4], w, phase[r]);
       }
-      UNROLL for (int r = 0; r < kOwn; r++) {
+      UNROLL for (int r = 0; r < kRowsAtOnce; r++) {
         if (row + r >= about.count) continue;
         far::Bits value[2] = {};
         W::eval(W::reduced({phase[r]}, shift), far::Addends(), work.given, value[0], value[1]);
