@@ -78,7 +78,7 @@ void with_argument() { kernel(*static_cast<const Work*>(argument)); }
 #define BOTH(unit) RUN(unit, dense_near, DenseWork), RUN(unit, dense_far, DenseWork)
 const std::map<std::string, Run> kernels = {
     RUN(centre, find_groups, CentreWork), RUN(centre, place_groups, CentreWork), RUN(centre, place_rows, CentreWork),
-    RUN(centre, cut_tiles, CentreWork), RUN(centre, centre_rows, CentreWork),
+    RUN(centre, centre_rows, CentreWork),
     BOTH(exponential), BOTH(cosine), BOTH(square), BOTH(square_real), BOTH(sawtooth), BOTH(sawtooth_real),
     BOTH(triangle), BOTH(triangle_real), BOTH(quadratic), RUN(series, dense_far, DenseWork),
     RUN(series_real, dense_far, DenseWork),

@@ -12,6 +12,7 @@
 #define SHARED static  // one block runs at a time
 #define KERNEL(threads, blocks) static void
 #define UNROLL
+#define UNROLL_BY(n)
 #define __forceinline__ inline
 
 struct Index {

@@ -15,10 +15,11 @@ from sketchlearn.gpu.driver import Device, Memory, Pointer, Stream
 Single = NDArray[np.float32]
 TILE_ROWS, TILE_COLUMNS, TILE_BYTES = 128, 128, 16
 MOST_TILES_PER_BLOCK = 15  # of a block's sums, which 32 bits hold
-BLOCKS_PER_MULTIPROCESSOR = 8  # at least so many, so that none of them waits long for the last
+BLOCKS_PER_MULTIPROCESSOR = 2  # that run at a time
 NEAR_TURNS = 2.0**19  # Smaller phases are reduced at the speed of an addition; those of a square wave are times 4.
+MOST_BLOCKS_DOWN = 1024
 GROUPED_ROWS = 1024  # that a block finds the groups of
-SCRATCH_BYTES = 128 << 20  # of centred rows at a time
+SCRATCH_BYTES = 256 << 20  # of centred rows at a time
 
 
 class _Rows(ctypes.Structure):
@@ -155,19 +156,16 @@ class DensePlan:
             stride=stride,
             n_groups=self.n_groups,
         )
-        by_row, by_tile = (-(-count // GROUPED_ROWS), 1), (-(-n_tiles // 256), 1)
-        stream.fill(scratch.tiles.address, 0, n_tiles * TILE_BYTES)
         if grouped:
+            by_row = (-(-count // GROUPED_ROWS), 1)
+            stream.fill(scratch.tiles.address, 0, n_tiles * TILE_BYTES)
             stream.fill(scratch.starts.address, 0, 8 * self.n_groups)
             self._launch("centre", "find_groups", by_row, 256, centre, stream)
             self._launch("centre", "place_groups", (1, 1), 256, centre, stream)
             self._launch("centre", "place_rows", by_row, 256, centre, stream)
-        else:
-            self._launch("centre", "cut_tiles", by_tile, 256, centre, stream)
-        self._launch("centre", "centre_rows", (-(-count // 32), 1), 256, centre, stream)
-        wanted = BLOCKS_PER_MULTIPROCESSOR * self.device.multiprocessors
+        self._launch("centre", "centre_rows", (-(-count // TILE_ROWS), 1), 256, centre, stream)
         across = -(-self.group // TILE_COLUMNS)
-        per_block = min(MOST_TILES_PER_BLOCK, max(1, n_tiles * across // wanted))
+        per_block = self._tiles_per_block(n_tiles, across)
         dense = _DenseWork(
             rows=scratch.centred.address,
             tiles=scratch.tiles.address,
@@ -189,7 +187,14 @@ class DensePlan:
         )
         if weights is None and self.limit >= 0:
             self._launch(self.feature, "dense_near", (across, -(-n_tiles // per_block)), 256, dense, stream)
-        self._launch(self.feature, "dense_far", (across, min(n_tiles, 16 * self.device.multiprocessors)), 128, dense, stream)
+        down = -(-n_tiles // (1 if weights is not None or self.limit < 0 else TILE_COLUMNS))
+        self._launch(self.feature, "dense_far", (across, min(down, MOST_BLOCKS_DOWN)), TILE_COLUMNS, dense, stream)
+
+    def _tiles_per_block(self, n_tiles: int, across: int) -> int:
+        """Tiles of a block, so that all that run at a time end at a time."""
+        at_once = max(1, BLOCKS_PER_MULTIPROCESSOR * self.device.multiprocessors // across)
+        rounds = -(-n_tiles // (at_once * MOST_TILES_PER_BLOCK))
+        return -(-n_tiles // (at_once * rounds))
 
     def _launch(
         self, unit: str, name: str, grid: tuple[int, int], threads: int, work: ctypes.Structure, stream: Stream

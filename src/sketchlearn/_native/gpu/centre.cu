@@ -1,8 +1,8 @@
 // Rows as they lie in memory become centred float32 columns, cut into tiles by the group of frequencies that a row's hash
-// gives it. Blocks of 32 x 8 threads take 32 rows, 32 columns at a time.
+// gives it.
 #include "device.h"
 
-constexpr int kRowsAtOnce = 32, kWarps = 8;
+constexpr int kBlock = 256, kColumnsAtOnce = 16;
 constexpr float kLimit = 1152921504606846976.0f;  // 2^60; see rows.h
 
 enum Kind { kFloat16, kBfloat16, kFloat32, kFloat64 };
@@ -61,7 +61,7 @@ DEVICE bool centre(const RowsAtDevice& rows, int64_t row, int k, float center, f
 
 // Rows of one block that go to each group: counted in shared memory where the groups are few enough, so that a block adds to
 // a group's count once.
-constexpr int kCounted = 1024, kBlock = 256, kRowsPerThread = 4;
+constexpr int kCounted = 1024, kRowsPerThread = 4;
 
 DEVICE int32_t group_of(const CentreWork& work, int64_t row) {  // a hash of its centred values (with -0 as +0)
   uint64_t hash = work.key;
@@ -143,55 +143,51 @@ KERNEL(kBlock, 1) place_rows(const CentreWork work) {
   }
 }
 
-// Tiles of rows that stay where they stand.
-KERNEL(256, 1) cut_tiles(const CentreWork work) {
-  const int64_t tile = blockIdx.x * (int64_t)blockDim.x + threadIdx.x, left = work.rows.count - tile * kTileRows;
-  if (left <= 0) return;
-  work.tiles[tile].group = 0;
-  work.tiles[tile].count = (int32_t)min(left, (int64_t)kTileRows);
-}
-
-KERNEL(kRowsAtOnce * kWarps, 1) centre_rows(const CentreWork work) {
-  SHARED float values[32][kRowsAtOnce + 1];
-  SHARED uint32_t largest[kRowsAtOnce];  // floats that are not negative are in the order of their bits
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int64_t first = blockIdx.x * (int64_t)kRowsAtOnce, own = first + lane;
-  const int n_rows = (int)min((int64_t)kRowsAtOnce, work.rows.count - first);
-  const int64_t place = lane >= n_rows ? -1 : work.places ? work.places[own] : own;
+// Centred values of a tile's worth of rows, some columns at a time: read along the rows, written along the columns.
+KERNEL(kBlock, 1) centre_rows(const CentreWork work) {
+  SHARED float values[kColumnsAtOnce][kTileRows + 1];
+  SHARED uint32_t largest[kTileRows];  // floats that are not negative are in the order of their bits
+  const int64_t first = blockIdx.x * (int64_t)kTileRows;
+  const int n_rows = (int)min((int64_t)kTileRows, work.rows.count - first), thread = threadIdx.x;
+  const int own = thread % kTileRows, half = thread / kTileRows;
+  const int64_t place = own >= n_rows ? -1 : work.places ? work.places[first + own] : first + own;
   const bool bounded = !isinf(work.square);
-  if (warp == 0) largest[lane] = 0;
+  if (half == 0) largest[own] = 0;
   double square = 0.0;
   float own_largest = 0.0f;
-  for (int from = 0; from < work.rows.n_features; from += 32) {
-    const int n_columns = min(32, work.rows.n_features - from);
-    for (int at = threadIdx.x; at < n_rows * n_columns; at += 32 * kWarps) {
-      const int row = at / n_columns, k = at % n_columns;
+  for (int from = 0; from < work.rows.n_features; from += kColumnsAtOnce) {
+    const int n_columns = min(kColumnsAtOnce, work.rows.n_features - from);
+    UNROLL for (int i = 0; i < kColumnsAtOnce * kTileRows / kBlock; i++) {
+      const int at = thread + i * kBlock;
+      const int row = n_columns == kColumnsAtOnce ? at / kColumnsAtOnce : at / n_columns, k = at - row * n_columns;
+      if (row >= n_rows) continue;
       float value;
       if (!centre(work.rows, first + row, from + k, work.center[from + k], &value)) value = 2.0f * kLimit;
       values[k][row] = value;
     }
     __syncthreads();
     if (place >= 0)
-      for (int k = warp; k < n_columns; k += kWarps) {
-        const float value = values[k][lane];
+      for (int k = half; k < n_columns; k += kBlock / kTileRows) {
+        const float value = values[k][own];
         work.centred[(from + k) * work.stride + place] = value;
         own_largest = fmaxf(own_largest, fabsf(value));
       }
-    if (warp == 0 && place >= 0 && bounded)  // in the order of the columns
+    if (half == 0 && place >= 0 && bounded)  // in the order of the columns
       for (int k = 0; k < n_columns; k++)
-        square = __dadd_rn(square, __dmul_rn((double)values[k][lane], (double)values[k][lane]));
+        square = __dadd_rn(square, __dmul_rn((double)values[k][own], (double)values[k][own]));
     __syncthreads();
   }
-  if (place >= 0) atomicMax(&largest[lane], __float_as_uint(own_largest));
+  if (place >= 0) atomicMax(&largest[own], __float_as_uint(own_largest));
   __syncthreads();
-  if (warp > 0 || place < 0) return;
-  if (__uint_as_float(largest[lane]) > kLimit || (bounded && square > work.square))
-    atomicMin(work.first_bad, (unsigned long long)own);
-  if (work.weights) work.placed_weights[place] = work.weights[own];
-  uint32_t most = largest[lane];
-  if (!work.places) {  // all of one tile
-    if (lane > 0) return;
-    for (int r = 0; r < n_rows; r++) most = most < largest[r] ? largest[r] : most;
+  if (half > 0) return;
+  if (place >= 0) {
+    if (__uint_as_float(largest[own]) > kLimit || (bounded && square > work.square))
+      atomicMin(work.first_bad, (unsigned long long)(first + own));
+    if (work.weights) work.placed_weights[place] = work.weights[first + own];
+    if (work.places) atomicMax((uint32_t*)&work.tiles[place / kTileRows].largest, largest[own]);
   }
-  atomicMax((uint32_t*)&work.tiles[place / kTileRows].largest, most);
+  if (thread > 0 || work.places) return;
+  uint32_t most = 0;  // of rows that stay where they stand, all of one tile
+  for (int r = 0; r < n_rows; r++) most = most < largest[r] ? largest[r] : most;
+  work.tiles[blockIdx.x] = {0, n_rows, __uint_as_float(most), 0};
 }

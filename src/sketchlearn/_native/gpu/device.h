@@ -12,7 +12,9 @@ typedef unsigned long long uint64_t;
 #define DEVICE __device__ __forceinline__
 #define SHARED __shared__
 #define KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
+#define TEXT(text) #text
 #define UNROLL _Pragma("unroll")
+#define UNROLL_BY(n) _Pragma(TEXT(unroll n))
 #endif
 
 DEVICE void add_to(int64_t* sum, int64_t value) { atomicAdd((unsigned long long*)sum, (unsigned long long)value); }

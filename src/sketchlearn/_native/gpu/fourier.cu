@@ -38,7 +38,7 @@ struct DenseWork {
   float limit;  // tiles with values beyond it may have phases of 2^20 turns or more
 };
 
-constexpr int kTileColumns = 128, kThreads = 256, kDepth = 8;
+constexpr int kTileColumns = 128, kThreads = 256, kDepth = 16, kWarps = kThreads / 32;
 constexpr int kOwnRows = 16, kOwnColumns = 4;  // of a thread of dense_near
 constexpr int kRowsAtOnce = 8;                 // of a thread of dense_far
 
@@ -100,17 +100,19 @@ KERNEL(kThreads, 2) dense_near(const DenseWork work) {
     column_source = work.frequencies + warp * work.padded + own_group * (int64_t)work.padded_group +
                     blockIdx.x * kTileColumns + 4 * lane;
   };
-  Quad next_row, next_column;
+  Quad next_rows[kDepth / kWarps], next_columns[kDepth / kWarps];
   const auto load = [&](int step) {
-    next_row = next_column = {};
-    if (step * kDepth + warp < work.n_features) {
-      next_row = load_quad(row_source), next_column = load_quad(column_source);
-      row_source += kDepth * work.stride, column_source += kDepth * work.padded;
+    UNROLL for (int i = 0; i < kDepth / kWarps; i++) {
+      if (step * kDepth + i * kWarps + warp >= work.n_features) break;
+      next_rows[i] = load_quad(row_source), next_columns[i] = load_quad(column_source);
+      row_source += kWarps * work.stride, column_source += kWarps * work.padded;
     }
   };
   const auto store = [&](int buffer) {
-    store_quad(&rows[buffer][warp][4 * lane], next_row);
-    store_quad(&columns[buffer][warp][4 * lane], next_column);
+    UNROLL for (int i = 0; i < kDepth / kWarps; i++) {
+      store_quad(&rows[buffer][i * kWarps + warp][4 * lane], next_rows[i]);
+      store_quad(&columns[buffer][i * kWarps + warp][4 * lane], next_columns[i]);
+    }
   };
 
   flush();
@@ -139,7 +141,8 @@ KERNEL(kThreads, 2) dense_near(const DenseWork work) {
         UNROLL for (int k = 0; k < kDepth; k++)
           multiply_column(own_rows + k * kTileRows, own_columns + k * kTileColumns, phase);
       else
-        for (int k = 0; k < depth; k++) multiply_column(own_rows + k * kTileRows, own_columns + k * kTileColumns, phase);
+        UNROLL_BY(4) for (int k = 0; k < depth; k++)
+          multiply_column(own_rows + k * kTileRows, own_columns + k * kTileColumns, phase);
       if (last && is_near(work, about)) {
         if (about.group != group) {
           flush();
@@ -166,35 +169,46 @@ KERNEL(kThreads, 2) dense_near(const DenseWork work) {
 }
 #endif
 
-// All other tiles, and rows with weights: a thread has one column, and takes eight rows at a time.
-KERNEL(kTileColumns, 1) dense_far(const DenseWork work) {
+// One tile that is not near, or whose rows have weights: a thread has one column, and takes eight rows at a time.
+DEVICE void take_far(const DenseWork& work, int tile, int column) {
   using W = far::Wave;
-  const int column = blockIdx.x * kTileColumns + threadIdx.x;
-  for (int tile = blockIdx.y; tile < work.n_tiles; tile += gridDim.y) {
-    const TileOfRows about = work.tiles[tile];
-    if (column >= work.group_columns || (!work.weights && is_near(work, about))) continue;
-    const int64_t at = about.group * (int64_t)work.padded_group + column;
-    const far::Floats shift = far::pack(work.dither[at]) * W::unit;
-    int64_t sums[2] = {0, 0};
-    for (int row = 0; row < about.count; row += kRowsAtOnce) {
-      const float* own_rows = work.rows + (int64_t)tile * kTileRows + row;
-      float phase[kRowsAtOnce];
-      UNROLL for (int r = 0; r < kRowsAtOnce; r++) phase[r] = 0.0f;
-      for (int64_t k = 0; k < work.n_features; k++) {
-        const float w = work.frequencies[k * work.padded + at];
-        const Quad low = load_quad(own_rows + k * work.stride), high = load_quad(own_rows + k * work.stride + 4);
-        UNROLL for (int r = 0; r < kRowsAtOnce; r++) phase[r] = __fmaf_rn(r < 4 ? low.v[r % 4] : high.v[r % 4], w, phase[r]);
-      }
-      UNROLL for (int r = 0; r < kRowsAtOnce; r++) {
-        if (row + r >= about.count) continue;
-        far::Bits value[2] = {};
-        W::eval(W::reduced({phase[r]}, shift), far::Addends(), work.given, value[0], value[1]);
-        const int64_t weight = work.weights ? work.weights[(int64_t)tile * kTileRows + row + r] : 1;
-        UNROLL for (int part = 0; part < W::parts; part++)
-          sums[part] += weight * (int32_t)(value[part].v - W::bias);
-      }
+  const TileOfRows about = work.tiles[tile];
+  if (column >= work.group_columns) return;
+  const int64_t at = about.group * (int64_t)work.padded_group + column;
+  const far::Floats shift = far::pack(work.dither[at]) * W::unit;
+  int64_t sums[2] = {0, 0};
+  for (int row = 0; row < about.count; row += kRowsAtOnce) {
+    const float* own_rows = work.rows + (int64_t)tile * kTileRows + row;
+    float phase[kRowsAtOnce];
+    UNROLL for (int r = 0; r < kRowsAtOnce; r++) phase[r] = 0.0f;
+    for (int64_t k = 0; k < work.n_features; k++) {
+      const float w = work.frequencies[k * work.padded + at];
+      const Quad low = load_quad(own_rows + k * work.stride), high = load_quad(own_rows + k * work.stride + 4);
+      UNROLL for (int r = 0; r < kRowsAtOnce; r++) phase[r] = __fmaf_rn(r < 4 ? low.v[r % 4] : high.v[r % 4], w, phase[r]);
     }
-    UNROLL for (int part = 0; part < W::parts; part++)
-      add_to(work.sums + part * work.columns + about.group * (int64_t)work.group_columns + column, sums[part]);
+    UNROLL for (int r = 0; r < kRowsAtOnce; r++) {
+      if (row + r >= about.count) continue;
+      far::Bits value[2] = {};
+      W::eval(W::reduced({phase[r]}, shift), far::Addends(), work.given, value[0], value[1]);
+      const int64_t weight = work.weights ? work.weights[(int64_t)tile * kTileRows + row + r] : 1;
+      UNROLL for (int part = 0; part < W::parts; part++) sums[part] += weight * (int32_t)(value[part].v - W::bias);
+    }
+  }
+  UNROLL for (int part = 0; part < W::parts; part++)
+    add_to(work.sums + part * work.columns + about.group * (int64_t)work.group_columns + column, sums[part]);
+}
+
+// The tiles that dense_near leaves, found as many at a time as a block has threads.
+KERNEL(kTileColumns, 1) dense_far(const DenseWork work) {
+  SHARED int found[kTileColumns], n_found;
+  const int column = blockIdx.x * kTileColumns + threadIdx.x;
+  for (int first = blockIdx.y * kTileColumns; first < work.n_tiles; first += gridDim.y * kTileColumns) {
+    if (threadIdx.x == 0) n_found = 0;
+    __syncthreads();
+    const int tile = first + threadIdx.x;
+    if (tile < work.n_tiles && (work.weights || !is_near(work, work.tiles[tile]))) found[atomicAdd(&n_found, 1)] = tile;
+    __syncthreads();
+    for (int i = 0; i < n_found; i++) take_far(work, found[i], column);
+    __syncthreads();
   }
 }
