@@ -26,6 +26,7 @@ struct float4 {
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
 using std::isinf;
+using std::isnan;
 template <class T>
 inline T min(T a, T b) { return b < a ? b : a; }
 inline float __fadd_rn(float a, float b) { return a + b; }

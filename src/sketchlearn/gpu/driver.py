@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,11 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.caller_warnings import warn_caller
 
 OUT_OF_MEMORY, UNSUPPORTED_PTX = 2, 222
 SMALLEST_VERSION = 12010  # of the driver: it reads PTX 8.1
@@ -83,12 +89,13 @@ class Device:
             known = "there is none" if there == 0 else f"there are {there}, counted from 0"
             raise DeviceError(f"there is no GPU number {number}: {known}")
         handle, self._context = ctypes.c_int(), Pointer()
-        self._call("cuDeviceGet", ctypes.byref(handle), ctypes.c_int(number))
-        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), handle)
+        self.call("cuDeviceGet", ctypes.byref(handle), ctypes.c_int(number))
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), handle)
         name, count = ctypes.create_string_buffer(256), ctypes.c_int()
-        self._call("cuDeviceGetName", name, 256, handle)
-        self._call("cuDeviceGetAttribute", ctypes.byref(count), MULTIPROCESSORS, handle)
+        self.call("cuDeviceGetName", name, 256, handle)
+        self.call("cuDeviceGetAttribute", ctypes.byref(count), MULTIPROCESSORS, handle)
         self.name, self.multiprocessors = name.value.decode(errors="replace"), count.value
+        self.stream = Stream(self)
         self._modules: dict[str, Pointer] = {}
         self._functions: dict[tuple[str, str], Pointer] = {}
         self._lock = threading.Lock()
@@ -96,40 +103,80 @@ class Device:
     @contextmanager
     def current(self) -> Iterator[None]:
         """Makes this the device that memory, streams and kernels are of, in this thread."""
-        self._call("cuCtxPushCurrent_v2", self._context)
+        self.call("cuCtxPushCurrent_v2", self._context)
         try:
             yield
         finally:
-            self._call("cuCtxPopCurrent_v2", ctypes.byref(Pointer()))
+            self.call("cuCtxPopCurrent_v2", ctypes.byref(Pointer()))
 
-    def _call(self, name: str, *arguments: Any) -> None:
+    def call(self, name: str, *arguments: Any) -> None:
+        """Calls a function of the driver."""
         self._driver.call(name, *arguments)
 
-    def kernel(self, unit: str, name: str) -> Pointer:
-        """A kernel out of one of the PTX files, which the driver compiles when it is first asked for."""
+    def _kernel(self, unit: str, name: str) -> Pointer:
+        # the driver compiles a file when it is first asked for
         with self._lock:
             if unit not in self._modules:
                 text = (resources.files("sketchlearn.gpu") / "ptx" / f"{unit}.ptx").read_bytes()
                 module = Pointer()
-                self._call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(text))
+                self.call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(text))
                 self._modules[unit] = module
             if (unit, name) not in self._functions:
                 function = Pointer()
-                self._call("cuModuleGetFunction", ctypes.byref(function), self._modules[unit], name.encode())
+                self.call("cuModuleGetFunction", ctypes.byref(function), self._modules[unit], name.encode())
                 self._functions[unit, name] = function
             return self._functions[unit, name]
 
-    def launch(self, kernel: Pointer, grid: tuple[int, int], threads: int, work: ctypes.Structure, stream: Stream) -> None:
-        """Starts a kernel whose only argument is a structure."""
+    def launch(
+        self, unit: str, name: str, grid: tuple[int, int], threads: int, work: ctypes.Structure, stream: Stream
+    ) -> None:
+        """Starts a kernel of one of the PTX files, whose only argument is a structure."""
         arguments = (Pointer * 1)(ctypes.addressof(work))
         shape = (*grid, 1, threads, 1, 1)
-        self._call("cuLaunchKernel", kernel, *shape, 0, stream.handle, arguments, None)
+        self.call("cuLaunchKernel", self._kernel(unit, name), *shape, 0, stream.handle, arguments, None)
+
+    def wait(self) -> None:
+        """Waits until nothing is left to do, for anybody."""
+        with self.current():
+            self.call("cuCtxSynchronize")
+
+    def copy(self, array: NDArray[Any]) -> Memory:
+        """An array's bytes in this GPU's memory."""
+        array = np.ascontiguousarray(array)
+        memory = Memory(array.nbytes, self)
+        if array.nbytes:
+            with self.current():
+                self.stream.upload(memory.address, array.ctypes.data, array.nbytes)
+                self.stream.wait()
+        return memory
 
 
 @cache
 def device(number: int = 0) -> Device:
     """The GPU of this number, made ready once."""
     return Device(number)
+
+
+def devices(wanted: Any) -> list[Device]:
+    """The GPUs that "cuda" (all), "cuda:1" (one) or "auto" (all, or none with a warning) means; none for "cpu" or None.
+
+    >>> devices("cpu")
+    []
+    """
+    if wanted is None or wanted == "cpu":
+        return []
+    found = re.fullmatch(r"cuda(?::(\d{1,3}))?|auto", wanted) if isinstance(wanted, str) else None
+    if found is None:
+        raise ValueError(f'device must be "cpu", "cuda", "cuda:0" and so on, or "auto", not {wanted!r}')
+    try:
+        if found[1]:
+            return [device(int(found[1]))]
+        return [device(number) for number in range(driver().n_devices)] or [device(0)]
+    except DeviceError as error:
+        if wanted != "auto":
+            raise
+        warn_caller(f"{error}; the processor goes on")
+        return []
 
 
 class Memory:
@@ -139,9 +186,9 @@ class Memory:
         self.size, self._owner, self._pinned, self._address = size, owner, pinned, Pointer()
         with owner.current():
             if pinned:
-                driver().call("cuMemHostAlloc", ctypes.byref(self._address), Size(max(size, 1)), ctypes.c_uint(1))
+                owner.call("cuMemHostAlloc", ctypes.byref(self._address), Size(max(size, 1)), ctypes.c_uint(1))
             else:
-                driver().call("cuMemAlloc_v2", ctypes.byref(self._address), Size(max(size, 1)))
+                owner.call("cuMemAlloc_v2", ctypes.byref(self._address), Size(max(size, 1)))
 
     @property
     def address(self) -> int:
@@ -150,7 +197,7 @@ class Memory:
     def __del__(self) -> None:
         if getattr(self, "_address", None) and not sys.is_finalizing():
             with self._owner.current():
-                driver().call("cuMemFreeHost" if self._pinned else "cuMemFree_v2", self._address)
+                self._owner.call("cuMemFreeHost" if self._pinned else "cuMemFree_v2", self._address)
 
 
 class Stream:
@@ -159,31 +206,31 @@ class Stream:
     def __init__(self, owner: Device) -> None:
         self.handle, self._owner = Pointer(), owner
         with owner.current():
-            driver().call("cuStreamCreate", ctypes.byref(self.handle), ctypes.c_uint(1))
+            owner.call("cuStreamCreate", ctypes.byref(self.handle), ctypes.c_uint(1))
 
     def wait(self) -> None:
         """Waits until all is done."""
-        driver().call("cuStreamSynchronize", self.handle)
+        self._owner.call("cuStreamSynchronize", self.handle)
 
     def wait_for(self, other: Event) -> None:
         """Lets what comes wait for an event of another stream."""
-        driver().call("cuStreamWaitEvent", self.handle, other.handle, ctypes.c_uint(0))
+        self._owner.call("cuStreamWaitEvent", self.handle, other.handle, ctypes.c_uint(0))
 
     def upload(self, to: int, source: Any, size: int) -> None:
         """Copies bytes from the address of pinned (or any) host memory."""
-        driver().call("cuMemcpyHtoDAsync_v2", Pointer(to), Pointer(source), Size(size), self.handle)
+        self._owner.call("cuMemcpyHtoDAsync_v2", Pointer(to), Pointer(source), Size(size), self.handle)
 
     def download(self, to: int, source: int, size: int) -> None:
-        driver().call("cuMemcpyDtoHAsync_v2", Pointer(to), Pointer(source), Size(size), self.handle)
+        self._owner.call("cuMemcpyDtoHAsync_v2", Pointer(to), Pointer(source), Size(size), self.handle)
 
     def fill(self, to: int, byte: int, size: int) -> None:
         if size:
-            driver().call("cuMemsetD8Async", Pointer(to), ctypes.c_ubyte(byte), Size(size), self.handle)
+            self._owner.call("cuMemsetD8Async", Pointer(to), ctypes.c_ubyte(byte), Size(size), self.handle)
 
     def __del__(self) -> None:
         if getattr(self, "handle", None) and not sys.is_finalizing():
             with self._owner.current():
-                driver().call("cuStreamDestroy_v2", self.handle)
+                self._owner.call("cuStreamDestroy_v2", self.handle)
 
 
 class Event:
@@ -192,21 +239,21 @@ class Event:
     def __init__(self, owner: Device) -> None:
         self.handle, self._owner = Pointer(), owner
         with owner.current():
-            driver().call("cuEventCreate", ctypes.byref(self.handle), ctypes.c_uint(0))
+            owner.call("cuEventCreate", ctypes.byref(self.handle), ctypes.c_uint(0))
 
     def record(self, stream: Stream) -> None:
-        driver().call("cuEventRecord", self.handle, stream.handle)
+        self._owner.call("cuEventRecord", self.handle, stream.handle)
 
     def wait(self) -> None:
-        driver().call("cuEventSynchronize", self.handle)
+        self._owner.call("cuEventSynchronize", self.handle)
 
     def since(self, earlier: Event) -> float:
         """Seconds from an earlier event to this one."""
         milliseconds = ctypes.c_float()
-        driver().call("cuEventElapsedTime", ctypes.byref(milliseconds), earlier.handle, self.handle)
+        self._owner.call("cuEventElapsedTime", ctypes.byref(milliseconds), earlier.handle, self.handle)
         return milliseconds.value / 1000
 
     def __del__(self) -> None:
         if getattr(self, "handle", None) and not sys.is_finalizing():
             with self._owner.current():
-                driver().call("cuEventDestroy_v2", self.handle)
+                self._owner.call("cuEventDestroy_v2", self.handle)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.gpu.device_rows import DeviceRows
-from sketchlearn.gpu.driver import Device, Memory, Pointer, Stream
+from sketchlearn.gpu.device_rows import DeviceRows, RowsAtDevice
+from sketchlearn.gpu.driver import Device, Memory, Stream
 
 Single = NDArray[np.float32]
 TILE_ROWS, TILE_COLUMNS, TILE_BYTES = 128, 128, 16
@@ -22,20 +21,9 @@ GROUPED_ROWS = 1024  # that a block finds the groups of
 SCRATCH_BYTES = 256 << 20  # of centred rows at a time
 
 
-class _Rows(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("count", ctypes.c_int64),
-        ("row_stride", ctypes.c_int64),
-        ("column_stride", ctypes.c_int64),
-        ("n_features", ctypes.c_int32),
-        ("kind", ctypes.c_int32),
-    )
-
-
 class _CentreWork(ctypes.Structure):
     _fields_ = (
-        ("rows", _Rows),
+        ("rows", RowsAtDevice),
         ("center", ctypes.c_void_p),
         ("square", ctypes.c_double),
         ("centred", ctypes.c_void_p),
@@ -74,16 +62,6 @@ class _DenseWork(ctypes.Structure):
     )
 
 
-def on_device(array: NDArray[Any], owner: Device, stream: Stream) -> Memory:
-    """An array's bytes in a GPU's memory."""
-    array = np.ascontiguousarray(array)
-    memory = Memory(array.nbytes, owner)
-    if array.nbytes:
-        stream.upload(memory.address, array.ctypes.data, array.nbytes)
-        stream.wait()
-    return memory
-
-
 class DensePlan:
     """Dense frequencies on a GPU, ready for any number of rows."""
 
@@ -100,17 +78,15 @@ class DensePlan:
         frequencies: Single,
     ) -> None:
         self.device, self.feature, self.square = owner, feature, radius * radius
+        self._scratch: Scratch | None = None
         self.n_features, self.n_columns = frequencies.shape
         self.key, self.n_groups, self.group = key, n_groups, self.n_columns // n_groups
         self.padded_group = -(-self.group // TILE_COLUMNS) * TILE_COLUMNS
         table = np.zeros((self.n_features + 1, n_groups, self.padded_group), np.float32)
         table[:-1, :, : self.group] = frequencies.reshape(self.n_features, n_groups, self.group)
         table[-1, :, : self.group] = dither.reshape(n_groups, self.group)
-        stream = Stream(owner)
-        with owner.current():
-            self._center = on_device(center.astype(np.float32), owner, stream)
-            self._frequencies = on_device(table, owner, stream)
-            self._coefficients = on_device(np.array(coefficients, np.float32), owner, stream)
+        self._center, self._frequencies = owner.copy(center), owner.copy(table)
+        self._coefficients = owner.copy(np.array(coefficients, np.float32))
         parts = 1 if feature.endswith("_real") or feature in ("cosine", "quadratic") else 2
         self.n_sums, self.harmonics = parts * self.n_columns, len(coefficients) // (2 * parts)
         furthest = float(np.max(np.sum(np.abs(frequencies.astype(np.float64)), axis=0), initial=0.0))
@@ -120,28 +96,34 @@ class DensePlan:
 
     def rows_at_once(self) -> int:
         """Rows that are centred and multiplied at a time: whole tiles."""
-        return max(1, SCRATCH_BYTES // (4 * max(self.n_features, 1) * TILE_ROWS)) * TILE_ROWS
+        return TILE_ROWS * max(1, SCRATCH_BYTES // (4 * max(self.n_features, 1) * TILE_ROWS))
 
-    def scratch(self, n_rows: int, *, weighted: bool) -> Scratch:
-        return Scratch(self, min(n_rows, self.rows_at_once()), weighted=weighted)
+    def _space(self, n_rows: int, *, weighted: bool) -> Scratch:
+        wanted, there = min(n_rows, self.rows_at_once()), self._scratch
+        if there is None or there.n_rows < wanted or (weighted and not there.weights.size):
+            self._scratch = None  # freed before the larger one is made
+            self._scratch = there = Scratch(self, wanted, weighted=weighted)
+        return there
 
-    def add(self, rows: DeviceRows, weights: int | None, scratch: Scratch, sums: int, bad: int, stream: Stream) -> None:
-        """Lets the stream add the integers of rows to sums, and their first bad row's number, if it is less, to bad.
+    def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
+        """Lets the stream add the integers of rows to sums; a row outside the domain makes bad less than 2^64 - 1.
 
-        `weights`, `sums` and `bad` are addresses on the device; bad is of one number for each `rows_at_once` rows.
+        `weights`, `sums` and `bad` are addresses on the device.
         """
+        scratch = self._space(len(rows), weighted=weights is not None)
         step = scratch.n_rows
-        for number, first in enumerate(range(0, len(rows), step)):
+        for first in range(0, len(rows), step):
             own = rows[first : first + step]
-            self._add(own, None if weights is None else weights + 8 * first, scratch, sums, bad + 8 * number, stream)
+            self._add(own, None if weights is None else weights + 8 * first, scratch, sums, bad, stream)
 
-    def _add(self, rows: DeviceRows, weights: int | None, scratch: Scratch, sums: int, bad: int, stream: Stream) -> None:
+    def _add(
+        self, rows: DeviceRows, weights: int | None, scratch: Scratch, sums: int, bad: int, stream: Stream
+    ) -> None:
         count, grouped = len(rows), self.n_groups > 1
         n_tiles = scratch.n_tiles if grouped else -(-count // TILE_ROWS)
         stride = n_tiles * TILE_ROWS
-        described = _Rows(rows.address, count, *rows.strides, self.n_features, rows.kind)
         centre = _CentreWork(
-            rows=described,
+            rows=rows.described(),
             center=self._center.address,
             square=self.square,
             centred=scratch.centred.address,
@@ -160,10 +142,10 @@ class DensePlan:
             by_row = (-(-count // GROUPED_ROWS), 1)
             stream.fill(scratch.tiles.address, 0, n_tiles * TILE_BYTES)
             stream.fill(scratch.starts.address, 0, 8 * self.n_groups)
-            self._launch("centre", "find_groups", by_row, 256, centre, stream)
-            self._launch("centre", "place_groups", (1, 1), 256, centre, stream)
-            self._launch("centre", "place_rows", by_row, 256, centre, stream)
-        self._launch("centre", "centre_rows", (-(-count // TILE_ROWS), 1), 256, centre, stream)
+            self.device.launch("centre", "find_groups", by_row, 256, centre, stream)
+            self.device.launch("centre", "place_groups", (1, 1), 256, centre, stream)
+            self.device.launch("centre", "place_rows", by_row, 256, centre, stream)
+        self.device.launch("centre", "centre_rows", (-(-count // TILE_ROWS), 1), 256, centre, stream)
         across = -(-self.group // TILE_COLUMNS)
         per_block = self._tiles_per_block(n_tiles, across)
         dense = _DenseWork(
@@ -186,20 +168,17 @@ class DensePlan:
             limit=self.limit,
         )
         if weights is None and self.limit >= 0:
-            self._launch(self.feature, "dense_near", (across, -(-n_tiles // per_block)), 256, dense, stream)
+            self.device.launch(self.feature, "dense_near", (across, -(-n_tiles // per_block)), 256, dense, stream)
         down = -(-n_tiles // (1 if weights is not None or self.limit < 0 else TILE_COLUMNS))
-        self._launch(self.feature, "dense_far", (across, min(down, MOST_BLOCKS_DOWN)), TILE_COLUMNS, dense, stream)
+        self.device.launch(
+            self.feature, "dense_far", (across, min(down, MOST_BLOCKS_DOWN)), TILE_COLUMNS, dense, stream
+        )
 
     def _tiles_per_block(self, n_tiles: int, across: int) -> int:
         """Tiles of a block, so that all that run at a time end at a time."""
         at_once = max(1, BLOCKS_PER_MULTIPROCESSOR * self.device.multiprocessors // across)
         rounds = -(-n_tiles // (at_once * MOST_TILES_PER_BLOCK))
         return -(-n_tiles // (at_once * rounds))
-
-    def _launch(
-        self, unit: str, name: str, grid: tuple[int, int], threads: int, work: ctypes.Structure, stream: Stream
-    ) -> None:
-        self.device.launch(self.device.kernel(unit, name), grid, threads, work, stream)
 
 
 class Scratch:
@@ -216,6 +195,3 @@ class Scratch:
         self.places = Memory(8 * self.n_rows if grouped else 0, owner)
         self.starts = Memory(8 * plan.n_groups if grouped else 0, owner)
         self.weights = Memory(8 * placed if weighted else 0, owner)
-
-
-__all__ = ["DensePlan", "Pointer", "Scratch", "on_device"]

@@ -1,17 +1,10 @@
 // Rows as they lie in memory become centred float32 columns, cut into tiles by the group of frequencies that a row's hash
 // gives it.
 #include "device.h"
+#include "rows_at_device.h"
 
 constexpr int kBlock = 256, kColumnsAtOnce = 16;
 constexpr float kLimit = 1152921504606846976.0f;  // 2^60; see rows.h
-
-enum Kind { kFloat16, kBfloat16, kFloat32, kFloat64 };
-
-struct RowsAtDevice {
-  const void* data;
-  int64_t count, row_stride, column_stride;  // strides in elements
-  int32_t n_features, kind;
-};
 
 struct CentreWork {
   RowsAtDevice rows;
@@ -30,30 +23,14 @@ struct CentreWork {
   int32_t n_groups;
 };
 
-DEVICE float half_to_float(uint32_t half) {  // exact: subnormal numbers by a product with a power of two
-  const uint32_t sign = (half & 0x8000u) << 16, rest = (half & 0x7fffu) << 13;
-  if (rest >= 0x0f800000u) return __uint_as_float(sign | rest | 0x7f800000u);  // infinite, or no number
-  return __uint_as_float(sign | __float_as_uint(__fmul_rn(__uint_as_float(rest), 0x1p112f)));
-}
-
-DEVICE double value_at(const RowsAtDevice& rows, int64_t row, int k, float* single) {
-  const int64_t at = row * rows.row_stride + k * rows.column_stride;
-  if (rows.kind == kFloat64) return ((const double*)rows.data)[at];
-  *single = rows.kind == kFloat32 ? ((const float*)rows.data)[at]
-            : rows.kind == kFloat16 ? half_to_float(((const unsigned short*)rows.data)[at])
-                                    : __uint_as_float((uint32_t)((const unsigned short*)rows.data)[at] << 16);
-  return (double)*single;
-}
-
 // x - center in the row's own precision, then in float32; false if it is too far away, or no number.
 DEVICE bool centre(const RowsAtDevice& rows, int64_t row, int k, float center, float* out) {
-  float single = 0.0f, away;
-  const double x = value_at(rows, row, k, &single);
+  float away;
   if (rows.kind == kFloat64) {
-    const double v = __dadd_rn(x, -(double)center);
+    const double v = __dadd_rn(double_at(rows, row, k), -(double)center);
     away = fabs(v) < 2.0 * kLimit ? __double2float_rn(v) : 2.0f * kLimit;  // and so for NaN
   } else {
-    away = __fadd_rn(single, -center);
+    away = __fadd_rn(single_at(rows, row, k), -center);
   }
   *out = away;
   return fabsf(away) <= kLimit;

@@ -29,11 +29,19 @@ WAVES = {
     "quadratic": "Quadratic",
 }
 #: what is written, and of which source with which wave
-UNITS = {"centre": ("centre.cu", None), **{name: ("fourier.cu", wave) for name, wave in WAVES.items()}}
+UNITS = {
+    "centre": ("centre.cu", None),
+    "histogram": ("histogram.cu", None),
+    "keeping": ("keeping.cu", None),
+    "moments": ("moments.cu", None),
+    **{name: ("fourier.cu", wave) for name, wave in WAVES.items()},
+}
 # compute_70: cards from 2017 on. fmad: no product is fused with a sum unless the source says so.
 OPTIONS = ("--gpu-architecture=compute_70", "--std=c++17", "--fmad=false", "--device-as-default-execution-space")
 #: sums, products, quotients, roots and conversions of floating-point numbers that do not say how they round
-UNROUNDED = re.compile(r"\b(add|sub|mul|mad|fma|div|sqrt|rcp|rsqrt|sin|cos|ex2|lg2)(\.(approx|full|ftz|sat))*\.f(16|32|64)\b")
+UNROUNDED = re.compile(
+    r"\b(add|sub|mul|mad|fma|div|sqrt|rcp|rsqrt|sin|cos|ex2|lg2)(\.(approx|full|ftz|sat))*\.f(16|32|64)\b"
+)
 
 
 def compiler() -> ctypes.CDLL:
@@ -60,7 +68,7 @@ def compiled(nvrtc: ctypes.CDLL, source: str, wave: str | None) -> str:
 
 
 def _defined(wave: str | None) -> list[str]:
-    """What is defined for a wave. Sixty-four series side by side would be a megabyte of code: they go the simple way."""
+    """What is defined for a wave. Sixty-four series side by side would be a megabyte of code: these go one by one."""
     far_only = ["-DSKETCHLEARN_FAR_ONLY"] if wave is not None and wave.startswith("Series") else []
     return [] if wave is None else [f"-DSKETCHLEARN_WAVE={wave}", *far_only]
 
