@@ -80,9 +80,10 @@ def features(d, m, wave="exponential", subsample=None, seed=0):
     return skl.FourierFeatures(d, m, law=law, wave=wave, subsample=subsample, center=center, seed=seed)
 
 
+@pytest.mark.usefixtures("processor")
 @pytest.mark.parametrize("wave", WAVES, ids=lambda wave: wave if isinstance(wave, str) else "series")
-@pytest.mark.parametrize("d, m, subsample", [(2, 130, None), (17, 60, 20)])
-def test_waves(processor, wave, d, m, subsample):
+@pytest.mark.parametrize(("d", "m", "subsample"), [(2, 130, None), (17, 60, 20)])
+def test_waves(wave, d, m, subsample):
     operator, rng = features(d, m, wave, subsample), np.random.default_rng(1)
     rows = rng.normal(size=(300, d))
     rows[7:9] *= 1e8  # phases of many turns
@@ -109,9 +110,10 @@ def test_any_rows(library, data):
         assert operator.sketch(OnGpu(rows)).content() == operator.sketch(rows).content()
 
 
+@pytest.mark.usefixtures("processor")
 @pytest.mark.parametrize("rounding", ["once", "twice"])
 @pytest.mark.parametrize("d", [1, 5, 70])
-def test_moments(processor, rounding, d):
+def test_moments(rounding, d):
     rng = np.random.default_rng(d)
     rows, weights = rng.uniform(-3, 3, (200, d)), rng.integers(0, 9, 200)
     operator = skl.SecondMoments(d, bound=tuple(rng.uniform(3.5, 5, d)), center=(0.25,) * d, rounding=rounding)
@@ -120,7 +122,8 @@ def test_moments(processor, rounding, d):
     assert operator.sketch(OnGpu(rows), sample_weight=weights).content() == expected
 
 
-def test_parts_and_those_without_a_kernel(processor):
+@pytest.mark.usefixtures("processor")
+def test_parts_and_those_without_a_kernel():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(400, 8)).astype(np.float32)
     parts = [
@@ -140,14 +143,16 @@ def test_parts_and_those_without_a_kernel(processor):
     assert parts[2].sketch(OnGpu(edges)) == parts[2].sketch(edges)
 
 
-def test_kept_rows_and_estimators(processor):
+@pytest.mark.usefixtures("processor")
+def test_kept_rows_and_estimators():
     rng = np.random.default_rng(0)
     rows = np.concatenate([rng.normal(size=(30_000, 2)), rng.normal(9, 1, (10_000, 2))]).astype(np.float32)
     rows[5:9] = 0.0  # equal records
     operator = skl.design(rows, n_components=2, rows=60)
     expected = operator.sketch(rows)
     found = operator.sketch(OnGpu(rows))
-    assert found.content() == expected.content() and found.kept == expected.kept
+    assert found.content() == expected.content()
+    assert found.kept == expected.kept
     weights = rng.integers(0, 3, len(rows))
     assert operator.sketch(OnGpu(rows), sample_weight=weights).kept == operator.sketch(rows, sample_weight=weights).kept
     of_gpu = skl.SketchKMeans(2, random_state=0).fit(OnGpu(rows[:6000]))
@@ -156,7 +161,8 @@ def test_kept_rows_and_estimators(processor):
     assert np.array_equal(of_gpu.predict(OnGpu(rows[:50])), of_gpu.predict(rows[:50]))
 
 
-def test_blocks_shared_by_cards(processor, monkeypatch):
+@pytest.mark.usefixtures("processor")
+def test_blocks_shared_by_cards(monkeypatch):
     from sketchlearn.sources import blocks
 
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 12)
@@ -170,7 +176,8 @@ def test_blocks_shared_by_cards(processor, monkeypatch):
     assert total.content() == expected
 
 
-def test_refused_rows(processor):
+@pytest.mark.usefixtures("processor")
+def test_refused_rows():
     operator, rows = features(3, 40), np.random.default_rng(0).normal(size=(500, 3))
     rows[77, 2] = np.inf
     for own in (rows, OnGpu(rows)):
@@ -186,7 +193,7 @@ def test_refused_rows(processor):
 
 
 @pytest.mark.parametrize(
-    "wish, sentence",
+    ("wish", "sentence"),
     [
         ("damaged", "the NVIDIA driver does not start"),
         ("old", r"the NVIDIA driver is for CUDA 11\.8, and 12\.1 is needed"),
@@ -204,7 +211,8 @@ def test_what_can_go_wrong(processor, wish, sentence):
             assert operator.sketch(rows, device="auto") == operator.sketch(rows)
 
 
-def test_wrong_words(processor):
+@pytest.mark.usefixtures("processor")
+def test_wrong_words():
     operator, rows = features(3, 40), np.zeros((5, 3))
     with pytest.raises(ValueError, match='device must be "cpu", "cuda"'):
         operator.sketch(rows, device="gpu")
@@ -227,7 +235,8 @@ def test_no_driver(monkeypatch):
         assert operator.sketch(rows, device="auto") == operator.sketch(rows)
 
 
-def test_command_line(processor, tmp_path):
+@pytest.mark.usefixtures("processor")
+def test_command_line(tmp_path):
     np.savetxt(
         tmp_path / "rows.csv", np.random.default_rng(0).normal(size=(300, 2)), delimiter=",", header="a,b", comments=""
     )
@@ -248,5 +257,6 @@ def test_ptx_says_every_rounding():
     for path in files:
         text = path.read_text()
         assert unrounded.search(text) is None, path.name
-        assert ".ftz" not in text and ".approx" not in text
+        assert ".ftz" not in text
+        assert ".approx" not in text
         assert re.search(r"^\.target sm_70$", text, re.MULTILINE)

@@ -37,7 +37,7 @@ MOST_KERNEL_SUMS = 100_000_000  # Additions of one call, a fraction of a second:
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are read: columns, missing values, threads, bad files, where and how often (s) parts are kept; and where.
+    """How files are read: columns, missing values, threads, device, bad files, and where and how often parts are kept.
 
     The rest are arguments of `source`.
     """
