@@ -2,12 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-NATIVE := $(wildcard src/sketchlearn/_native/*) CMakeLists.txt pyproject.toml
+NATIVE := $(wildcard src/sketchlearn/_native/*.*) CMakeLists.txt pyproject.toml
 
+<<<<<<< HEAD
 # Tests start hundreds of programs: without bytecode on disk, each would compile the package anew.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-slow lint sanitize hot-loops exhaustive everywhere kill audit fuzz memory benchmark benchmark-clustering benchmark-engines benchmark-growth benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
+=======
+.PHONY: demo test test-slow lint sanitize hot-loops ptx ptx-check gpu exhaustive everywhere kill audit fuzz memory benchmark benchmark-clustering benchmark-engines benchmark-growth benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
+>>>>>>> gpu
 
 demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
@@ -34,6 +38,19 @@ sanitize: .venv/installed-test .venv/installed-sanitize
 hot-loops: .venv/installed-test .venv/installed-sanitize
 	$(BIN)/python tests/native/hot_loops.py
 	$(BIN)/python tests/native/speed_floor.py
+
+# The kernels of a GPU, as the text that its driver compiles; the check fails where a source and its text differ.
+ptx: .venv/installed-ptx
+	$(BIN)/python src/sketchlearn/_native/gpu/make_ptx.py
+
+ptx-check:
+	if $(MAKE) .venv/installed-ptx; then $(BIN)/python src/sketchlearn/_native/gpu/make_ptx.py --check; \
+	else echo "NVRTC cannot be installed on this machine: the text of the GPU's kernels is not checked"; fi
+
+# Sketches on a GPU beside the processor's, byte by byte, and how fast they are; says so where there is none.
+gpu: .venv/installed-test
+	$(BIN)/python tests/gpu.py
+	$(BIN)/python benchmarks/gpu.py
 
 # Every float32 phase from 2^-28 turns on, through every wave: twenty minutes.
 exhaustive: .venv/installed-test

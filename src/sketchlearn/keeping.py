@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -86,7 +87,8 @@ class Keeping(Value):
         return int(Stream(self.seed, "keeping").integers(1)[0])
 
     @cached_property
-    def _certain(self) -> NDArray[np.uint64]:
+    def certain_hashes(self) -> NDArray[np.uint64]:
+        """The hashes as numbers."""
         return np.array([int(h, 16) for h in self.certain], np.uint64)
 
     def candidates(
@@ -94,7 +96,7 @@ class Keeping(Value):
     ) -> tuple[Integers, Double, Integers]:
         """Rows of a priority below a limit: where each first stands, its priority, and how many are like it."""
         center, scale = np.array(self.center), np.array(self.scale)
-        return keep_candidates(rows, center, scale, self.key, self._certain, weights, below, threads)
+        return keep_candidates(rows, center, scale, self.key, self.certain_hashes, weights, below, threads)
 
     def chances(self, rows: Double) -> Double:
         """The chance of each record, up to a common factor; infinite for those that are always kept."""
@@ -102,7 +104,7 @@ class Keeping(Value):
             away = (rows - np.array(self.center)) * np.array(self.scale)
             chances = 0.5 * (1 + np.sum(away * away, axis=1))
         chances = np.where(chances < LARGEST_CHANCE, chances, LARGEST_CHANCE)
-        sure = np.isin(row_hashes(np.ascontiguousarray(rows), self.key, 1), self._certain)
+        sure = np.isin(row_hashes(np.ascontiguousarray(rows), self.key, 1), self.certain_hashes)
         return np.where(sure, np.inf, chances)
 
 
@@ -197,16 +199,25 @@ class KeptRows:
 
         The first rows of all are taken in pieces: they set a limit, above which most of the others are left aside.
         """
-        kept, start, step = self, 0, FIRST_PIECE_IN_KEPT_ROWS * self.rule.size if self.complete else len(rows)
-        while start < len(rows):
-            part = slice(start, start + step)
-            own = None if weights is None else weights[part]
-            first, priorities, totals = self.rule.candidates(rows[part], own, kept.below, threads)
-            if len(first):
-                new = rows[part][first].astype(np.float64) + 0.0  # -0 is +0, so that equal records are equal bytes
-                kept = kept.with_rows(new, priorities, totals << (WEIGHT_BITS - bits), kept.below)
-            start, step = start + step, 4 * step
+        kept = self
+        for piece in self.pieces(len(rows)):
+            kept = kept.with_piece(rows[piece], None if weights is None else weights[piece], bits, threads)
         return kept
+
+    def pieces(self, n_rows: int) -> Iterator[slice]:
+        """Parts of a block, one after the other, in which rows are looked for."""
+        start, step = 0, FIRST_PIECE_IN_KEPT_ROWS * self.rule.size if self.complete else n_rows
+        while start < n_rows:
+            yield slice(start, start + step)
+            start, step = start + step, 4 * step
+
+    def with_piece(self, rows: NDArray[Any], weights: Integers | None, bits: int, threads: int) -> KeptRows:
+        """The sample with rows, of weights in steps of 2^-bits; those above the limit may be left out before."""
+        first, priorities, totals = self.rule.candidates(rows, weights, self.below, threads)
+        if not len(first):
+            return self
+        new = rows[first].astype(np.float64) + 0.0  # -0 is +0, so that equal records are equal bytes
+        return self.with_rows(new, priorities, totals << (WEIGHT_BITS - bits), self.below)
 
     def with_rows(self, rows: Double, priorities: Double, units: Integers, below: float) -> KeptRows:
         """The sample with these rows; equal priorities are equal records, but for a chance of 2^-53."""

@@ -183,13 +183,20 @@ class Sketch:
         progress: bool = False,
         unit: Any = None,
         rows_per_unit: int | None = None,
+        device: str | None = None,
     ) -> Sketch:
         """Adds records (see `Operator.sketch`); the sketch is unchanged if any of them is refused.
 
         A unit may come back in every update, so each one adds its `rows_per_unit` to those of the sketch.
         """
         self._require_exact("take in records")
-        options = {"sample_weight": sample_weight, "nulls": nulls, "n_jobs": n_jobs, "progress": progress}
+        options = {
+            "sample_weight": sample_weight,
+            "nulls": nulls,
+            "n_jobs": n_jobs,
+            "progress": progress,
+            "device": device,
+        }
         return self.__iadd__(self.operator.sketch(data, **options, unit=unit, rows_per_unit=rows_per_unit))
 
     def update_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Sketch:

@@ -7,6 +7,7 @@
 namespace sketchlearn {
 namespace {
 #include "simd.h"
+#include "addends.h"
 #include "waves.h"
 #include "kernel_body.h"
 

@@ -1,48 +1,9 @@
 // The periodic functions: a phase t, in turns, becomes one or two integers (the parts of one feature).
 //
-// Included like simd.h. Each wave has `reduced`, which adds the dither (times `unit`, if it takes one) and leaves out whole
-// turns, `eval`, which gives the parts of what `reduced` gave, as integers offset by `bias` (the sum of n of them is n * bias
-// too high, modulo 2^32), and `parts`, 1 for real waves and 2 for complex ones.
-// Adding 1.5 * 2^23 to a float below 2^22 rounds it to an integer, which then stands in the low bits of the sum: kRound.
-constexpr float kRound = 12582912.0f;
-constexpr uint32_t kRoundBits = 0x4b400000u;
-constexpr float kUnit = 1048576.0f;  // 2^20, the fixed point of one feature
-
-// The numbers that products are added to, in memory: on NEON a fused multiply-add overwrites its addend, and loading it
-// anew costs less than copying a register. Filled at compile time: code run at load could meet a machine too old for it.
-// The coefficients are minimax in v = u^2 for sin(pi u) / u and cos(pi u), |u| <= 1/2, both times 2^10.5, so that
-// their products are in fixed point already. A whole feature is within 2^-19 of the truth (tests/native/exhaustive.py).
-enum Addend { kSine0, kSine1, kSine2, kSine3, kCosine0, kCosine1, kCosine2, kCosine3, kZero, kOne, kAddends };
-constexpr float kSine4 = 112.68334f, kCosine4 = 318.44711f;
-struct AddendTable {
-  alignas(64) float values[kAddends][kLanes];
-};
-constexpr AddendTable make_addend_table() {
-  constexpr float numbers[kAddends] = {4549.512f, -7483.647f, 3692.9429f, -866.5708f,
-                                       1448.1547f, -7146.3457f, 5877.2407f, -1928.9376f, kRound, kRound + kUnit};
-  AddendTable table{};
-  for (int i = 0; i < kAddends; i++)
-    for (int lane = 0; lane < kLanes; lane++) table.values[i][lane] = numbers[i];
-  return table;
-}
-constexpr AddendTable kAddendTable = make_addend_table();
-
-// A pointer of which the compiler knows nothing, so that it loads anew: 1.97 -> 1.75 ns a feature on a Neoverse N1.
-template <class T>
-inline const T* forget(const T* pointer) {
-#if defined(SKETCHLEARN_NEON)
-  __asm__ volatile("" : "+r"(pointer));
-#endif
-  return pointer;
-}
-
-struct Addends {
-  Pack<const AddendTable*> tables = each([](int) { return forget(&kAddendTable); }, Pack<int>{});
-  inline Floats operator[](Addend i) const {
-    return each([i](const AddendTable* table) { return load(table->values[i]); }, tables);
-  }
-};
-
+// Included after simd.h and addends.h, or after gpu/lane.h: a GPU compiles the same source. Each wave has `reduced`, which
+// adds the dither (times `unit`, if it takes one) and leaves out whole turns, `eval`, which gives the parts of what `reduced`
+// gave, as integers offset by `bias` (the sum of n of them is n * bias too high, modulo 2^32), and `parts`, 1 for real waves
+// and 2 for complex ones.
 inline Floats half_sine(Floats u, const Addends& k) {
   const Floats v = u * u;
   Floats p = fma(pack(kSine4), v, k[kSine3]);

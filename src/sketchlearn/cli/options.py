@@ -157,6 +157,10 @@ Subsample = Annotated[
 ]
 Wave = Annotated[str, typer.Option(help="exponential, cosine, square (one bit per feature), sawtooth or triangle.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; by default all cores.")]
+DeviceOption = Annotated[
+    str | None,
+    typer.Option("--device", metavar="NAME", help="Where features are computed: cpu, cuda, cuda:1 or auto."),
+]
 Plot = Annotated[str | None, typer.Option(metavar="PICTURE", help="Draw a picture to this file, such as out.png.")]
 Rows = Annotated[
     int | None,

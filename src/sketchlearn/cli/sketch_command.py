@@ -69,6 +69,7 @@ def sketch(
     ] = False,
     min_records: options.MinRecords = FEW_RECORDS,
     jobs: options.Jobs = None,
+    device: options.DeviceOption = None,
     progress: options.Progress = None,
     key: options.Key = None,
     json: options.Json = False,
@@ -99,7 +100,7 @@ def sketch(
     signing = signing_key(key)
     folder = None if checkpoint is None else Path(checkpoint)
     arguments = source_arguments(columns, nulls.value, exclude, numeric_only, delimiter, decimal, header, encoding)
-    reading = Reading(n_jobs=jobs, skip_bad=skip_bad, folder=folder, every=checkpoint_every, **arguments)
+    reading = Reading(n_jobs=jobs, device=device, skip_bad=skip_bad, folder=folder, every=checkpoint_every, **arguments)
     shown = sys.stderr.isatty() if progress is None else progress
     operator = None if design is None else read_design(design)
     if unit is not None or rows_per_unit is not None:
@@ -130,7 +131,7 @@ def _sketch_standard_input(operator: Operator | None, choices: Choices, reading:
     if operator is None:
         (operator, made), rows = design_on_rows(rows, choices)
         _say_designed(operator, made)
-    return Run(operator.sketch(rows, n_jobs=reading.n_jobs, progress=shown), rows.dropped, 0, {})
+    return Run(operator.sketch(rows, n_jobs=reading.n_jobs, progress=shown, device=reading.device), rows.dropped, 0, {})
 
 
 def _sketch_units(
@@ -158,7 +159,7 @@ def _sketch_units(
         (operator, made), _ = design_on_rows(rows.without(column[0]), choices)
         _say_designed(operator, made)
     chosen = rows_of_units(rows, column[0], units[1], operator.columns)
-    return Run(operator.sketch(chosen, n_jobs=reading.n_jobs, progress=shown), chosen.dropped)
+    return Run(operator.sketch(chosen, n_jobs=reading.n_jobs, progress=shown, device=reading.device), chosen.dropped)
 
 
 def _designed(paths: list[str], choices: Choices, reading: Reading) -> Operator:

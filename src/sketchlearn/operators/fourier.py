@@ -15,6 +15,7 @@ from sketchlearn._native import Plan, dense_plan, structured_plan
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.cost import Cost
 from sketchlearn.frequencies import Law
+from sketchlearn.gpu import DensePlan, Device
 from sketchlearn.keeping import Keeping, check_keeping
 from sketchlearn.operators.operator_base import Double, Integers
 from sketchlearn.operators.origin import Origin
@@ -202,12 +203,19 @@ class FourierFeatures(Projected):
 
     @cached_property
     def _plan(self) -> Plan:
-        center = self.middle.astype(np.float32)
-        feature, coefficients = self.wave.feature, self.wave.kernel_coefficients
-        common = (kernel.active, feature, center, self._dither, math.inf, coefficients, self._key, self.n_groups)
         if self.structured:
-            return structured_plan(*common, self._structured.signs, self._structured.radii, self._structured.size)
-        return dense_plan(*common, self._dense)
+            drawn = self._structured
+            return structured_plan(kernel.active, *self._planned, drawn.signs, drawn.radii, drawn.size)
+        return dense_plan(kernel.active, *self._planned, self._dense)
+
+    @property
+    def _planned(self) -> tuple[str, Single, Single, float, list[float], int, int]:
+        """What a plan takes beside the frequencies."""
+        center, coefficients = self.middle.astype(np.float32), self.wave.kernel_coefficients
+        return (self.wave.feature, center, self._dither, math.inf, coefficients, self._key, self.n_groups)
+
+    def device_plan(self, owner: Device) -> DensePlan | None:
+        return None if self.structured else DensePlan(owner, *self._planned, self._dense)
 
     def mean_of(self, sums: Double) -> NDArray[Any]:
         values = sums * (self.n_groups / self.wave.unit)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn._native import add_counts, find_counts
+from sketchlearn.gpu import CountsPlan, Device
 from sketchlearn.operators.column_checks import check_columns
 from sketchlearn.operators.operator_base import MOST_FEATURES, Double, Integers, Operator
 from sketchlearn.operators.origin import Origin
@@ -104,6 +105,9 @@ class Histograms(Operator):
 
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
         return add_counts(rows, self._all_edges, self._starts, weights, threads, sums)
+
+    def device_plan(self, owner: Device) -> CountsPlan:
+        return CountsPlan(owner, self._all_edges, self._starts)
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         integers, where = np.zeros((len(rows), self.n_sums), np.int8), np.zeros(rows.shape, np.int32)

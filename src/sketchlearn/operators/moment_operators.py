@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn._native import add_moments, write_moments
+from sketchlearn.gpu import Device, MomentsPlan
 from sketchlearn.keeping import Keeping, check_keeping
 from sketchlearn.operators.bounded_operators import FIXED_POINT, REFUSE, Blockwise, Boxed
 from sketchlearn.operators.composed_operators import Mapped
@@ -109,6 +110,9 @@ class SecondMoments(BoxedMoments):
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
         bounds, fused = np.array(self.bound), self.rounding == ONCE
         return add_moments(kernel.active, self.within(rows), self.middle, bounds, fused, weights, threads, sums)
+
+    def device_plan(self, owner: Device) -> MomentsPlan:
+        return MomentsPlan(owner, self.middle, np.array(self.bound), once=self.rounding == ONCE)
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         integers = np.zeros((len(rows), self.n_sums), np.int64)

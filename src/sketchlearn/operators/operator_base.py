@@ -18,9 +18,11 @@ from sketchlearn import kernel
 from sketchlearn.batches import Batches
 from sketchlearn.control_characters import check_names
 from sketchlearn.cost import Cost
-from sketchlearn.keeping import Keeping, KeptRows
+from sketchlearn.gpu import Device, DeviceRows, devices, downloaded
+from sketchlearn.keeping import Keeping
 from sketchlearn.operators.origin import Origin, public_design
 from sketchlearn.operators.packing import ledger_of, private_bits
+from sketchlearn.operators.summing import DevicePlan, DeviceSums, ProcessorSums, gpu_blocks
 from sketchlearn.packed import PackedBits
 from sketchlearn.private_bits import PrivateBits
 from sketchlearn.progress import row_bar
@@ -29,7 +31,16 @@ from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
 from sketchlearn.sketch_limits import check_room
-from sketchlearn.sources import Block, RowsOfUnits, Source, rows_of_units, source, weight_units
+from sketchlearn.sources import (
+    Block,
+    RowsOfUnits,
+    Source,
+    check_width,
+    gpu_rows,
+    rows_of_units,
+    source,
+    weight_units,
+)
 from sketchlearn.values import Value, truth
 
 Double = NDArray[np.float64]
@@ -200,6 +211,7 @@ class Operator(Value, ABC):
         progress: bool = False,
         unit: Any = None,
         rows_per_unit: int | None = None,
+        device: str | None = None,
     ) -> Sketch:
         """The sketch of rows: of arrays, data frames, Arrow tables, files, or iterables of those.
 
@@ -216,6 +228,9 @@ class Operator(Value, ABC):
             of the column of their ids, which is no feature, or an array of ids. The data are then read twice.
         rows_per_unit : how many rows of one unit count: those of the smallest hashes of the row's values and the
             unit's id, whatever the order of the rows, batches and files.
+        device : where the features are computed: "cpu", "cuda" (all GPUs), "cuda:1" (that one), or "auto" (GPUs, if
+            there are any). None means where the rows are: arrays of torch, CuPy and JAX may be on a GPU. The result
+            does not depend on it.
 
         Examples
         --------
@@ -232,23 +247,38 @@ class Operator(Value, ABC):
         if sample_weight is not None and rows.n_rows is None:
             raise ValueError("sample_weight needs an array of rows: for a stream, update a sketch block by block")
         weights, bits, heaviest = _weights(sample_weight, rows.n_rows or 0)
-        sums, units, clipped = np.zeros(self.n_sums, np.int64), 0, 0
-        kept = None if self.keeping is None else KeptRows.none(self.keeping)
-        with row_bar(rows, progress) as advance, closing(rows.blocks(self.n_features)) as blocks:  # type: ignore[type-var]
+        there = None if device == "cpu" else gpu_rows(rows)
+        owners = [there.device] if there is not None else devices(device)
+        if there is not None and device not in (None, "auto"):
+            _same_device(there.device, devices(device))
+        summed = DeviceSums(self, owners, threads) if owners else ProcessorSums(self, threads)
+        units = 0
+        with row_bar(rows, progress) as advance, closing(self._all_blocks(rows, there)) as blocks:
             for block in blocks:
                 part = None if weights is None else weights[block.which]
                 units += len(block.rows) if part is None else int(part.sum())
                 check_room(self, units, bits)
-                self._accept(block, self.add_rows(block.rows, part, threads, sums))
-                if kept is not None:
-                    kept = kept.with_block(block.rows, part, bits, threads)
-                clipped += int(np.count_nonzero(self.beyond(block.rows)))
+                summed.add(block, part, bits)
                 if block.start == 0 and len(block.rows):
-                    self.warn_of_noise(block.rows[:100])
+                    first = block.rows[:100]
+                    self.warn_of_noise(downloaded(first) if isinstance(first, DeviceRows) else first)
                 advance(block.end - block.start)
+            summed.finish()
         # a sketch of units has a number even if it is empty: that must not be told by how it combines with others
         batches = Batches.new(units if protected is None else 1)
-        return Sketch(self, sums, units, bits, (), None, clipped, heaviest, kept, batches, protected)
+        clipped, kept = summed.clipped, summed.kept
+        return Sketch(self, summed.sums, units, bits, (), None, clipped, heaviest, kept, batches, protected)
+
+    def _all_blocks(self, rows: Source, there: DeviceRows | None) -> Any:
+        """The blocks of rows, or of rows on a GPU."""
+        if there is None:
+            return rows.blocks(self.n_features)
+        check_width(there.shape[1], self.n_features)
+        return gpu_blocks(there)
+
+    def device_plan(self, owner: Device) -> DevicePlan | None:  # noqa: ARG002
+        """What computes its features on a GPU; None where the processor does."""
+        return None
 
     def features(self, data: Any, *, n_jobs: int | None = None) -> NDArray[Any]:
         """Phi(x) of each row; the mean over rows is the mean of their sketch."""
@@ -319,10 +349,10 @@ class Operator(Value, ABC):
         yield self.write_rows(np.empty((0, self.n_features)), 1)[0]
         for block in self._source(data).blocks(self.n_features):
             integers, bad = self.write_rows(block.rows, threads)
-            self._accept(block, bad)
+            self.accept(block, bad)
             yield integers
 
-    def _accept(self, block: Block, bad: int) -> None:
+    def accept(self, block: Block, bad: int) -> None:
         """Complains about row `bad` of a block, unless it is -1."""
         if bad < 0:
             return
@@ -382,6 +412,13 @@ class Operator(Value, ABC):
         """The fields and the origin alone: what is cached is made anew where the pickle is read."""
         kept = (*self.__dataclass_fields__, "_origin")  # type: ignore[attr-defined]
         return {name: self.__dict__[name] for name in kept if name in self.__dict__}
+
+
+def _same_device(where: Device, wanted: list[Device]) -> None:
+    if where not in wanted:
+        raise ValueError(
+            f"the rows are on GPU {where.number}, which is not the device that was asked for: leave it out"
+        )
 
 
 def _weights(sample_weight: Any, n_rows: int) -> tuple[Integers | None, int, int]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.gpu import device_rows, downloaded, gathered
 from sketchlearn.schemas.raw_values import what_cells_hold
 from sketchlearn.sources.arrow import arrow_array, remedy_for
 from sketchlearn.sources.blocks import Floats
@@ -40,6 +41,19 @@ class Array(IndexedTable):
 
     def ids_at(self, which: Any, position: int) -> NDArray[Any]:
         return np.asarray(self.array[which])[:, position]  # integers beyond 2^53 stay what they are
+
+
+class OnGpu(IndexedTable):
+    """An array of torch, CuPy or JAX in a GPU's memory, of which only the rows that are asked for come here."""
+
+    def __init__(self, data: Any) -> None:
+        self.rows = device_rows(data)
+        self.n_rows, self.n_columns = self.rows.shape
+
+    def rows_at(self, which: Any, chosen: Columns) -> Floats:
+        if isinstance(which, slice):
+            return as_rows(_columns(downloaded(self.rows[which]), chosen))
+        return as_rows(_columns(gathered(self.rows, np.asarray(which)).astype(self.rows.dtype), chosen))
 
 
 class Sparse(IndexedTable):

@@ -6,17 +6,18 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from sketchlearn.gpu import DeviceRows, is_on_gpu
 from sketchlearn.schemas import Schema, SchemaColumns
 from sketchlearn.sources.arrow import arrow_table, is_arrow
 from sketchlearn.sources.csv_layout import Dialect
 from sketchlearn.sources.joined import Joined
-from sketchlearn.sources.memory_tables import Array, Frame, Sparse, is_frame, is_sparse
+from sketchlearn.sources.memory_tables import Array, Frame, OnGpu, Sparse, is_frame, is_sparse
 from sketchlearn.sources.paths import READERS, files_of, is_path, read_file
 from sketchlearn.sources.sample_schema import proposed_schema
 from sketchlearn.sources.source_base import NULLS, Source
-from sketchlearn.sources.tables import ColumnChoice, Table, no_names, tabular
+from sketchlearn.sources.tables import ColumnChoice, Table, Tabular, no_names, tabular
 
-__all__ = ["Source", "is_array", "register_reader", "schema", "source"]
+__all__ = ["Source", "gpu_rows", "is_array", "register_reader", "schema", "source"]
 
 
 def source(
@@ -143,9 +144,17 @@ def register_reader(ending: str, reader: Callable[[Path], Any]) -> None:
     READERS[ending.lower()] = table
 
 
+def gpu_rows(rows: Source) -> DeviceRows | None:
+    """The rows that are in a GPU's memory as a source would give them; None if they are not."""
+    if not isinstance(rows, Tabular) or not isinstance(rows.table, OnGpu):
+        return None
+    whole = rows.nulls == NULLS[0] and rows.chosen == tuple(range(rows.table.n_columns))
+    return rows.table.rows if whole else None
+
+
 def is_array(data: Any) -> bool:
     """Whether it is an array or data frame in memory, such as scikit-learn takes: its rows have an order and labels."""
-    if isinstance(data, Source) or is_path(data) or _is_stream(data):
+    if isinstance(data, Source) or is_path(data) or is_on_gpu(data) or _is_stream(data):
         return False
     return not is_arrow(data) or (type(data).__module__.startswith("polars") and type(data).__name__ == "DataFrame")
 
@@ -154,6 +163,8 @@ def _table(data: Any) -> Table | None:
     """The table that the data are; None if they are several."""
     if isinstance(data, Table):
         return data
+    if is_on_gpu(data):
+        return OnGpu(data)
     if is_sparse(data):
         return Sparse(data)
     if is_frame(data):
@@ -164,7 +175,7 @@ def _table(data: Any) -> Table | None:
 
 
 def _is_stream(data: Any) -> bool:
-    if hasattr(data, "__array__") or is_arrow(data) or is_sparse(data):
+    if is_on_gpu(data) or hasattr(data, "__array__") or is_arrow(data) or is_sparse(data):
         return False
     if isinstance(data, list | tuple):
         return all(

@@ -37,7 +37,7 @@ MOST_KERNEL_SUMS = 100_000_000  # Additions of one call, a fraction of a second:
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are read: columns, missing values, threads, bad files, and where and how often (s) parts are kept.
+    """How files are read: columns, missing values, threads, device, bad files, and where and how often parts are kept.
 
     The rest are arguments of `source`.
     """
@@ -45,6 +45,7 @@ class Reading:
     columns: tuple[Any, ...] | None = None
     nulls: str = "error"
     n_jobs: int | None = None
+    device: str | None = None
     skip_bad: bool = False
     folder: Path | None = None
     every: float = 20.0
@@ -162,7 +163,7 @@ def _sketch_file(operator: Operator, path: str, reading: Reading, work: Work) ->
     rows.skip = part.rows
     while not part.done:
         with _bad_file(path):
-            new = operator.sketch(Begun(rows.source, rows.next_blocks()), n_jobs=reading.n_jobs)
+            new = operator.sketch(Begun(rows.source, rows.next_blocks()), n_jobs=reading.n_jobs, device=reading.device)
             if _identity(path) != before:
                 raise ValueError(f"{path} changed while it was read: start again when it is complete")
         part = Part(part.sketch + new, rows.read, rows.source.dropped, rows.ended)

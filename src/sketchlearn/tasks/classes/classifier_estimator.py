@@ -59,7 +59,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     features : the operator of the sketches, such as `ConvolutionalFeatures` for images; None means that one is
         designed on a sample of the rows. The rule is the one that it is made for.
     random_state : seed of the operator and of the search.
-    n_jobs, verbose, schema : as in `SketchKMeans`; the schema is that of the features, and labels stay labels.
+    n_jobs, device, verbose, schema : as in `SketchKMeans`; the schema is that of the features, and labels stay labels.
 
     Attributes
     ----------

@@ -138,6 +138,8 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         sketch's operator.
     random_state : seed of the operator and of the search.
     n_jobs : threads that sketch; None means all cores.
+    device : where rows are sketched: "cpu", "cuda", "cuda:1" or "auto"; None means where they are, so that arrays of
+        torch, CuPy and JAX on a GPU stay there.
     verbose : 1 shows progress on standard error.
     schema : a `Schema`, which makes numbers of text, categories, flags, dates and gaps; "auto" takes the one that
         `skl.schema` proposes. Rows are then tables with names.

@@ -54,6 +54,7 @@ class SketchEstimator(BaseEstimator):
     _: KW_ONLY
     random_state: Any = None
     n_jobs: int | None = None
+    device: str | None = None
     verbose: int = 0
     schema: Schema | str | None = None
 
@@ -162,7 +163,7 @@ class SketchEstimator(BaseEstimator):
         return self.design_operator(glimpse, rng), None
 
     def _sketched(self, operator: Operator, rows: Any, table: SketchedTable) -> Any:  # noqa: ARG002
-        return operator.sketch(rows, n_jobs=self.n_jobs, progress=bool(self.verbose))
+        return operator.sketch(rows, n_jobs=self.n_jobs, progress=bool(self.verbose), device=self.device)
 
     def _sketch_of(self, incoming: IncomingRows, rng: np.random.Generator) -> FittedState:
         """The sketch of all rows, which are read once; those of a stream are all counted."""
@@ -249,7 +250,7 @@ class SketchEstimator(BaseEstimator):
         incoming = self._incoming(X, y, None if before is None else before.table, classes).counted(sample_weight)
         if before is None or before.first_rows:
             return self._become(self._begun(before, incoming))
-        before.sketch.update(incoming.rows, n_jobs=self.n_jobs)
+        before.sketch.update(incoming.rows, n_jobs=self.n_jobs, device=self.device)
         return self._become(FittedState(incoming.table, before.sketch, design_notes=before.design_notes))
 
     def _begun(self, before: FittedState | None, incoming: IncomingRows) -> FittedState:
@@ -259,7 +260,7 @@ class SketchEstimator(BaseEstimator):
         for block in incoming.rows.blocks(None if before is None else before.table.width):
             own = None if weights is None else weights[block.which]
             if state is not None:
-                state.sketch.update(weighted(source(block.rows), own), n_jobs=self.n_jobs)
+                state.sketch.update(weighted(source(block.rows), own), n_jobs=self.n_jobs, device=self.device)
                 continue
             table, begin = replace(table, width=block.rows.shape[1]), (*begin, FirstRows(block.rows.copy(), own))
             if sum(part.n_records for part in begin) >= MOST_ROWS:

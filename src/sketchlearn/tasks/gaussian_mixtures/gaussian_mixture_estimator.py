@@ -125,8 +125,8 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
     max_clusters : the largest number that "auto" looks at.
     covariance_type : "full", "tied", "diag", "spherical", or "known".
     covariance : the common covariance matrix, for "known".
-    decoder, n_frequencies, wave, random_state, n_jobs, verbose, schema : as in `SketchKMeans`; by default the sketch
-        has 10 frequencies per parameter of the mixture.
+    decoder, n_frequencies, wave, random_state, n_jobs, device, verbose, schema : as in `SketchKMeans`; by default the
+        sketch has 10 frequencies per parameter of the mixture.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ class SketchICA(LinearCoordinates):
     n_components : number of components; None means as many as directions in which the sample varies.
     bounds : lowest and highest value of each column, as in `SketchPCA`.
     random_state : seed of the sample, and of the starts of the search for its components.
-    n_jobs, verbose, schema : as in `SketchKMeans`.
+    n_jobs, device, verbose, schema : as in `SketchKMeans`.
 
     Attributes
     ----------

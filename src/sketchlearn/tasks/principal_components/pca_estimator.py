@@ -46,7 +46,7 @@ class SketchPCA(LinearCoordinates):
         first rows, with room for 32 times (for projections the square roots of that).
     whiten : divide coordinates by their standard deviations, so that each has variance 1.
     random_state : seed of the directions, and of the sample that tells the range of files.
-    n_jobs, verbose, schema : as in `SketchKMeans`.
+    n_jobs, device, verbose, schema : as in `SketchKMeans`.
 
     Attributes
     ----------

@@ -60,8 +60,8 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
         lists. By default arrays are looked through; for files a sample tells, with room for values 8 times as far from
         their mean, and for streams the first rows, with room for 32 times.
     random_state : seed of the sample that tells the range of files.
-    n_jobs, verbose, schema : as in `SketchKMeans`; the schema is that of the features, and targets stay numbers. The
-        numbers of a category add up to one, so that its coefficients tell of differences between levels.
+    n_jobs, device, verbose, schema : as in `SketchKMeans`; the schema is that of the features, and targets stay
+        numbers. The numbers of a category add up to one, so that its coefficients tell of differences between levels.
 
     Attributes
     ----------
@@ -228,7 +228,7 @@ class SketchRidge(SketchLinearRegression):
     alpha : the penalty; "gcv" takes the one of least generalised cross-validation, which needs no more than the second
         moments: n |y - Hy|^2 / (n - trace H)^2. It is sound while records are independent. From a private sketch,
         the penalty is at least what balances the noise.
-    fit_intercept, bounds, random_state, n_jobs, verbose, schema : as in `SketchLinearRegression`.
+    fit_intercept, bounds, random_state, n_jobs, device, verbose, schema : as in `SketchLinearRegression`.
 
     Attributes
     ----------

@@ -76,7 +76,7 @@ class SketchStableMixture(SketchMixture):
     Parameters
     ----------
     n_components : number of components.
-    decoder, n_frequencies, wave, random_state, n_jobs, verbose, schema : as in `SketchGaussianMixture`.
+    decoder, n_frequencies, wave, random_state, n_jobs, device, verbose, schema : as in `SketchGaussianMixture`.
 
     Attributes
     ----------

@@ -39,7 +39,7 @@ class SketchSubspaces(NearestClusters):
         through; for files a sample tells, with room for values 2.8 times as far from the origin, and for streams the
         first rows, with room for 5.7 times.
     random_state : seed of the search, and of the sample that tells the range of files.
-    n_jobs, verbose, schema : as in `SketchKMeans`.
+    n_jobs, device, verbose, schema : as in `SketchKMeans`.
 
     Attributes
     ----------

@@ -1,0 +1,207 @@
+"""Where the integers of rows are added up: on the processor, or on GPUs while the processor reads on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.gpu import Device, DeviceRows, Memory, Search, Stream, downloaded, host_rows
+from sketchlearn.keeping import KeptRows
+from sketchlearn.sources import Block
+
+Integers = NDArray[np.int64]
+SLOTS_PER_DEVICE = 2  # blocks that are on their way through one GPU: one is copied while the other one is summed
+ROWS_PER_BLOCK = 1 << 24  # of rows that are on a GPU already
+NONE_BAD = 2**64 - 1
+
+
+class DevicePlan(Protocol):
+    """What computes an operator's integers on a GPU."""
+
+    def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
+        """Lets the stream add the integers of rows to sums; a row outside the domain makes bad less than 2^64 - 1."""
+
+
+class Summable(Protocol):
+    """What an operator tells of itself here."""
+
+    @property
+    def n_sums(self) -> int: ...
+    @property
+    def keeping(self) -> Any: ...
+    @property
+    def side_by_side(self) -> tuple[Any, ...]: ...
+    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int: ...
+    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]: ...
+    def accept(self, block: Block, bad: int) -> None: ...
+    def device_plan(self, owner: Device) -> DevicePlan | None: ...
+
+
+class ProcessorSums:
+    """Sums on the processor, with kept rows and the number of rows that were moved onto a bound."""
+
+    def __init__(self, operator: Summable, threads: int) -> None:
+        self._operator, self._threads = operator, threads
+        self.sums, self.clipped = np.zeros(operator.n_sums, np.int64), 0
+        self.kept = None if operator.keeping is None else KeptRows.none(operator.keeping)
+
+    def add(self, block: Block, weights: Integers | None, bits: int) -> None:
+        """Adds the rows of a block, of weights in steps of 2^-bits."""
+        self.add_sums(block, weights)
+        if self.kept is not None:
+            self.kept = self.kept.with_block(block.rows, weights, bits, self._threads)
+
+    def add_sums(self, block: Block, weights: Integers | None) -> None:
+        """Adds the rows of a block, without keeping any."""
+        added = np.zeros_like(self.sums)
+        self._operator.accept(block, self._operator.add_rows(block.rows, weights, self._threads, added))
+        self.sums += added
+        self.clipped += int(np.count_nonzero(self._operator.beyond(block.rows)))
+
+    def finish(self) -> None:
+        """All blocks have come."""
+
+
+@dataclass(frozen=True)
+class GpuBlock:
+    """Rows that are on a GPU already, from row `start` on."""
+
+    rows: DeviceRows
+    start: int
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.rows)
+
+    @property
+    def which(self) -> slice:
+        return slice(self.start, self.end)
+
+    def downloaded(self) -> Block:
+        return Block(downloaded(self.rows), self.start)
+
+
+def gpu_blocks(rows: DeviceRows) -> Iterator[GpuBlock]:
+    """The rows of an array on a GPU, some at a time."""
+    for first in range(0, len(rows), ROWS_PER_BLOCK):
+        yield GpuBlock(rows[first : first + ROWS_PER_BLOCK], first)
+
+
+class _Slot:
+    """A place for one block on a GPU, with what its kernels need."""
+
+    def __init__(self, owner: Device, operator: Summable) -> None:
+        self.device, self.stream = owner, Stream(owner)
+        self.plans = [part.device_plan(owner) for part in operator.side_by_side]
+        self.sums, self.bad = Memory(8 * operator.n_sums, owner), Memory(8, owner)
+        self.work: tuple[Any, Integers | None, Any] | None = None
+        self._room: Memory | None = None
+
+    def uploaded(self, rows: NDArray[Any]) -> DeviceRows:
+        """Rows on their way to the GPU: pinned memory is copied while others are summed, and other memory soon."""
+        if self._room is None or self._room.size < rows.nbytes:
+            self._room = None  # freed before the larger one is made
+            self._room = Memory(rows.nbytes, self.device)
+        with self.device.current():
+            self.stream.upload(self._room.address, rows.ctypes.data, rows.nbytes)
+        return host_rows(rows, self.device, self._room)
+
+
+class DeviceSums:
+    """Sums on GPUs, of the parts of an operator that have kernels there; the processor does the others.
+
+    A block with a row that a kernel refuses is summed by the processor instead: it says which row, or moves it.
+    """
+
+    def __init__(self, operator: Summable, owners: list[Device], threads: int) -> None:
+        self._operator, self._threads = operator, threads
+        self._slots = [_Slot(owner, operator) for _ in range(SLOTS_PER_DEVICE) for owner in owners]
+        self._turn = 0
+        self._processor = ProcessorSums(operator, threads)
+        self._searches: dict[int, Search] = {}
+        ends = np.cumsum([part.n_sums for part in operator.side_by_side]).tolist()
+        self._places = [slice(end - part.n_sums, end) for part, end in zip(operator.side_by_side, ends, strict=True)]
+
+    @property
+    def sums(self) -> Integers:
+        return self._processor.sums
+
+    @property
+    def clipped(self) -> int:
+        return self._processor.clipped
+
+    @property
+    def kept(self) -> KeptRows | None:
+        return self._processor.kept
+
+    def add(self, block: Any, weights: Integers | None, bits: int) -> None:
+        slot = self._slots[self._turn]
+        self._turn = (self._turn + 1) % len(self._slots)
+        self._take(slot)
+        if isinstance(block, GpuBlock) and block.rows.device is not slot.device:
+            slot = next(own for own in self._slots if own.device is block.rows.device)
+            self._take(slot)
+        if len(block.rows) == 0:
+            return
+        rows = block.rows if isinstance(block, GpuBlock) else slot.uploaded(block.rows)
+        own_weights = None if weights is None else slot.device.copy(weights)
+        slot.work = (block, weights, (rows, own_weights))
+        with slot.device.current():
+            slot.stream.fill(slot.sums.address, 0, slot.sums.size)
+            slot.stream.fill(slot.bad.address, 0xFF, 8)
+            for number, plan in enumerate(slot.plans):
+                if plan is None:
+                    continue
+                at = slot.sums.address + 8 * self._places[number].start
+                address = None if own_weights is None else own_weights.address
+                plan.add(rows, address, at, slot.bad.address, slot.stream)
+        if self._processor.kept is not None:
+            self._processor.kept = self._keep(block, rows, weights, bits)
+
+    def _keep(self, block: Any, rows: DeviceRows, weights: Integers | None, bits: int) -> KeptRows:
+        kept = self._processor.kept
+        assert kept is not None
+        if not isinstance(block, GpuBlock):
+            return kept.with_block(block.rows, weights, bits, self._threads)
+        number = rows.device.number
+        if number not in self._searches:
+            rule = kept.rule
+            self._searches[number] = Search(rows.device, rule.center, rule.scale, rule.key, rule.certain_hashes)
+        for piece in kept.pieces(len(rows)):
+            found, which = self._searches[number].candidates(rows[piece], kept.below)
+            own = None if weights is None else weights[piece] if which is None else weights[piece][which]
+            kept = kept.with_piece(found, own, bits, self._threads)
+        return kept
+
+    def _take(self, slot: _Slot) -> None:
+        """Waits for what a slot has to do, and adds it."""
+        if slot.work is None:
+            return
+        block, weights, _ = slot.work
+        sums, bad = np.empty(slot.sums.size // 8, np.int64), np.empty(1, np.uint64)
+        with slot.device.current():
+            slot.stream.download(sums.ctypes.data, slot.sums.address, sums.nbytes)
+            slot.stream.download(bad.ctypes.data, slot.bad.address, 8)
+            slot.stream.wait()
+        slot.work = None
+        left_over = any(plan is None for plan in slot.plans)
+        on_processor = (
+            block.downloaded() if isinstance(block, GpuBlock) and (left_over or int(bad[0]) != NONE_BAD) else block
+        )
+        if int(bad[0]) != NONE_BAD:
+            self._processor.add_sums(on_processor, weights)
+            return
+        for part, plan, place in zip(self._operator.side_by_side, slot.plans, self._places, strict=True):
+            if plan is None:
+                refused = part.add_rows(on_processor.rows, weights, self._threads, sums[place])
+                self._operator.accept(on_processor, refused)
+                self._processor.clipped += int(np.count_nonzero(part.beyond(on_processor.rows)))
+        self._processor.sums += sums
+
+    def finish(self) -> None:
+        for slot in self._slots[self._turn :] + self._slots[: self._turn]:
+            self._take(slot)

@@ -1,0 +1,262 @@
+"""Sketches on a GPU: the kernels' own source, run by the processor, gives the bits that the processor's kernels give.
+
+`make gpu` runs the same and more on a machine that has a GPU.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sketchlearn as skl
+from sketchlearn import gpu
+from sketchlearn.gpu import driver as driver_module
+from sketchlearn.waves import FourierSeries
+
+ROOT = Path(__file__).parents[1]
+PTX = ROOT / "src" / "sketchlearn" / "gpu" / "ptx"
+SOURCES = ROOT / "src" / "sketchlearn" / "_native" / "gpu"
+
+
+class OnGpu:
+    """Rows as torch, CuPy and JAX have them on a GPU: they say where they lie, and nothing else."""
+
+    def __init__(self, rows, number=0):
+        self.rows, self.number = rows, number
+        self.shape, self.dtype = rows.shape, rows.dtype
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __dlpack_device__(self):
+        return (2, self.number)
+
+    def __dlpack__(self, stream=None):
+        assert stream is not None  # the one that waits for all work on the rows
+        return self.rows.__dlpack__()
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    """A driver whose cards are the processor."""
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        pytest.skip("there is no compiler for the driver whose card is the processor")
+    path = tmp_path_factory.mktemp("driver") / "libcuda.so"
+    options = ["-O1", "-std=c++17", "-ffp-contract=off", "-fno-math-errno", "-shared", "-fPIC", f"-I{SOURCES}"]
+    options += ["-mfma"] if "fma" in Path("/proc/cpuinfo").read_text().split() else []
+    subprocess.run([compiler, *options, ROOT / "tests" / "native" / "gpu_driver.cpp", "-o", path], check=True)
+    return path
+
+
+@pytest.fixture
+def processor(library, monkeypatch):
+    monkeypatch.setenv("SKETCHLEARN_CUDA", str(library))
+    yield monkeypatch
+    driver_module.driver.cache_clear()
+    driver_module.device.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def anew():
+    """The driver is looked for once in a process; here, in each test."""
+    driver_module.driver.cache_clear()
+    driver_module.device.cache_clear()
+
+
+WAVES = ["exponential", "cosine", "square", "sawtooth", "triangle", FourierSeries((0.3, 0.1 - 0.05j))]
+
+
+def features(d, m, wave="exponential", subsample=None, seed=0):
+    center = tuple(np.random.default_rng(seed).normal(size=d))
+    law = skl.frequencies.Gaussian(1.0)
+    return skl.FourierFeatures(d, m, law=law, wave=wave, subsample=subsample, center=center, seed=seed)
+
+
+@pytest.mark.usefixtures("processor")
+@pytest.mark.parametrize("wave", WAVES, ids=lambda wave: wave if isinstance(wave, str) else "series")
+@pytest.mark.parametrize(("d", "m", "subsample"), [(2, 130, None), (17, 60, 20)])
+def test_waves(wave, d, m, subsample):
+    operator, rng = features(d, m, wave, subsample), np.random.default_rng(1)
+    rows = rng.normal(size=(300, d))
+    rows[7:9] *= 1e8  # phases of many turns
+    weights = rng.integers(0, 5, len(rows))
+    for kind in (np.float16, np.float32, np.float64):
+        own = np.clip(rows, -6e4, 6e4).astype(kind)
+        assert operator.sketch(OnGpu(own)).content() == operator.sketch(own).content()
+        assert operator.sketch(own, device="cuda").content() == operator.sketch(own).content()
+    expected = operator.sketch(rows, sample_weight=weights).content()
+    assert operator.sketch(OnGpu(rows), sample_weight=weights).content() == expected
+
+
+@settings(deadline=None, max_examples=12)
+@given(st.data())
+def test_any_rows(library, data):
+    """Rows of any number, columns and strides; what is between them is not looked at."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SKETCHLEARN_CUDA", str(library))
+        n, d, m = (data.draw(st.integers(1, most)) for most in (300, 40, 140))
+        rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+        held = rng.normal(size=(2 * n, d + 3)).astype(data.draw(st.sampled_from([np.float32, np.float64])))
+        rows = data.draw(st.sampled_from([held[:n, :d], held[::2, 2 : d + 2], np.asfortranarray(held[:n, :d])]))
+        operator = features(d, m, seed=3)
+        assert operator.sketch(OnGpu(rows)).content() == operator.sketch(rows).content()
+
+
+@pytest.mark.usefixtures("processor")
+@pytest.mark.parametrize("rounding", ["once", "twice"])
+@pytest.mark.parametrize("d", [1, 5, 70])
+def test_moments(rounding, d):
+    rng = np.random.default_rng(d)
+    rows, weights = rng.uniform(-3, 3, (200, d)), rng.integers(0, 9, 200)
+    operator = skl.SecondMoments(d, bound=tuple(rng.uniform(3.5, 5, d)), center=(0.25,) * d, rounding=rounding)
+    assert operator.sketch(rows, device="cuda").content() == operator.sketch(rows).content()
+    expected = operator.sketch(rows, sample_weight=weights).content()
+    assert operator.sketch(OnGpu(rows), sample_weight=weights).content() == expected
+
+
+@pytest.mark.usefixtures("processor")
+def test_parts_and_those_without_a_kernel():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 8)).astype(np.float32)
+    parts = [
+        features(8, 30),
+        skl.QuadraticFeatures(8, 10, bound=40.0),
+        skl.Histograms.even([-2] * 8, [2] * 8, bins=9),
+        skl.ColumnMoments(8, bound=9.0),  # by the processor
+        skl.FourierFeatures(8, 32, law=skl.frequencies.Gaussian(1.0), structured=True),
+    ]
+    both = skl.concatenate(parts)
+    weights = rng.random(400)
+    for own in (rows, OnGpu(rows), OnGpu(rows, 1)):
+        assert both.sketch(own, device="cuda").content() == both.sketch(rows).content()
+        weighted = both.sketch(own, sample_weight=weights, device="auto")
+        assert weighted.content() == both.sketch(rows, sample_weight=weights).content()
+    edges = np.array([[-2.0, 2.0, -0.0, 5.0, -9.0, 2.0, 0.0, 1.0]])
+    assert parts[2].sketch(OnGpu(edges)) == parts[2].sketch(edges)
+
+
+@pytest.mark.usefixtures("processor")
+def test_kept_rows_and_estimators():
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([rng.normal(size=(30_000, 2)), rng.normal(9, 1, (10_000, 2))]).astype(np.float32)
+    rows[5:9] = 0.0  # equal records
+    operator = skl.design(rows, n_components=2, rows=60)
+    expected = operator.sketch(rows)
+    found = operator.sketch(OnGpu(rows))
+    assert found.content() == expected.content()
+    assert found.kept == expected.kept
+    weights = rng.integers(0, 3, len(rows))
+    assert operator.sketch(OnGpu(rows), sample_weight=weights).kept == operator.sketch(rows, sample_weight=weights).kept
+    of_gpu = skl.SketchKMeans(2, random_state=0).fit(OnGpu(rows[:6000]))
+    of_source = skl.SketchKMeans(2, random_state=0).fit(skl.source(rows[:6000]))
+    assert np.array_equal(of_gpu.cluster_centers_, of_source.cluster_centers_)
+    assert np.array_equal(of_gpu.predict(OnGpu(rows[:50])), of_gpu.predict(rows[:50]))
+
+
+@pytest.mark.usefixtures("processor")
+def test_blocks_shared_by_cards(monkeypatch):
+    from sketchlearn.sources import blocks
+
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(blocks, "GATHERED_BYTES", 1 << 10)
+    rows = np.random.default_rng(0).normal(size=(900, 3))
+    operator = features(3, 40)
+    expected = operator.sketch(rows).content()
+    assert operator.sketch(rows, device="cuda").content() == expected
+    assert operator.sketch(iter(np.array_split(rows, 7)), device="cuda:1").content() == expected
+    total = skl.Sketch(operator).update(rows[:100], device="cuda").update(OnGpu(rows[100:]))
+    assert total.content() == expected
+
+
+@pytest.mark.usefixtures("processor")
+def test_refused_rows():
+    operator, rows = features(3, 40), np.random.default_rng(0).normal(size=(500, 3))
+    rows[77, 2] = np.inf
+    for own in (rows, OnGpu(rows)):
+        with pytest.raises(ValueError, match="row 77, column 2 is inf"):
+            operator.sketch(own, device="cuda")
+    rows[77, 2] = 1e30  # too far for a phase: declared operators move it, and count it
+    declared = operator.with_origin("declared")
+    assert declared.sketch(OnGpu(rows)).content() == declared.sketch(rows).content()
+    assert declared.sketch(OnGpu(rows)).clipped == declared.sketch(rows).clipped == 1
+    moments = skl.SecondMoments(3, bound=2.0)
+    with pytest.raises(ValueError, match="beyond the bound"):
+        moments.sketch(OnGpu(rows))
+
+
+@pytest.mark.parametrize(
+    ("wish", "sentence"),
+    [
+        ("damaged", "the NVIDIA driver does not start"),
+        ("old", r"the NVIDIA driver is for CUDA 11\.8, and 12\.1 is needed"),
+        ("none", "there is no GPU number 0: there is none"),
+        ("full", "the GPU's memory is full"),
+    ],
+)
+def test_what_can_go_wrong(processor, wish, sentence):
+    processor.setenv("SKETCHLEARN_TEST_DRIVER", wish)
+    operator, rows = features(3, 400), np.random.default_rng(0).normal(size=(9000, 3))
+    with pytest.raises(gpu.DeviceError, match=sentence):
+        operator.sketch(rows, device="cuda")
+    if wish != "full":
+        with pytest.warns(UserWarning, match="the processor goes on"):
+            assert operator.sketch(rows, device="auto") == operator.sketch(rows)
+
+
+@pytest.mark.usefixtures("processor")
+def test_wrong_words():
+    operator, rows = features(3, 40), np.zeros((5, 3))
+    with pytest.raises(ValueError, match='device must be "cpu", "cuda"'):
+        operator.sketch(rows, device="gpu")
+    with pytest.raises(gpu.DeviceError, match="no GPU number 7: there are 2, counted from 0"):
+        operator.sketch(rows, device="cuda:7")
+    with pytest.raises(ValueError, match="the rows are on GPU 0"):
+        operator.sketch(OnGpu(rows), device="cuda:1")
+    with pytest.raises(TypeError, match="must be float16, bfloat16, float32 or float64"):
+        operator.sketch(OnGpu(rows.astype(np.int32)))
+    with pytest.raises(ValueError, match="two-dimensional"):
+        operator.sketch(OnGpu(rows[0]))
+
+
+def test_no_driver(monkeypatch):
+    monkeypatch.setenv("SKETCHLEARN_CUDA", "/nowhere/libcuda.so")
+    operator, rows = features(3, 40), np.zeros((5, 3))
+    with pytest.raises(gpu.DeviceError, match="no NVIDIA driver is installed"):
+        operator.sketch(rows, device="cuda")
+    with pytest.warns(UserWarning, match="no NVIDIA driver is installed; the processor goes on"):
+        assert operator.sketch(rows, device="auto") == operator.sketch(rows)
+
+
+@pytest.mark.usefixtures("processor")
+def test_command_line(tmp_path):
+    np.savetxt(
+        tmp_path / "rows.csv", np.random.default_rng(0).normal(size=(300, 2)), delimiter=",", header="a,b", comments=""
+    )
+    command = [sys.executable, "-m", "sketchlearn", "sketch", "rows.csv", "-k", "2", "-o"]
+    for name, device in (("here", "cpu"), ("there", "cuda")):
+        arguments = [*command, f"{name}.sketch", "--device", device]
+        subprocess.run(arguments, check=True, cwd=tmp_path, capture_output=True, env=os.environ)
+    assert skl.load(tmp_path / "here.sketch").content() == skl.load(tmp_path / "there.sketch").content()
+
+
+def test_ptx_says_every_rounding():
+    """A product and a sum that do not say how they round may be fused by the driver."""
+    files = sorted(PTX.glob("*.ptx"))
+    assert len(files) >= 15
+    unrounded = re.compile(
+        r"\b(add|sub|mul|mad|fma|div|sqrt|rcp|rsqrt|sin|cos|ex2|lg2)(\.(approx|full|ftz|sat))*\.f(16|32|64)\b"
+    )
+    for path in files:
+        text = path.read_text()
+        assert unrounded.search(text) is None, path.name
+        assert ".ftz" not in text
+        assert ".approx" not in text
+        assert re.search(r"^\.target sm_70$", text, re.MULTILINE)
