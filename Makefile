@@ -4,14 +4,10 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE := $(wildcard src/sketchlearn/_native/*.*) CMakeLists.txt pyproject.toml
 
-<<<<<<< HEAD
 # Tests start hundreds of programs: without bytecode on disk, each would compile the package anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-slow lint sanitize hot-loops exhaustive everywhere kill audit fuzz memory benchmark benchmark-clustering benchmark-engines benchmark-growth benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
-=======
 .PHONY: demo test test-slow lint sanitize hot-loops ptx ptx-check gpu exhaustive everywhere kill audit fuzz memory benchmark benchmark-clustering benchmark-engines benchmark-growth benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
->>>>>>> gpu
 
 demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
