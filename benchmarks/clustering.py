@@ -586,8 +586,10 @@ def peak() -> float:
 def worker(method: str, n: int, seed: int) -> None:
     """Runs one method on rows in memory and prints its figures."""
     X, k = many_rows(n, seed), 10
-    if method.startswith("faiss"):
-        import faiss  # noqa: F401 - its libraries are no part of the fit
+    if method.startswith("faiss"):  # libraries are no part of the fit
+        import faiss  # noqa: F401
+    elif method == "SketchKMeans":
+        skl.SketchKMeans  # noqa: B018 - imported when it is first named
     before = peak()
     centers, spent = timed(lambda: METHODS[method](X, k, seed))
     growth = peak() - before
