@@ -14,8 +14,8 @@ inline Doubles load_lanes(const double* p) { return load_doubles(p); }
 // in x, [feature][rows]; `negative` are the centers times -1, [n][d], `halves` of their squares; n: a multiple of
 // kCentersTogether. The first of equal ones counts.
 template <class S, class V, class Label, class Labels>
-SKETCHLEARN_HOT void nearest_vectors(const S* x, int64_t d, const S* negative, const S* halves, int64_t n, int32_t* labels,
-                                     S* least) {
+inline void nearest_vectors(const S* x, int64_t d, const S* negative, const S* halves, int64_t n, int32_t* labels,
+                            S* least) {
   constexpr int kWidth = sizeof(V) / sizeof(S);
   V best[kNearestVectors];
   Labels where[kNearestVectors];
@@ -51,13 +51,13 @@ SKETCHLEARN_HOT void nearest_vectors(const S* x, int64_t d, const S* negative, c
     for (int l = 0; l < kWidth; l++) labels[v * kWidth + l] = (int32_t)where[v][l], least[v * kWidth + l] = best[v][l];
 }
 
-void nearest_floats(const float* x, int64_t d, const float* negative, const float* halves, int64_t n, int32_t* labels,
-                    float* least) {
+SKETCHLEARN_HOT void nearest_floats(const float* x, int64_t d, const float* negative, const float* halves, int64_t n,
+                                    int32_t* labels, float* least) {
   nearest_vectors<float, Vector, int32_t, IntVector>(x, d, negative, halves, n, labels, least);
 }
 
-void nearest_doubles(const double* x, int64_t d, const double* negative, const double* halves, int64_t n, int32_t* labels,
-                     double* least) {
+SKETCHLEARN_HOT void nearest_doubles(const double* x, int64_t d, const double* negative, const double* halves, int64_t n,
+                                     int32_t* labels, double* least) {
   constexpr int kAtOnce = kNearestVectors * kDoubles;
   for (int r = 0; r < kNearestRows; r += kAtOnce)
     nearest_vectors<double, Doubles, int64_t, LongVector>(x + r, d, negative, halves, n, labels + r, least + r);

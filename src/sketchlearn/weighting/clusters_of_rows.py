@@ -143,7 +143,7 @@ def clusters_of_rows(sample: RowSample, k: int, loss: SquaredLoss, rng: np.rando
 
 
 def are_those_of_law(sample: RowSample, centers: Double, own: Double, loss: SquaredLoss) -> bool:
-    """Whether centers cost rows no more than the centers of their law would, as the cost of the rows' own ones tells."""
+    """Whether centers cost rows no more than those of their law would, as the cost of the rows' own ones tells."""
     rows = sample.scaled_rows()
     excess = _risk(rows, sample.scaled(centers), loss) - _risk(rows, sample.scaled(own), loss)
     return excess <= MOST_EXCESS * loss.gain_by_chance(rows, sample.scaled(own))
