@@ -13,6 +13,7 @@ from sklearn.preprocessing import scale
 import sketchlearn as skl
 from sketchlearn.decoders import Status
 from sketchlearn.weighting.calibrated_rows import Means, calibrated
+from sketchlearn.weighting.clusters_of_rows import RowSample, SquaredLoss, are_those_of_law
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
 SHARES = (0.7, 0.2, 0.1)
@@ -345,3 +346,17 @@ def test_a_sample_of_heavy_tails_is_doubtful():
     sketch = skl.design(rows, n_components=2).sketch(rows)
     with pytest.warns(ConvergenceWarning, match="the farthest hundredth of the sample's rows holds .* give more rows"):
         skl.SketchKMeans(2, random_state=0).fit_sketch(sketch, sample=some)
+
+
+def test_what_clusters_of_rows_gain_by_chance():
+    """Of rows of three clusters, their own centers cost less than those of the law by what is foretold."""
+    loss, ratios = SquaredLoss(), []
+    for seed in range(40):
+        rows, labels = clusters(300, seed=seed)
+        sample = RowSample(WeightedRows.of(rows), np.ones(3))
+        own = np.stack([rows[labels == label].mean(axis=0) for label in range(3)])
+        law = np.array([[0, 0, 0], [6, 0, 2], [0, 7, -3.0]])
+        gained = np.mean(loss.losses(rows, law)) - np.mean(loss.losses(rows, own))
+        ratios.append(gained / loss.gain_by_chance(sample.rows, own))
+        assert not are_those_of_law(sample, law + 0.3, own, loss)
+    assert abs(np.mean(ratios) - 1) < 4 * np.sqrt(2 / 9 / 40)  # a mean of 9 squares each

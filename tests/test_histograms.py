@@ -69,6 +69,18 @@ def test_any_edges_and_values(edges, values, data):
     assert np.array_equal(operator.sketch(rows).sums, record_integers(operator, rows).sum(axis=0))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_values_near_edges_of_every_size(dtype):
+    far, near = 10.0 ** np.arange(-40, 38), 1 + np.arange(9) * 2.0**-24  # some are no float32
+    for edges in (np.concatenate([-far[::-1], far]), near, 1e30 * near, 1e-42 * np.arange(1, 30), [-1e300, 1e300]):
+        operator = skl.Histograms(1, edges=[edges])
+        with np.errstate(over="ignore"):
+            values = np.asarray(edges).astype(dtype)
+        values = values[np.isfinite(values)]
+        rows = np.concatenate([values, *(np.nextafter(values, dtype(end)) for end in (-1e38, 1e38))])[:, None]
+        assert np.array_equal(operator.write_rows(rows, 1)[0], record_integers(operator, rows.astype(np.float64)))
+
+
 def test_many_columns_bins_threads_and_layouts():
     edges = [np.sort(RNG.standard_normal(n)) for n in (2, 3, 4, 5, 8, 9, 64, 65, 1000, MOST_BINS + 1) * 4]
     operator = skl.Histograms(40, edges=edges)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sketchlearn.kernel import nearest_centers
+from sketchlearn.kernel import lloyd_step, nearest_centers
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -34,3 +34,18 @@ def test_strides_do_not_matter_and_the_first_of_equal_centers_is_taken():
     every = np.sum((rows[::2, ::2][:, None] - centers) ** 2, axis=2)
     np.testing.assert_array_equal(there[0], every.argmin(axis=1))
     np.testing.assert_array_equal(there[1], every.min(axis=1))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "d", "k"), [(1, 1, 1), (67, 10, 10), (900, 3, 33)])
+def test_a_step_of_lloyd(n, d, k, dtype):
+    rng = np.random.default_rng(n + d + k)
+    rows, centers, weights = rng.standard_normal((n, d)).astype(dtype), rng.standard_normal((k, d)), rng.random(n)
+    labels, scores, sizes, sums = lloyd_step(rows, centers, weights)
+    every = np.sum((rows[:, None] - centers) ** 2, axis=2)
+    tolerance = 1e-4 if dtype == np.float32 else 1e-11
+    np.testing.assert_allclose(every[np.arange(n), labels], every.min(axis=1), rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(scores + np.sum(rows**2, axis=1), every.min(axis=1), rtol=tolerance, atol=tolerance)
+    inside = (labels == np.arange(k)[:, None]) * weights
+    np.testing.assert_allclose(sizes, inside.sum(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(sums, inside @ rows.astype(np.float64), rtol=1e-10, atol=1e-12)

@@ -102,6 +102,7 @@ def keep_candidates(
     n_threads: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]: ...
 def find_nearest(
+    kernel: str,
     rows: NDArray[Any],
     centers: NDArray[np.float64],
     middle: NDArray[np.float64],
@@ -109,6 +110,16 @@ def find_nearest(
     n_threads: int,
     labels: NDArray[np.int32],
     squares: NDArray[np.float64],
+) -> None: ...
+def lloyd_step(
+    kernel: str,
+    rows: NDArray[Any],
+    centers: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    labels: NDArray[np.int32],
+    scores: NDArray[np.float64],
+    sizes: NDArray[np.float64],
+    sums: NDArray[np.float64],
 ) -> None: ...
 def add_counts(
     rows: NDArray[Any],

@@ -221,7 +221,6 @@ class KeptRows:
 
     def with_rows(self, rows: Double, priorities: Double, units: Integers, below: float) -> KeptRows:
         """The sample with these rows; equal priorities are equal records, but for a chance of 2^-53."""
-        rows = np.concatenate([self.rows, rows])
         priorities, units = np.concatenate([self.priorities, priorities]), np.concatenate([self.units, units])
         distinct, first, inverse = np.unique(priorities, return_index=True, return_inverse=True)
         totals = np.zeros(len(distinct), np.int64)
@@ -231,7 +230,7 @@ class KeptRows:
         there = np.flatnonzero((totals > 0) & (distinct < below))
         if len(there) > self.rule.size:
             below, there = float(distinct[there[self.rule.size]]), there[: self.rule.size]
-        kept = KeptRows(self.rule, rows[first[there]], totals[there], below)
+        kept = KeptRows(self.rule, _rows_of_both(self.rows, rows, first[there]), totals[there], below)
         kept.__dict__["priorities"] = distinct[there]
         return kept
 
@@ -263,6 +262,15 @@ class KeptRows:
             raise ValueError("the kept rows have impossible values or weights")
         if len(self) and (np.any(np.diff(self.priorities) <= 0) or self.priorities[-1] >= self.below):
             raise ValueError("the kept rows are not those that their rule keeps")
+
+
+def _rows_of_both(old: Double, new: Double, which: NDArray[np.intp]) -> Double:
+    """Rows of two tables, one below the other, of which most are old: without a copy of both."""
+    if not len(old):
+        return new[which]
+    rows, others = old.take(np.minimum(which, len(old) - 1), axis=0), np.flatnonzero(which >= len(old))
+    rows[others] = new[which[others] - len(old)]
+    return rows
 
 
 def check_keeping(rule: Any, n_features: int) -> None:

@@ -59,9 +59,12 @@ class Outline(Value):
         if n_cells < LEAST_USEFUL_CELLS:
             return None
         cells = _cells(rows, n_cells)
-        means = np.array([rows[cell].mean(axis=0) for cell in cells])
-        deviations = np.array([rows[cell].std(axis=0) for cell in cells])
-        shares = tuple(round(len(cell) / len(rows), 6) for cell in cells)
+        order, sizes = np.concatenate(cells), np.array([len(cell) for cell in cells])
+        firsts, sorted_rows = np.cumsum(sizes) - sizes, rows[order]
+        means = np.add.reduceat(sorted_rows, firsts) / sizes[:, None]
+        squares = (sorted_rows - np.repeat(means, sizes, axis=0)) ** 2
+        deviations = np.sqrt(np.add.reduceat(squares, firsts) / sizes[:, None])
+        shares = tuple(round(size / len(rows), 6) for size in sizes.tolist())
         return cls(_rounded(means, rows), _rounded(deviations, rows), shares)
 
     @property
@@ -110,13 +113,13 @@ def _cells(rows: Double, n_cells: int) -> list[Indices]:
 def _best_cut(rows: Double) -> tuple[float, Indices, int] | None:
     """The gain of the best cut across the widest direction, the rows' order along it, and how many come before."""
     n = len(rows)
-    left = rows - rows.mean(axis=0)
-    if n < 2 * LEAST_ROWS_PER_CELL or not np.any(left):
+    if n < 2 * LEAST_ROWS_PER_CELL:
         return None
+    left = rows - rows.sum(axis=0) / n
     along = left @ np.linalg.eigh(left.T @ left)[1][:, -1]
-    order = np.argsort(along, kind="stable")
-    before = np.arange(LEAST_ROWS_PER_CELL, n - LEAST_ROWS_PER_CELL + 1)
-    sums = np.cumsum(along[order])[before - 1]
-    gains = sums**2 * (1 / before + 1 / (n - before))
-    best = int(np.argmax(gains))
-    return (float(gains[best]), order, int(before[best])) if gains[best] > 0 else None
+    order = along.argsort(kind="stable")
+    before = np.arange(float(LEAST_ROWS_PER_CELL), n - LEAST_ROWS_PER_CELL + 1)
+    sums = along[order].cumsum()[LEAST_ROWS_PER_CELL - 1 : n - LEAST_ROWS_PER_CELL]
+    gains = sums * sums / (before * (n - before))
+    best = int(gains.argmax())
+    return (n * float(gains[best]), order, LEAST_ROWS_PER_CELL + best) if gains[best] > 0 else None

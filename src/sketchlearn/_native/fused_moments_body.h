@@ -15,7 +15,9 @@ static_assert(kBlockRows <= 1 << 20, "sums of products up to 2^30 stay within 2^
 inline Doubles fused(Doubles a, Doubles b, Doubles c) { return (Doubles)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c); }
 #elif defined(SKETCHLEARN_AVX2)
 inline Doubles fused(Doubles a, Doubles b, Doubles c) { return (Doubles)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c); }
-#elif !defined(SKETCHLEARN_NEON)
+#elif defined(SKETCHLEARN_NEON)
+inline Doubles fused(Doubles a, Doubles b, Doubles c) { return (Doubles)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b); }
+#else
 inline Doubles fused(Doubles a, Doubles b, Doubles c) {
   for (int i = 0; i < kDoubles; i++) c[i] = __builtin_fma(a[i], b[i], c[i]);
   return c;

@@ -79,6 +79,16 @@ constexpr int kStructuredRows = 8;          // rows that a structured block take
 constexpr int64_t kMomentsPadding = 8;      // columns of moments come in multiples of this
 constexpr int64_t kSmallestTransform = 32;  // a structured block has at least this size
 
+// The nearest of n centers to the rows of a tile, which lie in x, [feature][nearest_rows].
+template <class S>
+struct NearestLoops {
+  // negative: the centers times -1, [n][d]; halves: of their squares; n: a multiple of kCentersTogether. labels and least,
+  // half the squared distance less half the row's square: nearest_rows of each.
+  void (*find)(const S* x, int64_t d, const S* negative, const S* halves, int64_t n, int32_t* labels, S* least);
+  void (*square)(const S* x, int64_t d, const S* negative, const int32_t* labels, double* squares);  // distances
+};
+constexpr int kCentersTogether = 4;
+
 struct Kernel {
   const char* name;
   int tile_rows, tile_columns;
@@ -106,6 +116,9 @@ struct Kernel {
   void (*signed_sums)(const BitRows& bits, int64_t bytes, const float* weights, float* tables, float* sums);
   // The same of one row and any number of columns, without tables; weights are `stride` apart from bit to bit.
   void (*signed_row)(const uint64_t* row, int64_t n_bits, const float* weights, int64_t stride, int64_t columns, float* sums);
+  int nearest_rows;  // of a tile
+  NearestLoops<float> nearest_float;
+  NearestLoops<double> nearest_double;
 };
 
 const Kernel* portable_kernel();

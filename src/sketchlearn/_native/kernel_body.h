@@ -264,8 +264,10 @@ void run_structured(const Block& block, const StructuredFrequencies& frequencies
 #include "moments_body.h"
 #include "fused_moments_body.h"
 #include "packed_body.h"
+#include "nearest_body.h"
 
 constexpr Kernel make_kernel(const char* name) {
   return {name, kTileRows, kColumns, run_dense, run_structured, moments, fused_moments, waves, comparison_space, compare,
-          kSumColumns, 256 * kBytesAtOnce * kSumColumns, bit_products, signed_sums, signed_row};
+          kSumColumns, 256 * kBytesAtOnce * kSumColumns, bit_products, signed_sums, signed_row, kNearestRows,
+          {nearest_floats, float_squares}, {nearest_doubles, double_squares}};
 }

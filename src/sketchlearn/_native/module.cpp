@@ -299,22 +299,39 @@ nb::tuple keep_candidates(const Array& x, const Doubles& center, const Doubles& 
                         array_of(std::move(found.total)));
 }
 
-void find_nearest(const Array& x, const Matrix& centers, const Doubles& middle, const Doubles& scale, int n_threads,
-                  OutLabels labels, OutDoubles squares) {
+void find_nearest(const std::string& kernel, const Array& x, const Matrix& centers, const Doubles& middle,
+                  const Doubles& scale, int n_threads, OutLabels labels, OutDoubles squares) {
+  const Kernel* found = find_kernel(kernel);
   const Rows rows = rows_of(x, (int64_t)centers.shape(1));
-  require(centers.shape(0) >= 1 && middle.size() == centers.shape(1) && scale.size() == centers.shape(1),
+  require(centers.shape(0) >= 1 && centers.size() < size_t{1} << 31 && middle.size() == centers.shape(1) && scale.size() == centers.shape(1),
           "sizes do not fit");
-  require((int64_t)labels.size() == rows.count && (int64_t)squares.size() == rows.count, "outputs have the wrong size");
   const Centers given{centers.data(), middle.data(), scale.data(), (int64_t)centers.shape(0)};
+  require((int64_t)labels.size() == rows.count && (int64_t)squares.size() == rows.count, "outputs have the wrong size");
   nb::gil_scoped_release release;
-  nearest_centers(rows, given, n_threads, labels.data(), squares.data());
+  nearest_centers(*found, rows, given, n_threads, labels.data(), squares.data());
+}
+
+void step_of_lloyd(const std::string& kernel, const Array& x, const Matrix& centers, const Doubles& weights,
+                   OutLabels labels, OutDoubles scores, OutDoubles sizes, OutDoubles sums) {
+  const Kernel* found = find_kernel(kernel);
+  const Rows rows = rows_of(x, (int64_t)centers.shape(1));
+  require(centers.shape(0) >= 1 && centers.size() < size_t{1} << 31, "there are no centers, or too many");
+  const std::vector<double> zeros(centers.shape(1)), ones(centers.shape(1), 1.0);
+  const Centers given{centers.data(), zeros.data(), ones.data(), (int64_t)centers.shape(0)};
+  require((int64_t)weights.size() == rows.count && (int64_t)labels.size() == rows.count &&
+              (int64_t)scores.size() == rows.count && (int64_t)sizes.size() == given.count &&
+              (int64_t)sums.size() == given.count * rows.n_features,
+          "weights or outputs have the wrong size");
+  nb::gil_scoped_release release;
+  lloyd_step(*found, rows, given, weights.data(), labels.data(), scores.data(), sizes.data(), sums.data());
 }
 
 Bins bins_of(const Doubles& edges, const Starts& starts) {
   const int64_t* at = starts.data();
   const int64_t d = (int64_t)starts.size() - 1;
   require(d >= 1 && at[0] == 0 && at[d] == (int64_t)edges.size(), "starts do not fit the edges");
-  for (int64_t c = 0; c < d; c++) require(at[c] < at[c + 1], "a column has no edges");
+  for (int64_t c = 0; c < d; c++)
+    require(at[c] < at[c + 1] && at[c + 1] - at[c] < 65536, "a column has no edges, or too many");
   return Bins(edges.data(), at, d);
 }
 
@@ -377,8 +394,11 @@ NB_MODULE(_native, m) {
   m.def("row_hashes", &row_hashes, nb::arg("rows"), nb::arg("key"), nb::arg("n_threads"));
   m.def("keep_candidates", &keep_candidates, nb::arg("rows"), nb::arg("center"), nb::arg("scale"), nb::arg("key"),
         nb::arg("certain"), nb::arg("weights").none().noconvert(), nb::arg("below"), nb::arg("n_threads"));
-  m.def("find_nearest", &find_nearest, nb::arg("rows"), nb::arg("centers"), nb::arg("middle"), nb::arg("scale"),
-        nb::arg("n_threads"), nb::arg("labels").noconvert(), nb::arg("squares").noconvert());
+  m.def("find_nearest", &find_nearest, nb::arg("kernel"), nb::arg("rows"), nb::arg("centers"), nb::arg("middle"),
+        nb::arg("scale"), nb::arg("n_threads"), nb::arg("labels").noconvert(), nb::arg("squares").noconvert());
+  m.def("lloyd_step", &step_of_lloyd, nb::arg("kernel"), nb::arg("rows"), nb::arg("centers"), nb::arg("weights"),
+        nb::arg("labels").noconvert(), nb::arg("scores").noconvert(), nb::arg("sizes").noconvert(),
+        nb::arg("sums").noconvert());
   m.def("add_counts", &add_counts, nb::arg("rows"), nb::arg("edges"), nb::arg("starts"),
         nb::arg("weights").none().noconvert(), nb::arg("n_threads"), nb::arg("counts").noconvert());
   m.def("find_counts", &find_counts, nb::arg("rows"), nb::arg("edges"), nb::arg("starts"), nb::arg("n_threads"),

@@ -1,7 +1,8 @@
-// The nearest of some centers to each row, and its squared distance.
+// The nearest of some centers to each row.
 #pragma once
 #include <cstdint>
 
+#include "kernel.h"
 #include "rows.h"
 
 namespace sketchlearn {
@@ -12,7 +13,14 @@ struct Centers {
   int64_t count;
 };
 
-// Of centers at the same distance, the first; rows that are not finite have label 0 and a square that is not, either.
-void nearest_centers(const Rows& rows, const Centers& centers, int n_threads, int32_t* labels, double* squares);
+// Labels of rows, and their squared distances from those centers. Of centers at the same distance, the first; rows that are
+// not finite have label 0 and a square that is not, either.
+void nearest_centers(const Kernel& kernel, const Rows& rows, const Centers& centers, int n_threads, int32_t* labels,
+                     double* squares);
+
+// A step of Lloyd's algorithm: labels of rows, the squared distances less the rows' own squares, and of each center the
+// weight of its rows and their weighted sum, [n][d]. Rows count in their own precision, sums in float64.
+void lloyd_step(const Kernel& kernel, const Rows& rows, const Centers& centers, const double* weights, int32_t* labels,
+                double* scores, double* sizes, double* sums);
 
 }  // namespace sketchlearn

@@ -84,7 +84,7 @@ def _spread(column: Double, values: Double, counts: NDArray[np.int64], n_bins: i
     """Edges for a column of many values."""
     frequent = np.flatnonzero(counts >= max(3.0, FREQUENT_SHARE * len(column)))
     frequent = frequent[np.argsort(-counts[frequent], kind="stable")][: min(MOST_FREQUENT, n_bins // 8)]
-    rest = column[~np.isin(column, values[frequent])]
+    rest = column[~np.isin(column, values[frequent])] if len(frequent) else column
     rest = rest if len(rest) and rest[0] < rest[-1] else column
     n_tail = max(1, n_bins // 10)
     inner = max(2, n_bins + 1 - 2 * n_tail - 2 * len(frequent))

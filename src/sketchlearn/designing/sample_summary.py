@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
+from sketchlearn.decoders.refinements.reduction_to_points import TOLERANCE, lloyd, nearest, plus_plus
 from sketchlearn.models import Double
 from sketchlearn.sources import is_array, source
 from sketchlearn.sources import sample as sample_of
@@ -25,6 +25,7 @@ LEAST_GAIN = 0.1  # nats per column by which clusters in other units must be cle
 LEAST_CLUSTER_DEVIATION = 0.01  # deviation within clusters, of that of all rows
 LEAST_CODE_DEVIATION = 0.3  # the same for columns of few values, of which a cluster may have one: that tells no unit
 MOST_CODES = 20  # different values of a column of codes
+STARTS = 3  # of k-means
 ROUNDS = 4  # of clustering in units of the clusters' own deviations
 MOST_SHAPES = 20  # The JSON form of an operator stays small.
 ROWS_PER_COLUMN = 4  # The covariance of a cluster of fewer rows means nothing.
@@ -89,18 +90,19 @@ def summarize(sample: Double, n_clusters: int, seed: int, units: Double | None =
 class Partition:
     """Clusters of a sample, and what is left of its rows without their cluster's mean."""
 
-    labels: NDArray[np.int32]
+    labels: NDArray[np.int64]
     left: Double
     within: Double  # deviation of rows from their cluster's center, column by column, as far as small ones are believed
 
     @classmethod
     def of(cls, rows: Double, k: int, units: Double, floor: Double, seed: int) -> Partition:
         """By k-means, with columns measured in units; deviations below the floor are not believed."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
-            fit = KMeans(k, n_init=3, random_state=seed % 2**32).fit(rows / units)
-        left = rows - units * fit.cluster_centers_[fit.labels_]
-        return cls(fit.labels_, left, np.maximum(np.sqrt(np.mean(left**2, axis=0)), floor))
+        scaled, equal, rng = rows / units, np.ones(len(rows)), np.random.default_rng(seed % 2**32)
+        runs = [lloyd(scaled, plus_plus(scaled, equal, k, rng), equal, TOLERANCE) for _ in range(STARTS)]
+        centers = min(runs, key=lambda run: run[1])[0]
+        labels = nearest(scaled, centers)[0]
+        left = rows - units * centers[labels]
+        return cls(labels, left, np.maximum(np.sqrt(np.mean(left**2, axis=0)), floor))
 
     def gain(self, spread: Double) -> float:
         """How much likelier rows are in these clusters than in one Gaussian, in nats per row; whatever the units."""

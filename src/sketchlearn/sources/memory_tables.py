@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sketchlearn.gpu import device_rows, downloaded, gathered
 from sketchlearn.schemas.raw_values import what_cells_hold
 from sketchlearn.sources.arrow import arrow_array, remedy_for
-from sketchlearn.sources.blocks import Floats
+from sketchlearn.sources.blocks import GATHERED_BYTES, Floats
 from sketchlearn.sources.source_base import inside, listed, reading
 from sketchlearn.sources.tables import Columns, IndexedTable, Table
 
@@ -78,6 +78,10 @@ class Beside(IndexedTable):
         left = self.left[which]
         left = left.toarray() if is_sparse(left) else left
         return as_rows(_columns(np.column_stack([left, self.right[which]]), chosen))
+
+    def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
+        """Pieces so small that the memory of one serves the next: new pages for each took as long as copying."""
+        return super().chunks(chosen, min(n_rows, max(1, 2 * GATHERED_BYTES // (8 * self.n_columns))))
 
     def side_by_side(self) -> tuple[Table, ...]:
         return (Sparse(self.left) if is_sparse(self.left) else Array(self.left), Array(self.right))

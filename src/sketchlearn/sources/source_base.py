@@ -31,6 +31,7 @@ class Source(ABC):
     replayable : whether `blocks` can be called more than once.
     dropped : rows that the last pass left out because of missing values.
     nulls : what happens to rows with missing values: "error" or "drop".
+    gapless : whether it is known already that no value is missing.
     width : number of columns that are read, if it is known.
     place : name of the file, if it is one.
     remarks : what was told from first lines or left out, in sentences, each with the first file that it is about.
@@ -44,6 +45,7 @@ class Source(ABC):
     replayable: bool = True
     dropped: int = 0
     nulls: str = "error"
+    gapless: bool = False
     width: int | None = None
     place: str = ""
     remarks: Mapping[str, str] = {}
@@ -118,7 +120,7 @@ class Source(ABC):
         for rows in arrays:
             block = Block(rows, start, None, place, before)
             start += len(rows)
-            if not has_missing(rows):
+            if self.gapless or not has_missing(rows):
                 yield block
                 continue
             gaps = np.isnan(rows)

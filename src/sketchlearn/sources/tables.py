@@ -185,7 +185,10 @@ class Tabular(Source):
         tables = self.table.side_by_side()
         if len(tables) == 1 or self.nulls != "error" or self.chosen != tuple(range(self.table.n_columns)):
             return (self,)
-        return tuple(Tabular(table, tuple(range(table.n_columns))) for table in tables)
+        parts = tuple(Tabular(table, tuple(range(table.n_columns))) for table in tables)
+        for part in parts:
+            part.gapless = self.gapless
+        return parts
 
     def some(self, n_rows: int, rng: np.random.Generator) -> Floats | None:
         self.check()

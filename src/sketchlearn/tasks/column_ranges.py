@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from sketchlearn.designing.frequency_laws import plain
 from sketchlearn.designing.sample_summary import deviations
 from sketchlearn.keeping import Keeping
+from sketchlearn.kernel import n_threads
 from sketchlearn.models import Double
 from sketchlearn.operators import SecondMoments, VeroneseMoments
 from sketchlearn.operators.operator_base import Kind
@@ -120,7 +122,12 @@ def _check_rows(glimpse: Glimpse) -> None:
 
 def _extremes(rows: Source) -> Double:
     """The lowest and the highest value of each column, (2, columns)."""
-    found = [(_extreme(np.minimum, block.rows), _extreme(np.maximum, block.rows)) for block in rows.blocks()]
+    found: list[tuple[Double, Double]] = []
+    threads = n_threads(None)
+    with ThreadPoolExecutor(threads) as pool:  # NumPy does not hold Python's lock
+        for block in rows.blocks():
+            parts = [part for part in np.array_split(block.rows, threads) if len(part)]
+            found += pool.map(lambda part: (_extreme(np.minimum, part), _extreme(np.maximum, part)), parts)
     return np.array([np.min([low for low, _ in found], axis=0), np.max([high for _, high in found], axis=0)])
 
 

@@ -12,6 +12,7 @@ from scipy.sparse import csc_array
 
 from sketchlearn.decoders.refinements.cell_means import CellMeans
 from sketchlearn.decoders.refinements.even_draws import even_rows
+from sketchlearn.kernel import MOST_COORDINATES, lloyd_step
 from sketchlearn.models import Double, Mixture, Single
 
 LEAST_START_SAMPLES, START_SAMPLES_PER_CLUSTER = 4_000, 80  # Runs are compared on fewer samples.
@@ -194,24 +195,34 @@ def lloyd(
 
     It ends where no row changes its center, or a step lowers the sum by less than this share of it.
     """
-    k, cost, before = len(centers), np.inf, np.empty(0, np.int64)
+    cost, before = np.inf, np.empty(0, np.int64)
     total = float(weights @ np.sum(rows * rows, axis=1)) if tolerance else 0.0
+    weights = np.asarray(weights, np.float64)
     for _ in range(MOST_ITERATIONS):
-        labels, score = nearest(rows, centers)
+        labels, score, sizes, sums = _assigned(rows, centers, weights)
         last, cost = cost, float(weights @ score)
         settled = last - cost < tolerance * (total + cost) if tolerance else np.array_equal(labels, before)
         if settled:
             return centers, cost
         before = labels
-        sizes = np.bincount(labels, weights, minlength=k)
-        inside = csc_array((weights, labels, np.arange(len(rows) + 1)), shape=(k, len(rows)))
-        sums = inside @ rows
         means = (sums / np.maximum(sizes, 1e-300)[:, None]).astype(rows.dtype)
         centers = np.where(sizes[:, None] > 0, means, centers)
         if np.any(sizes == 0):  # an empty cluster moves to the row that is served worst
             worst = np.argsort(-weights * (score + np.sum(rows * rows, axis=1)))
             centers[sizes == 0] = rows[worst[: int(np.sum(sizes == 0))]]
     return centers, float(weights @ nearest(rows, centers)[1])
+
+
+def _assigned(
+    rows: NDArray[Any], centers: NDArray[Any], weights: Double
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """What `nearest` finds, the weight of each center's rows, and their weighted sum."""
+    if centers.size <= MOST_COORDINATES:
+        return lloyd_step(rows, centers, weights)
+    labels, score = nearest(rows, centers)
+    sizes = np.bincount(labels, weights, minlength=len(centers))
+    inside = csc_array((weights.astype(rows.dtype), labels, np.arange(len(rows) + 1)), shape=(len(centers), len(rows)))
+    return labels, score, sizes, inside @ rows
 
 
 def breathe(

@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Problem, Status, Target, centroids, decoder_from
 from sketchlearn.decoders.refinements.reduction_to_points import medians
-from sketchlearn.kernel import nearest_centers
+from sketchlearn.kernel import MOST_COORDINATES, nearest_centers
 from sketchlearn.models import Dirac, Mixture
 from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.operators import Histograms
@@ -46,7 +46,6 @@ from sketchlearn.weighting.weighted_rows import WeightedRows
 
 DISTANCES_PER_BLOCK = 1 << 18
 ROWS_AT_ONCE = 1 << 18  # whose distances are in memory
-MOST_COORDINATES = 4096  # of all centers, for which the native loop is faster than a matrix product of BLAS
 SHARE_BESIDE_ATOMS = 0.5  # that rows have in centers, where they are joined by atoms
 
 

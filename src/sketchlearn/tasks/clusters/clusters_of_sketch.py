@@ -28,10 +28,13 @@ from sketchlearn.tasks.clusters.cluster_task import Decoded, Task
 from sketchlearn.weighting.calibrated_rows import calibrated
 from sketchlearn.weighting.clusters_of_rows import (
     RowSample,
+    are_those_of_law,
     clouds,
     clusters_of_rows,
     has_less_risk,
+    knows_more,
     mixture_near,
+    rough_centers,
 )
 from sketchlearn.weighting.entropy_tilting import WaveMeans
 from sketchlearn.weighting.histogram_columns import Column, histogram_misfit
@@ -134,13 +137,17 @@ def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
     """Clusters of rows that agree with the sketch; or those of a mixture that explains it, if they are better."""
     if sample.complete:
         return _of_points(task, sample, Status.ALL_ROWS)
-    near = mixture_near(task.problem, sample, task.rng)
+    own = rough_centers(sample, task.k, task.rng)
+    near = mixture_near(task.problem, sample, own)
     points = cache(lambda: _with_atoms(task, replace(sample, rows=calibrated(task.sketch, [sample.rows], task.rng)[0])))
     if near.status is Status.EXPLAINED:
         found = _of_mixture(task, _efficient(task, near))
-        joined = are_few(len(sample.rows), task.sketch) and len(points().rows) > len(sample.rows)
-        if has_less_risk(task.sketch, sample, found.centers, task.loss, task.rng, joined=joined):
-            return found
+        if knows_more(task.sketch, sample):
+            if are_those_of_law(sample, found.centers, own, task.loss):
+                return found
+            joined = are_few(len(sample.rows), task.sketch) and len(points().rows) > len(sample.rows)
+            if has_less_risk(task.sketch, sample, found.centers, task.loss, task.rng, joined=joined):
+                return found
     found = _of_points(task, points(), Status.ROWS)
     return found if sample.chances_of is not None else replace(found, doubts=doubts_of_rows(task, sample, found))
 
@@ -181,7 +188,7 @@ def _explained(
     if not task.many_records:
         return None, None
     sample = RowSample(atoms.points, task.units)
-    near = mixture_near(task.problem, sample, task.rng, centers)
+    near = mixture_near(task.problem, sample, centers)
     if near.status is Status.EXPLAINED:
         return _of_mixture(task, _efficient(task, near)), None
     if not atoms.explain:

@@ -23,7 +23,7 @@ from sketchlearn.uncertainty.known_means import KnownMeans
 from sketchlearn.uncertainty.mean_of_density import mean_of_density
 from sketchlearn.uncertainty.mean_over_rows import KEEP_ROWS, DrawnRows, estimated_mean
 from sketchlearn.uncertainty.sketch_influence import hidden_by_noise
-from sketchlearn.weighting.clusters_of_rows import RowSample, mixture_near
+from sketchlearn.weighting.clusters_of_rows import RowSample, mixture_near, rough_centers
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
 ROWS_OF_ATOMS = 5000  # drawn near the atoms, to look for a mixture there
@@ -111,7 +111,7 @@ class RowMeanEstimator(DesignedEstimator):
         if model.outcome.status is Status.ATOMS:  # they assume no law, but a mixture near them may explain the sketch
             sample = RowSample(WeightedRows.of(model.density.sample(ROWS_OF_ATOMS, rng)[0]), self.distance_units(model))
             problem = Problem.of(target, len(model.weights))
-            near = mixture_near(problem, sample, rng)
+            near = mixture_near(problem, sample, rough_centers(sample, problem.n_components, rng))
             density = problem.in_data_units(near.mixture.heavy()) if near.status is Status.EXPLAINED else None
         if density is not None:
             ratio, values = target.noise / target.sampling, partial(self.row_values, model)

@@ -85,7 +85,9 @@ def rows_in_memory(rows: Any, table: SketchedTable, beside: Any = None) -> Incom
     held = rows if beside is None else beside
     array = rows if beside is None else None
     if not isinstance(table.columns, SchemaColumns):
-        return IncomingRows(source(held), table, in_memory=True, array=array)
+        checked = source(held)
+        checked.gapless = True  # or scikit-learn's checks would have refused them
+        return IncomingRows(checked, table, in_memory=True, array=array)
     n_dropped = int(np.count_nonzero(np.isnan(rows).any(axis=1)))
     if n_dropped:
         warn_caller(
