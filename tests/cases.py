@@ -49,6 +49,7 @@ def operators(d: int, m: int = 60) -> dict[str, skl.Operator]:
         "columns": skl.ColumnMoments(d, bound=[60.0 + k for k in range(d)], center=[0.25] * d),
     }
     others["histograms"] = histograms(d)
+    others |= crosses(fourier["wave-exponential"], others["subsample"])
     if d == 9:
         others["convolutional"] = skl.ConvolutionalFeatures((3, 3), m, pixels=(-60, 60), seed=11)
     both = skl.concatenate([others["moments"], others["quadratic"], fourier["wave-square"]])
@@ -63,6 +64,16 @@ def cumulants(d: int) -> skl.Operator:
     return skl.CumulantFeatures(
         d, unmixing=unmixing, frequencies=frequencies, phases=phases, bound=bound, center=center
     )
+
+
+def crosses(waves: skl.FourierFeatures, subsampled: skl.FourierFeatures) -> dict[str, skl.Operator]:
+    """Features times a few columns: beside the features, and of a wave of which each record has some."""
+    values = sorted({0, waves.n_features // 2, waves.n_features - 1})[::-1]
+    box = {"bound": [60.0 + k for k in range(len(values))], "center": [0.25] * len(values), "values": values}
+    return {
+        "crosses": skl.concatenate([waves, skl.CrossFeatures(waves, n_crossed=5, **box)]),
+        "crosses-subsample": skl.CrossFeatures(subsampled, bound=60.0, n_crossed=min(18, subsampled.n_frequencies)),
+    }
 
 
 def histograms(d: int) -> skl.Operator:

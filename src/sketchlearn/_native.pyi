@@ -90,6 +90,27 @@ def write_moments(
     n_threads: int,
     out: NDArray[np.int64],
 ) -> int: ...
+def add_crosses(
+    kernel: str,
+    features: NDArray[np.int32],
+    factor: float,
+    rows: NDArray[Any],
+    center: NDArray[np.float64],
+    bound: NDArray[np.float64],
+    weights: NDArray[np.int64] | None,
+    n_threads: int,
+    sums: NDArray[np.int64],
+) -> int: ...
+def write_crosses(
+    kernel: str,
+    features: NDArray[np.int32],
+    factor: float,
+    rows: NDArray[Any],
+    center: NDArray[np.float64],
+    bound: NDArray[np.float64],
+    n_threads: int,
+    out: NDArray[np.int64],
+) -> int: ...
 def row_hashes(rows: NDArray[Any], key: int, n_threads: int) -> NDArray[np.uint64]: ...
 def keep_candidates(
     rows: NDArray[Any],

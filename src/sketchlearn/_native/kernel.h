@@ -74,6 +74,25 @@ struct BitRows {
   int64_t count, width;  // width: words per row
 };
 
+// Records whose features and values are multiplied: features in panels of cross_rows, [panel][record][cross_rows], and one
+// panel of values, [record][cross_columns], both zero beyond n_rows and n_columns.
+struct CrossBlock {
+  const double *features, *values;
+  int64_t count;  // of records, at most kCrossBlock
+  int64_t n_rows, n_columns, stride;  // of the sums: stride is from one feature's to the next one's
+  const int64_t* weights;             // of the records, or null
+};
+
+// Columns of some records, as they lie in memory (strides in elements), what is subtracted, how far they may be from that,
+// and what they are multiplied by then.
+struct CrossValues {
+  const void* data;
+  bool is_double;
+  int64_t count, width, row_stride, column_stride;
+  const double *center, *bound, *factor;
+};
+
+constexpr int kCrossBlock = 256;            // records at a time: a panel of their features stays in the first cache
 constexpr int kBlockRows = 192;             // a multiple of every tile's rows
 constexpr int kStructuredRows = 8;          // rows that a structured block takes through its transforms at a time
 constexpr int64_t kMomentsPadding = 8;      // columns of moments come in multiples of this
@@ -91,6 +110,11 @@ struct Kernel {
   void (*moments)(const double* rows, int64_t count, int64_t stride, int64_t d, const int64_t* weights, int64_t* sums);
   // The same, products rounded once: rows of 2^15 y with their last bits set and, in column d, 2^15; see scale_odd
   void (*fused_moments)(const double* rows, int64_t count, int64_t stride, int64_t d, const int64_t* weights, int64_t* sums);
+  int cross_rows, cross_columns;
+  // One panel of values; returns the first record with one beyond its bound, or -1.
+  int64_t (*cross_values)(const CrossValues&, double* panel);
+  // Sums over records of features times values, each product rounded to an integer
+  void (*cross)(const CrossBlock&, int64_t* sums);
   // exp(-exponent) cos(2 pi phase) and exp(-exponent) sin(2 pi phase) of `count` phases; no exponents mean zeros
   void (*waves)(const float* phases, const float* exponents, int64_t count, float* cosines, float* sines);
   int64_t (*comparison_space)(const Comparison&);  // floats that `compare` needs

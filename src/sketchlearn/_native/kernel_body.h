@@ -263,9 +263,11 @@ void run_structured(const Block& block, const StructuredFrequencies& frequencies
 #include "compare_body.h"
 #include "moments_body.h"
 #include "fused_moments_body.h"
+#include "cross_body.h"
 #include "packed_body.h"
 
 constexpr Kernel make_kernel(const char* name) {
-  return {name, kTileRows, kColumns, run_dense, run_structured, moments, fused_moments, waves, comparison_space, compare,
+  return {name, kTileRows, kColumns, run_dense, run_structured, moments, fused_moments,
+          kCrossRows, kCrossColumns, cross_values, cross, waves, comparison_space, compare,
           kSumColumns, 256 * kBytesAtOnce * kSumColumns, bit_products, signed_sums, signed_row};
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "cross.h"
 #include "histogram.h"
 #include "keeping.h"
 #include "nearest.h"
@@ -266,6 +267,38 @@ int64_t write_moments(const std::string& kernel, const Array& x, const Doubles& 
   return plan.write(rows, n_threads, to);
 }
 
+using FeatureIntegers = nb::ndarray<const int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+Crosses crosses(const std::string& kernel, const FeatureIntegers& features, double factor, const Rows& rows,
+                const Doubles& center, const Doubles& bound) {
+  require((int64_t)features.shape(0) == rows.count && features.shape(1) >= 1, "features of each row are needed");
+  require(center.size() == bound.size(), "one bound per column is needed");
+  return {find_kernel(kernel), features.data(), (int64_t)features.shape(1), factor, center.data(), bound.data()};
+}
+
+int64_t add_crosses(const std::string& kernel, const FeatureIntegers& features, double factor, const Array& x,
+                    const Doubles& center, const Doubles& bound, const std::optional<Weights>& weights, int n_threads,
+                    Integers sums) {
+  const Rows rows = rows_of(x, (int64_t)center.size());
+  const Crosses plan = crosses(kernel, features, factor, rows, center, bound);
+  const int64_t* w = weights_of(weights, rows);
+  require((int64_t)sums.size() == plan.n_features * rows.n_features, "sums have the wrong size");
+  int64_t* out = sums.data();
+  nb::gil_scoped_release release;
+  return plan.add(rows, w, n_threads, out);
+}
+
+int64_t write_crosses(const std::string& kernel, const FeatureIntegers& features, double factor, const Array& x,
+                      const Doubles& center, const Doubles& bound, int n_threads, RowMoments out) {
+  const Rows rows = rows_of(x, (int64_t)center.size());
+  const Crosses plan = crosses(kernel, features, factor, rows, center, bound);
+  require((int64_t)out.shape(0) == rows.count && (int64_t)out.shape(1) == plan.n_features * rows.n_features,
+          "out has the wrong shape");
+  int64_t* to = out.data();
+  nb::gil_scoped_release release;
+  return plan.write(rows, n_threads, to);
+}
+
 template <class T>
 nb::ndarray<nb::numpy, T, nb::ndim<1>> array_of(std::vector<T>&& values) {
   auto* owned = new std::vector<T>(std::move(values));
@@ -374,6 +407,11 @@ NB_MODULE(_native, m) {
         nb::arg("fused"), nb::arg("weights").none().noconvert(), nb::arg("n_threads"), nb::arg("sums").noconvert());
   m.def("write_moments", &write_moments, nb::arg("kernel"), nb::arg("rows"), nb::arg("center"), nb::arg("bound"),
         nb::arg("fused"), nb::arg("n_threads"), nb::arg("out").noconvert());
+  m.def("add_crosses", &add_crosses, nb::arg("kernel"), nb::arg("features").noconvert(), nb::arg("factor"), nb::arg("rows"),
+        nb::arg("center"), nb::arg("bound"), nb::arg("weights").none().noconvert(), nb::arg("n_threads"),
+        nb::arg("sums").noconvert());
+  m.def("write_crosses", &write_crosses, nb::arg("kernel"), nb::arg("features").noconvert(), nb::arg("factor"),
+        nb::arg("rows"), nb::arg("center"), nb::arg("bound"), nb::arg("n_threads"), nb::arg("out").noconvert());
   m.def("row_hashes", &row_hashes, nb::arg("rows"), nb::arg("key"), nb::arg("n_threads"));
   m.def("keep_candidates", &keep_candidates, nb::arg("rows"), nb::arg("center"), nb::arg("scale"), nb::arg("key"),
         nb::arg("certain"), nb::arg("weights").none().noconvert(), nb::arg("below"), nb::arg("n_threads"));

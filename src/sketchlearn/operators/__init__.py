@@ -2,6 +2,7 @@
 
 from sketchlearn.operators.composed_operators import Concatenated, concatenate
 from sketchlearn.operators.convolutional import ConvolutionalFeatures
+from sketchlearn.operators.crosses import CrossFeatures
 from sketchlearn.operators.cumulants import CumulantFeatures
 from sketchlearn.operators.fourier import FourierFeatures
 from sketchlearn.operators.histograms import Histograms
@@ -13,6 +14,7 @@ __all__ = [
     "ColumnMoments",
     "Concatenated",
     "ConvolutionalFeatures",
+    "CrossFeatures",
     "CumulantFeatures",
     "FourierFeatures",
     "Histograms",
