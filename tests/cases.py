@@ -67,12 +67,14 @@ def cumulants(d: int) -> skl.Operator:
 
 
 def crosses(waves: skl.FourierFeatures, subsampled: skl.FourierFeatures) -> dict[str, skl.Operator]:
-    """Features times a few columns: beside the features, and of a wave of which each record has some."""
-    values = sorted({0, waves.n_features // 2, waves.n_features - 1})[::-1]
+    """Features times values: beside the features, and of frequencies of which each record contributes to some."""
+    d = waves.n_features
+    values = sorted({0, d // 2, d - 1}, reverse=True)
     box = {"bound": [60.0 + k for k in range(len(values))], "center": [0.25] * len(values), "values": values}
+    few = {"bound": 60.0, "values": None if d < 10 else [2, 1, 20], "n_crossed": subsampled.subsample + 1}
     return {
         "crosses": skl.concatenate([waves, skl.CrossFeatures(waves, n_crossed=5, **box)]),
-        "crosses-subsample": skl.CrossFeatures(subsampled, bound=60.0, n_crossed=min(18, subsampled.n_frequencies)),
+        "crosses-subsample": skl.CrossFeatures(subsampled, **few),
     }
 
 

@@ -110,10 +110,17 @@ SKETCHLEARN_HOT void visit(const float* phases, int64_t stride, int count, const
 template <class W>
 inline void consume(const float* phases, int64_t stride, int count, int64_t column, int64_t width, const float* dither,
                     const Coefficients& given, const Sink& sink) {
+  Sink writing = sink, adding = sink;
+  writing.part_stride = sink.row_part_stride;
+  adding.rows = nullptr;
   for (int64_t c = 0; c < width; c += kPack) {
     const int64_t live = width - c < kPack ? width - c : kPack;
-    if (sink.rows || sink.weights) {
-      visit<W>(phases + c, stride, count, dither + c, given, column + c, live, sink);
+    const int64_t to_write = sink.row_columns - column - c;
+    if (to_write > 0)
+      visit<W>(phases + c, stride, count, dither + c, given, column + c, to_write < live ? to_write : live, writing);
+    if (!sink.sums) continue;
+    if (sink.weights) {
+      visit<W>(phases + c, stride, count, dither + c, given, column + c, live, adding);
       continue;
     }
     int32_t part[W::parts][kPack];

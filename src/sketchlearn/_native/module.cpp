@@ -136,13 +136,19 @@ int64_t add_rows(const Plan& plan, const Array& x, const std::optional<Weights>&
   return plan.add(rows, w, n_threads, out);
 }
 
-int64_t write_rows(const Plan& plan, const Array& x, int n_threads, RowIntegers out) {
+int64_t write_rows(const Plan& plan, const Array& x, int n_threads, RowIntegers out, const std::optional<Weights>& weights,
+                   std::optional<Integers> sums) {
   const Rows rows = rows_of(x, plan.n_features());
-  require((int64_t)out.shape(0) == rows.count && (int64_t)out.shape(1) == plan.parts() * plan.n_columns(),
+  const int64_t* w = weights_of(weights, rows);
+  const int64_t written = (int64_t)out.shape(1) / plan.parts();
+  require((int64_t)out.shape(0) == rows.count && (int64_t)out.shape(1) == plan.parts() * written &&
+              written <= plan.n_columns(),
           "out has the wrong shape");
+  require(!sums || (int64_t)sums->size() == plan.parts() * plan.n_columns(), "sums have the wrong size");
   int32_t* to = out.data();
+  int64_t* add_to = sums ? sums->data() : nullptr;
   nb::gil_scoped_release release;
-  return plan.write(rows, n_threads, to);
+  return plan.write(rows, w, n_threads, add_to, to, written);
 }
 
 void damped_waves(const std::string& kernel, const PlainFloats& phases, const std::optional<PlainFloats>& exponents,
@@ -386,7 +392,8 @@ NB_MODULE(_native, m) {
   nb::class_<Plan>(m, "Plan")
       .def("add", &add_rows, nb::arg("rows"), nb::arg("weights").none().noconvert(), nb::arg("n_threads"),
            nb::arg("sums").noconvert())
-      .def("write", &write_rows, nb::arg("rows"), nb::arg("n_threads"), nb::arg("out").noconvert());
+      .def("write", &write_rows, nb::arg("rows"), nb::arg("n_threads"), nb::arg("out").noconvert(),
+           nb::arg("weights").none().noconvert() = nb::none(), nb::arg("sums").none().noconvert() = nb::none());
   m.def("dense_plan", &dense_plan, nb::arg("kernel"), nb::arg("feature"), nb::arg("center"), nb::arg("dither"),
         nb::arg("radius"), nb::arg("coefficients"), nb::arg("key"), nb::arg("n_groups"), nb::arg("frequencies"));
   m.def("structured_plan", &structured_plan, nb::arg("kernel"), nb::arg("feature"), nb::arg("center"),

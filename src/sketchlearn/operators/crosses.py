@@ -33,13 +33,13 @@ MOST_SUMS = 2**31
 class CrossFeatures(Operator):
     """Phi_jk(x) = Psi_j(x) (x_k - center_k): Fourier features of a row times values of the row.
 
-    The mean of Psi_j(x) x_k is the sum over clusters of the mean of Psi_j times that of x_k there, if the two have nothing
-    to do with each other inside a cluster: so the means of columns follow from clusters that are known otherwise.
+    If clusters are known by where their rows lie, the sums tell the means of other columns, cluster by cluster: that of
+    Psi_j x_k is the sum over clusters of share, mean of Psi_j and mean of x_k, if the two are independent inside each.
     `concatenate([features, CrossFeatures(features, ...)])` computes the features once.
 
     Parameters
     ----------
-    crossed : `FourierFeatures`, or an operator that maps rows and takes such features of what it gives.
+    crossed : `FourierFeatures`, or an operator that maps rows first and takes such features of what that gives.
     bound : no value may be further than this from the center; one number, or one per value. Products are kept to 2^-31
         of it.
     center : subtracted from the values; one number per value.

@@ -242,11 +242,8 @@ class FourierFeatures(Projected):
 
         If sums are given, the integers of all frequencies are added to them meanwhile.
         """
-        integers, bad = self.write_rows(rows, threads)
-        if sums is not None and bad < 0:
-            self.add_rows(rows, weights, threads, sums)
-        parts = integers.reshape(len(rows), self.wave.parts, self.n_frequencies)[:, :, :n]
-        return np.ascontiguousarray(parts).reshape(len(rows), self.wave.parts * n), bad
+        integers = np.zeros((len(rows), self.wave.parts * n), np.int32)
+        return integers, self._plan.write(self._within(rows), threads, integers, weights, sums)
 
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         # Releases of declared operators must not tell by failing. Of others, values like 1e30 are damage: refused.
