@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from report import table_of
@@ -30,7 +31,7 @@ def measured(r: int, d: int, n_rows: int, turns: int) -> dict[str, float]:
     ways: dict[str, Callable[[], object]] = {"float32": lambda: single.T @ rows, "float64": lambda: double.T @ wide}
     for name in kernel.available():
         if name != "portable":  # one call of a library for each product, where there is no such instruction
-            ways[name] = lambda name=name: crossed(name, integers, rows)
+            ways[name] = partial(crossed, name, integers, rows)
     taken = {name: float("inf") for name in ways}
     for _ in range(turns):
         for name, way in ways.items():

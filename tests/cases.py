@@ -71,9 +71,11 @@ def crosses(waves: skl.FourierFeatures, subsampled: skl.FourierFeatures) -> dict
     d = waves.n_features
     values = sorted({0, d // 2, d - 1}, reverse=True)
     box = {"bound": [60.0 + k for k in range(len(values))], "center": [0.25] * len(values), "values": values}
+    some = skl.SomeColumns(skl.FourierFeatures(len(values), 20, law=Gaussian(1.0), seed=12), d, which=values)
     few = {"bound": 60.0, "values": None if d < 10 else [2, 1, 20], "n_crossed": subsampled.subsample + 1}
     return {
         "crosses": skl.concatenate([waves, skl.CrossFeatures(waves, n_crossed=5, **box)]),
+        "some-columns": skl.concatenate([some, skl.CrossFeatures(some, n_crossed=5, bound=60.0, values=[0])]),
         "crosses-subsample": skl.CrossFeatures(subsampled, **few),
     }
 

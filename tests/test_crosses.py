@@ -196,3 +196,44 @@ def test_what_is_not_compared_is_not_repeated():
     waves = replace(WAVES_OF_ROWS, units=[2.0] * D)
     cross = skl.CrossFeatures(waves, bound=3.0)
     assert (cross.crossed, cross.crossed.units, cross.keeping) == (waves, None, None)
+
+
+def test_means_of_other_columns_by_cluster():
+    """Clusters of two columns are given; the mean of the third in each follows from crosses, over all rows."""
+    rng = np.random.default_rng(0)
+    centers, means, which = 6 * np.eye(3)[:, :2], np.array([1.0, -2.0, 5.0]), rng.integers(0, 3, 20_000)
+    X = np.column_stack([centers[which] + rng.standard_normal((20_000, 2)), means[which] + rng.standard_normal(20_000)])
+    waves = skl.FourierFeatures(2, 60, law=Gaussian(2.0))
+    some = skl.SomeColumns(waves, 3, which=[0, 1])
+    both = skl.concatenate([some, skl.CrossFeatures(some, bound=12.0, values=[2])])
+    products = both.split(both.sketch(X))[1]
+    omega = waves.frequencies
+    inside = np.exp(1j * (centers @ omega) - 0.5 * np.sum(omega**2, axis=0)).T * np.bincount(which) / 20_000
+    sums = products.operator.split(products.mean)[:, 0]
+    found = np.linalg.lstsq(np.r_[inside.real, inside.imag], np.r_[sums.real, sums.imag], rcond=None)[0]
+    own = [X[which == c, 2].mean() for c in range(3)]
+    assert np.abs(found - own).max() < 0.05  # the means' own errors are 0.012
+
+
+def test_some_columns_keep_names_origins_and_parts():
+    names = ("a", "b", "c")
+    waves = skl.FourierFeatures(2, 20, law=Gaussian(1.0)).with_origin("declared")
+    some = skl.SomeColumns(waves, 3, which=[2, 0], columns=names)
+    assert (some.inner.columns, some.origin.value, some.part(skl.FourierFeatures)) == (
+        ("c", "a"),
+        "declared",
+        some.inner,
+    )
+    assert some.with_columns(None).inner == waves
+    found, operator = fourier_part(some.sketch(rows(30, 3)))
+    assert (operator, found.count) == (some.inner, 30)
+    again = skl.Operator.from_json(json.loads(json.dumps(some.to_json())))
+    assert (again, again.origin) == (some, some.origin)
+    refusing = skl.SomeColumns(skl.SecondMoments(2, bound=1.0), 3, which=[2, 0], columns=names)
+    assert refusing.tells_by_refusing
+    with pytest.raises(ValueError, match=r"row 0, column 'c' is 5.0, beyond the bound"):
+        refusing.sketch([[0.5, 9.0, 5.0]])
+    with pytest.raises(ValueError, match="which must be 2 columns"):
+        skl.SomeColumns(waves, 3, which=[0])
+    with pytest.raises(ValueError, match="inner_operator must be an operator"):
+        skl.SomeColumns("waves", 3, which=[0])

@@ -208,7 +208,7 @@ def odd_fractions(operator, X):
 
 def crossed(operator, X):
     """All features by all values, each product rounded once."""
-    integers = record_integers(operator.waves, X).reshape(len(X), operator.waves.wave.parts, -1)
+    integers = record_integers(operator.crossed, X).reshape(len(X), operator.waves.wave.parts, -1)
     features = integers[:, :, : operator.n_frequencies].reshape(len(X), -1)
     values = odd_fractions(operator, X if operator.values is None else X[:, operator.values])
     unit = Fraction(2**15, operator.waves.wave.unit)
@@ -227,6 +227,8 @@ def record_integers(operator, X):
     X = np.asarray(X)
     if isinstance(operator, skl.Concatenated):
         return np.concatenate([record_integers(part, X) for part in operator.parts], axis=1)
+    if isinstance(operator, skl.SomeColumns):
+        return record_integers(operator.inner, X[:, operator.which])
     if isinstance(operator, skl.CrossFeatures):
         return crossed(operator, X)
     if isinstance(operator, skl.ConvolutionalFeatures):

@@ -14,6 +14,7 @@ from sketchlearn.operators import (
     Operator,
     QuadraticFeatures,
     SecondMoments,
+    SomeColumns,
     VeroneseMoments,
     concatenate,
 )
@@ -88,6 +89,7 @@ __all__ = [
     "SketchRidge",
     "SketchStableMixture",
     "SketchSubspaces",
+    "SomeColumns",
     "Source",
     "Task",
     "VeroneseMoments",

@@ -9,6 +9,7 @@ from sketchlearn.operators.histograms import Histograms
 from sketchlearn.operators.moment_operators import ColumnMoments, SecondMoments, VeroneseMoments
 from sketchlearn.operators.operator_base import Operator
 from sketchlearn.operators.quadratic import QuadraticFeatures
+from sketchlearn.operators.some_columns import SomeColumns
 
 __all__ = [
     "ColumnMoments",
@@ -21,6 +22,7 @@ __all__ = [
     "Operator",
     "QuadraticFeatures",
     "SecondMoments",
+    "SomeColumns",
     "VeroneseMoments",
     "concatenate",
 ]

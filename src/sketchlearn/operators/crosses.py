@@ -14,13 +14,14 @@ from sketchlearn import kernel
 from sketchlearn._native import add_crosses, write_crosses
 from sketchlearn.cost import Cost
 from sketchlearn.operators.bounded_operators import FIXED_POINT, REFUSE
+from sketchlearn.operators.column_checks import check_column_numbers
 from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.operators.fourier import FourierFeatures
 from sketchlearn.operators.moment_operators import SecondMoments
 from sketchlearn.operators.operator_base import LEADING_COLUMN, Double, Integers, Operator
 from sketchlearn.operators.origin import Origin
 from sketchlearn.sensitivity import Sensitivity
-from sketchlearn.values import listed, shortened, whole
+from sketchlearn.values import shortened, whole
 
 FACTOR_UNIT = 2**15  # What a feature and a value of 1 become before they are multiplied.
 INTEGERS_AT_A_TIME = (
@@ -69,7 +70,9 @@ class CrossFeatures(Operator):
     def __post_init__(self) -> None:
         if not isinstance(self.crossed, Operator) or _waves(self.crossed) is None:
             raise ValueError(f"crossed must be Fourier features of rows, not {shortened(self.crossed)}")
-        self._set(crossed=_alone(self.crossed), values=_columns(self.values, self.n_features))
+        self._set(crossed=_alone(self.crossed))
+        if self.values is not None:
+            self._set(values=check_column_numbers("values", self.values, self.n_features))
         if self.n_crossed is not None:
             self._set(n_crossed=whole("n_crossed", self.n_crossed, most=self.waves.n_frequencies))
         box = SecondMoments(self.n_values, bound=self.bound, center=self.center, outside=self.outside)
@@ -236,12 +239,3 @@ def _alone(features: Operator) -> Operator:
     """The features without what a design notes beside them, which is not compared."""
     features = features.without_keeping()
     return features._twin(outline=None, units=None) if isinstance(features, FourierFeatures) else features
-
-
-def _columns(values: Any, n_features: int) -> tuple[int, ...] | None:
-    if values is None:
-        return None
-    found = tuple(whole("values", k, 0, n_features - 1) for k in listed(values))
-    if not found or len(set(found)) < len(found):
-        raise ValueError(f"values must be different numbers of columns, not {shortened(values)}")
-    return found
