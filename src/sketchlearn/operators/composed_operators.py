@@ -20,6 +20,21 @@ from sketchlearn.sketch import Sketch
 from sketchlearn.values import listed
 
 
+class FeatureUser(Operator):
+    """An operator that works with the integers of another: computed once, where the two are concatenated."""
+
+    @property
+    @abstractmethod
+    def needed_features(self) -> Operator:
+        """The operator whose integers it works with."""
+
+    @abstractmethod
+    def add_with_features(
+        self, rows: NDArray[Any], weights: Integers | None, threads: int, of_features: Integers | None, sums: Integers
+    ) -> int:
+        """As `add_rows`, and adds the integers of the needed features to their own sums."""
+
+
 @dataclass(frozen=True)
 class Concatenated(Operator):
     """Phi(x) = (Phi_1(x), Phi_2(x), ...): one pass, several tasks. Made by `concatenate`."""
@@ -126,9 +141,9 @@ class Concatenated(Operator):
         """Which part's integers are worked with by which other part: both are then computed together."""
         users: dict[int, int] = {}
         for n, part in enumerate(self.parts):
-            needed = part.needed_features
-            if needed is None:
+            if not isinstance(part, FeatureUser):
                 continue
+            needed = part.needed_features
             # rows too far away are moved or refused by origin, which is not compared
             fitting = (i for i, p in enumerate(self.parts) if p == needed and p.origin is needed.origin)
             first = next((i for i in fitting if i not in users), None)
@@ -141,6 +156,7 @@ class Concatenated(Operator):
         for n, (part, own) in enumerate(pieces):
             if n in self._users:
                 user, of_user = pieces[self._users[n]]
+                assert isinstance(user, FeatureUser)
                 outcomes.append(user.add_with_features(rows, weights, threads, own, of_user))
             elif n not in self._users.values():
                 outcomes.append(part.add_rows(rows, weights, threads, own))
@@ -241,16 +257,6 @@ class Mapped(Operator):
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         return self.inner.write_rows(self.mapped(rows, threads), threads)
-
-    def write_first(
-        self,
-        rows: NDArray[Any],
-        n: int,
-        threads: int,
-        weights: Integers | None = None,
-        sums: Integers | None = None,
-    ) -> tuple[NDArray[np.int32], int]:
-        return self.inner.write_first(self.mapped(rows, threads), n, threads, weights, sums)
 
     def mean_of(self, sums: Double) -> NDArray[Any]:
         return self.inner.mean_of(sums)

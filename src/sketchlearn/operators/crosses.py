@@ -15,7 +15,7 @@ from sketchlearn._native import add_crosses, write_crosses
 from sketchlearn.cost import Cost
 from sketchlearn.operators.bounded_operators import FIXED_POINT, REFUSE
 from sketchlearn.operators.column_checks import check_column_numbers
-from sketchlearn.operators.composed_operators import Mapped
+from sketchlearn.operators.composed_operators import FeatureUser, Mapped
 from sketchlearn.operators.fourier import FourierFeatures
 from sketchlearn.operators.moment_operators import SecondMoments
 from sketchlearn.operators.operator_base import LEADING_COLUMN, Double, Integers, Operator
@@ -31,7 +31,7 @@ MOST_SUMS = 2**31
 
 
 @dataclass(frozen=True)
-class CrossFeatures(Operator):
+class CrossFeatures(FeatureUser):
     """Phi_jk(x) = Psi_j(x) (x_k - center_k): Fourier features of a row times values of the row.
 
     If clusters are known by where their rows lie, the sums tell the means of other columns, cluster by cluster: that of
@@ -135,8 +135,7 @@ class CrossFeatures(Operator):
         return self._twin(_origin=Origin.of(origin), crossed=self.crossed.with_origin(origin))
 
     def with_columns(self, columns: tuple[str, ...] | None) -> Self:
-        own: Origin = self.__dict__.get("_origin", Origin.UNKNOWN)
-        return replace(self, crossed=self.crossed.with_columns(columns))._twin(_origin=own)
+        return self._twin(crossed=self.crossed.with_columns(columns))
 
     def change_by_record(self) -> Sensitivity:
         waves = self.waves
@@ -170,7 +169,7 @@ class CrossFeatures(Operator):
         step = max(1, INTEGERS_AT_A_TIME // (self.waves.wave.parts * self.n_frequencies))
         for first in range(0, len(rows), step):
             some, own = rows[first : first + step], None if weights is None else weights[first : first + step]
-            integers, bad = self.crossed.write_first(some, self.n_frequencies, threads, own, of_features)
+            integers, bad = self._integers_of(some, threads, own, of_features)
             outcomes = (bad, add_crosses(*self._crossed(some, integers), own, threads, sums))
             if max(outcomes) >= 0:
                 return first + min(bad for bad in outcomes if bad >= 0)
@@ -178,9 +177,18 @@ class CrossFeatures(Operator):
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         products = np.zeros((len(rows), self.n_sums), np.int64)
-        integers, bad = self.crossed.write_first(rows, self.n_frequencies, threads)
+        integers, bad = self._integers_of(rows, threads)
         outcomes = (bad, write_crosses(*self._crossed(rows, integers), threads, products))
         return products, min((bad for bad in outcomes if bad >= 0), default=-1)
+
+    def _integers_of(
+        self, rows: NDArray[Any], threads: int, weights: Integers | None = None, sums: Integers | None = None
+    ) -> tuple[NDArray[np.int32], int]:
+        """The integers of the crossed features, row by row; those of all are added to sums, if there are any."""
+        features = self.crossed
+        while isinstance(features, Mapped):
+            rows, features = features.mapped(rows, threads), features.inner
+        return self.waves.write_first(rows, self.n_frequencies, threads, weights, sums)
 
     def _crossed(self, rows: NDArray[Any], integers: NDArray[np.int32]) -> tuple[str, Any, float, Any, Any, Any]:
         """What the kernel multiplies."""
@@ -238,4 +246,6 @@ def _waves(features: Operator) -> FourierFeatures | None:
 def _alone(features: Operator) -> Operator:
     """The features without what a design notes beside them, which is not compared."""
     features = features.without_keeping()
-    return features._twin(outline=None, units=None) if isinstance(features, FourierFeatures) else features
+    if not isinstance(features, FourierFeatures) or (features.outline is None and features.units is None):
+        return features
+    return replace(features, outline=None, units=None).with_origin(features.origin)

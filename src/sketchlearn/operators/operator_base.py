@@ -158,31 +158,6 @@ class Operator(Value, ABC):
         """The sketch of each part, or of its parts if it is concatenated itself."""
         return [sketch]
 
-    @property
-    def needed_features(self) -> Operator | None:
-        """The operator whose integers it works with, if it does: computed once, where the two are concatenated."""
-        return None
-
-    def add_with_features(
-        self, rows: NDArray[Any], weights: Integers | None, threads: int, of_features: Integers, sums: Integers
-    ) -> int:
-        """As `add_rows`, and adds the integers of the needed features to their own sums."""
-        raise NotImplementedError
-
-    def write_first(
-        self,
-        rows: NDArray[Any],
-        n: int,
-        threads: int,
-        weights: Integers | None = None,
-        sums: Integers | None = None,
-    ) -> tuple[NDArray[np.int32], int]:
-        """The integers of each row at the first n frequencies, and the first row outside the domain, or -1.
-
-        If sums are given, the integers of all frequencies are added to them meanwhile.
-        """
-        raise NotImplementedError
-
     def part(self, kind: type[Kind]) -> Kind | None:
         """The operator itself, or the part of a concatenated one, of this kind; None if there is none."""
         return self if isinstance(self, kind) else None

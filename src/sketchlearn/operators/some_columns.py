@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.cost import Cost
 from sketchlearn.operators.column_checks import check_column_numbers, check_columns
 from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.operators.operator_base import LEADING_COLUMN, MOST_FEATURES, Double, Integers, Kind, Operator
@@ -110,6 +111,10 @@ class SomeColumns(Mapped):
     def explain_refusal(self, row: Double) -> str:
         said = self.inner.explain_refusal(row[list(self.which)])
         return LEADING_COLUMN.sub(lambda found: f"column {self.which[int(found[1])]}", said)
+
+    @property
+    def cost(self) -> Cost:
+        return self.inner.cost + Cost(0, self.inner.cost.bytes)  # digested once more
 
     def verify(self, form: dict[str, Any]) -> None:
         super().verify(form)
