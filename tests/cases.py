@@ -49,6 +49,7 @@ def operators(d: int, m: int = 60) -> dict[str, skl.Operator]:
         "columns": skl.ColumnMoments(d, bound=[60.0 + k for k in range(d)], center=[0.25] * d),
     }
     others["histograms"] = histograms(d)
+    others |= crosses(fourier["wave-exponential"], others["subsample"])
     if d == 9:
         others["convolutional"] = skl.ConvolutionalFeatures((3, 3), m, pixels=(-60, 60), seed=11)
     both = skl.concatenate([others["moments"], others["quadratic"], fourier["wave-square"]])
@@ -63,6 +64,20 @@ def cumulants(d: int) -> skl.Operator:
     return skl.CumulantFeatures(
         d, unmixing=unmixing, frequencies=frequencies, phases=phases, bound=bound, center=center
     )
+
+
+def crosses(waves: skl.FourierFeatures, subsampled: skl.FourierFeatures) -> dict[str, skl.Operator]:
+    """Features times values: beside the features, and of frequencies of which each record contributes to some."""
+    d = waves.n_features
+    values = sorted({0, d // 2, d - 1}, reverse=True)
+    box = {"bound": [60.0 + k for k in range(len(values))], "center": [0.25] * len(values), "values": values}
+    some = skl.SomeColumns(skl.FourierFeatures(len(values), 20, law=Gaussian(1.0), seed=12), d, which=values)
+    few = {"bound": 60.0, "values": None if d < 10 else [2, 1, 20], "n_crossed": subsampled.subsample + 1}
+    return {
+        "crosses": skl.concatenate([waves, skl.CrossFeatures(waves, n_crossed=5, **box)]),
+        "some-columns": skl.concatenate([some, skl.CrossFeatures(some, n_crossed=5, bound=60.0, values=[0])]),
+        "crosses-subsample": skl.CrossFeatures(subsampled, **few),
+    }
 
 
 def histograms(d: int) -> skl.Operator:

@@ -5,6 +5,7 @@ import dataclasses
 import hypothesis
 import pytest
 
+import sketchlearn as skl
 from sketchlearn import kernel
 from sketchlearn.batches import RELEASED
 
@@ -17,7 +18,9 @@ def with_kernel(operator, name, monkeypatch):
     monkeypatch.setattr(kernel, "active", name)
     if hasattr(operator, "parts"):
         return type(operator)(tuple(with_kernel(part, name, monkeypatch) for part in operator.parts))
-    return dataclasses.replace(operator)
+    own = {field.name: getattr(operator, field.name) for field in dataclasses.fields(operator)}
+    inside = {field: with_kernel(o, name, monkeypatch) for field, o in own.items() if isinstance(o, skl.Operator)}
+    return dataclasses.replace(operator, **inside)
 
 
 @pytest.fixture(params=kernel.available())

@@ -199,10 +199,25 @@ def counted(values, edges):
     return (where[:, None] == np.arange(len(edges) + 1)).astype(np.int64)
 
 
-def once_rounded_moments(operator, X):
+def odd_fractions(operator, X):
+    """Values in units of 2^-15 of the bound, their last bits set."""
     z = np.asarray((X.astype(f64) - operator.middle) * (2.0**15 / np.array(operator.bound)))
     z = np.where(z == 0, z, (z.view(np.uint64) | np.uint64(1)).view(f64))
-    exact = [[Fraction(float(value)) for value in row] for row in z]
+    return [[Fraction(float(value)) for value in row] for row in z]
+
+
+def crossed(operator, X):
+    """All features by all values, each product rounded once."""
+    integers = record_integers(operator.crossed, X).reshape(len(X), operator.waves.wave.parts, -1)
+    features = integers[:, :, : operator.n_frequencies].reshape(len(X), -1)
+    values = odd_fractions(operator, X if operator.values is None else X[:, operator.values])
+    unit = Fraction(2**15, operator.waves.wave.unit)
+    pairs = zip(features.tolist(), values, strict=True)
+    return np.array([[round(f * unit * z) for f in own for z in row] for own, row in pairs], np.int64)
+
+
+def once_rounded_moments(operator, X):
+    exact = odd_fractions(operator, X)
     pairs = list(zip(*np.tril_indices(operator.n_features), strict=True))
     return np.array([[round(2**15 * a) for a in row] + [round(row[j] * row[k]) for j, k in pairs] for row in exact])
 
@@ -212,6 +227,10 @@ def record_integers(operator, X):
     X = np.asarray(X)
     if isinstance(operator, skl.Concatenated):
         return np.concatenate([record_integers(part, X) for part in operator.parts], axis=1)
+    if isinstance(operator, skl.SomeColumns):
+        return record_integers(operator.inner, X[:, operator.which])
+    if isinstance(operator, skl.CrossFeatures):
+        return crossed(operator, X)
     if isinstance(operator, skl.ConvolutionalFeatures):
         return record_integers(operator.inner, network_outputs(operator, X))
     if isinstance(operator, skl.SecondMoments) and operator.rounding == "once":

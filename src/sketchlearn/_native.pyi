@@ -13,7 +13,14 @@ class Plan:
     def add(
         self, rows: NDArray[Any], weights: NDArray[np.int64] | None, n_threads: int, sums: NDArray[np.int64]
     ) -> int: ...
-    def write(self, rows: NDArray[Any], n_threads: int, out: NDArray[np.int32]) -> int: ...
+    def write(
+        self,
+        rows: NDArray[Any],
+        n_threads: int,
+        out: NDArray[np.int32],
+        weights: NDArray[np.int64] | None = None,
+        sums: NDArray[np.int64] | None = None,
+    ) -> int: ...
 
 def dense_plan(
     kernel: str,
@@ -87,6 +94,27 @@ def write_moments(
     center: NDArray[np.float64],
     bound: NDArray[np.float64],
     fused: bool,
+    n_threads: int,
+    out: NDArray[np.int64],
+) -> int: ...
+def add_crosses(
+    kernel: str,
+    features: NDArray[np.int32],
+    factor: float,
+    rows: NDArray[Any],
+    center: NDArray[np.float64],
+    bound: NDArray[np.float64],
+    weights: NDArray[np.int64] | None,
+    n_threads: int,
+    sums: NDArray[np.int64],
+) -> int: ...
+def write_crosses(
+    kernel: str,
+    features: NDArray[np.int32],
+    factor: float,
+    rows: NDArray[Any],
+    center: NDArray[np.float64],
+    bound: NDArray[np.float64],
     n_threads: int,
     out: NDArray[np.int64],
 ) -> int: ...

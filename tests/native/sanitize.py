@@ -13,6 +13,7 @@ TESTS = [
     "test_exactness.py",
     "test_bad_input.py",
     "test_compare.py",
+    "test_crosses.py",
     "test_damped_waves.py",
     "test_keeping.py",
     "test_operators.py",

@@ -28,14 +28,14 @@ struct Coefficients {
   int64_t harmonics = 0;
 };
 
-// Where the integers of a block go: added up into `sums`, added up with `weights`, or written row by row to `rows`.
-// Column j of part p is found at offset p * part_stride + j.
+// Where the integers of a block go: added up into `sums`, with `weights` if there are any, and the first `row_columns` of
+// them written row by row to `rows`. Column j of part p is found at offset p * part_stride + j, or p * row_part_stride + j.
 struct Sink {
   int64_t* sums = nullptr;
   const int64_t* weights = nullptr;
-  int32_t* rows = nullptr;
-  int64_t row_stride = 0;
   int64_t part_stride = 0;
+  int32_t* rows = nullptr;
+  int64_t row_stride = 0, row_part_stride = 0, row_columns = 0;
 };
 
 struct Block {
@@ -74,6 +74,25 @@ struct BitRows {
   int64_t count, width;  // width: words per row
 };
 
+// Records whose features and values are multiplied: features in panels of cross_rows, [panel][record][cross_rows], and one
+// panel of values, [record][cross_columns].
+struct CrossBlock {
+  const double *features, *values;
+  int64_t count, n_rows;   // of records, at most kCrossBlock; of features, whole panels
+  const int64_t* weights;  // of the records, or null
+};
+
+// Columns of some records, as they lie in memory (strides in elements), what is subtracted, how far they may be from that,
+// and what they are multiplied by then.
+struct CrossValues {
+  const void* data;
+  bool is_double;
+  int64_t count, width, row_stride, column_stride;
+  const double *center, *bound, *factor;
+};
+
+constexpr int kCrossBlock = 256;            // records whose features and values are multiplied at a time
+constexpr int kCrossPanels = 8;             // panels of values at a time, so that much of a row is read at once
 constexpr int kBlockRows = 192;             // a multiple of every tile's rows
 constexpr int kStructuredRows = 8;          // rows that a structured block takes through its transforms at a time
 constexpr int64_t kMomentsPadding = 8;      // columns of moments come in multiples of this
@@ -101,6 +120,11 @@ struct Kernel {
   void (*moments)(const double* rows, int64_t count, int64_t stride, int64_t d, const int64_t* weights, int64_t* sums);
   // The same, products rounded once: rows of 2^15 y with their last bits set and, in column d, 2^15; see scale_odd
   void (*fused_moments)(const double* rows, int64_t count, int64_t stride, int64_t d, const int64_t* weights, int64_t* sums);
+  int cross_rows, cross_columns;
+  // Values in panels of cross_columns; returns the first record with one beyond its bound, or -1.
+  int64_t (*cross_values)(const CrossValues&, double* panels);
+  // Adds up features times values over records into sums[feature][cross_columns], each product rounded to an integer.
+  void (*cross)(const CrossBlock&, int64_t* sums);
   // exp(-exponent) cos(2 pi phase) and exp(-exponent) sin(2 pi phase) of `count` phases; no exponents mean zeros
   void (*waves)(const float* phases, const float* exponents, int64_t count, float* cosines, float* sines);
   int64_t (*comparison_space)(const Comparison&);  // floats that `compare` needs

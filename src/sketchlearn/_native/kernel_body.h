@@ -110,10 +110,17 @@ SKETCHLEARN_HOT void visit(const float* phases, int64_t stride, int count, const
 template <class W>
 inline void consume(const float* phases, int64_t stride, int count, int64_t column, int64_t width, const float* dither,
                     const Coefficients& given, const Sink& sink) {
+  Sink writing = sink, adding = sink;
+  writing.part_stride = sink.row_part_stride;
+  adding.rows = nullptr;
   for (int64_t c = 0; c < width; c += kPack) {
     const int64_t live = width - c < kPack ? width - c : kPack;
-    if (sink.rows || sink.weights) {
-      visit<W>(phases + c, stride, count, dither + c, given, column + c, live, sink);
+    const int64_t to_write = sink.row_columns - column - c;
+    if (to_write > 0)
+      visit<W>(phases + c, stride, count, dither + c, given, column + c, to_write < live ? to_write : live, writing);
+    if (!sink.sums) continue;
+    if (sink.weights) {
+      visit<W>(phases + c, stride, count, dither + c, given, column + c, live, adding);
       continue;
     }
     int32_t part[W::parts][kPack];
@@ -263,11 +270,13 @@ void run_structured(const Block& block, const StructuredFrequencies& frequencies
 #include "compare_body.h"
 #include "moments_body.h"
 #include "fused_moments_body.h"
+#include "cross_body.h"
 #include "packed_body.h"
 #include "nearest_body.h"
 
 constexpr Kernel make_kernel(const char* name) {
-  return {name, kTileRows, kColumns, run_dense, run_structured, moments, fused_moments, waves, comparison_space, compare,
+  return {name, kTileRows, kColumns, run_dense, run_structured, moments, fused_moments,
+          kCrossRows, kCrossColumns, cross_values, cross, waves, comparison_space, compare,
           kSumColumns, 256 * kBytesAtOnce * kSumColumns, bit_products, signed_sums, signed_row, kNearestRows,
           {nearest_floats, float_squares}, {nearest_doubles, double_squares}};
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "cross.h"
 #include "histogram.h"
 #include "keeping.h"
 #include "nearest.h"
@@ -135,13 +136,19 @@ int64_t add_rows(const Plan& plan, const Array& x, const std::optional<Weights>&
   return plan.add(rows, w, n_threads, out);
 }
 
-int64_t write_rows(const Plan& plan, const Array& x, int n_threads, RowIntegers out) {
+int64_t write_rows(const Plan& plan, const Array& x, int n_threads, RowIntegers out, const std::optional<Weights>& weights,
+                   std::optional<Integers> sums) {
   const Rows rows = rows_of(x, plan.n_features());
-  require((int64_t)out.shape(0) == rows.count && (int64_t)out.shape(1) == plan.parts() * plan.n_columns(),
+  const int64_t* w = weights_of(weights, rows);
+  const int64_t written = (int64_t)out.shape(1) / plan.parts();
+  require((int64_t)out.shape(0) == rows.count && (int64_t)out.shape(1) == plan.parts() * written &&
+              written <= plan.n_columns(),
           "out has the wrong shape");
+  require(!sums || (int64_t)sums->size() == plan.parts() * plan.n_columns(), "sums have the wrong size");
   int32_t* to = out.data();
+  int64_t* add_to = sums ? sums->data() : nullptr;
   nb::gil_scoped_release release;
-  return plan.write(rows, n_threads, to);
+  return plan.write(rows, w, n_threads, add_to, to, written);
 }
 
 void damped_waves(const std::string& kernel, const PlainFloats& phases, const std::optional<PlainFloats>& exponents,
@@ -266,6 +273,38 @@ int64_t write_moments(const std::string& kernel, const Array& x, const Doubles& 
   return plan.write(rows, n_threads, to);
 }
 
+using FeatureIntegers = nb::ndarray<const int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+Crosses crosses(const std::string& kernel, const FeatureIntegers& features, double factor, const Rows& rows,
+                const Doubles& center, const Doubles& bound) {
+  require((int64_t)features.shape(0) == rows.count && features.shape(1) >= 1, "features of each row are needed");
+  require(center.size() == bound.size(), "one bound per column is needed");
+  return {find_kernel(kernel), features.data(), (int64_t)features.shape(1), factor, center.data(), bound.data()};
+}
+
+int64_t add_crosses(const std::string& kernel, const FeatureIntegers& features, double factor, const Array& x,
+                    const Doubles& center, const Doubles& bound, const std::optional<Weights>& weights, int n_threads,
+                    Integers sums) {
+  const Rows rows = rows_of(x, (int64_t)center.size());
+  const Crosses plan = crosses(kernel, features, factor, rows, center, bound);
+  const int64_t* w = weights_of(weights, rows);
+  require((int64_t)sums.size() == plan.n_features * rows.n_features, "sums have the wrong size");
+  int64_t* out = sums.data();
+  nb::gil_scoped_release release;
+  return plan.add(rows, w, n_threads, out);
+}
+
+int64_t write_crosses(const std::string& kernel, const FeatureIntegers& features, double factor, const Array& x,
+                      const Doubles& center, const Doubles& bound, int n_threads, RowMoments out) {
+  const Rows rows = rows_of(x, (int64_t)center.size());
+  const Crosses plan = crosses(kernel, features, factor, rows, center, bound);
+  require((int64_t)out.shape(0) == rows.count && (int64_t)out.shape(1) == plan.n_features * rows.n_features,
+          "out has the wrong shape");
+  int64_t* to = out.data();
+  nb::gil_scoped_release release;
+  return plan.write(rows, n_threads, to);
+}
+
 template <class T>
 nb::ndarray<nb::numpy, T, nb::ndim<1>> array_of(std::vector<T>&& values) {
   auto* owned = new std::vector<T>(std::move(values));
@@ -370,7 +409,8 @@ NB_MODULE(_native, m) {
   nb::class_<Plan>(m, "Plan")
       .def("add", &add_rows, nb::arg("rows"), nb::arg("weights").none().noconvert(), nb::arg("n_threads"),
            nb::arg("sums").noconvert())
-      .def("write", &write_rows, nb::arg("rows"), nb::arg("n_threads"), nb::arg("out").noconvert());
+      .def("write", &write_rows, nb::arg("rows"), nb::arg("n_threads"), nb::arg("out").noconvert(),
+           nb::arg("weights").none().noconvert() = nb::none(), nb::arg("sums").none().noconvert() = nb::none());
   m.def("dense_plan", &dense_plan, nb::arg("kernel"), nb::arg("feature"), nb::arg("center"), nb::arg("dither"),
         nb::arg("radius"), nb::arg("coefficients"), nb::arg("key"), nb::arg("n_groups"), nb::arg("frequencies"));
   m.def("structured_plan", &structured_plan, nb::arg("kernel"), nb::arg("feature"), nb::arg("center"),
@@ -391,6 +431,11 @@ NB_MODULE(_native, m) {
         nb::arg("fused"), nb::arg("weights").none().noconvert(), nb::arg("n_threads"), nb::arg("sums").noconvert());
   m.def("write_moments", &write_moments, nb::arg("kernel"), nb::arg("rows"), nb::arg("center"), nb::arg("bound"),
         nb::arg("fused"), nb::arg("n_threads"), nb::arg("out").noconvert());
+  m.def("add_crosses", &add_crosses, nb::arg("kernel"), nb::arg("features").noconvert(), nb::arg("factor"), nb::arg("rows"),
+        nb::arg("center"), nb::arg("bound"), nb::arg("weights").none().noconvert(), nb::arg("n_threads"),
+        nb::arg("sums").noconvert());
+  m.def("write_crosses", &write_crosses, nb::arg("kernel"), nb::arg("features").noconvert(), nb::arg("factor"),
+        nb::arg("rows"), nb::arg("center"), nb::arg("bound"), nb::arg("n_threads"), nb::arg("out").noconvert());
   m.def("row_hashes", &row_hashes, nb::arg("rows"), nb::arg("key"), nb::arg("n_threads"));
   m.def("keep_candidates", &keep_candidates, nb::arg("rows"), nb::arg("center"), nb::arg("scale"), nb::arg("key"),
         nb::arg("certain"), nb::arg("weights").none().noconvert(), nb::arg("below"), nb::arg("n_threads"));

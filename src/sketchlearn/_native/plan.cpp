@@ -52,11 +52,12 @@ Plan::Plan(Common common, const float* signs, const float* radii, int64_t size)
 // One thread's buffers, and the work on one unit of rows.
 class Plan::Worker {
  public:
-  Worker(const Plan& plan, const Rows& rows, const int64_t* weights, int32_t* out)
+  Worker(const Plan& plan, const Rows& rows, const int64_t* weights, int32_t* out, int64_t written)
       : plan_(plan),
         rows_(rows),
         weights_(weights),
         out_(out),
+        written_(written),
         centred_(plan.unit_rows() * plan.n_features()),
         packed_(kBlockRows * plan.n_features()),
         scratch_(plan.size_ ? kStructuredRows * plan.size_ : kBlockRows * plan.common_.kernel->tile_columns),
@@ -86,6 +87,7 @@ class Plan::Worker {
   const Rows& rows_;
   const int64_t* weights_;
   int32_t* out_;
+  int64_t written_;
   AlignedFloats centred_, packed_, scratch_;
   std::vector<int32_t> order_, group_;
   std::vector<int64_t> ends_, block_weights_;
@@ -129,17 +131,17 @@ class Plan::Worker {
       for (int i = 0; i < count; i++) block_weights_[static_cast<size_t>(i)] = weights_[from + order[i]];
       sink.weights = block_weights_.data();
     }
-    if (out_) {
+    const int64_t here = std::clamp<int64_t>(written_ - first_column, 0, group);
+    if (here) {
       sink.rows = block_out_.data();
-      sink.row_stride = plan_.parts() * group;
-      sink.part_stride = group;
+      sink.row_stride = plan_.parts() * here;
+      sink.row_part_stride = sink.row_columns = here;
     }
     run_kernel(g, order, count, sink);
-    if (!out_) return;
-    for (int i = 0; i < count; i++)
+    for (int i = 0; here && i < count; i++)
       for (int part = 0; part < plan_.parts(); part++)
-        std::copy_n(sink.rows + i * sink.row_stride + part * group, group,
-                    out_ + ((from + order[i]) * plan_.parts() + part) * plan_.n_columns() + first_column);
+        std::copy_n(sink.rows + i * sink.row_stride + part * here, here,
+                    out_ + ((from + order[i]) * plan_.parts() + part) * written_ + first_column);
   }
 
   // Rows [i, count) in panels of `tile`, column by column, `Together` rows of a panel at a time; returns where it ended.
@@ -185,11 +187,13 @@ int64_t Plan::unit_rows() const {
 
 int64_t Plan::add(const Rows& rows, const int64_t* weights, int n_threads, int64_t* sums) const {
   return for_rows(rows.count, unit_rows(), n_threads, parts() * n_columns(), sums,
-                  [&] { return Worker(*this, rows, weights, nullptr); });
+                  [&] { return Worker(*this, rows, weights, nullptr, 0); });
 }
 
-int64_t Plan::write(const Rows& rows, int n_threads, int32_t* out) const {
-  return for_rows(rows.count, unit_rows(), n_threads, 0, nullptr, [&] { return Worker(*this, rows, nullptr, out); });
+int64_t Plan::write(const Rows& rows, const int64_t* weights, int n_threads, int64_t* sums, int32_t* out,
+                    int64_t written) const {
+  return for_rows(rows.count, unit_rows(), n_threads, sums ? parts() * n_columns() : 0, sums,
+                  [&] { return Worker(*this, rows, weights, out, written); });
 }
 
 namespace {

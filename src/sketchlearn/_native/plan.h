@@ -46,8 +46,9 @@ class Plan {
   // Adds the integers of all rows (times their weights, if any) to sums[part][column]. Returns the first row outside
   // the domain, or -1; sums then mean nothing.
   int64_t add(const Rows& rows, const int64_t* weights, int n_threads, int64_t* sums) const;
-  // Writes the integers of each row to out[row][part][column], which must be zero.
-  int64_t write(const Rows& rows, int n_threads, int32_t* out) const;
+  // Writes the integers of each row at the first `written` columns to out[row][part][column], which must be zero; and adds
+  // those of all columns to sums, as `add` does, if there are sums.
+  int64_t write(const Rows& rows, const int64_t* weights, int n_threads, int64_t* sums, int32_t* out, int64_t written) const;
 
  private:
   Common common_;

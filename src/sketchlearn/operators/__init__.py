@@ -2,23 +2,27 @@
 
 from sketchlearn.operators.composed_operators import Concatenated, concatenate
 from sketchlearn.operators.convolutional import ConvolutionalFeatures
+from sketchlearn.operators.crosses import CrossFeatures
 from sketchlearn.operators.cumulants import CumulantFeatures
 from sketchlearn.operators.fourier import FourierFeatures
 from sketchlearn.operators.histograms import Histograms
 from sketchlearn.operators.moment_operators import ColumnMoments, SecondMoments, VeroneseMoments
 from sketchlearn.operators.operator_base import Operator
 from sketchlearn.operators.quadratic import QuadraticFeatures
+from sketchlearn.operators.some_columns import SomeColumns
 
 __all__ = [
     "ColumnMoments",
     "Concatenated",
     "ConvolutionalFeatures",
+    "CrossFeatures",
     "CumulantFeatures",
     "FourierFeatures",
     "Histograms",
     "Operator",
     "QuadraticFeatures",
     "SecondMoments",
+    "SomeColumns",
     "VeroneseMoments",
     "concatenate",
 ]

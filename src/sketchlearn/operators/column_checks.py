@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sketchlearn.schemas import Schema, SchemaColumns
-from sketchlearn.values import listed, shortened
+from sketchlearn.values import listed, shortened, whole
 
 
 def check_columns(columns: Any, n_features: int) -> tuple[str, ...] | None:
@@ -20,6 +20,14 @@ def check_columns(columns: Any, n_features: int) -> tuple[str, ...] | None:
     if len(names) != n_features or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
         raise ValueError(f"columns must be {n_features} different names, not {shortened(columns)}")
     return names
+
+
+def check_column_numbers(name: str, numbers_of: Any, n_features: int) -> tuple[int, ...]:
+    """Numbers of columns, from 0, at least one and all different."""
+    found = tuple(whole(name, k, 0, n_features - 1) for k in listed(numbers_of))
+    if not found or len(set(found)) < len(found):
+        raise ValueError(f"{name} must be different numbers of columns, not {shortened(numbers_of)}")
+    return found
 
 
 def check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] | None:

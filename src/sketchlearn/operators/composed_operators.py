@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +18,21 @@ from sketchlearn.operators.origin import Origin
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import listed
+
+
+class FeatureUser(Operator):
+    """An operator that works with the integers of another: computed once, where the two are concatenated."""
+
+    @property
+    @abstractmethod
+    def needed_features(self) -> Operator:
+        """The operator whose integers it works with."""
+
+    @abstractmethod
+    def add_with_features(
+        self, rows: NDArray[Any], weights: Integers | None, threads: int, of_features: Integers | None, sums: Integers
+    ) -> int:
+        """As `add_rows`, and adds the integers of the needed features to their own sums."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +136,30 @@ class Concatenated(Operator):
             parts[able] = parts[able].with_keeping(rule)
         return self._twin(parts=tuple(parts))
 
+    @cached_property
+    def _users(self) -> dict[int, int]:
+        """Which part's integers are worked with by which other part: both are then computed together."""
+        users: dict[int, int] = {}
+        for n, part in enumerate(self.parts):
+            if not isinstance(part, FeatureUser):
+                continue
+            needed = part.needed_features
+            # rows too far away are moved or refused by origin, which is not compared
+            fitting = (i for i, p in enumerate(self.parts) if p == needed and p.origin is needed.origin)
+            first = next((i for i in fitting if i not in users), None)
+            if first is not None:
+                users[first] = n
+        return users
+
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
-        outcomes = [part.add_rows(rows, weights, threads, own) for part, own in self.pieces(sums)]
+        pieces, outcomes = self.pieces(sums), []
+        for n, (part, own) in enumerate(pieces):
+            if n in self._users:
+                user, of_user = pieces[self._users[n]]
+                assert isinstance(user, FeatureUser)
+                outcomes.append(user.add_with_features(rows, weights, threads, own, of_user))
+            elif n not in self._users.values():
+                outcomes.append(part.add_rows(rows, weights, threads, own))
         return min((bad for bad in outcomes if bad >= 0), default=-1)
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:

@@ -230,6 +230,21 @@ class FourierFeatures(Projected):
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         return super().write_rows(self._within(rows), threads)
 
+    def write_first(
+        self,
+        rows: NDArray[Any],
+        n: int,
+        threads: int,
+        weights: Integers | None = None,
+        sums: Integers | None = None,
+    ) -> tuple[NDArray[np.int32], int]:
+        """The integers of each row at the first n frequencies, and the first row outside the domain, or -1.
+
+        If sums are given, the integers of all frequencies are added to them meanwhile.
+        """
+        integers = np.zeros((len(rows), self.wave.parts * n), np.int32)
+        return integers, self._plan.write(self._within(rows), threads, integers, weights, sums)
+
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         # Releases of declared operators must not tell by failing. Of others, values like 1e30 are damage: refused.
         moves = self.origin is Origin.DECLARED and self.keeping is None and len(rows)

@@ -1,0 +1,121 @@
+"""Operators of some columns of rows that have more."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.cost import Cost
+from sketchlearn.operators.column_checks import check_column_numbers, check_columns
+from sketchlearn.operators.composed_operators import Mapped
+from sketchlearn.operators.operator_base import LEADING_COLUMN, MOST_FEATURES, Double, Integers, Kind, Operator
+from sketchlearn.operators.origin import Origin
+from sketchlearn.sketch import Sketch
+from sketchlearn.values import shortened, whole
+
+
+@dataclass(frozen=True)
+class SomeColumns(Mapped):
+    """Phi(x) = Psi(x_S): what an operator Psi makes of some columns of a row.
+
+    Clusters or mixtures of these columns are learned from its sketch as from that of Psi; what stands beside it in one
+    pass, such as `CrossFeatures` of it, may look at the other columns.
+
+    Parameters
+    ----------
+    inner_operator : the operator of the chosen columns.
+    n_features : number of columns of the data.
+    which : the chosen columns, as numbers from 0, in the inner operator's order.
+    columns : names of all columns, for tables that have names; the inner operator then has those of the chosen ones.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> waves = skl.FourierFeatures(2, 50, law=skl.frequencies.Gaussian(1.0))
+    >>> some, rows = skl.SomeColumns(waves, 4, which=[2, 0]), np.eye(4)
+    >>> bool(np.all(some.sketch(rows).sums == waves.sketch(rows[:, [2, 0]]).sums))
+    True
+    """
+
+    _omitted: ClassVar[dict[str, Any]] = {"columns": None}
+    inner_operator: Operator
+    n_features: int
+    _: KW_ONLY
+    which: tuple[int, ...]
+    columns: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.inner_operator, Operator):
+            raise ValueError(f"inner_operator must be an operator, not {shortened(self.inner_operator)}")
+        inner, n_features = (
+            self.inner_operator.without_keeping(),
+            whole("n_features", self.n_features, most=MOST_FEATURES),
+        )
+        which = check_column_numbers("which", self.which, n_features)
+        if len(which) != inner.n_features:
+            raise ValueError(f"which must be {inner.n_features} columns, as many as the operator takes")
+        columns = check_columns(self.columns, n_features)
+        chosen = None if columns is None else tuple(columns[k] for k in which)
+        if inner.columns != chosen:
+            inner = inner.with_columns(chosen)
+        self._set(inner_operator=inner, n_features=n_features, which=which, columns=columns)
+
+    @property
+    def inner(self) -> Operator:
+        return self.inner_operator
+
+    def mapped(self, rows: NDArray[Any], threads: int) -> NDArray[Any]:  # noqa: ARG002
+        """The chosen columns."""
+        return rows[:, self.which]
+
+    @property
+    def in_words(self) -> str:
+        return f"of {len(self.which):,} of {self.n_features:,} columns: {self.inner.in_words}"
+
+    def part(self, kind: type[Kind]) -> Kind | None:
+        return super().part(kind) or self.inner.part(kind)
+
+    def leaves(self, sketch: Sketch) -> list[Sketch]:
+        return self.inner.leaves(self.inner_sketch(sketch))
+
+    @property
+    def origin(self) -> Origin:
+        return self.inner.origin
+
+    def with_origin(self, origin: Origin | str) -> Self:
+        return self._twin(inner_operator=self.inner.with_origin(origin))
+
+    def with_columns(self, columns: tuple[str, ...] | None) -> Self:
+        return replace(self, columns=columns).with_origin(self.origin)
+
+    @property
+    def tells_by_refusing(self) -> bool:
+        return self.inner.tells_by_refusing
+
+    @property
+    def one_bit(self) -> bool:
+        return self.inner.one_bit
+
+    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        return self.inner.beyond(self.mapped(rows, 1))
+
+    def warn_of_noise(self, rows: NDArray[Any]) -> None:
+        self.inner.warn_of_noise(self.mapped(rows, 1))
+
+    def why_impossible(self, sums: Integers, units: int) -> str | None:
+        return self.inner.why_impossible(sums, units)
+
+    def explain_refusal(self, row: Double) -> str:
+        said = self.inner.explain_refusal(row[list(self.which)])
+        return LEADING_COLUMN.sub(lambda found: f"column {self.which[int(found[1])]}", said)
+
+    @property
+    def cost(self) -> Cost:
+        return self.inner.cost + Cost(0, self.inner.cost.bytes)  # digested once more
+
+    def verify(self, form: dict[str, Any]) -> None:
+        super().verify(form)
+        self.inner.verify(form["inner_operator"])
