@@ -1,5 +1,6 @@
 """Operators: what one record contributes to a sketch."""
 
+from sketchlearn.operators.cell_sums import CellSums
 from sketchlearn.operators.composed_operators import Concatenated, concatenate
 from sketchlearn.operators.convolutional import ConvolutionalFeatures
 from sketchlearn.operators.cumulants import CumulantFeatures
@@ -10,6 +11,7 @@ from sketchlearn.operators.operator_base import Operator
 from sketchlearn.operators.quadratic import QuadraticFeatures
 
 __all__ = [
+    "CellSums",
     "ColumnMoments",
     "Concatenated",
     "ConvolutionalFeatures",
