@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csc_array
 from sklearn.utils.extmath import randomized_svd
 
 from sketchlearn.decoders.refinements.reduction_to_points import (
@@ -38,6 +39,7 @@ LEAST_CELLS = 32
 MOST_SUM_BYTES = 1.5e6  # of a sketch with more cells than clusters
 ROWS_PER_CELL = 5  # of the sample, at least
 STARTS = 3
+ROWS_AT_ONCE = 512
 POWER_ITERATIONS = 4
 REACH_FACTOR, STREAM_REACH_FACTOR = 8.0, 32.0  # Other rows may lie so many times as far as those of the sample.
 PLACE_ROOM = 8.0  # Cells are told apart in a range so many times as wide as that of the sample.
@@ -63,17 +65,14 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
     rows = thinned(sampled.rows, MOST_ROWS)
     n, d = rows.shape
     units = deviations(rows) if standardize else np.ones(d)
-    if asked.normalize:
-        lengths = np.linalg.norm(rows, axis=1)
-        seen = rows / np.where(lengths > 0, lengths, 1.0)[:, None]
-        center, bound = np.zeros(d), 1.0
-    else:
-        center = rows.mean(axis=0).astype(np.float32).astype(np.float64)
-        seen = (rows - center) / units
+    center = np.zeros(d) if asked.normalize else rows.mean(axis=0).astype(np.float32).astype(np.float64)
+    seen = _as_errors_see(rows, center, units, normalize=asked.normalize)
+    bound = 1.0
+    if not asked.normalize:
         reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
-        bound = reach * (float(np.max(np.abs(seen))) or 1.0)
+        bound = reach * (max(float(seen.max()), -float(seen.min())) or 1.0)
     rng = np.random.default_rng(asked.seed)
-    directions, places = principal_directions(seen.astype(np.float32), asked, rng)
+    directions, places = principal_directions(seen, asked, rng)
     k, width = asked.n_components, 1 + d * (2 if asked.columns_squared else 1)
     wanted = max(CELLS_PER_CLUSTER * k, LEAST_CELLS)
     n_cells = max(k, int(min(wanted, MOST_SUM_BYTES / (8 * width), n / ROWS_PER_CELL)))
@@ -93,20 +92,36 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
         squares="columns" if asked.columns_squared else "sum",
         **notes,  # type: ignore[arg-type]
     )
-    operator = replace(operator, spread=_spread(operator, seen, rows))
+    operator = replace(operator, spread=_spread(operator.cells_of(rows), seen))
     if n_kept is None:
         return operator
     return operator.with_keeping(Keeping.designed(sampled.rows, n_kept, units, asked.seed))
 
 
-def _spread(operator: CellSums, seen: Double, rows: Double) -> float:
-    """The mean squared distance of rows, as they are seen by errors, from the mean of their cell."""
-    cells = operator.cells_of(rows)
-    sizes = np.maximum(np.bincount(cells, minlength=operator.n_cells), 1)
-    means = np.zeros((operator.n_cells, seen.shape[1]))
-    np.add.at(means, cells, seen)
-    left = seen - (means / sizes[:, None])[cells]
-    return float(np.mean(np.sum(left * left, axis=1)))
+def _as_errors_see(rows: Double, center: Double, units: Double, *, normalize: bool) -> Single:
+    """Rows less the center, in units of errors, or divided by their lengths; some at a time, as they are many."""
+    seen = np.empty(rows.shape, np.float32)
+    for first in range(0, len(rows), ROWS_AT_ONCE):
+        block = (rows[first : first + ROWS_AT_ONCE] - center) / units
+        if normalize:
+            lengths = np.linalg.norm(block, axis=1)
+            block /= np.where(lengths > 0, lengths, 1.0)[:, None]
+        seen[first : first + ROWS_AT_ONCE] = block
+    return seen
+
+
+def _cell_means(cells: NDArray[np.intp], rows: Single) -> tuple[Single, Double]:
+    """The mean of the rows of each cell, and their number."""
+    sizes = np.bincount(cells).astype(np.float64)
+    inside = csc_array((np.ones(len(rows), np.float32), cells, np.arange(len(rows) + 1)), (len(sizes), len(rows)))
+    return np.asarray(inside @ rows) / np.maximum(sizes, 1).astype(np.float32)[:, None], sizes
+
+
+def _spread(cells: NDArray[np.intp], rows: Single) -> float:
+    """The mean squared distance of rows from the mean of their cell."""
+    means, sizes = _cell_means(cells, rows)
+    total = float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
+    return max(total - float(sizes @ np.sum(means.astype(np.float64) ** 2, axis=1)), 0.0) / len(rows)
 
 
 def principal_directions(rows: Single, asked: CellsAsked, rng: np.random.Generator) -> tuple[Single, Single]:
@@ -115,7 +130,7 @@ def principal_directions(rows: Single, asked: CellsAsked, rng: np.random.Generat
     Their number is the least with which held-out rows, told apart in them, cost hardly more in all columns.
     """
     n, d = rows.shape
-    around = rows - rows.mean(axis=0)
+    around = rows - rows.mean(axis=0)  # rows of length 1 lie around no center yet
     most = min(d, max(n - 1, 1), MOST_DIRECTIONS)
     p = min(most, asked.n_directions or CANDIDATES[-1])
     seed = int(rng.integers(2**31))
@@ -138,10 +153,8 @@ def enough_directions(rows: Single, places: Single, k: int, rng: np.random.Gener
     weights = np.ones(len(known), np.float32)
     points, _ = lloyd(places[known], plus_plus(places[known], weights, k, rng), weights, ROUGH_TOLERANCE)
     labels = nearest(places[known], points)[0]
-    sizes = np.maximum(np.bincount(labels, minlength=k), 1)
-    means = np.zeros((k, rows.shape[1]), np.float32)
-    np.add.at(means, labels, rows[known])
-    means /= sizes[:, None].astype(np.float32)
+    means, _ = _cell_means(labels, rows[known])
+    means = np.concatenate([means, np.zeros((k - len(means), rows.shape[1]), np.float32)])
 
     def cost(p: int) -> float:
         own = nearest(places[other, :p], points[:, :p])[0]

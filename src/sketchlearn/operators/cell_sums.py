@@ -36,7 +36,7 @@ MOST_DIRECTIONS, MOST_CELLS = 256, 2**16
 MOST_SHIFT = 52
 LENGTH_BITS = 18  # of a value beside the largest of its row: squares of 2^16 of them add up below 2^53
 SQUARE_BITS = 16  # of a value whose squares are added up
-VALUES_AT_ONCE = 1 << 19  # of rows whose features are in memory
+VALUES_AT_ONCE = 1 << 18  # of rows whose features are in memory
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from sketchlearn.designing.sample_summary import MOST_ROWS, deviations, rows_of,
 from sketchlearn.designing.touched_frequencies import AUTO, checked_subsample
 from sketchlearn.frequencies import LogUniform, Probed
 from sketchlearn.keeping import MOST_KEPT
+from sketchlearn.kernel import one_blas_thread
 from sketchlearn.ledger import ADD_REMOVE
 from sketchlearn.operators import Concatenated, FourierFeatures, Operator, SecondMoments, VeroneseMoments
 from sketchlearn.operators.bounded_operators import CLIP
@@ -170,7 +171,8 @@ def design(
         if cells is not None:
             sampled = rows_of(sample, seed, MOST_ROWS, representative)
             if cells.wanted(sampled.rows.shape[1]):
-                found = cells_on_sample(cells, sampled, standardize=standardize, n_kept=n_kept)
+                with one_blas_thread():
+                    found = cells_on_sample(cells, sampled, standardize=standardize, n_kept=n_kept)
                 return found.with_origin(origin)
         sampled = rows_of(sample, seed, rows_wanted(task), representative)
         return on_sample(asked, sampled, standardize=standardize, n_kept=n_kept).with_origin(origin)
@@ -189,7 +191,9 @@ def _cells_asked(asked: Asked, n_directions: Any, *, normalize: Any) -> CellsAsk
     suits = asked.task in ("kmeans", "mixture") and asked.n_frequencies is None
     suits = suits and asked.wave == wave_from("exponential") and asked.subsample in (AUTO, None)
     if normalize and (not suits or n_directions is None):
-        raise ValueError("normalize=True needs cells of clusters or mixtures: leave out frequencies, wave and subsample")
+        raise ValueError(
+            "normalize=True needs cells of clusters or mixtures: leave out frequencies, wave and subsample"
+        )
     if given and not suits:
         raise ValueError("n_directions is for clusters and mixtures: leave out n_frequencies, wave and subsample")
     if not suits or n_directions is None:

@@ -24,7 +24,7 @@ from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.choosing.chosen_number import AUTO, ChosenNumber
 from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
 from sketchlearn.tasks.clusters.cluster_task import Decoded, Task
-from sketchlearn.tasks.clusters.clusters_of_cells import Cells, clusters_of_cells
+from sketchlearn.tasks.clusters.clusters_of_cells import clusters_of_cells
 from sketchlearn.tasks.clusters.clusters_of_sketch import (
     are_few,
     clusters_of_sketch,
@@ -44,14 +44,13 @@ from sketchlearn.tasks.estimating.row_samples import error_units, kept_rows
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.uncertainty.cluster_errors import errors_of_density, errors_of_rows
 from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
+from sketchlearn.weighting.cells_of_sketch import NO_ERRORS_OF_CELLS, NO_INERTIA_OF_CELLS, Cells
 from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, SquaredLoss, clouds, clusters_of_rows
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
-DISTANCES_PER_BLOCK = 1 << 18
+DISTANCES_PER_BLOCK, VALUES_PER_BLOCK = 1 << 18, 1 << 20
 ROWS_AT_ONCE = 1 << 18  # whose distances are in memory
 MOST_COORDINATES = 4096  # of all centers, for which the native loop is faster than a matrix product of BLAS
-NO_ERRORS_OF_CELLS = "cells do not tell them: learn from frequencies, with n_directions=None"
-NO_INERTIA_OF_CELLS = "cells do not tell it: score rows, or learn from frequencies, with n_directions=None"
 SHARE_BESIDE_ATOMS = 0.5  # that rows have in centers, where they are joined by atoms
 
 
@@ -119,7 +118,7 @@ class Clusters(FittedComponents):
         centers = plain.astype(rows.dtype)
         squares = np.sum(centers * centers, axis=1)
         labels, errors = np.empty(len(rows), np.int32), np.empty(len(rows))
-        step = max(1, DISTANCES_PER_BLOCK // len(centers))
+        step = max(1, min(DISTANCES_PER_BLOCK // len(centers), VALUES_PER_BLOCK // rows.shape[1]))
         for first in range(0, len(rows), step):
             block = self.as_learned(rows[first : first + step]) - middle.astype(rows.dtype)
             if self.units is not None:
@@ -252,7 +251,9 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
             rows = replace(rows, rows=replace(rows.rows, rows=operator.whole_values(rows.rows.rows) / 2.0**VALUE_BITS))
         centers, shares = clusters_of_rows(rows, k, self._loss, rng)
         density = clouds(centers, rows.rows)
-        return self._model(sketch, Decoded(centers, shares, density, Outcome(density, 0.0, 0.0, 0, Status.ALL_ROWS)), None)
+        return self._model(
+            sketch, Decoded(centers, shares, density, Outcome(density, 0.0, 0.0, 0, Status.ALL_ROWS)), None
+        )
 
     def _model(self, sketch: Sketch, found: Decoded, choice: ClusterChoice | None) -> Clusters:
         """What was found, the largest cluster first, with a word on what is doubtful."""

@@ -158,7 +158,8 @@ class DesignedEstimator(ErrorBarredEstimator):
         wide = glimpse.rows.shape[1] > WIDE or self.normalize or self._directions != AUTO
         if not (in_cells and wide):
             return most
-        return MOST_ROWS if glimpse.n_rows is not None and glimpse.n_rows <= MOST_ROWS else None
+        few = glimpse.n_rows is not None and glimpse.n_rows <= MOST_ROWS
+        return MOST_ROWS if few and self._task == "kmeans" else None
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         everything, k = glimpse.everything, self._n_components
