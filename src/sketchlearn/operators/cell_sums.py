@@ -149,12 +149,14 @@ class CellSums(Boxed):
     def change_by_record(self) -> Sensitivity:
         if not self.normalize:
             return Sensitivity.of_integers(self.width, FIXED_POINT)
-        d, rounded = self.n_features, FIXED_POINT / 2**VALUE_BITS  # a value is rounded to a step of that many
-        values = (FIXED_POINT * math.sqrt(d) + rounded * d, FIXED_POINT + rounded * math.sqrt(d))
-        # squares of a row of length 1 add up to 1, or to 1 / d if it is their mean
-        squares = FIXED_POINT / d if self.squares == "sum" else FIXED_POINT + rounded * d
-        l1 = FIXED_POINT + values[0] + 2 * squares
-        l2 = math.sqrt(FIXED_POINT**2 + values[1] ** 2 + (2 * squares) ** 2)
+        d, step = self.n_features, FIXED_POINT / 2**VALUE_BITS  # to which values are rounded
+        # A row of length 1 has values of an L1 norm up to sqrt(d), and squares that add up to 1 before rounding; of
+        # those that are averaged, values are rounded to 2^-16, which adds up to 2^-16 sqrt(d) to their length.
+        values = (FIXED_POINT * math.sqrt(d) + step * d, FIXED_POINT + step * math.sqrt(d))
+        longest = 1 + math.sqrt(d) / 2**SQUARE_BITS
+        squares = FIXED_POINT * longest**2 / d + 1 if self.squares == "sum" else values[1] ** 2 / FIXED_POINT + d
+        l1 = FIXED_POINT + values[0] + squares
+        l2 = math.sqrt(FIXED_POINT**2 + values[1] ** 2 + squares**2)
         return Sensitivity.of_norms(l1, l2, n=self.width, largest=FIXED_POINT)
 
     def change_by_replacement(self) -> Sensitivity:
