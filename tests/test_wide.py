@@ -82,6 +82,13 @@ def test_narrow_floats_are_those_values(kind):
         assert len(skl.SketchKMeans(4, random_state=0).fit(rows).labels_) == len(rows)
 
 
+def test_brain_floats_are_accepted():
+    brain_float = pytest.importorskip("ml_dtypes").bfloat16
+    rows = X.astype(brain_float)
+    assert OPERATOR.sketch(rows) == OPERATOR.sketch(rows.astype(np.float32))
+    assert len(skl.SketchKMeans(4, random_state=0).fit(rows).predict(rows[:5])) == 5
+
+
 def test_lengths_do_not_matter_under_normalize():
     operator = skl.design(X[:500], n_components=4, normalize=True)
     assert operator.sketch(X) == operator.sketch(X * 2.0**20) == operator.sketch(X.astype(np.float64) * 2.0**-900)

@@ -85,7 +85,7 @@ OPTIONS = {
     r"n_frequencies\b": "--n-frequencies",
     r"n_directions=None": "--directions none",
     r"n_directions\b": "--directions",
-    r"normalize(?= is for)": "--normalize",
+    r"normalize(?= is for| need)": "--normalize",
     r"max_clusters\b": "--max-clusters",
     r"max_iter\b": "--max-iter",
     r"(--)?n_rows\b": "--n-rows",

@@ -77,7 +77,7 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
     wanted = max(CELLS_PER_CLUSTER * k, LEAST_CELLS)
     n_cells = max(k, int(min(wanted, MOST_SUM_BYTES / (8 * width), n / ROWS_PER_CELL)))
     points = cell_points(places, n_cells, rng)
-    scaled, shift, points = _in_steps(directions, bound, points, places)
+    scaled, shift, steps = _in_steps(directions, bound, points, places)
     notes = {"units": laws.plain(units)} if standardize else {}
     operator = CellSums(
         d,
@@ -86,7 +86,7 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
         columns=sampled.columns,
         n_directions=len(directions),
         directions=packed(scaled, "<i2"),
-        cells=packed(points, "<i4"),
+        cells=packed(steps, "<i4"),
         shift=shift,
         normalize=asked.normalize,
         squares="columns" if asked.columns_squared else "sum",
@@ -114,7 +114,7 @@ def _cell_means(cells: NDArray[np.intp], rows: Single) -> tuple[Single, Double]:
     """The mean of the rows of each cell, and their number."""
     sizes = np.bincount(cells).astype(np.float64)
     inside = csc_array((np.ones(len(rows), np.float32), cells, np.arange(len(rows) + 1)), (len(sizes), len(rows)))
-    return np.asarray(inside @ rows) / np.maximum(sizes, 1).astype(np.float32)[:, None], sizes
+    return np.asarray(inside @ rows / np.maximum(sizes, 1)[:, None], np.float32), sizes
 
 
 def _spread(cells: NDArray[np.intp], rows: Single) -> float:

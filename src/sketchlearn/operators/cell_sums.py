@@ -205,7 +205,7 @@ class CellSums(Boxed):
         np.clip(places, -(2.0**PLACE_BITS), 2.0**PLACE_BITS, out=places)
         scores = places @ (2 * self._points.T)
         scores -= np.sum(self._points * self._points, axis=1)
-        return np.argmax(scores, axis=1)
+        return np.asarray(np.argmax(scores, axis=1))
 
     def _features(self, rows: NDArray[Any]) -> tuple[Double, NDArray[np.intp], int]:
         """What each row adds to its cell, (rows, width), that cell, and the first row that is refused, or -1."""
@@ -353,4 +353,4 @@ def _of_length_one(rows: NDArray[Any]) -> Double:
     values /= lengths[:, None]
     values *= 2.0**VALUE_BITS
     values[~np.isfinite(largest)] = np.nan
-    return np.rint(values, out=values)
+    return np.asarray(np.rint(values))

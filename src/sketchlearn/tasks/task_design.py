@@ -187,13 +187,11 @@ def _cells_asked(asked: Asked, n_directions: Any, *, normalize: Any) -> CellsAsk
     """Cells of rows with many columns, if they suit what is asked for."""
     normalize, given = truth("normalize", normalize), isinstance(n_directions, int | np.integer)
     if not given and not (isinstance(n_directions, str) and n_directions == AUTO) and n_directions is not None:
-        raise ValueError(f'n_directions must be a positive whole number, "auto" or None, not {shortened(n_directions)}')
+        raise ValueError(f"n_directions must be a positive whole number or auto, not {shortened(n_directions)}")
     suits = asked.task in ("kmeans", "mixture") and asked.n_frequencies is None
     suits = suits and asked.wave == wave_from("exponential") and asked.subsample in (AUTO, None)
     if normalize and (not suits or n_directions is None):
-        raise ValueError(
-            "normalize=True needs cells of clusters or mixtures: leave out frequencies, wave and subsample"
-        )
+        raise ValueError("normalize is for clusters and mixtures: leave out n_frequencies, wave and subsample")
     if given and not suits:
         raise ValueError("n_directions is for clusters and mixtures: leave out n_frequencies, wave and subsample")
     if not suits or n_directions is None:

@@ -197,7 +197,6 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
     _: KW_ONLY
     standardize: bool = False
     normalize: bool = False
-    n_directions: int | str | None = AUTO
 
     model_type = Clusters
     cluster_centers_ = model_attribute("centers")
@@ -211,6 +210,11 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
     @property
     def _number(self) -> int | str:
         return self.n_clusters
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if self.normalize and self._directions is None:
+            raise ValueError("normalize needs cells: give n_clusters a number, and leave out decoder and n_directions")
 
     @property
     def n_clusters_(self) -> int:

@@ -52,7 +52,6 @@ class DesignedEstimator(ErrorBarredEstimator):
 
     standardize = False  # a parameter of k-means alone
     normalize = False  # and so is this
-    n_directions: ClassVar[Any] = None  # a parameter of those that learn from cells
     outcome_ = model_attribute("outcome")
     weights_ = model_attribute("weights")
 
@@ -148,7 +147,7 @@ class DesignedEstimator(ErrorBarredEstimator):
     @property
     def _directions(self) -> int | str | None:
         """In how many directions rows of many columns are put into cells; None for frequencies instead."""
-        return self.n_directions if self.decoder == AUTO else None  # a decoder that is named decodes frequencies
+        return None
 
     def _n_kept(self, glimpse: Glimpse, k: int) -> int | None:
         """How many rows are kept beside the sketch; beside cells none, unless all rows are few."""

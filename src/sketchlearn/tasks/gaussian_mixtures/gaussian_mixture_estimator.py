@@ -169,7 +169,6 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
     _: KW_ONLY
     covariance_type: str = "full"
     covariance: ArrayLike | None = None
-    n_directions: int | str | None = AUTO
 
     model_type = FittedGaussians
     covariances_ = model_attribute("covariances")
