@@ -155,6 +155,18 @@ def test_doubtful_results_say_so():
         assert skl.SketchKMeans(4, random_state=0).fit_sketch(OPERATOR.sketch(X)).inertia_ is None
 
 
+def test_private_cells_tell_clusters_and_large_noise_says_so():
+    operator = skl.design(X[:1000], n_components=4, normalize=True)
+    rows = X / np.linalg.norm(X, axis=1, keepdims=True)
+    best = KMeans(4, n_init=3, random_state=0).fit(rows).inertia_
+    release = {"delta": 1e-6, "assume_public_design": True}
+    found = skl.SketchKMeans(4, random_state=0).fit_sketch(skl.privatize(operator.sketch(X), epsilon=8.0, **release))
+    assert squared_error(rows, found.cluster_centers_) < 1.05 * best
+    noisy = skl.privatize(operator.sketch(X), epsilon=0.3, **release)
+    with pytest.warns(ConvergenceWarning, match="noise of the release"):
+        skl.SketchKMeans(4, random_state=0).fit_sketch(noisy)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sketchlearn.decoders.refinements.reduction_to_points import nearest
 from sketchlearn.models import Double
 from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.operators import CellSums
@@ -32,6 +33,7 @@ class Cells:
     squares: Double
     wider: float  # how many times as large squared distances within cells are as those of the sample; 0 if unknown
     clipped: float  # share of the records
+    noise: float = 0.0  # deviation that a private release adds to a share, or to a share times a value over its bound
 
     @classmethod
     def of(cls, sketch: Sketch) -> Cells | None:
@@ -49,7 +51,7 @@ class Cells:
             raise ValueError("the noise of the release hides all cells: release more records, or a larger epsilon")
         bound, middle = np.array(operator.bound), operator.middle
         shares, means = shares[there] / shares[there].sum(), np.clip(means[there], middle - bound, middle + bound)
-        found = cls(operator, shares, means, squares[there], 0.0, float(sketch.clipped / sketch.count))
+        found = cls(operator, shares, means, squares[there], 0.0, float(sketch.clipped / sketch.count), noise)
         if not operator.spread or part.ledger is not None:
             return found
         return replace(found, wider=float(shares @ found.within) / operator.spread)
@@ -67,6 +69,22 @@ class Cells:
         """The units in which squared errors of the columns count."""
         given = self.operator.units
         return np.ones(self.operator.n_features) if given is None else np.array(given)
+
+    def error_of_noise(self, centers: Double) -> float:
+        """The squared error that noise adds to centers, which are means of the cells nearest to them, per record.
+
+        It is relative to that of the records, as far as the design's sample and the cells tell it.
+        """
+        if not self.noise:
+            return 0.0
+        rows, points = self.means / self.units, centers / self.units
+        owners, score = nearest(rows, points)
+        squares = np.maximum(score + np.sum(rows * rows, axis=1), 0)
+        sizes = np.bincount(owners, self.shares, minlength=len(centers))
+        n_cells = np.bincount(owners, minlength=len(centers))
+        reach = self.operator.bound[0] / self.units[0]
+        added = rows.shape[1] * (self.noise * reach) ** 2 * float(np.sum(n_cells[sizes > 0] / sizes[sizes > 0]))
+        return added / max(self.operator.spread + float(self.shares @ squares), 1e-300)
 
     def require(self, k: int) -> None:
         """Refuses more clusters than there are cells."""

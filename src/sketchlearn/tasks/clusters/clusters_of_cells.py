@@ -7,6 +7,7 @@ import numpy as np
 from sketchlearn.decoders import Outcome, Status
 from sketchlearn.decoders.refinements.reduction_to_points import nearest
 from sketchlearn.models import Dirac, Double, Mixture
+from sketchlearn.tasks.clusters.cluster_doubts import MOST_ERROR_OF_NOISE, RELEASE_MORE
 from sketchlearn.tasks.clusters.cluster_task import Decoded
 from sketchlearn.weighting.cells_of_sketch import Cells
 from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, SquaredLoss, clusters_of_rows
@@ -23,8 +24,11 @@ def clusters_of_cells(cells: Cells, k: int, loss: SquaredLoss, rng: np.random.Ge
     centers, shares = clusters_of_rows(sample, k, SquaredLoss(), rng)
     if isinstance(loss, DistanceLoss):
         centers, shares = _medians(cells, centers, units)
+    doubts = cells.doubts
+    if cells.error_of_noise(centers) > MOST_ERROR_OF_NOISE:
+        doubts += (f"clusters may be poor, as the noise of the release is large: {RELEASE_MORE}",)
     density = Mixture(Dirac(), shares, centers, np.zeros((k, 0)))
-    return Decoded(centers, shares, density, Outcome(density, 0.0, 0.0, 0, Status.CELLS), cells.doubts)
+    return Decoded(centers, shares, density, Outcome(density, 0.0, 0.0, 0, Status.CELLS), doubts)
 
 
 def _medians(cells: Cells, centers: Double, units: Double) -> tuple[Double, Double]:
