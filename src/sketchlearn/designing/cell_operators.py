@@ -36,7 +36,8 @@ CANDIDATES = (8, 16, 32, 64, 128)  # numbers of directions, of which held-out ro
 ADDED_ERROR = 0.002  # of the squared error of held-out rows, that fewer directions may cost
 CELLS_PER_CLUSTER = 2.5  # 1.4 to 5 gave about the same clusters
 LEAST_CELLS = 32
-MOST_SUM_BYTES = 1.5e6  # of a sketch with more cells than clusters
+MOST_FILE_BYTES = 1.9e6  # of a sketch with more cells than clusters
+DIGITS_PER_COLUMN = 45
 ROWS_PER_CELL = 5  # of the sample, at least
 STARTS = 3
 ROWS_AT_ONCE = 512
@@ -74,8 +75,10 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
     rng = np.random.default_rng(asked.seed)
     directions, places = principal_directions(seen, asked, rng)
     k, width = asked.n_components, 1 + d * (2 if asked.columns_squared else 1)
+    # base 64 of 2 bytes for each number of a direction, of 4 for each of a cell; center and bound in digits
+    fixed, each = d * (8 / 3 * len(directions) + DIGITS_PER_COLUMN), 8 * width + 16 / 3 * len(directions)
     wanted = max(CELLS_PER_CLUSTER * k, LEAST_CELLS)
-    n_cells = max(k, int(min(wanted, MOST_SUM_BYTES / (8 * width), n / ROWS_PER_CELL)))
+    n_cells = max(k, int(min(wanted, (MOST_FILE_BYTES - fixed) / each, n / ROWS_PER_CELL)))
     points = cell_points(places, n_cells, rng)
     scaled, shift, steps = _in_steps(directions, bound, points, places)
     notes = {"units": laws.plain(units)} if standardize else {}
