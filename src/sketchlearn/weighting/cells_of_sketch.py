@@ -84,7 +84,7 @@ class Cells:
         n_cells = np.bincount(owners, minlength=len(centers))
         reach = self.operator.bound[0] / self.units[0]
         added = rows.shape[1] * (self.noise * reach) ** 2 * float(np.sum(n_cells[sizes > 0] / sizes[sizes > 0]))
-        return added / max(self.operator.spread + float(self.shares @ squares), 1e-300)
+        return float(added) / max(self.operator.spread + float(self.shares @ squares), 1e-300)
 
     def require(self, k: int) -> None:
         """Refuses more clusters than there are cells."""
