@@ -2,8 +2,11 @@
 
 import functools
 
+import numpy as np
+
 import sketchlearn as skl
 from sketchlearn.frequencies import AdaptedRadius, Cauchy, FoldedGaussian, Gaussian, LogUniform, Mixture, Weighted
+from sketchlearn.operators.cell_sums import packed
 from sketchlearn.waves import Cosine, Exponential, FourierSeries, Sawtooth, Square, Triangle
 
 LAWS = {
@@ -50,6 +53,9 @@ def operators(d: int, m: int = 60) -> dict[str, skl.Operator]:
     }
     others["histograms"] = histograms(d)
     others |= crosses(fourier["wave-exponential"], others["subsample"])
+    others["cells"] = cells(d, bound=[60.0 + k for k in range(d)], center=[0.25] * d)
+    others["cells-squares"] = cells(d, bound=60.0, squares="columns", outside="refuse")
+    others["cells-normalize"] = cells(d, bound=1.0, normalize=True)
     if d == 9:
         others["convolutional"] = skl.ConvolutionalFeatures((3, 3), m, pixels=(-60, 60), seed=11)
     both = skl.concatenate([others["moments"], others["quadratic"], fourier["wave-square"]])
@@ -85,6 +91,16 @@ def histograms(d: int) -> skl.Operator:
     edges = [[(j - 2 - k % 4) * 0.75 for j in range(5 + 3 * k % 20)] for k in range(d)]
     values = [[a + 0.25 for a in column[:-1]] if k % 3 == 2 else None for k, column in enumerate(edges)]
     return skl.Histograms(d, edges=edges, values=values)
+
+
+def cells(d: int, **options) -> skl.Operator:
+    """Five cells, told apart in at most three directions."""
+    p = min(d, 3)
+    directions = np.array([[(2 * i + 3 * j) % 11 - 5 for j in range(d)] for i in range(p)]) * 2000
+    points = np.array([[(5 * i + 7 * j) % 9 - 4 for j in range(p)] for i in range(5)]) * 2000
+    shift = 29 if options.get("normalize") else 25
+    directions, points = packed(directions, "<i2"), packed(points, "<i4")
+    return skl.CellSums(d, n_directions=p, directions=directions, cells=points, shift=shift, **options)
 
 
 def structured(d: int, m: int) -> dict[str, skl.Operator]:

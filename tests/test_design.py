@@ -95,7 +95,7 @@ def test_waves_with_dither_get_more_frequencies(wave, size, more):
 
 
 def test_thousands_of_columns_get_fewer_frequencies():
-    operator = skl.design(np.random.default_rng(0).normal(size=(50, 3000)), n_components=2)
+    operator = skl.design(np.random.default_rng(0).normal(size=(50, 3000)), n_components=2, n_directions=None)
     assert operator.n_frequencies == 2 * 2 * 3000  # and no histograms
 
 

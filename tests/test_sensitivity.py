@@ -68,6 +68,7 @@ REACHED = {
     "moments": 0.995,
     "veronese": 0.995,
     "histograms": 1.0,
+    "cells": 0.5,
     "columns": 0.97,
     "quadratic": 0.7,
     "convolutional": 0.55,

@@ -1,5 +1,6 @@
 """docs/arithmetic.md in NumPy: the integers that every kernel must give, to the bit."""
 
+import base64
 import math
 import struct
 from fractions import Fraction
@@ -199,6 +200,35 @@ def counted(values, edges):
     return (where[:, None] == np.arange(len(edges) + 1)).astype(np.int64)
 
 
+def cell_integers(operator, X):
+    """Row by row, in whole numbers of Python's own size."""
+    d, p, found = operator.n_features, operator.n_directions, []
+    directions = np.frombuffer(base64.b64decode(operator.directions), "<i2").reshape(p, d).tolist()
+    cells = np.frombuffer(base64.b64decode(operator.cells), "<i4").reshape(-1, p).tolist()
+    for row in X.astype(f64).tolist():
+        if operator.normalize:
+            exponent = math.frexp(max(map(abs, row)))[1]
+            near = [round(math.ldexp(x, 18 - exponent)) for x in row]
+            length = math.sqrt(sum(x * x for x in near)) or 1.0
+            values = [round(x / length * 2.0**22) for x in near]
+        else:
+            away = zip(row, operator.middle.tolist(), operator.bound, strict=True)
+            values = [max(-(2**22), min(2**22, round((x - c) * (2.0**22 / b)))) for x, c, b in away]
+        inner = [sum(a * v for a, v in zip(direction, values, strict=True)) for direction in directions]
+        place = [max(-(2**20), min(2**20, round(Fraction(y, 2**operator.shift)))) for y in inner]
+        scores = [sum(2 * c * y - c * c for c, y in zip(cell, place, strict=True)) for cell in cells]
+        if operator.squares == "sum":
+            total = sum(round(Fraction(v, 64)) ** 2 for v in values)
+            squares = [round(float(total) * (2**30 / 2.0**32 / d))]
+        else:
+            squares = [round(Fraction(v * v, 2**14)) for v in values]
+        own = [2**30, *squares, *(v * 2**8 for v in values)]
+        table = np.zeros((len(cells), len(own)), np.int64)
+        table[scores.index(max(scores))] = own
+        found.append(table.ravel())
+    return np.array(found)
+
+
 def odd_fractions(operator, X):
     """Values in units of 2^-15 of the bound, their last bits set."""
     z = np.asarray((X.astype(f64) - operator.middle) * (2.0**15 / np.array(operator.bound)))
@@ -249,6 +279,8 @@ def record_integers(operator, X):
     if isinstance(operator, skl.Histograms):
         pairs = zip(X.astype(f64).T, operator.edges, strict=True)
         return np.concatenate([counted(column, edges) for column, edges in pairs], axis=1)
+    if isinstance(operator, skl.CellSums):
+        return cell_integers(operator, X)
     if isinstance(operator, skl.CumulantFeatures):
         return cumulant_integers(operator, X)
     if isinstance(operator, skl.QuadraticFeatures):

@@ -4,6 +4,7 @@ from sketchlearn.diagnostics.profiles import Profiles, profiles
 from sketchlearn.diagnostics.report.report_page import report
 from sketchlearn.ledger import Ledger
 from sketchlearn.operators import (
+    CellSums,
     ColumnMoments,
     Concatenated,
     ConvolutionalFeatures,
@@ -52,6 +53,7 @@ from sketchlearn.version import __version__
 
 __all__ = [
     "Budget",
+    "CellSums",
     "ChangeDetector",
     "ClusterChoice",
     "ColumnMoments",

@@ -48,6 +48,8 @@ def design(
     neighbors: options.NeighborsOption = options.Neighbors.add_remove,
     rows: options.Rows = None,
     standardize: options.Standardize = False,
+    normalize: options.Normalize = False,
+    directions: options.Directions = options.AUTO,
     json: options.Json = False,
 ) -> None:
     """Design an operator: sketches made with it can be merged.
@@ -66,12 +68,16 @@ def design(
     With --n-rows 10000000, records contribute to some of the frequencies only, as few as the clusters' accuracy allows:
     sketching takes a fraction of the time. --subsample all switches that off.
 
+    Rows of more than 64 columns are put into cells, with exact sums of all columns, which takes a small part of the
+    time of frequencies. With --normalize they are divided by their lengths first: for embeddings.
+
     \b
     Example:
       sketchlearn design day1.csv -k 3 -o design.json
       sketchlearn design day1.csv -k 3 --rows 500 --standardize -o rows.json
       sketchlearn design day1.csv -k 3 --rows 500 --schema auto -o encoded.json
       sketchlearn design day1.csv -k 3 --n-rows 10000000 -o large.json
+      sketchlearn design embeddings.npy -k 20 --normalize -o embeddings.json
       sketchlearn design day1.csv --task moments -o moments.json
       sketchlearn design --bounds -20,20 --columns a,b -k 3 -o bounds.json
       sketchlearn design --images 28,28 --bounds 0,255 -o images.json
@@ -85,8 +91,10 @@ def design(
         raise misused("--images needs --bounds LOW,HIGH, the range of a pixel, and no DATA")
     if images is not None and (n_components, n_frequencies, n_rows, epsilon) != (None,) * 4:
         raise misused("--images has its own task and size: leave out -k, --n-frequencies, --n-rows and --epsilon")
-    if images is not None and (rows is not None or standardize):
-        raise misused("--rows and --standardize are for clusters and mixtures: leave them out with --images")
+    if images is not None and (rows is not None or standardize or normalize):
+        raise misused(
+            "--rows, --standardize and --normalize are for clusters and mixtures: leave them out with --images"
+        )
     if schema is not None and not data:
         raise misused("--schema says how columns of DATA become numbers: give DATA")
     if bool(data) == (bounds is not None):
@@ -94,7 +102,9 @@ def design(
     if n_components is None and DESIGNS.get(task, False) and images is None:
         raise misused(f"Missing option '-k': --task {task} needs the number of clusters or components")
     spent = (n_rows, epsilon, delta, neighbors.value)
-    choices = Choices(n_components, task, n_frequencies, wave, seed, *spent, rows, standardize, subsample)
+    choices = Choices(
+        n_components, task, n_frequencies, wave, seed, *spent, rows, standardize, subsample, directions, normalize
+    )
     arguments = source_arguments(
         columns, nulls.value, exclude, numeric_only, delimiter, decimal, header, encoding, schema
     )

@@ -42,6 +42,8 @@ class Choices:
     rows: int | None = None
     standardize: bool = False
     subsample: int | str | None = "auto"
+    n_directions: int | str | None = "auto"
+    normalize: bool = False
 
 
 def read_design(path: str) -> Operator:

@@ -14,7 +14,7 @@ Neighbors = StrEnum("Neighbors", {"add_remove": "add-remove", "replace_one": "re
 NeighborsOption = Annotated[Neighbors, typer.Option(help="Hide whether a record is there, or only its values.")]
 Covariance = StrEnum("Covariance", ["full", "tied", "diag", "spherical"])
 
-AUTO, ALL = "auto", "all"
+AUTO, ALL, NONE = "auto", "all", "none"
 
 
 def _number(text: Any, otherwise: str = "") -> int:
@@ -32,6 +32,11 @@ def _number_or_auto(text: Any) -> int | str:
 def _touched(text: Any) -> int | str | None:
     """How many frequencies a record contributes to; None for all."""
     return None if text == ALL else AUTO if text == AUTO else _number(text, ", auto or all")
+
+
+def _directions(text: Any) -> int | str | None:
+    """In how many directions cells are told apart; None for frequencies instead."""
+    return None if text == NONE else AUTO if text == AUTO else _number(text, ", auto or none")
 
 
 def _largest_number(text: Any) -> int:
@@ -169,6 +174,18 @@ Rows = Annotated[
 Standardize = Annotated[
     bool,
     typer.Option("--standardize", help="Measure errors in standard deviations, so that units do not matter."),
+]
+Normalize = Annotated[
+    bool, typer.Option("--normalize", help="Divide rows by their lengths first, as cosine similarity does.")
+]
+Directions = Annotated[
+    Any,
+    typer.Option(
+        "--directions",
+        parser=_directions,
+        metavar="auto|none|P",
+        help="Of more than 64 columns: in how many directions cells are told apart; none takes frequencies.",
+    ),
 ]
 Sample = Annotated[
     str | None,

@@ -50,6 +50,8 @@ def sketch(
     seed: options.Seed = 0,
     rows: options.Rows = None,
     standardize: options.Standardize = False,
+    normalize: options.Normalize = False,
+    directions: options.Directions = options.AUTO,
     columns: options.Columns = None,
     exclude: options.Exclude = None,
     numeric_only: options.NumericOnly = False,
@@ -89,12 +91,14 @@ def sketch(
     from sketchlearn.progress import row_bar
     from sketchlearn.storage.checkpoints import Reading, Work, sketch_files
 
-    if design is not None and (rows is not None or standardize):
-        raise misused("--rows and --standardize belong to the design: give them to sketchlearn design")
+    if design is not None and (rows is not None or standardize or normalize or directions != options.AUTO):
+        given = "--rows, --standardize, --normalize and --directions"
+        raise misused(f"{given} belong to the design: give them to sketchlearn design")
     needs_components = design is None and DESIGNS.get(task, False)
     if (design is not None and n_components is not None) or (needs_components and n_components is None):
         raise misused("give either --design FILE, or -k to have an operator designed on the first rows")
-    choices = Choices(n_components, task, n_frequencies, wave, seed, rows=rows, standardize=standardize)
+    kept = {"rows": rows, "standardize": standardize, "n_directions": directions, "normalize": normalize}
+    choices = Choices(n_components, task, n_frequencies, wave, seed, **kept)
     paths = files_from(data)
     check_paths([*paths, design, key], [output], json=json)
     signing = signing_key(key)

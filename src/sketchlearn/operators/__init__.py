@@ -1,5 +1,6 @@
 """Operators: what one record contributes to a sketch."""
 
+from sketchlearn.operators.cell_sums import CellSums
 from sketchlearn.operators.composed_operators import Concatenated, concatenate
 from sketchlearn.operators.convolutional import ConvolutionalFeatures
 from sketchlearn.operators.crosses import CrossFeatures
@@ -12,6 +13,7 @@ from sketchlearn.operators.quadratic import QuadraticFeatures
 from sketchlearn.operators.some_columns import SomeColumns
 
 __all__ = [
+    "CellSums",
     "ColumnMoments",
     "Concatenated",
     "ConvolutionalFeatures",

@@ -17,6 +17,7 @@ from sketchlearn.sources.source_base import inside, listed, reading
 from sketchlearn.sources.tables import Columns, IndexedTable, Table
 
 KIND_WORDS = {"M": "dates", "m": "durations", "c": "complex numbers", "O": "objects", "U": "text", "S": "bytes"}
+BRAIN_FLOAT = "bfloat16"  # the name of the type that packages such as ml_dtypes add to NumPy's
 PREFERRED_NAME = "X"  # Of several arrays in a .npz file, the one of this name holds the rows.
 
 
@@ -185,13 +186,27 @@ def _from_tensor(data: Any) -> Any:
     return (values.float() if str(values.dtype) == "torch.bfloat16" else values).numpy()
 
 
+def of_narrow_floats(data: Any) -> Any:
+    """Arrays of float16 or bfloat16 and tensors of bfloat16 as float32, which holds all of them; others as they are.
+
+    >>> of_narrow_floats(np.ones((1, 1), np.float16)).dtype, of_narrow_floats(np.ones((1, 1))).dtype
+    (dtype('float32'), dtype('float64'))
+    """
+    if str(getattr(data, "dtype", "")) == f"torch.{BRAIN_FLOAT}":
+        data = _from_tensor(data)
+    if isinstance(data, np.ndarray) and data.dtype.name in (BRAIN_FLOAT, "float16"):
+        return data.astype(np.float32)
+    return data
+
+
 def _shape(table: Any, place: str = "") -> tuple[int, int]:
     """Numbers of rows and columns of what must be a table of numbers."""
     dimensions = len(table.shape)
     if dimensions != 2:
         hint = ": reshape one row to (1, -1) and one column to (-1, 1)" if dimensions == 1 else ""
         raise ValueError(f"{inside(place)}expected a two-dimensional array, got {dimensions} dimension(s){hint}")
-    if np.dtype(table.dtype).kind not in "fiub":
+    kind = np.dtype(table.dtype)
+    if kind.kind not in "fiub" and kind.name != BRAIN_FLOAT:
         raise TypeError(
             f"{inside(place)}rows must be numbers, not {table.dtype}: convert those columns, or give a data frame and "
             "a schema, which encodes them"

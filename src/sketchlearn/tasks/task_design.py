@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.designing.cell_operators import CellsAsked, cells_on_sample
 from sketchlearn.designing.cluster_operators import Asked, in_bounds, on_sample
 from sketchlearn.designing.frequency_laws import STREAM_SPREAD_FACTOR, plain, times_as_many
 from sketchlearn.designing.private_budget import budget_of
@@ -16,9 +17,11 @@ from sketchlearn.designing.sample_summary import MOST_ROWS, deviations, rows_of,
 from sketchlearn.designing.touched_frequencies import AUTO, checked_subsample
 from sketchlearn.frequencies import LogUniform, Probed
 from sketchlearn.keeping import MOST_KEPT
+from sketchlearn.kernel import one_blas_thread
 from sketchlearn.ledger import ADD_REMOVE
 from sketchlearn.operators import Concatenated, FourierFeatures, Operator, SecondMoments, VeroneseMoments
 from sketchlearn.operators.bounded_operators import CLIP
+from sketchlearn.operators.cell_sums import MOST_DIRECTIONS
 from sketchlearn.operators.origin import Origin
 from sketchlearn.schemas import Schema
 from sketchlearn.sources import source
@@ -56,6 +59,8 @@ def design(
     rows: int | None = None,
     schema: Schema | str | None = None,
     subsample: int | str | None = "auto",
+    n_directions: int | str | None = "auto",
+    normalize: bool = False,
 ) -> Any:  # of the kind that the task needs: SecondMoments for "moments", FourierFeatures for "generator", ...
     """An operator whose sketches tell clusters or mixtures of the data apart, or that hold its second moments.
 
@@ -95,6 +100,12 @@ def design(
         clusters of n_rows records (hundreds of thousands or more), so that the squared error grows by less than a
         5000th; all of them where n_rows is not given, few rows of the sample are distinct, or the sample is not
         representative. None means all of them. A number must divide that of the frequencies.
+    n_directions : of rows with many columns, in how many directions of the sample clusters are told apart. Their sums
+        of all columns, cell by cell, take the place of frequencies (`CellSums`; see docs/wide.md). "auto" does so for
+        clusters and for mixtures of spherical or diagonal Gaussians above 64 columns, unless n_frequencies, a wave or
+        subsample are given; held-out rows of the sample choose the number. None means frequencies in all columns.
+    normalize : divide each row by its length first, as cosine similarity does: for embeddings. Sketches are cells then,
+        whatever the number of columns.
 
     Examples
     --------
@@ -153,7 +164,16 @@ def design(
     budget = budget_of(bounds, n_rows, epsilon, delta, neighbors)
     n_kept = _checked_kept(rows, bounds)
     standardize = truth("standardize", standardize)
+    cells = _cells_asked(asked, n_directions, normalize=normalize)
+    if cells is not None and bounds is not None and (cells.normalize or cells.n_directions is not None):
+        raise ValueError("n_directions and normalize need a sample: bounds do not tell how the records lie")
     if bounds is None:
+        if cells is not None:
+            sampled = rows_of(sample, seed, MOST_ROWS, representative)
+            if cells.wanted(sampled.rows.shape[1]):
+                with one_blas_thread():
+                    found = cells_on_sample(cells, sampled, standardize=standardize, n_kept=n_kept)
+                return found.with_origin(origin)
         sampled = rows_of(sample, seed, rows_wanted(task), representative)
         return on_sample(asked, sampled, standardize=standardize, n_kept=n_kept).with_origin(origin)
     if standardize:
@@ -161,6 +181,23 @@ def design(
     if sizes["subsample"]:
         raise ValueError("subsample needs a sample here: from bounds, records contribute to all frequencies")
     return in_bounds(asked, *checked_bounds(bounds), budget).with_origin(origin)
+
+
+def _cells_asked(asked: Asked, n_directions: Any, *, normalize: Any) -> CellsAsked | None:
+    """Cells of rows with many columns, if they suit what is asked for."""
+    normalize, given = truth("normalize", normalize), isinstance(n_directions, int | np.integer)
+    if not given and not (isinstance(n_directions, str) and n_directions == AUTO) and n_directions is not None:
+        raise ValueError(f"n_directions must be a positive whole number or auto, not {shortened(n_directions)}")
+    suits = asked.task in ("kmeans", "mixture") and asked.n_frequencies is None
+    suits = suits and asked.wave == wave_from("exponential") and asked.subsample in (AUTO, None)
+    if normalize and (not suits or n_directions is None):
+        raise ValueError("normalize is for clusters and mixtures: leave out n_frequencies, wave and subsample")
+    if given and not suits:
+        raise ValueError("n_directions is for clusters and mixtures: leave out n_frequencies, wave and subsample")
+    if not suits or n_directions is None:
+        return None
+    p = whole("n_directions", n_directions, most=MOST_DIRECTIONS) if given else None
+    return CellsAsked(asked.n_components, p, normalize, asked.task == "mixture", asked.seed)
 
 
 def _checked_kept(rows: Any, bounds: Any) -> int | None:

@@ -26,6 +26,7 @@ class ChosenNumber(DesignedEstimator):
 
     _: KW_ONLY
     max_clusters: int = 20
+    n_directions: int | str | None = AUTO
 
     #: how the number was chosen, a `ClusterChoice`; None where it was given
     choice_ = model_attribute("choice")
@@ -55,6 +56,11 @@ class ChosenNumber(DesignedEstimator):
     def _check_distinct(self, n_distinct: int) -> None:
         if self._number != AUTO:
             super()._check_distinct(n_distinct)
+
+    @property
+    def _directions(self) -> int | str | None:
+        """None where frequencies are needed: for decoders that are named, and to choose the number."""
+        return None if self._number == AUTO or self.decoder != AUTO else self.n_directions
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         if self._number == AUTO:  # Gaussians of each number are tried, which takes records that touch all frequencies

@@ -13,15 +13,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 
 from sketchlearn.caller_warnings import warn_caller
-from sketchlearn.decoders import Problem, Status, Target, centroids, decoder_from
+from sketchlearn.decoders import Outcome, Problem, Status, Target, centroids, decoder_from
 from sketchlearn.decoders.refinements.reduction_to_points import medians
 from sketchlearn.kernel import MOST_COORDINATES, nearest_centers
 from sketchlearn.models import Dirac, Mixture
 from sketchlearn.moments.moments_of_sketch import part_of
-from sketchlearn.operators import Histograms
+from sketchlearn.operators import CellSums, Histograms
+from sketchlearn.operators.cell_sums import VALUE_BITS
 from sketchlearn.sketch import Sketch
-from sketchlearn.tasks.choosing.chosen_number import ChosenNumber
-from sketchlearn.tasks.clusters.cluster_task import Task
+from sketchlearn.tasks.choosing.chosen_number import AUTO, ChosenNumber
+from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
+from sketchlearn.tasks.clusters.cluster_task import Decoded, Task
+from sketchlearn.tasks.clusters.clusters_of_cells import clusters_of_cells
 from sketchlearn.tasks.clusters.clusters_of_sketch import (
     are_few,
     clusters_of_sketch,
@@ -33,18 +36,19 @@ from sketchlearn.tasks.estimating.component_estimator import (
     largest_first,
     require_rows,
 )
-from sketchlearn.tasks.estimating.fitted_model import Document, Double, model_array
+from sketchlearn.tasks.estimating.fitted_model import Document, Double, flag, model_array
 from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.nearest_clusters import NearestClusters, array_blocks
 from sketchlearn.tasks.estimating.row_mean_estimator import RowMeanEstimator
-from sketchlearn.tasks.estimating.row_samples import error_units
+from sketchlearn.tasks.estimating.row_samples import error_units, kept_rows
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.uncertainty.cluster_errors import errors_of_density, errors_of_rows
 from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
-from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, SquaredLoss
+from sketchlearn.weighting.cells_of_sketch import NO_ERRORS_OF_CELLS, NO_INERTIA_OF_CELLS, Cells
+from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, SquaredLoss, clouds, clusters_of_rows
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
-DISTANCES_PER_BLOCK = 1 << 18
+DISTANCES_PER_BLOCK, VALUES_PER_BLOCK = 1 << 18, 1 << 20
 ROWS_AT_ONCE = 1 << 18  # whose distances are in memory
 SHARE_BESIDE_ATOMS = 0.5  # that rows have in centers, where they are joined by atoms
 
@@ -58,6 +62,8 @@ class Clusters(FittedComponents):
     centers: Double = model_array("k", "d")
     #: in which distances count (`standardize=True`), where they are not those of the table
     units: Double | None = model_array("d", optional=True, default=None)
+    #: True where rows are divided by their lengths first
+    normalize: bool | None = flag(optional=True, default=None)
 
     def check(self) -> None:
         super().check()
@@ -85,9 +91,17 @@ class Clusters(FittedComponents):
 
     def distances(self, rows: NDArray[Any]) -> Double:
         """Of each row to each center."""
+        rows = self.as_learned(rows)
         if self.units is None:
             return np.asarray(euclidean_distances(rows, self.centers))
         return np.asarray(euclidean_distances(rows / self.units.astype(rows.dtype), self.centers / self.units))
+
+    def as_learned(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Rows as the centers are of: divided by their lengths, if those were."""
+        if not self.normalize:
+            return rows
+        lengths = np.linalg.norm(rows, axis=1)
+        return np.asarray(rows / np.where(lengths > 0, lengths, 1)[:, None].astype(rows.dtype))
 
     def nearest(self, rows: NDArray[Any]) -> NDArray[np.int32]:
         """The nearest center of each row."""
@@ -99,13 +113,13 @@ class Clusters(FittedComponents):
         scale = scale if self.units is None else 1 / self.units
         plain = (self.centers - middle) * scale
         if plain.size <= MOST_COORDINATES:
-            return nearest_centers(rows, plain, middle, scale, n_jobs)
+            return nearest_centers(self.as_learned(rows), plain, middle, scale, n_jobs)
         centers = plain.astype(rows.dtype)
         squares = np.sum(centers * centers, axis=1)
         labels, errors = np.empty(len(rows), np.int32), np.empty(len(rows))
-        step = max(1, DISTANCES_PER_BLOCK // len(centers))
+        step = max(1, min(DISTANCES_PER_BLOCK // len(centers), VALUES_PER_BLOCK // rows.shape[1]))
         for first in range(0, len(rows), step):
-            block = rows[first : first + step] - middle.astype(rows.dtype)
+            block = self.as_learned(rows[first : first + step]) - middle.astype(rows.dtype)
             if self.units is not None:
                 block *= np.asarray(scale, rows.dtype)
             nearest = np.argmin(squares - 2 * (block @ centers.T), axis=1)
@@ -135,6 +149,11 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
     standardize : count errors in units of each column's standard deviation, so that columns of different kinds (money,
         ages, flags) matter alike; centers are in the units of the table all the same. `fit_sketch` takes it from the
         sketch's operator.
+    normalize : divide each row by its length first, as cosine similarity does: for embeddings. Centers are means of
+        such rows. `fit_sketch` takes it from the sketch's operator.
+    n_directions : above 64 columns, rows are put into cells, which are told apart in so many directions of a sample,
+        and clusters are learned from the cells' exact counts and means (see docs/wide.md). "auto": as many as held-out
+        rows of the sample ask for. None: from frequencies of all columns, as below 64 columns.
     random_state : seed of the operator and of the search.
     n_jobs : threads that sketch; None means all cores.
     device : where rows are sketched: "cpu", "cuda", "cuda:1" or "auto"; None means where they are, so that arrays of
@@ -178,6 +197,7 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
     n_clusters: int | str = 8
     _: KW_ONLY
     standardize: bool = False
+    normalize: bool = False
 
     model_type = Clusters
     cluster_centers_ = model_attribute("centers")
@@ -192,12 +212,19 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
     def _number(self) -> int | str:
         return self.n_clusters
 
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if self.normalize and self._directions is None:
+            raise ValueError("normalize needs cells: give n_clusters a number, and leave out decoder and n_directions")
+
     @property
     def n_clusters_(self) -> int:
         """The number of clusters that were learned."""
         return len(self.weights_)
 
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> Clusters:
+        if (cells := Cells.of(sketch)) is not None:
+            return self._of_cells(sketch, cells, rng)
         sample = self._sample(sketch, sample)
         k, choice = self._chosen(sketch, sample, rng)
         self._check_determined(sketch, sample, k)
@@ -210,6 +237,31 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
             found = clusters_of_sketch(task, decoder_from("auto"))
         else:  # a decoder that is named has no other beside it
             found = mixture_clusters(task, decoder_from(self.decoder))
+        return self._model(sketch, found, choice)
+
+    def _of_cells(self, sketch: Sketch, cells: Cells, rng: np.random.Generator) -> Clusters:
+        """Clusters of cells, or of all rows, if those were kept."""
+        if self._number == AUTO:
+            raise ValueError(
+                "a sketch of cells does not tell how many clusters there are: give n_clusters, or design it with "
+                "n_directions=None"
+            )
+        k = self._n_components
+        self.check_size(int(np.ceil(sketch.count)))
+        rows = kept_rows(sketch)
+        if rows is None or not rows.complete:
+            return self._model(sketch, clusters_of_cells(cells, k, self._loss, rng), None)
+        operator: CellSums = cells.operator
+        if operator.normalize:
+            rows = replace(rows, rows=replace(rows.rows, rows=operator.whole_values(rows.rows.rows) / 2.0**VALUE_BITS))
+        centers, shares = clusters_of_rows(rows, k, self._loss, rng)
+        density = clouds(centers, rows.rows)
+        return self._model(
+            sketch, Decoded(centers, shares, density, Outcome(density, 0.0, 0.0, 0, Status.ALL_ROWS)), None
+        )
+
+    def _model(self, sketch: Sketch, found: Decoded, choice: ClusterChoice | None) -> Clusters:
+        """What was found, the largest cluster first, with a word on what is doubtful."""
         for doubt in found.doubts:
             warn_caller(doubt, ConvergenceWarning)
         self._say(f"{found.outcome.status.value}. {found.outcome.advice}".strip())
@@ -217,10 +269,12 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         centers, shares = found.centers[order], found.shares[order]
         given = sketch.operator.error_units  # type: ignore[attr-defined]
         units = None if given is None else np.array(given)
+        part = sketch.operator.part(CellSums)  # type: ignore[attr-defined]
         return Clusters(
             centers=centers,
             weights=shares,
             units=units,
+            normalize=getattr(part, "normalize", False) or None,
             density=found.density,
             outcome=found.outcome,
             choice=choice,
@@ -228,6 +282,8 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
         model, sketch = state.model, state.sketch
+        if part_of(sketch, CellSums) is not None:
+            return ErrorBars(withheld=NO_ERRORS_OF_CELLS)
         units = np.ones(model.centers.shape[1]) if model.units is None else model.units
         reason, k = "", len(model.weights)
         rows = sketch.kept is not None and len(sketch.kept)
@@ -256,6 +312,11 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
             of_count = 0.0 if self.privacy_ is None else found.value * math.sqrt(self.privacy_.count_variance)
             found = RowMean(found.value * n, math.hypot(found.error * n, of_count))
         return "inertia", found
+
+    def _estimated(self, sketch: Sketch, state: FittedState, rng: np.random.Generator) -> RowMean:
+        if part_of(sketch, CellSums) is not None:
+            return RowMean(withheld=NO_INERTIA_OF_CELLS)
+        return super()._estimated(sketch, state, rng)
 
     def row_values(self, model: Clusters, rows: Double) -> Double:
         return self._costs(model.nearest_and_squares(rows)[1])

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from sketchlearn.schemas.raw_values import remedy_for_cells, what_cells_hold
+from sketchlearn.sources.memory_tables import of_narrow_floats
 from sketchlearn.sources.source_base import by_name
 from sketchlearn.values import shortened
 
@@ -21,7 +22,7 @@ def checked_array(estimator: Any, X: Any, names: tuple[str, ...] | None = None, 
     Of data frames, the columns of these names are taken, in this order. Values that are not numbers, or missing, are
     refused with their column and a remedy.
     """
-    X = in_model_order(X, names)
+    X = in_model_order(of_narrow_floats(X), names)
     try:
         return validate_data(estimator, X, accept_sparse="csr", **options)
     except (TypeError, ValueError) as error:

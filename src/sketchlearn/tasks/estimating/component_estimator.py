@@ -15,7 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Decoder, Outcome, Status, Target, decoder_from
 from sketchlearn.decoders.searches.search_loop import ADVICE
-from sketchlearn.designing.sample_summary import rows_wanted
+from sketchlearn.designing.cell_operators import WIDE
+from sketchlearn.designing.sample_summary import MOST_ROWS, rows_wanted
 from sketchlearn.designing.touched_frequencies import AUTO, checked_subsample
 from sketchlearn.models import Mixture
 from sketchlearn.operators import Operator
@@ -50,6 +51,7 @@ class DesignedEstimator(ErrorBarredEstimator):
     subsample: int | str | None = AUTO
 
     standardize = False  # a parameter of k-means alone
+    normalize = False  # and so is this
     outcome_ = model_attribute("outcome")
     weights_ = model_attribute("weights")
 
@@ -142,6 +144,22 @@ class DesignedEstimator(ErrorBarredEstimator):
                 ConvergenceWarning,
             )
 
+    @property
+    def _directions(self) -> int | str | None:
+        """In how many directions rows of many columns are put into cells; None for frequencies instead."""
+        return None
+
+    def _n_kept(self, glimpse: Glimpse, k: int) -> int | None:
+        """How many rows are kept beside the sketch; beside cells none, unless all rows are few."""
+        most = max(rows_wanted(self._task), ROWS_PER_COMPONENT * k)
+        in_cells = self._directions is not None and self.n_frequencies is None and self.wave == "exponential"
+        in_cells = in_cells and self.subsample in (AUTO, None)
+        wide = glimpse.rows.shape[1] > WIDE or self.normalize or self._directions != AUTO
+        if not (in_cells and wide):
+            return most
+        few = glimpse.n_rows is not None and glimpse.n_rows <= MOST_ROWS
+        return MOST_ROWS if few and self._task == "kmeans" else None
+
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         everything, k = glimpse.everything, self._n_components
         if everything is not None and everything.n_records == len(glimpse.rows):
@@ -155,9 +173,11 @@ class DesignedEstimator(ErrorBarredEstimator):
             wave=self.wave,
             seed=int(rng.integers(2**31)),
             standardize=self.standardize,
-            rows=max(rows_wanted(self._task), ROWS_PER_COMPONENT * k),
+            rows=self._n_kept(glimpse, k),
             n_rows=glimpse.n_rows,
             subsample=self.subsample,
+            n_directions=self._directions,
+            normalize=self.normalize,
         )
         return operator.with_columns(glimpse.columns)
 

@@ -40,6 +40,8 @@ class FittedMixture(FittedComponents):
     @property
     def fit_in_words(self) -> str:
         """The fit test in a few words."""
+        if self.fit_test == 0.0:
+            return "unknown: a sketch of cells has none"
         figure = f"{in_digits(self.fit_test, 3)} (about 1 if records come from such a mixture)"
         return figure if self.fit_p_value is None else f"{figure}, p-value {in_digits(self.fit_p_value, 2)}"
 

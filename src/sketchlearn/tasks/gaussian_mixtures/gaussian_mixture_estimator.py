@@ -16,6 +16,7 @@ from sketchlearn.decoders import Problem, Status, Target, decoder_from
 from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit, fit_mixture
 from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC
 from sketchlearn.decoders.refinements.goodness_of_fit import FitTest
+from sketchlearn.designing.cell_operators import WIDE
 from sketchlearn.models import (
     DiagonalGaussian,
     FullGaussian,
@@ -25,9 +26,11 @@ from sketchlearn.models import (
     SphericalGaussian,
     TiedGaussian,
 )
+from sketchlearn.moments.moments_of_sketch import part_of
+from sketchlearn.operators import CellSums
 from sketchlearn.plain_digits import counted, in_digits
 from sketchlearn.sketch import Sketch
-from sketchlearn.tasks.choosing.chosen_number import ChosenNumber
+from sketchlearn.tasks.choosing.chosen_number import AUTO, ChosenNumber
 from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
 from sketchlearn.tasks.estimating.component_estimator import largest_first, require_rows
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, Known, read_array, saved, word
@@ -35,11 +38,13 @@ from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture, SketchMixture
 from sketchlearn.tasks.estimating.row_mean_estimator import RowMeanEstimator
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
+from sketchlearn.tasks.gaussian_mixtures.mixtures_of_cells import fit_mixture_of_cells
 from sketchlearn.tasks.gaussian_mixtures.mixtures_of_rows import Family, fit_mixture_of_rows
 from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
 from sketchlearn.uncertainty.mixture_errors import errors_of_likelihood, errors_of_sketch
+from sketchlearn.weighting.cells_of_sketch import NO_ERRORS_OF_CELLS, NO_INERTIA_OF_CELLS, Cells
 from sketchlearn.weighting.clusters_of_rows import RowSample
-from sketchlearn.weighting.mixture_likelihood import cholesky_log_densities, log_likelihoods
+from sketchlearn.weighting.mixture_likelihood import cholesky_log_densities, diagonal_log_densities, log_likelihoods
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
 MODELS: dict[str, type[Model]] = {
@@ -74,12 +79,11 @@ class FittedGaussians(FittedMixture):
     def of(cls, fit: MixtureFit, kind: str, choice: ClusterChoice | None = None) -> FittedGaussians:
         """What was fitted, in the units of the data."""
         mixture = fit.mixture.some(largest_first(fit.mixture.weights))
-        covariances = mixture.covariances()
-        if kind in ("tied", "known"):
-            covariances = covariances[0]
-        elif kind in ("diag", "spherical"):
-            variances = np.diagonal(covariances, axis1=1, axis2=2)
+        if kind in VARIANCES_ALONE:  # no matrices of hundreds of columns
+            variances = mixture.variances()
             covariances = (variances if kind == "diag" else variances[:, 0]).copy()
+        else:
+            covariances = mixture.covariances() if kind == "full" else mixture.covariances()[0]
         return cls(
             weights=mixture.weights,
             means=mixture.locations,
@@ -127,6 +131,8 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
     covariance : the common covariance matrix, for "known".
     decoder, n_frequencies, wave, random_state, n_jobs, device, verbose, schema : as in `SketchKMeans`; by default the
         sketch has 10 frequencies per parameter of the mixture.
+    n_directions : as in `SketchKMeans`, for "diag" and "spherical" covariances: above 64 columns they are learned from
+        cells, whose exact means and squares tell the likeliest mixture; there is no `fit_test_` then (it is 0).
 
     Attributes
     ----------
@@ -196,6 +202,8 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
     def learn_from_sketch(
         self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None
     ) -> FittedGaussians:
+        if (cells := Cells.of(sketch)) is not None:
+            return self._of_cells(sketch, cells, rng)
         sample = self._sample(sketch, sample)
         k, choice = self._chosen(sketch, sample, rng)
         self._check_determined(sketch, sample, k)
@@ -218,8 +226,28 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
             )
         return FittedGaussians.of(fit, self.covariance_type, choice)
 
+    @property
+    def _directions(self) -> int | str | None:
+        return super()._directions if self.covariance_type in VARIANCES_ALONE else None
+
+    def _of_cells(self, sketch: Sketch, cells: Cells, rng: np.random.Generator) -> FittedGaussians:
+        """The mixture that cells tell of."""
+        if self._number == AUTO or self.covariance_type not in VARIANCES_ALONE or cells.squares.ndim == 1:
+            raise ValueError(
+                'this sketch of cells tells mixtures of a given number of "diag" or "spherical" Gaussians if it is '
+                'designed with task="mixture"; for others, design it with n_directions=None'
+            )
+        self.check_size(int(np.ceil(sketch.count)))
+        for doubt in cells.doubts:
+            warn_caller(doubt, ConvergenceWarning)
+        return FittedGaussians.of(
+            fit_mixture_of_cells(cells, self._n_components, self.covariance_type, rng), self.covariance_type
+        )
+
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
         model, sketch, kind = state.model, state.sketch, state.model.covariance_type
+        if part_of(sketch, CellSums) is not None:
+            return ErrorBars(withheld=NO_ERRORS_OF_CELLS)
         status = model.outcome.status
         if status in (Status.ROWS, Status.ALL_ROWS):
             return ErrorBars(errors_of_likelihood(sketch, model.density, kind, rng))
@@ -248,8 +276,15 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
             raise ValueError(f"covariance must be a positive definite matrix of {d} rows and columns")
         return KnownGaussian(given)
 
+    def _estimated(self, sketch: Sketch, state: FittedState, rng: np.random.Generator) -> RowMean:
+        if part_of(sketch, CellSums) is not None:
+            return RowMean(withheld=NO_INERTIA_OF_CELLS)
+        return super()._estimated(sketch, state, rng)
+
     def _log_densities(self, rows: Double) -> Double:
         mixture = self.fitted_model().density
+        if self.covariance_type in VARIANCES_ALONE and rows.shape[1] > WIDE:
+            return diagonal_log_densities(rows, mixture.locations, mixture.variances())
         return cholesky_log_densities(rows, mixture.locations, np.linalg.cholesky(mixture.covariances()))
 
     @property

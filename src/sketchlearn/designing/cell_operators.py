@@ -1,0 +1,193 @@
+"""Operators for rows of many columns: cells in a few principal directions of a sample, with sums of all columns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array
+from sklearn.utils.extmath import randomized_svd
+
+from sketchlearn.decoders.refinements.reduction_to_points import (
+    ROUGH_TOLERANCE,
+    TOLERANCE,
+    breathe,
+    lloyd,
+    nearest,
+    plus_plus,
+)
+from sketchlearn.designing import frequency_laws as laws
+from sketchlearn.designing.sample_summary import MOST_ROWS, Sampled, deviations, thinned
+from sketchlearn.keeping import Keeping
+from sketchlearn.models import Double, Single
+from sketchlearn.operators.cell_sums import (
+    DIRECTION_BITS,
+    MOST_DIRECTIONS,
+    PLACE_BITS,
+    VALUE_BITS,
+    CellSums,
+    packed,
+)
+
+WIDE = 64  # Rows of more columns are projected: docs/decisions.md has both ways side by side.
+CANDIDATES = (8, 16, 32, 64, 128)  # numbers of directions, of which held-out rows choose
+ADDED_ERROR = 0.002  # of the squared error of held-out rows, that fewer directions may cost
+CELLS_PER_CLUSTER = 2.5  # 1.4 to 5 gave about the same clusters
+LEAST_CELLS = 32
+MOST_FILE_BYTES = 1.9e6  # of a sketch with more cells than clusters
+DIGITS_PER_COLUMN = 45
+ROWS_PER_CELL = 5  # of the sample, at least
+STARTS = 3
+ROWS_AT_ONCE = 512
+POWER_ITERATIONS = 4
+REACH_FACTOR, STREAM_REACH_FACTOR = 8.0, 32.0  # Other rows may lie so many times as far as those of the sample.
+PLACE_ROOM = 8.0  # Cells are told apart in a range so many times as wide as that of the sample.
+
+
+@dataclass(frozen=True)
+class CellsAsked:
+    """What cells are designed for."""
+
+    n_components: int
+    n_directions: int | None  # None: held-out rows choose it
+    normalize: bool
+    columns_squared: bool  # for variances of each column
+    seed: int
+
+    def wanted(self, n_features: int) -> bool:
+        """Whether rows of so many columns are put into cells."""
+        return n_features > WIDE or self.normalize or self.n_directions is not None
+
+
+def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n_kept: int | None) -> CellSums:
+    """The operator for records like those of a sample of rows with many columns."""
+    rows = thinned(sampled.rows, MOST_ROWS)
+    n, d = rows.shape
+    units = deviations(rows) if standardize else np.ones(d)
+    center = np.zeros(d) if asked.normalize else rows.mean(axis=0).astype(np.float32).astype(np.float64)
+    seen = _as_errors_see(rows, center, units, normalize=asked.normalize)
+    bound = 1.0
+    if not asked.normalize:
+        reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
+        bound = reach * (max(float(seen.max()), -float(seen.min())) or 1.0)
+    rng = np.random.default_rng(asked.seed)
+    directions, places = principal_directions(seen, asked, rng)
+    k, width = asked.n_components, 1 + d * (2 if asked.columns_squared else 1)
+    # base 64 of 2 bytes for each number of a direction, of 4 for each of a cell; center and bound in digits
+    fixed, each = d * (8 / 3 * len(directions) + DIGITS_PER_COLUMN), 8 * width + 16 / 3 * len(directions)
+    wanted = max(CELLS_PER_CLUSTER * k, LEAST_CELLS)
+    n_cells = max(k, int(min(wanted, (MOST_FILE_BYTES - fixed) / each, n / ROWS_PER_CELL)))
+    points = cell_points(places, n_cells, rng)
+    scaled, shift, steps = _in_steps(directions, bound, points, places)
+    notes = {"units": laws.plain(units)} if standardize else {}
+    operator = CellSums(
+        d,
+        bound=laws.plain(bound * units),
+        center=None if asked.normalize else laws.plain(center),
+        columns=sampled.columns,
+        n_directions=len(directions),
+        directions=packed(scaled, "<i2"),
+        cells=packed(steps, "<i4"),
+        shift=shift,
+        normalize=asked.normalize,
+        squares="columns" if asked.columns_squared else "sum",
+        **notes,  # type: ignore[arg-type]
+    )
+    operator = replace(operator, spread=_spread(operator.cells_of(rows), seen))
+    if n_kept is None:
+        return operator
+    return operator.with_keeping(Keeping.designed(sampled.rows, n_kept, units, asked.seed))
+
+
+def _as_errors_see(rows: Double, center: Double, units: Double, *, normalize: bool) -> Single:
+    """Rows less the center, in units of errors, or divided by their lengths; some at a time, as they are many."""
+    seen = np.empty(rows.shape, np.float32)
+    for first in range(0, len(rows), ROWS_AT_ONCE):
+        block = (rows[first : first + ROWS_AT_ONCE] - center) / units
+        if normalize:
+            lengths = np.linalg.norm(block, axis=1)
+            block /= np.where(lengths > 0, lengths, 1.0)[:, None]
+        seen[first : first + ROWS_AT_ONCE] = block
+    return seen
+
+
+def _cell_means(cells: NDArray[np.intp], rows: Single) -> tuple[Single, Double]:
+    """The mean of the rows of each cell, and their number."""
+    sizes = np.bincount(cells).astype(np.float64)
+    inside = csc_array((np.ones(len(rows), np.float32), cells, np.arange(len(rows) + 1)), (len(sizes), len(rows)))
+    return np.asarray(inside @ rows / np.maximum(sizes, 1)[:, None], np.float32), sizes
+
+
+def _spread(cells: NDArray[np.intp], rows: Single) -> float:
+    """The mean squared distance of rows from the mean of their cell."""
+    means, sizes = _cell_means(cells, rows)
+    total = float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
+    return max(total - float(sizes @ np.sum(means.astype(np.float64) ** 2, axis=1)), 0.0) / len(rows)
+
+
+def principal_directions(rows: Single, asked: CellsAsked, rng: np.random.Generator) -> tuple[Single, Single]:
+    """Directions in which the rows spread most, and where the rows lie in them.
+
+    Their number is the least with which held-out rows, told apart in them, cost hardly more in all columns.
+    """
+    n, d = rows.shape
+    around = rows - rows.mean(axis=0)  # rows of length 1 lie around no center yet
+    most = min(d, max(n - 1, 1), MOST_DIRECTIONS)
+    p = min(most, asked.n_directions or CANDIDATES[-1])
+    seed = int(rng.integers(2**31))
+    _, sizes, found = randomized_svd(around, p, n_iter=POWER_ITERATIONS, random_state=seed)
+    alive = max(1, int(np.sum(sizes > 1e-6 * max(float(sizes[0]), 1e-300))))
+    directions = found[:alive].astype(np.float32)
+    if asked.n_directions is None:
+        directions = directions[: enough_directions(around, around @ directions.T, asked.n_components, rng)]
+    return directions, rows @ directions.T
+
+
+def enough_directions(rows: Single, places: Single, k: int, rng: np.random.Generator) -> int:
+    """How many of the first directions tell clusters apart: cells of one half are asked for rows of the other."""
+    n, most = places.shape
+    mixed = rng.permutation(n)
+    known, other = mixed[: n // 2], mixed[n // 2 :]
+    candidates = [p for p in CANDIDATES if p < most]
+    if not candidates or len(known) < 2 * k:
+        return most
+    weights = np.ones(len(known), np.float32)
+    points, _ = lloyd(places[known], plus_plus(places[known], weights, k, rng), weights, ROUGH_TOLERANCE)
+    labels = nearest(places[known], points)[0]
+    means, _ = _cell_means(labels, rows[known])
+    means = np.concatenate([means, np.zeros((k - len(means), rows.shape[1]), np.float32)])
+
+    def cost(p: int) -> float:
+        own = nearest(places[other, :p], points[:, :p])[0]
+        return float(np.mean(np.sum((rows[other] - means[own]) ** 2, axis=1)))
+
+    least = cost(most)
+    return next((p for p in candidates if cost(p) <= (1 + ADDED_ERROR) * least), most)
+
+
+def cell_points(places: Single, n_cells: int, rng: np.random.Generator) -> Single:
+    """Points of cells that suit the sample: its k-means, the best of some starts, exchanged until little is gained."""
+    distinct = np.unique(places, axis=0)
+    if len(distinct) <= n_cells:
+        return distinct
+    middle, weights = places.mean(axis=0), np.full(len(places), 1 / len(places), np.float32)
+    rows = places - middle
+    runs = [lloyd(rows, plus_plus(rows, weights, n_cells, rng), weights, ROUGH_TOLERANCE) for _ in range(STARTS)]
+    best = breathe(rows, *min(runs, key=lambda run: run[1]), weights)
+    return np.asarray(lloyd(rows, best, weights, TOLERANCE)[0] + middle, np.float32)
+
+
+def _in_steps(
+    directions: Single, bound: float, points: Single, places: Single
+) -> tuple[NDArray[np.int64], int, NDArray[np.int64]]:
+    """Directions and points as whole numbers, and by how many bits projections are shifted before they are compared."""
+    largest = float(np.max(np.abs(directions)))
+    scaled = np.rint(directions.astype(np.float64) * (2**DIRECTION_BITS / largest)).astype(np.int64)
+    # a row of size one, in units, is 2^22 / bound steps, and its projection 2^14 / largest times as many
+    steps = 2.0 ** (VALUE_BITS + DIRECTION_BITS) / (bound * largest)
+    farthest = max(float(np.max(np.abs(places))), 1e-300) * PLACE_ROOM * steps
+    shift = max(0, math.ceil(math.log2(farthest / 2**PLACE_BITS))) if farthest > 0 else 0
+    limit = 2.0**PLACE_BITS
+    return scaled, shift, np.clip(np.rint(points * (steps * 2.0**-shift)), -limit, limit).astype(np.int64)

@@ -1,0 +1,356 @@
+"""Sums of all columns, cell by cell: what rows of hundreds of columns leave of themselves in one pass.
+
+A row is projected onto a few directions, and counts in the cell whose point is nearest there, with all of its values.
+All arithmetic before the sums is on whole numbers that float64 holds, so that matrix products give the same bits in
+any order:
+
+    v = round(2^22 (x - center) / bound), or round(2^22 x / |x|)     at most 2^22 in size
+    y = round(2^-shift D v), D the directions, at most 2^14 in size  D v is below 2^52 for up to 2^16 columns
+    cell = the first j with the largest 2 c_j . y - c_j . c_j        at most 2^20 in size, up to 256 directions
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from sketchlearn.cost import Cost
+from sketchlearn.keeping import Keeping, check_keeping
+from sketchlearn.kernel import one_blas_thread
+from sketchlearn.operators.bounded_operators import CLIP, FIXED_POINT, Boxed
+from sketchlearn.operators.operator_base import Double, Integers
+from sketchlearn.sensitivity import Sensitivity
+from sketchlearn.values import listed, number, positive, shortened, truth, whole
+
+VALUE_BITS, DIRECTION_BITS, PLACE_BITS = 22, 14, 20
+MOST_DIRECTIONS, MOST_CELLS = 256, 2**16
+MOST_SHIFT = 52
+LENGTH_BITS = 18  # of a value beside the largest of its row: squares of 2^16 of them add up below 2^53
+SQUARE_BITS = 16  # of a value whose squares are added up
+VALUES_AT_ONCE = 1 << 18  # of rows whose features are in memory
+
+
+@dataclass(frozen=True)
+class CellSums(Boxed):
+    """Phi(x) = (1, y, and what is left of its square) at the cell of x, y = (x - center) / bound; 0 at all other cells.
+
+    Exact counts and means of all columns in each cell, for clusters of rows with many columns. `design` makes it.
+
+    Parameters
+    ----------
+    n_features : number d of columns of the data.
+    n_directions : number p of directions in which cells are told apart.
+    directions, cells : whole numbers, p rows of d and any number of rows of p, as `packed` writes them.
+    shift : D v is divided by 2^shift before it is compared with cells.
+    normalize : divide each row by its length first; bound is 1 then, and there is no center. Rows of zeros stay.
+    squares : "sum" adds up the squares of a row's values, "columns" keeps those of each column, for variances.
+    bound, center, outside, columns : as those of `SecondMoments`; values beyond the bound are clipped by default.
+    spread : mean squared distance, in units, of a sample's rows from their cell's mean; 0 if unknown. Not compared.
+    units : the unit in which squared errors of each column are counted, None for the columns as they are. Not compared.
+    keeping : which rows are kept beside a sketch, None for none. Not compared.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> rows = np.repeat(np.eye(100)[:2], 4, axis=0)
+    >>> operator = skl.design(rows, n_components=2)
+    >>> operator.in_words
+    'means of 100 columns in 2 cells, told apart in 1 direction'
+    >>> counts, means, _ = operator.split(operator.sketch(rows).mean)
+    >>> counts.tolist(), np.sort(means[:, 0]).round(6).tolist()
+    ([0.5, 0.5], [0.0, 1.0])
+    """
+
+    _omitted: ClassVar[dict[str, Any]] = {
+        "columns": None,
+        "outside": CLIP,
+        "units": None,
+        "keeping": None,
+        "normalize": False,
+        "squares": "sum",
+        "spread": 0.0,
+    }
+    n_directions: int = field(kw_only=True)
+    directions: str = field(kw_only=True)
+    cells: str = field(kw_only=True)
+    shift: int = field(kw_only=True)
+    outside: str = field(default=CLIP, kw_only=True)
+    normalize: bool = field(default=False, kw_only=True)
+    squares: str = field(default="sum", kw_only=True)
+    spread: float = field(default=0.0, compare=False, kw_only=True)
+    units: tuple[float, ...] | None = field(default=None, compare=False, kw_only=True)
+    keeping: Keeping | None = field(default=None, compare=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        d, p = self.n_features, whole("n_directions", self.n_directions, most=MOST_DIRECTIONS)
+        directions = unpacked("directions", self.directions, "<i2", p * d)
+        cells = unpacked("cells", self.cells, "<i4", None)
+        if len(directions) != p * d or np.max(np.abs(directions)) > 2**DIRECTION_BITS:
+            raise ValueError(f"directions must be {p} x {d} whole numbers up to {2**DIRECTION_BITS:,}")
+        fits = len(cells) and len(cells) % p == 0 and len(cells) <= p * MOST_CELLS
+        if not fits or np.max(np.abs(cells)) > 2**PLACE_BITS:
+            raise ValueError(f"cells must be rows of {p} whole numbers up to {2**PLACE_BITS:,}")
+        if not isinstance(self.squares, str) or self.squares not in ("sum", "columns"):
+            raise ValueError(f"squares must be 'sum' or 'columns', not {shortened(self.squares)}")
+        normalize = truth("normalize", self.normalize)
+        if normalize and (self.center is not None or set(self.bound) != {1.0}):
+            raise ValueError("rows that are divided by their length have a bound of 1 and no center")
+        units = None if self.units is None else tuple(positive("units", unit) for unit in listed(self.units))
+        if units is not None and len(units) != d:
+            raise ValueError(f"units must be {d} positive numbers, not {shortened(self.units)}")
+        check_keeping(self.keeping, d)
+        if number("spread", self.spread) < 0:
+            raise ValueError(f"spread must not be negative, not {self.spread}")
+        self._set(spread=float(self.spread))
+        self._set(n_directions=p, shift=whole("shift", self.shift, 0, MOST_SHIFT), normalize=normalize, units=units)
+
+    @property
+    def n_cells(self) -> int:
+        """How many cells there are."""
+        return len(self._points)
+
+    @property
+    def in_words(self) -> str:
+        p = f"{self.n_directions} direction" + ("s" if self.n_directions > 1 else "")
+        what = "means" if self.squares == "sum" else "means and squares"
+        rows = " of rows of length 1" if self.normalize else ""
+        return f"{what} of {self.n_features:,} columns{rows} in {self.n_cells:,} cells, told apart in {p}"
+
+    @property
+    def can_keep(self) -> bool:
+        return True
+
+    def with_keeping(self, rule: Keeping | None) -> Self:
+        return self._twin(keeping=rule)
+
+    @property
+    def error_units(self) -> tuple[float, ...] | None:
+        return self.units
+
+    @property
+    def width(self) -> int:
+        """How many sums a cell has: its count, squares, and values."""
+        return 1 + self.n_features + (1 if self.squares == "sum" else self.n_features)
+
+    @property
+    def n_sums(self) -> int:
+        return self.n_cells * self.width
+
+    def change_by_record(self) -> Sensitivity:
+        if not self.normalize:
+            return Sensitivity.of_integers(self.width, FIXED_POINT)
+        d, step = self.n_features, FIXED_POINT / 2**VALUE_BITS  # to which values are rounded
+        # A row of length 1 has values of an L1 norm up to sqrt(d), and squares that add up to 1 before rounding; of
+        # those that are averaged, values are rounded to 2^-16, which adds up to 2^-16 sqrt(d) to their length.
+        values = (FIXED_POINT * math.sqrt(d) + step * d, FIXED_POINT + step * math.sqrt(d))
+        longest = 1 + math.sqrt(d) / 2**SQUARE_BITS
+        squares = FIXED_POINT * longest**2 / d + 1 if self.squares == "sum" else values[1] ** 2 / FIXED_POINT + d
+        l1 = FIXED_POINT + values[0] + squares
+        l2 = math.sqrt(FIXED_POINT**2 + values[1] ** 2 + squares**2)
+        return Sensitivity.of_norms(l1, l2, n=self.width, largest=FIXED_POINT)
+
+    def change_by_replacement(self) -> Sensitivity:
+        return self.change_by_record().counted(2)  # in another cell, perhaps
+
+    @cached_property
+    def _matrix(self) -> Double:
+        found = unpacked("directions", self.directions, "<i2", None).astype(np.float64)
+        return np.ascontiguousarray(found.reshape(self.n_directions, self.n_features).T)
+
+    @cached_property
+    def _points(self) -> Double:
+        return unpacked("cells", self.cells, "<i4", None).astype(np.float64).reshape(-1, self.n_directions)
+
+    @property
+    def projection(self) -> Double:
+        """The directions (n_directions, n_features), in units of cells, for rows less the center."""
+        factors = 2.0 ** (VALUE_BITS - self.shift) / np.array(self.bound)
+        return np.asarray(self._matrix.T * factors)
+
+    def whole_values(self, rows: NDArray[Any]) -> Double:
+        """The integers v of rows, as floats; not finite where a row is not."""
+        with np.errstate(all="ignore"):
+            if self.normalize:
+                return _of_length_one(rows)
+            values = rows.astype(np.float64)
+            if self.center is not None:
+                values -= self.middle
+            values *= 2.0**VALUE_BITS / np.array(self.bound)
+            np.rint(values, out=values)
+            if self.outside == CLIP:
+                finite = np.isfinite(values)
+                np.clip(values, -(2.0**VALUE_BITS), 2.0**VALUE_BITS, out=values)
+                values[~finite] = np.nan
+            return values
+
+    def cells_of(self, rows: NDArray[Any]) -> NDArray[np.intp]:
+        """The cell of each row."""
+        found = [self._cells_of_values(self.whole_values(rows[part])) for part in self._pieces(len(rows))]
+        return np.concatenate([np.empty(0, np.intp), *found])
+
+    def _cells_of_values(self, values: Double) -> NDArray[np.intp]:
+        places = values @ self._matrix
+        places *= 2.0**-self.shift
+        np.rint(places, out=places)
+        np.clip(places, -(2.0**PLACE_BITS), 2.0**PLACE_BITS, out=places)
+        scores = places @ (2 * self._points.T)
+        scores -= np.sum(self._points * self._points, axis=1)
+        return np.asarray(np.argmax(scores, axis=1))
+
+    def _features(self, rows: NDArray[Any]) -> tuple[Double, NDArray[np.intp], int]:
+        """What each row adds to its cell, (rows, width), that cell, and the first row that is refused, or -1."""
+        values, d = self.whole_values(rows), self.n_features
+        bad = ~(np.maximum(values.max(axis=1), -values.min(axis=1)) <= 2.0**VALUE_BITS)  # NaN too
+        features = np.empty((len(rows), self.width))
+        if np.any(bad):
+            return features, np.empty(0, np.intp), int(np.argmax(bad))
+        features[:, 0] = FIXED_POINT
+        np.multiply(values, FIXED_POINT / 2**VALUE_BITS, out=features[:, self.width - d :])
+        squares = features[:, 1 : self.width - d]
+        if self.squares == "sum":
+            small = np.rint(values * 2.0 ** (SQUARE_BITS - VALUE_BITS))
+            np.multiply(small, small, out=small)
+            squares[:, 0] = np.rint(small.sum(axis=1) * (FIXED_POINT / 2.0 ** (2 * SQUARE_BITS) / d))
+        else:
+            np.multiply(values, values, out=squares)
+            squares *= FIXED_POINT / 2.0 ** (2 * VALUE_BITS)
+            np.rint(squares, out=squares)
+        return features, self._cells_of_values(values), -1
+
+    def _pieces(self, n_rows: int) -> list[slice]:
+        step = max(1, VALUES_AT_ONCE // self.width)
+        return [slice(first, first + step) for first in range(0, n_rows, step)]
+
+    def _added(self, rows: NDArray[Any], weights: Integers | None) -> tuple[Integers | None, int]:
+        """The sums of some rows, (cells, width), and the first row that is refused, or -1."""
+        features, cells, bad = self._features(rows)
+        if bad >= 0:
+            return None, bad
+        ends, shape = np.arange(len(rows) + 1), (len(rows), self.n_cells)
+        if weights is None:  # integers below 2^53: exact in any order
+            inside = csr_array((np.ones(len(rows)), cells, ends), shape=shape)
+            return np.asarray(inside.T @ features).astype(np.int64), -1
+        counted = csr_array((weights, cells, ends), shape=shape)
+        return np.asarray(counted.T @ features.astype(np.int64)), -1
+
+    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+        pieces, total = self._pieces(len(rows)), np.zeros((self.n_cells, self.width), np.int64)
+
+        def added(piece: slice) -> tuple[Integers | None, int]:
+            return self._added(rows[piece], None if weights is None else weights[piece])
+
+        with one_blas_thread(), ThreadPoolExecutor(min(threads, max(len(pieces), 1))) as pool:
+            for piece, (found, bad) in zip(pieces, pool.map(added, pieces), strict=True):
+                if found is None:
+                    return int(piece.start) + bad
+                total += found
+        sums += total.ravel()
+        return -1
+
+    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:  # noqa: ARG002
+        integers = np.zeros((len(rows), self.n_cells, self.width), np.int64)
+        for piece in self._pieces(len(rows)):
+            features, cells, bad = self._features(rows[piece])
+            if bad >= 0:
+                return integers.reshape(len(rows), self.n_sums), int(piece.start) + bad
+            integers[np.arange(len(rows))[piece], cells] = features
+        return integers.reshape(len(rows), self.n_sums), -1
+
+    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        if self.normalize or not len(rows):
+            return np.zeros(len(rows), bool)
+        reach = np.maximum(rows.max(axis=0) - self.middle, self.middle - rows.min(axis=0))
+        if np.all(reach <= np.array(self.bound)):
+            return np.zeros(len(rows), bool)
+        return super().beyond(rows)
+
+    def mean_of(self, sums: Double) -> NDArray[Any]:
+        b = np.array(self.bound)
+        squares = [1.0] if self.squares == "sum" else b * b
+        factors = np.concatenate([[1.0], squares, b]) / FIXED_POINT
+        return np.asarray(sums * np.tile(factors, self.n_cells))
+
+    def split(self, values: Double) -> tuple[Double, Double, Double]:
+        """Of a mean feature vector: each cell's share of the records, its mean row, and its squares.
+
+        Squares are mean squares about the cell's mean row: of all columns together, in error units, or column by
+        column. Of cells without records, all is 0.
+        """
+        table, d = values.reshape(self.n_cells, self.width), self.n_features
+        shares = np.maximum(table[:, 0], 0)
+        inverse = np.divide(1.0, shares, out=np.zeros_like(shares), where=shares > 0)[:, None]
+        away, squares = table[:, self.width - d :] * inverse, table[:, 1 : self.width - d] * inverse
+        if self.squares == "columns":
+            left = np.maximum(squares - away * away, 0)
+        else:
+            b = np.array(self.bound)
+            units = np.ones(d) if self.units is None else np.array(self.units)
+            scale = b[0] / units[0]  # the bound is as many units in each column
+            left = np.maximum(d * scale**2 * squares[:, 0] - np.sum((away / units) ** 2, axis=1), 0)
+        return shares, (away + self.middle) * (shares > 0)[:, None], left
+
+    def why_impossible(self, sums: Integers, units: int) -> str | None:
+        table = sums.reshape(self.n_cells, self.width)
+        counts = table[:, 0]
+        if np.any(counts < 0) or sum(counts.tolist()) != FIXED_POINT * units:
+            return f"the counts of the cells do not add up to {units:,} records (or weight steps)"
+        if np.any(np.abs(table) > counts[:, None]):
+            return "the sums of a cell are larger than its records can add up to"
+        return None
+
+    @property
+    def cost(self) -> Cost:
+        return Cost.of_numbers(len(self.directions) + len(self.cells) + self.n_sums, operations_each=10)
+
+    def random_parts(self) -> list[NDArray[Any]]:
+        return []
+
+
+def packed(numbers: NDArray[Any], kind: str) -> str:
+    """Whole numbers as text: base 64 of their bytes, of a kind such as "<i2".
+
+    >>> unpacked("cells", packed(np.array([[1, -2]]), "<i4"), "<i4", None)
+    array([ 1, -2], dtype=int32)
+    """
+    return base64.b64encode(np.ascontiguousarray(numbers).astype(kind).tobytes()).decode()
+
+
+def unpacked(name: str, text: Any, kind: str, most: int | None) -> NDArray[Any]:
+    """The whole numbers that `packed` wrote; no more than so many."""
+    size = np.dtype(kind).itemsize
+    if not isinstance(text, str) or len(text) > 4 * size * (MOST_CELLS * MOST_DIRECTIONS if most is None else most + 2):
+        raise ValueError(f"{name} must be whole numbers in base 64")
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError(f"{name} must be whole numbers in base 64") from None
+    if not data or len(data) % size:
+        raise ValueError(f"{name} must be whole numbers of {8 * size} bits, in base 64")
+    return np.frombuffer(data, kind)
+
+
+def _of_length_one(rows: NDArray[Any]) -> Double:
+    """Rows divided by their lengths, in steps of 2^-22; rows of zeros stay.
+
+    Values are rounded beside the largest of their row first, so that the sum of their squares is exact in any order.
+    """
+    values = rows.astype(np.float64)
+    largest = np.maximum(values.max(axis=1), -values.min(axis=1))
+    exponent = np.frexp(largest)[1]
+    values = np.rint(np.ldexp(values, (LENGTH_BITS - exponent)[:, None]))
+    lengths = np.sqrt(np.sum(values * values, axis=1))
+    lengths[lengths == 0] = 1.0
+    values /= lengths[:, None]
+    values *= 2.0**VALUE_BITS
+    values[~np.isfinite(largest)] = np.nan
+    return np.asarray(np.rint(values))

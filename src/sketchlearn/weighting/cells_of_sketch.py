@@ -1,0 +1,108 @@
+"""The cells of a sketch: how many records each holds, and their exact means and squares in all columns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sketchlearn.decoders.refinements.reduction_to_points import nearest
+from sketchlearn.models import Double
+from sketchlearn.moments.moments_of_sketch import part_of
+from sketchlearn.operators import CellSums
+from sketchlearn.operators.bounded_operators import FIXED_POINT
+from sketchlearn.plain_digits import in_digits
+from sketchlearn.sketch import Sketch
+
+MOST_WIDER_RATIO = 1.3  # of the squared distance within cells to that of the sample, which has a little less by chance
+MOST_CLIPPED = 1e-3  # of the records
+NOISE_DEVIATIONS = 5.0  # With a smaller count, a cell of a private sketch may be noise.
+NO_ERRORS_OF_CELLS = "cells do not tell them: learn from frequencies, with n_directions=None"
+NO_INERTIA_OF_CELLS = "cells do not tell it: score rows, or learn from frequencies, with n_directions=None"
+FROM_ALL_OVER = "design it on a sample from all over the data"
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of a sketch that hold records: shares, mean rows, and mean squares about those."""
+
+    operator: CellSums
+    shares: Double
+    means: Double
+    squares: Double
+    wider: float  # how many times as large squared distances within cells are as those of the sample; 0 if unknown
+    clipped: float  # share of the records
+    noise: float = 0.0  # deviation that a private release adds to a share, or to a share times a value over its bound
+
+    @classmethod
+    def of(cls, sketch: Sketch) -> Cells | None:
+        """Those of a sketch; None if it has none."""
+        part = part_of(sketch, CellSums)
+        if part is None:
+            return None
+        if not part.units:
+            raise ValueError("the sketch is empty: add records before learning from it")
+        operator: CellSums = part.operator  # type: ignore[assignment]
+        shares, means, squares = operator.split(np.asarray(part.mean, np.float64))
+        noise = 0.0 if part.ledger is None else math.sqrt(part.ledger.sum_variance) / (FIXED_POINT * part.units)
+        there = shares > NOISE_DEVIATIONS * noise
+        if not np.any(there):
+            raise ValueError("the noise of the release hides all cells: release more records, or a larger epsilon")
+        bound, middle = np.array(operator.bound), operator.middle
+        shares, means = shares[there] / shares[there].sum(), np.clip(means[there], middle - bound, middle + bound)
+        found = cls(operator, shares, means, squares[there], 0.0, float(sketch.clipped / sketch.count), noise)
+        if not operator.spread or part.ledger is not None:
+            return found
+        return replace(found, wider=float(shares @ found.within) / operator.spread)
+
+    def __len__(self) -> int:
+        return len(self.shares)
+
+    @property
+    def within(self) -> Double:
+        """Mean squared distance of each cell's records from their mean, in error units."""
+        return self.squares if self.squares.ndim == 1 else np.sum(self.squares / self.units**2, axis=1)
+
+    @property
+    def units(self) -> Double:
+        """The units in which squared errors of the columns count."""
+        given = self.operator.units
+        return np.ones(self.operator.n_features) if given is None else np.array(given)
+
+    def error_of_noise(self, centers: Double) -> float:
+        """The squared error that noise adds to centers, which are means of the cells nearest to them, per record.
+
+        It is relative to that of the records, as far as the design's sample and the cells tell it.
+        """
+        if not self.noise:
+            return 0.0
+        rows, points = self.means / self.units, centers / self.units
+        owners, score = nearest(rows, points)
+        squares = np.maximum(score + np.sum(rows * rows, axis=1), 0)
+        sizes = np.bincount(owners, self.shares, minlength=len(centers))
+        n_cells = np.bincount(owners, minlength=len(centers))
+        reach = self.operator.bound[0] / self.units[0]
+        added = rows.shape[1] * (self.noise * reach) ** 2 * float(np.sum(n_cells[sizes > 0] / sizes[sizes > 0]))
+        return float(added) / max(self.operator.spread + float(self.shares @ squares), 1e-300)
+
+    def require(self, k: int) -> None:
+        """Refuses more clusters than there are cells."""
+        if k > len(self):
+            raise ValueError(
+                f"a sketch with records in {len(self):,} cells cannot tell {k:,} clusters or components: ask for "
+                "fewer, or design the sketch for as many"
+            )
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What to say of records that are not like those that the cells were made for."""
+        found = []
+        if self.wider > MOST_WIDER_RATIO:
+            found.append(
+                f"records lie {in_digits(math.sqrt(self.wider), 2)} times as far from the means of their cells as the "
+                f"rows that the sketch was designed on, so that clusters may be poor: {FROM_ALL_OVER}"
+            )
+        if self.clipped > MOST_CLIPPED:
+            found.append(f"{self.clipped:.1%} of the records lie beyond the design's range, and were clipped")
+        return tuple(found)

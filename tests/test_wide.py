@@ -1,0 +1,201 @@
+"""Rows of many columns: cells, clusters and mixtures of them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+import sketchlearn as skl
+from sketchlearn.designing.cell_operators import WIDE
+from sketchlearn.operators.cell_sums import packed
+
+
+def clusters(n=6000, d=100, k=4, seed=0, width=1.0):
+    rng = np.random.default_rng(seed)
+    centers = 2 * rng.standard_normal((k, d))
+    labels = rng.integers(k, size=n)
+    return (centers[labels] + width * rng.standard_normal((n, d))).astype(np.float32), labels
+
+
+X, LABELS = clusters()
+OPERATOR = skl.design(X[:1000], n_components=4)
+
+
+def squared_error(rows, centers):
+    return np.sum(np.min(((rows[:, None] - centers) ** 2).sum(axis=2), axis=1))
+
+
+def test_many_columns_are_put_into_cells():
+    assert isinstance(OPERATOR, skl.CellSums)
+    assert OPERATOR.n_cells >= 4
+    assert not isinstance(skl.design(X[:500, :WIDE], n_components=4), skl.CellSums)
+    assert not isinstance(skl.design(X[:500], n_components=2, n_directions=None, n_frequencies=50), skl.CellSums)
+    assert skl.design(X[:500, :10], n_components=4, n_directions=3).n_directions == 3
+
+
+def test_cells_have_exact_means_and_squares():
+    cells = OPERATOR.cells_of(X)
+    shares, means, squares = OPERATOR.split(OPERATOR.sketch(X).mean)
+    assert np.array_equal(shares, np.bincount(cells, minlength=OPERATOR.n_cells) / len(X))
+    for cell in np.unique(cells):
+        own = X[cells == cell].astype(np.float64)
+        assert np.allclose(means[cell], own.mean(axis=0), rtol=0, atol=1e-4)
+        assert np.isclose(squares[cell], np.sum(own.var(axis=0)), rtol=1e-3)
+
+
+def test_cells_are_the_nearest_in_the_projection():
+    places = (X - OPERATOR.middle) @ OPERATOR.projection.T
+    points = np.frombuffer(__import__("base64").b64decode(OPERATOR.cells), "<i4").reshape(-1, OPERATOR.n_directions)
+    nearest = np.argmin(np.sum(points.astype(float) ** 2, axis=1) - 2 * places @ points.T, axis=1)
+    assert np.mean(nearest == OPERATOR.cells_of(X)) > 0.999
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_clusters_of_cells_are_those_of_all_rows(normalize):
+    rows = X / np.linalg.norm(X, axis=1, keepdims=True) if normalize else X
+    found = skl.SketchKMeans(4, random_state=0, normalize=normalize).fit(X)
+    peer = KMeans(4, n_init=3, random_state=0).fit(rows)
+    assert squared_error(rows, found.cluster_centers_) <= 1.001 * peer.inertia_
+    assert np.isclose(found.inertia_, squared_error(rows, found.cluster_centers_), rtol=1e-4)
+    assert np.array_equal(found.labels_, found.predict(X))
+    if normalize:
+        assert np.array_equal(found.predict(2 * X), found.labels_)
+    assert np.array_equal(np.argmin(found.transform(X[:50]), axis=1), found.labels_[:50])
+
+
+def test_parts_and_weights_add_up_to_the_bit():
+    whole = OPERATOR.sketch(X)
+    parts = OPERATOR.sketch(X[:1234], n_jobs=1) + OPERATOR.sketch(X[1234:][::-1], n_jobs=2)
+    assert parts == whole
+    assert whole - OPERATOR.sketch(X[:1000]) == OPERATOR.sketch(X[1000:])
+    weights = np.arange(len(X)) % 3
+    assert OPERATOR.sketch(X, sample_weight=weights) == OPERATOR.sketch(np.repeat(X, weights, axis=0))
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_narrow_floats_are_those_values(kind):
+    rows = X.astype(np.float16).astype(kind)
+    assert OPERATOR.sketch(rows) == OPERATOR.sketch(rows.astype(np.float64))
+    if kind is np.float16:
+        assert len(skl.SketchKMeans(4, random_state=0).fit(rows).labels_) == len(rows)
+
+
+def test_brain_floats_are_accepted():
+    brain_float = pytest.importorskip("ml_dtypes").bfloat16
+    rows = X.astype(brain_float)
+    assert OPERATOR.sketch(rows) == OPERATOR.sketch(rows.astype(np.float32))
+    assert len(skl.SketchKMeans(4, random_state=0).fit(rows).predict(rows[:5])) == 5
+
+
+def test_lengths_do_not_matter_under_normalize():
+    operator = skl.design(X[:500], n_components=4, normalize=True)
+    assert operator.sketch(X) == operator.sketch(X * 2.0**20) == operator.sketch(X.astype(np.float64) * 2.0**-900)
+    zeros = operator.sketch(np.zeros((3, 100)))
+    assert operator.split(zeros.mean)[0].sum() == 1
+
+
+def test_files_carry_cells_and_models(tmp_path):
+    model = skl.SketchKMeans(4, random_state=0, normalize=True).fit(X)
+    model.sketch_.save(tmp_path / "a.sketch")
+    assert skl.load(tmp_path / "a.sketch") == model.sketch_
+    again = skl.SketchKMeans(4, random_state=0).fit_sketch(skl.load(tmp_path / "a.sketch"))
+    assert np.isclose(again.score(X), model.score(X), rtol=1e-3)
+    skl.save_model(model, tmp_path / "a.json")
+    assert np.array_equal(skl.load_model(tmp_path / "a.json").predict(X), model.labels_)
+    skl.save_design(OPERATOR, tmp_path / "design.json")
+    assert skl.load_design(tmp_path / "design.json") == OPERATOR
+
+
+def test_streams_and_standardized_columns():
+    scaled = X * np.geomspace(1, 100, X.shape[1]).astype(np.float32)
+    stream = skl.SketchKMeans(4, random_state=0, standardize=True)
+    for block in np.array_split(scaled, 4):
+        stream.partial_fit(block)
+    found = stream.predict(scaled)
+    assert len(np.unique(found)) == 4
+    assert all(len(np.unique(found[c == LABELS])) == 1 for c in range(4))
+
+
+def test_all_rows_count_where_they_are_few():
+    model = skl.SketchKMeans(4, random_state=0).fit(X[:600])
+    assert model.outcome_.status.name == "ALL_ROWS"
+    assert squared_error(X[:600], model.cluster_centers_) <= 1.001 * KMeans(4, n_init=3).fit(X[:600]).inertia_
+
+
+def test_medians_are_those_of_round_clusters():
+    means, medians = (kind(4, random_state=0).fit(X) for kind in (skl.SketchKMeans, skl.SketchKMedians))
+    assert np.max(np.abs(means.cluster_centers_ - medians.cluster_centers_)) < 0.1
+    assert medians.score(X) > -1.001 * -skl.SketchKMedians.score(means, X)
+
+
+@pytest.mark.parametrize("kind", ["diag", "spherical"])
+def test_mixtures_of_cells(kind):
+    mixture = skl.SketchGaussianMixture(4, covariance_type=kind, random_state=0).fit(X)
+    assert np.allclose(mixture.covariances_, 1.0, atol=0.15)
+    assert np.allclose(np.sort(mixture.weights_), np.sort(np.bincount(LABELS) / len(X)), atol=1e-3)
+    found = mixture.predict(X)
+    assert all(len(np.unique(found[c == LABELS])) == 1 for c in range(4))
+    exact = -0.5 * 100 * (np.log(2 * np.pi) + 1) + np.log(0.25)
+    assert np.isclose(mixture.score(X), exact, rtol=0.01)
+
+
+def test_doubtful_results_say_so():
+    first = np.sort(LABELS) < 2  # a sample of two clusters alone
+    operator = skl.design(X[np.argsort(LABELS)][first][:500], n_components=4)
+    with pytest.warns(ConvergenceWarning, match="times as far"):
+        skl.SketchKMeans(4, random_state=0).fit_sketch(operator.sketch(X))
+    far = OPERATOR.sketch(np.concatenate([X, 1e4 * X[:100]]))
+    assert far.clipped == 100
+    clipped = pytest.warns(ConvergenceWarning, match="beyond the design's range")
+    with clipped, pytest.warns(ConvergenceWarning, match="times as far"):
+        skl.SketchKMeans(4, random_state=0).fit_sketch(far)
+    with pytest.warns(UserWarning, match="cells do not tell"):
+        assert skl.SketchKMeans(4, random_state=0).fit_sketch(OPERATOR.sketch(X)).inertia_ is None
+
+
+def test_private_cells_tell_clusters_and_large_noise_says_so():
+    operator = skl.design(X[:1000], n_components=4, normalize=True)
+    rows = X / np.linalg.norm(X, axis=1, keepdims=True)
+    best = KMeans(4, n_init=3, random_state=0).fit(rows).inertia_
+    release = {"delta": 1e-6, "assume_public_design": True}
+    found = skl.SketchKMeans(4, random_state=0).fit_sketch(skl.privatize(operator.sketch(X), epsilon=8.0, **release))
+    assert squared_error(rows, found.cluster_centers_) < 1.05 * best
+    noisy = skl.privatize(operator.sketch(X), epsilon=0.3, **release)
+    with pytest.warns(ConvergenceWarning, match="noise of the release"):
+        skl.SketchKMeans(4, random_state=0).fit_sketch(noisy)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"directions": "?"}, "base 64"),
+        ({"directions": packed(np.ones(3), "<i2")}, "directions must be"),
+        ({"cells": packed(np.full(OPERATOR.n_directions, 2**21), "<i4")}, "cells must be"),
+        ({"squares": "all"}, "squares must be"),
+        ({"normalize": True}, "bound of 1"),
+        ({"shift": 99}, "shift must be"),
+        ({"units": (1.0,)}, "units must be"),
+    ],
+)
+def test_impossible_cells_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        replace(OPERATOR, **change)
+
+
+def test_what_cells_cannot_tell_is_refused():
+    sketch = OPERATOR.sketch(X)
+    with pytest.raises(ValueError, match="cannot tell 50 clusters"):
+        skl.SketchKMeans(50).fit_sketch(sketch)
+    with pytest.raises(ValueError, match="does not tell how many"):
+        skl.SketchKMeans("auto").fit_sketch(sketch)
+    with pytest.raises(ValueError, match="n_directions=None"):
+        skl.SketchGaussianMixture(4, covariance_type="full").fit_sketch(sketch)
+    with pytest.raises(ValueError, match="need a sample"):
+        skl.design(bounds=(np.zeros(100), np.ones(100)), n_components=3, normalize=True)
+    forged = sketch.sums.copy()
+    forged[0] += 1
+    with pytest.raises(ValueError, match="do not add up"):
+        skl.Sketch(OPERATOR, forged, sketch.units)
+    assert "row 1" in str(pytest.raises(ValueError, OPERATOR.sketch, np.array([X[0], X[0] * np.nan])).value)
