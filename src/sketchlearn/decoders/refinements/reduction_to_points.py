@@ -259,7 +259,7 @@ def with_more(rows: NDArray[Any], centers: NDArray[Any], weights: NDArray[Any], 
         away, own = rows[inside] - centers[cluster], weights[inside]
         axis = np.where(np.arange(rows.shape[1]) % 2, -1.0, 1.0).astype(rows.dtype)
         for _ in range(POWER_STEPS):
-            # not by BLAS, whose product of a few columns and a vector may read beyond them, and then warns of what is there
+            # not by BLAS, which may read beyond a few columns, and then warns of what is there
             axis = np.einsum("n,nk->k", own * np.einsum("nk,k->n", away, axis), away)
             axis /= max(float(np.linalg.norm(axis)), 1e-30)
         variance = float(own @ np.einsum("nk,k->n", away, axis) ** 2) / max(float(own.sum()), 1e-30)
