@@ -96,7 +96,7 @@ class DensePlan:
 
     def rows_at_once(self) -> int:
         """Rows that are centred and multiplied at a time: whole tiles."""
-        return TILE_ROWS * max(1, SCRATCH_BYTES // (4 * max(self.n_features, 1) * TILE_ROWS))
+        return TILE_ROWS * max(1, SCRATCH_BYTES // (4 * int(self.n_features) * TILE_ROWS))
 
     def _space(self, n_rows: int, *, weighted: bool) -> Scratch:
         wanted, there = min(n_rows, self.rows_at_once()), self._scratch

@@ -6,7 +6,6 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar
@@ -18,14 +17,13 @@ from sketchlearn import kernel
 from sketchlearn.batches import Batches
 from sketchlearn.control_characters import check_names
 from sketchlearn.cost import Cost
-from sketchlearn.gpu import Device, DeviceRows, devices, downloaded
+from sketchlearn.gpu import Device
 from sketchlearn.keeping import Keeping
 from sketchlearn.operators.origin import Origin, public_design
 from sketchlearn.operators.packing import ledger_of, private_bits
-from sketchlearn.operators.summing import DevicePlan, DeviceSums, ProcessorSums, gpu_blocks
+from sketchlearn.operators.summing import DevicePlan, sum_of_rows
 from sketchlearn.packed import PackedBits
 from sketchlearn.private_bits import PrivateBits
-from sketchlearn.progress import row_bar
 from sketchlearn.protected_unit import ProtectedUnit
 from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sensitivity import Sensitivity
@@ -35,8 +33,6 @@ from sketchlearn.sources import (
     Block,
     RowsOfUnits,
     Source,
-    check_width,
-    gpu_rows,
     rows_of_units,
     source,
     weight_units,
@@ -247,34 +243,11 @@ class Operator(Value, ABC):
         if sample_weight is not None and rows.n_rows is None:
             raise ValueError("sample_weight needs an array of rows: for a stream, update a sketch block by block")
         weights, bits, heaviest = _weights(sample_weight, rows.n_rows or 0)
-        there = None if device == "cpu" else gpu_rows(rows)
-        owners = [there.device] if there is not None else devices(device)
-        if there is not None and device not in (None, "auto"):
-            _same_device(there.device, devices(device))
-        summed = DeviceSums(self, owners, threads) if owners else ProcessorSums(self, threads)
-        units = 0
-        with row_bar(rows, progress) as advance, closing(self._all_blocks(rows, there)) as blocks:
-            for block in blocks:
-                part = None if weights is None else weights[block.which]
-                units += len(block.rows) if part is None else int(part.sum())
-                check_room(self, units, bits)
-                summed.add(block, part, bits)
-                if block.start == 0 and len(block.rows):
-                    first = block.rows[:100]
-                    self.warn_of_noise(downloaded(first) if isinstance(first, DeviceRows) else first)
-                advance(block.end - block.start)
-            summed.finish()
+        units, summed = sum_of_rows(self, rows, weights, bits, threads, device, progress)
         # a sketch of units has a number even if it is empty: that must not be told by how it combines with others
         batches = Batches.new(units if protected is None else 1)
         clipped, kept = summed.clipped, summed.kept
         return Sketch(self, summed.sums, units, bits, (), None, clipped, heaviest, kept, batches, protected)
-
-    def _all_blocks(self, rows: Source, there: DeviceRows | None) -> Any:
-        """The blocks of rows, or of rows on a GPU."""
-        if there is None:
-            return rows.blocks(self.n_features)
-        check_width(there.shape[1], self.n_features)
-        return gpu_blocks(there)
 
     def device_plan(self, owner: Device) -> DevicePlan | None:  # noqa: ARG002
         """What computes its features on a GPU; None where the processor does."""
@@ -412,13 +385,6 @@ class Operator(Value, ABC):
         """The fields and the origin alone: what is cached is made anew where the pickle is read."""
         kept = (*self.__dataclass_fields__, "_origin")  # type: ignore[attr-defined]
         return {name: self.__dict__[name] for name in kept if name in self.__dict__}
-
-
-def _same_device(where: Device, wanted: list[Device]) -> None:
-    if where not in wanted:
-        raise ValueError(
-            f"the rows are on GPU {where.number}, which is not the device that was asked for: leave it out"
-        )
 
 
 def _weights(sample_weight: Any, n_rows: int) -> tuple[Integers | None, int, int]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.gpu import Device, DeviceRows, Memory, Search, Stream, downloaded, host_rows
+from sketchlearn.gpu import Device, DeviceRows, Memory, Search, Stream, devices, downloaded, host_rows
 from sketchlearn.keeping import KeptRows
-from sketchlearn.sources import Block
+from sketchlearn.progress import row_bar
+from sketchlearn.sketch_limits import check_room
+from sketchlearn.sources import Block, Source, check_width, gpu_rows
 
 Integers = NDArray[np.int64]
 SLOTS_PER_DEVICE = 2  # blocks that are on their way through one GPU: one is copied while the other one is summed
@@ -30,6 +33,8 @@ class Summable(Protocol):
     """What an operator tells of itself here."""
 
     @property
+    def n_features(self) -> int: ...
+    @property
     def n_sums(self) -> int: ...
     @property
     def keeping(self) -> Any: ...
@@ -38,6 +43,7 @@ class Summable(Protocol):
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int: ...
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]: ...
     def accept(self, block: Block, bad: int) -> None: ...
+    def warn_of_noise(self, rows: NDArray[Any]) -> None: ...
     def device_plan(self, owner: Device) -> DevicePlan | None: ...
 
 
@@ -205,3 +211,37 @@ class DeviceSums:
     def finish(self) -> None:
         for slot in self._slots[self._turn :] + self._slots[: self._turn]:
             self._take(slot)
+
+
+def sum_of_rows(
+    operator: Any,
+    rows: Source,
+    weights: Integers | None,
+    bits: int,
+    threads: int,
+    wanted: str | None,
+    progress: bool,
+) -> tuple[int, ProcessorSums | DeviceSums]:
+    """How many records (or weight steps) there are, and their sums, on the device that is wanted."""
+    there = None if wanted == "cpu" else gpu_rows(rows)
+    owners = devices(wanted) if there is None or wanted not in (None, "auto") else [there.device]
+    if there is not None:
+        check_width(there.shape[1], operator.n_features)
+        if there.device not in owners:
+            where = f"the rows are on GPU {there.device.number}, which is not the device that was asked for"
+            raise ValueError(f"{where}: leave out device, or copy them there")
+    summed = DeviceSums(operator, owners, threads) if owners else ProcessorSums(operator, threads)
+    units = 0
+    pieces: Any = rows.blocks(operator.n_features) if there is None else gpu_blocks(there)
+    with row_bar(rows, progress) as advance, closing(pieces) as blocks:
+        for block in blocks:
+            part = None if weights is None else weights[block.which]
+            units += len(block.rows) if part is None else int(part.sum())
+            check_room(operator, units, bits)
+            summed.add(block, part, bits)
+            if block.start == 0 and len(block.rows):
+                first = block.rows[:100]
+                operator.warn_of_noise(downloaded(first) if isinstance(first, DeviceRows) else first)
+            advance(block.end - block.start)
+        summed.finish()
+    return units, summed
