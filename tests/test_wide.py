@@ -1,5 +1,6 @@
 """Rows of many columns: cells, clusters and mixtures of them."""
 
+from base64 import b64decode
 from dataclasses import replace
 
 import numpy as np
@@ -47,7 +48,7 @@ def test_cells_have_exact_means_and_squares():
 
 def test_cells_are_the_nearest_in_the_projection():
     places = (X - OPERATOR.middle) @ OPERATOR.projection.T
-    points = np.frombuffer(__import__("base64").b64decode(OPERATOR.cells), "<i4").reshape(-1, OPERATOR.n_directions)
+    points = np.frombuffer(b64decode(OPERATOR.cells), "<i4").reshape(-1, OPERATOR.n_directions)
     nearest = np.argmin(np.sum(points.astype(float) ** 2, axis=1) - 2 * places @ points.T, axis=1)
     assert np.mean(nearest == OPERATOR.cells_of(X)) > 0.999
 

@@ -312,9 +312,6 @@ class CellSums(Boxed):
     def cost(self) -> Cost:
         return Cost.of_numbers(len(self.directions) + len(self.cells) + self.n_sums, operations_each=10)
 
-    def random_parts(self) -> list[NDArray[Any]]:
-        return []
-
 
 def packed(numbers: NDArray[Any], kind: str) -> str:
     """Whole numbers as text: base 64 of their bytes, of a kind such as "<i2".
