@@ -21,7 +21,7 @@ LEAST_WORDS = 4  # fewer are a name, or a part of a sentence
 #: parts of the package that the command line does not call: tensors, bits, kernel features, other engines, weights
 IN_PYTHON_ALONE = (
     *("engines", "packed.py", "private_bits.py", "randomised_response.py", "sources/row_weights.py"),
-    "tasks/kernel_features",
+    *("tasks/kernel_features", "_native/gpu"),
 )
 #: messages that only Python code can bring about, by what they contain
 FROM_PYTHON_ALONE = (

@@ -43,6 +43,7 @@ OPTIONS = {
     r"use a\.merged\(b, overlapping=True\)": "give --overlapping",
     r"give SketchGenerator\(network\)\.load_weights\(path\)": "use it in Python",
     r"n_jobs must be None or": "--jobs must be",
+    r"device must be (?=\"cpu\")": "--device must be ",
     r"subsample must be ['\"]auto['\"], None for all frequencies,": "--subsample must be auto, all",
     r"must be True or False": "must be true or false",
     r"say y=\[(\d+)\] for the last one": r"give --targets \1 for the last one",

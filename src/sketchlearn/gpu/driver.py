@@ -58,9 +58,9 @@ class Driver:
         except AttributeError:
             raise DeviceError(f"the NVIDIA driver lacks {name}: update it") from None
         if code == OUT_OF_MEMORY:
-            raise DeviceError("the GPU's memory is full: free some of it, or use device='cpu'")
+            raise DeviceError("the GPU's memory is full: free some of it, or use the processor")
         if code == UNSUPPORTED_PTX:
-            raise DeviceError("the NVIDIA driver is too old for these kernels: update it, or use device='cpu'")
+            raise DeviceError("the NVIDIA driver is too old for these kernels: update it, or use the processor")
         if code:
             text = ctypes.c_char_p()
             self._library.cuGetErrorString(code, ctypes.byref(text))
