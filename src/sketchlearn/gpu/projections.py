@@ -17,6 +17,7 @@ MOST_TILES_PER_BLOCK = 15  # of a block's sums, which 32 bits hold
 BLOCKS_PER_MULTIPROCESSOR = 2  # that run at a time
 NEAR_TURNS = 2.0**19  # Smaller phases are reduced at the speed of an addition; those of a square wave are times 4.
 MOST_BLOCKS_DOWN = 1024
+COLUMNS_PER_BLOCK = 64  # that one block centres
 GROUPED_ROWS = 1024  # that a block finds the groups of
 SCRATCH_BYTES = 256 << 20  # of centred rows at a time
 
@@ -37,6 +38,7 @@ class _CentreWork(ctypes.Structure):
         ("key", ctypes.c_uint64),
         ("stride", ctypes.c_int64),
         ("n_groups", ctypes.c_int32),
+        ("columns_per_block", ctypes.c_int32),
     )
 
 
@@ -137,15 +139,18 @@ class DensePlan:
             key=self.key,
             stride=stride,
             n_groups=self.n_groups,
+            # a row's distance is added up in the order of its columns, by one block
+            columns_per_block=self.n_features if math.isfinite(self.square) else COLUMNS_PER_BLOCK,
         )
+        stream.fill(scratch.tiles.address, 0, n_tiles * TILE_BYTES)
         if grouped:
             by_row = (-(-count // GROUPED_ROWS), 1)
-            stream.fill(scratch.tiles.address, 0, n_tiles * TILE_BYTES)
             stream.fill(scratch.starts.address, 0, 8 * self.n_groups)
             self.device.launch("centre", "find_groups", by_row, 256, centre, stream)
             self.device.launch("centre", "place_groups", (1, 1), 256, centre, stream)
             self.device.launch("centre", "place_rows", by_row, 256, centre, stream)
-        self.device.launch("centre", "centre_rows", (-(-count // TILE_ROWS), 1), 256, centre, stream)
+        slabs = -(-self.n_features // centre.columns_per_block)
+        self.device.launch("centre", "centre_rows", (-(-count // TILE_ROWS), slabs), 256, centre, stream)
         across = -(-self.group // TILE_COLUMNS)
         per_block = self._tiles_per_block(n_tiles, across)
         dense = _DenseWork(

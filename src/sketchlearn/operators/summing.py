@@ -123,9 +123,9 @@ class DeviceSums:
     A block with a row that a kernel refuses is summed by the processor instead: it says which row, or moves it.
     """
 
-    def __init__(self, operator: Summable, owners: list[Device], threads: int) -> None:
+    def __init__(self, operator: Summable, owners: list[Device], slots: int, threads: int) -> None:
         self._operator, self._threads = operator, threads
-        self._slots = [_Slot(owner, operator) for _ in range(SLOTS_PER_DEVICE) for owner in owners]
+        self._slots = [_Slot(owner, operator) for _ in range(slots) for owner in owners]
         self._turn = 0
         self._processor = ProcessorSums(operator, threads)
         self._searches: dict[int, Search] = {}
@@ -230,7 +230,8 @@ def sum_of_rows(
         if there.device not in owners:
             where = f"the rows are on GPU {there.device.number}, which is not the device that was asked for"
             raise ValueError(f"{where}: leave out device, or copy them there")
-    summed = DeviceSums(operator, owners, threads) if owners else ProcessorSums(operator, threads)
+    slots = SLOTS_PER_DEVICE if there is None else 1  # rows that are there need not be copied
+    summed = DeviceSums(operator, owners, slots, threads) if owners else ProcessorSums(operator, threads)
     units = 0
     pieces: Any = rows.blocks(operator.n_features) if there is None else gpu_blocks(there)
     with row_bar(rows, progress) as advance, closing(pieces) as blocks:

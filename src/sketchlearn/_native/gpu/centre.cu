@@ -20,7 +20,7 @@ struct CentreWork {
   unsigned long long* first_bad;
   uint64_t key;
   int64_t stride;
-  int32_t n_groups;
+  int32_t n_groups, columns_per_block;  // as many as there are, or a multiple of kColumnsAtOnce
 };
 
 // x - center in the row's own precision, then in float32; false if it is too far away, or no number.
@@ -120,7 +120,8 @@ KERNEL(kBlock, 1) place_rows(const CentreWork work) {
   }
 }
 
-// Centred values of a tile's worth of rows, some columns at a time: read along the rows, written along the columns.
+// Centred values of a tile's worth of rows, some columns at a time: read along the rows, written along the columns. The tiles
+// are zero before.
 KERNEL(kBlock, 1) centre_rows(const CentreWork work) {
   SHARED float values[kColumnsAtOnce][kTileRows + 1];
   SHARED uint32_t largest[kTileRows];  // floats that are not negative are in the order of their bits
@@ -132,8 +133,10 @@ KERNEL(kBlock, 1) centre_rows(const CentreWork work) {
   if (half == 0) largest[own] = 0;
   double square = 0.0;
   float own_largest = 0.0f;
-  for (int from = 0; from < work.rows.n_features; from += kColumnsAtOnce) {
-    const int n_columns = min(kColumnsAtOnce, work.rows.n_features - from);
+  const int first_column = blockIdx.y * work.columns_per_block;
+  const int last_column = min(first_column + work.columns_per_block, work.rows.n_features);
+  for (int from = first_column; from < last_column; from += kColumnsAtOnce) {
+    const int n_columns = min(kColumnsAtOnce, last_column - from);
     UNROLL for (int i = 0; i < kColumnsAtOnce * kTileRows / kBlock; i++) {
       const int at = thread + i * kBlock;
       const int row = n_columns == kColumnsAtOnce ? at / kColumnsAtOnce : at / n_columns, k = at - row * n_columns;
@@ -160,11 +163,12 @@ KERNEL(kBlock, 1) centre_rows(const CentreWork work) {
   if (place >= 0) {
     if (__uint_as_float(largest[own]) > kLimit || (bounded && square > work.square))
       atomicMin(work.first_bad, (unsigned long long)(first + own));
-    if (work.weights) work.placed_weights[place] = work.weights[first + own];
+    if (work.weights && blockIdx.y == 0) work.placed_weights[place] = work.weights[first + own];
     if (work.places) atomicMax((uint32_t*)&work.tiles[place / kTileRows].largest, largest[own]);
   }
   if (thread > 0 || work.places) return;
   uint32_t most = 0;  // of rows that stay where they stand, all of one tile
   for (int r = 0; r < n_rows; r++) most = most < largest[r] ? largest[r] : most;
-  work.tiles[blockIdx.x] = {0, n_rows, __uint_as_float(most), 0};
+  if (blockIdx.y == 0) work.tiles[blockIdx.x].count = n_rows;
+  atomicMax((uint32_t*)&work.tiles[blockIdx.x].largest, most);
 }
