@@ -77,7 +77,7 @@ def design(
       sketchlearn design day1.csv -k 3 --rows 500 --standardize -o rows.json
       sketchlearn design day1.csv -k 3 --rows 500 --schema auto -o encoded.json
       sketchlearn design day1.csv -k 3 --n-rows 10000000 -o large.json
-      sketchlearn design embeddings.npy -k 20 --normalize -o embeddings.json
+      sketchlearn design day1.csv -k 3 --normalize -o cosine.json
       sketchlearn design day1.csv --task moments -o moments.json
       sketchlearn design --bounds -20,20 --columns a,b -k 3 -o bounds.json
       sketchlearn design --images 28,28 --bounds 0,255 -o images.json

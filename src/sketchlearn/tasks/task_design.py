@@ -168,13 +168,11 @@ def design(
     if cells is not None and bounds is not None and (cells.normalize or cells.n_directions is not None):
         raise ValueError("n_directions and normalize need a sample: bounds do not tell how the records lie")
     if bounds is None:
-        if cells is not None:
-            sampled = rows_of(sample, seed, MOST_ROWS, representative)
-            if cells.wanted(sampled.rows.shape[1]):
-                with one_blas_thread():
-                    found = cells_on_sample(cells, sampled, standardize=standardize, n_kept=n_kept)
-                return found.with_origin(origin)
         sampled = rows_of(sample, seed, rows_wanted(task), representative)
+        if cells is not None and cells.wanted(sampled.rows.shape[1]):
+            with one_blas_thread():
+                found = cells_on_sample(cells, sampled, standardize=standardize, n_kept=n_kept)
+            return found.with_origin(origin)
         return on_sample(asked, sampled, standardize=standardize, n_kept=n_kept).with_origin(origin)
     if standardize:
         raise ValueError(NEED_SAMPLE)

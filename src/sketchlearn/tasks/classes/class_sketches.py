@@ -42,7 +42,7 @@ class ClassSketches:
     def copy(self) -> ClassSketches:
         return ClassSketches(self.operator, self.label, {c: sketch.copy() for c, sketch in self.sketches.items()})
 
-    def update(self, data: Any, *, n_jobs: int | None = None) -> ClassSketches:
+    def update(self, data: Any, *, n_jobs: int | None = None, device: str | None = None) -> ClassSketches:
         """Adds rows, all of them or none."""
         new: dict[float, Sketch] = {}
         given = source(data)
@@ -53,7 +53,7 @@ class ClassSketches:
                 sketch = new.setdefault(code, Sketch(self.operator))
                 own = None if weights is None else weights[labels == code]
                 try:
-                    sketch.update(rows[labels == code], sample_weight=own, n_jobs=n_jobs)
+                    sketch.update(rows[labels == code], sample_weight=own, n_jobs=n_jobs, device=device)
                 except ValueError as error:
                     raise ValueError(f"among the rows of class {code:g}: {error}") from None
         for code, sketch in new.items():

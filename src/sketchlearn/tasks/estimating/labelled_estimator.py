@@ -201,7 +201,7 @@ class LabelledEstimator(SupervisedEstimator):
     def _sketched(self, operator: Operator, rows: Any, table: SketchedTable) -> Any:
         if not table.targets:
             return super()._sketched(operator, rows, table)
-        return ClassSketches(operator, table.targets[0]).update(rows, n_jobs=self.n_jobs)
+        return ClassSketches(operator, table.targets[0]).update(rows, n_jobs=self.n_jobs, device=self.device)
 
     @property
     def classes_(self) -> NDArray[Any]:
