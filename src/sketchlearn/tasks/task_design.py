@@ -23,7 +23,7 @@ from sketchlearn.operators import Concatenated, FourierFeatures, Operator, Secon
 from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.cell_sums import MOST_DIRECTIONS
 from sketchlearn.operators.origin import Origin
-from sketchlearn.schemas import Schema
+from sketchlearn.schemas import Schema, SchemaColumns
 from sketchlearn.sources import source
 from sketchlearn.tasks.column_ranges import checked_bounds, fourth_moments, keeping_rows, second_moments
 from sketchlearn.tasks.estimating.glimpse import Glimpse
@@ -103,7 +103,8 @@ def design(
     n_directions : of rows with many columns, in how many directions of the sample clusters are told apart. Their sums
         of all columns, cell by cell, take the place of frequencies (`CellSums`; see docs/wide.md). "auto" does so for
         clusters and for mixtures of spherical or diagonal Gaussians above 64 columns, unless n_frequencies, a wave or
-        subsample are given; held-out rows of the sample choose the number. None means frequencies in all columns.
+        subsample or a schema are given; held-out rows of the sample choose the number. None means frequencies in all
+        columns.
     normalize : divide each row by its length first, as cosine similarity does: for embeddings. Sketches are cells then,
         whatever the number of columns.
 
@@ -169,7 +170,9 @@ def design(
         raise ValueError("n_directions and normalize need a sample: bounds do not tell how the records lie")
     if bounds is None:
         sampled = rows_of(sample, seed, rows_wanted(task), representative)
-        if cells is not None and cells.wanted(sampled.rows.shape[1]):
+        # a schema's numbers are many where levels are: profiles and kept rows of such tables need frequencies
+        encoded = isinstance(sampled.columns, SchemaColumns) and n_directions == AUTO and not normalize
+        if cells is not None and not encoded and cells.wanted(sampled.rows.shape[1]):
             with one_blas_thread():
                 found = cells_on_sample(cells, sampled, standardize=standardize, n_kept=n_kept)
             return found.with_origin(origin)

@@ -20,6 +20,7 @@ from sketchlearn.designing.sample_summary import MOST_ROWS, rows_wanted
 from sketchlearn.designing.touched_frequencies import AUTO, checked_subsample
 from sketchlearn.models import Mixture
 from sketchlearn.operators import Operator
+from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
 from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
@@ -149,10 +150,17 @@ class DesignedEstimator(ErrorBarredEstimator):
         """In how many directions rows of many columns are put into cells; None for frequencies instead."""
         return None
 
+    def _directions_of(self, glimpse: Glimpse) -> int | str | None:
+        """The same for these rows: the numbers of a schema go by frequencies, unless directions are asked for."""
+        encoded = isinstance(glimpse.columns, SchemaColumns) and self._directions == AUTO and not self.normalize
+        return None if encoded else self._directions
+
     def _n_kept(self, glimpse: Glimpse, k: int) -> int | None:
         """How many rows are kept beside the sketch; beside cells none, unless all rows are few."""
         most = max(rows_wanted(self._task), ROWS_PER_COMPONENT * k)
-        in_cells = self._directions is not None and self.n_frequencies is None and self.wave == "exponential"
+        in_cells = (
+            self._directions_of(glimpse) is not None and self.n_frequencies is None and self.wave == "exponential"
+        )
         in_cells = in_cells and self.subsample in (AUTO, None)
         wide = glimpse.rows.shape[1] > WIDE or self.normalize or self._directions != AUTO
         if not (in_cells and wide):
@@ -176,7 +184,7 @@ class DesignedEstimator(ErrorBarredEstimator):
             rows=self._n_kept(glimpse, k),
             n_rows=glimpse.n_rows,
             subsample=self.subsample,
-            n_directions=self._directions,
+            n_directions=self._directions_of(glimpse),
             normalize=self.normalize,
         )
         return operator.with_columns(glimpse.columns)
