@@ -4,6 +4,7 @@ from base64 import b64decode
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
@@ -200,3 +201,16 @@ def test_what_cells_cannot_tell_is_refused():
     with pytest.raises(ValueError, match="do not add up"):
         skl.Sketch(OPERATOR, forged, sketch.units)
     assert "row 1" in str(pytest.raises(ValueError, OPERATOR.sketch, np.array([X[0], X[0] * np.nan])).value)
+
+
+def test_numbers_of_a_schema_go_by_frequencies():
+    """Profiles and kept rows of tables with many levels need them."""
+    rng = np.random.default_rng(0)
+    columns = {f"c{i}": rng.choice([f"level {j}" for j in range(12)], 300) for i in range(6)}
+    frame = pd.DataFrame({"x": rng.normal(size=300), **columns})
+    schema = skl.schema(frame)
+    operator = skl.design(frame, n_components=2, schema=schema, rows=50)
+    assert operator.n_features > 64
+    assert operator.part(skl.CellSums) is None
+    fitted = skl.SketchKMeans(2, schema=schema, random_state=0).fit(frame)
+    assert fitted.sketch_.operator.part(skl.CellSums) is None
