@@ -120,8 +120,6 @@ int cuMemAlloc_v2(void** p, size_t size) {
   return 0;
 }
 int cuMemFree_v2(void* p) { return std::free(p), 0; }
-int cuMemHostAlloc(void** p, size_t size, unsigned) { return *p = std::malloc(size), 0; }
-int cuMemFreeHost(void* p) { return std::free(p), 0; }
 int cuMemcpyHtoDAsync_v2(void* to, const void* from, size_t size, void*) { return std::memcpy(to, from, size), 0; }
 int cuMemcpyDtoHAsync_v2(void* to, const void* from, size_t size, void*) { return std::memcpy(to, from, size), 0; }
 int cuMemsetD8Async(void* to, unsigned char byte, size_t size, void*) { return std::memset(to, byte, size), 0; }
@@ -129,11 +127,9 @@ int cuStreamCreate(void** stream, unsigned) { return *stream = std::malloc(1), 0
 int cuStreamDestroy_v2(void* stream) { return std::free(stream), 0; }
 int cuStreamSynchronize(void*) { return 0; }
 int cuCtxSynchronize() { return 0; }
-int cuStreamWaitEvent(void*, void*, unsigned) { return 0; }
 int cuEventCreate(void** event, unsigned) { return *event = std::malloc(1), 0; }
 int cuEventDestroy_v2(void* event) { return std::free(event), 0; }
 int cuEventRecord(void*, void*) { return 0; }
-int cuEventSynchronize(void*) { return 0; }
 int cuEventElapsedTime(float* milliseconds, void*, void*) { return *milliseconds = 1, 0; }
 int cuModuleLoadData(void** module, const char* ptx) {  // the first line names the unit
   const std::string text = ptx;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from sketchlearn.decoders.refinements.reduction_to_points import (
 )
 from sketchlearn.designing import frequency_laws as laws
 from sketchlearn.designing.sample_summary import MOST_ROWS, Sampled, deviations, thinned
+from sketchlearn.designing.touched_frequencies import AUTO
 from sketchlearn.keeping import Keeping
 from sketchlearn.models import Double, Single
 from sketchlearn.operators.cell_sums import (
@@ -30,6 +32,7 @@ from sketchlearn.operators.cell_sums import (
     CellSums,
     packed,
 )
+from sketchlearn.schemas import SchemaColumns
 
 WIDE = 64  # Rows of more columns are projected: docs/decisions.md has both ways side by side.
 CANDIDATES = (8, 16, 32, 64, 128)  # numbers of directions, of which held-out rows choose
@@ -59,6 +62,15 @@ class CellsAsked:
     def wanted(self, n_features: int) -> bool:
         """Whether rows of so many columns are put into cells."""
         return n_features > WIDE or self.normalize or self.n_directions is not None
+
+
+def directions_for(columns: Any, n_directions: int | str | None, *, normalize: bool) -> int | str | None:
+    """The directions that are asked for; None, which means frequencies, for the numbers of a schema if none are.
+
+    They are many where levels are, and profiles and kept rows of such tables need frequencies.
+    """
+    encoded = isinstance(columns, SchemaColumns) and n_directions == AUTO and not normalize
+    return None if encoded else n_directions
 
 
 def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n_kept: int | None) -> CellSums:

@@ -180,15 +180,12 @@ def devices(wanted: Any) -> list[Device]:
 
 
 class Memory:
-    """Bytes on the current device, or on the host where `pinned`; freed when nobody refers to them any more."""
+    """Bytes on a device, freed when nobody refers to them any more."""
 
-    def __init__(self, size: int, owner: Device, *, pinned: bool = False) -> None:
-        self.size, self._owner, self._pinned, self._address = size, owner, pinned, Pointer()
+    def __init__(self, size: int, owner: Device) -> None:
+        self.size, self._owner, self._address = size, owner, Pointer()
         with owner.current():
-            if pinned:
-                owner.call("cuMemHostAlloc", ctypes.byref(self._address), Size(max(size, 1)), ctypes.c_uint(1))
-            else:
-                owner.call("cuMemAlloc_v2", ctypes.byref(self._address), Size(max(size, 1)))
+            owner.call("cuMemAlloc_v2", ctypes.byref(self._address), Size(max(size, 1)))
 
     @property
     def address(self) -> int:
@@ -197,7 +194,7 @@ class Memory:
     def __del__(self) -> None:
         if getattr(self, "_address", None) and not sys.is_finalizing():
             with self._owner.current():
-                self._owner.call("cuMemFreeHost" if self._pinned else "cuMemFree_v2", self._address)
+                self._owner.call("cuMemFree_v2", self._address)
 
 
 class Stream:
@@ -211,10 +208,6 @@ class Stream:
     def wait(self) -> None:
         """Waits until all is done."""
         self._owner.call("cuStreamSynchronize", self.handle)
-
-    def wait_for(self, other: Event) -> None:
-        """Lets what comes wait for an event of another stream."""
-        self._owner.call("cuStreamWaitEvent", self.handle, other.handle, ctypes.c_uint(0))
 
     def upload(self, to: int, source: Any, size: int) -> None:
         """Copies bytes from the address of pinned (or any) host memory."""
@@ -243,9 +236,6 @@ class Event:
 
     def record(self, stream: Stream) -> None:
         self._owner.call("cuEventRecord", self.handle, stream.handle)
-
-    def wait(self) -> None:
-        self._owner.call("cuEventSynchronize", self.handle)
 
     def since(self, earlier: Event) -> float:
         """Seconds from an earlier event to this one."""

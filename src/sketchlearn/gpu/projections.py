@@ -90,7 +90,7 @@ class DensePlan:
         self._center, self._frequencies = owner.copy(center), owner.copy(table)
         self._coefficients = owner.copy(np.array(coefficients, np.float32))
         parts = 1 if feature.endswith("_real") or feature in ("cosine", "quadratic") else 2
-        self.n_sums, self.harmonics = parts * self.n_columns, len(coefficients) // (2 * parts)
+        self.harmonics = len(coefficients) // (2 * parts)
         furthest = float(np.max(np.sum(np.abs(frequencies.astype(np.float64)), axis=0), initial=0.0))
         self.limit = np.float32(NEAR_TURNS / furthest if furthest > 0 else math.inf)
         if feature.startswith("series"):

@@ -63,9 +63,7 @@ class ProcessorSums:
 
     def add_sums(self, block: Block, weights: Integers | None) -> None:
         """Adds the rows of a block, without keeping any."""
-        added = np.zeros_like(self.sums)
-        self._operator.accept(block, self._operator.add_rows(block.rows, weights, self._threads, added))
-        self.sums += added
+        self._operator.accept(block, self._operator.add_rows(block.rows, weights, self._threads, self.sums))
         self.clipped += int(np.count_nonzero(self._operator.beyond(block.rows)))
 
     def finish(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.designing.cell_operators import CellsAsked, cells_on_sample
+from sketchlearn.designing.cell_operators import CellsAsked, cells_on_sample, directions_for
 from sketchlearn.designing.cluster_operators import Asked, in_bounds, on_sample
 from sketchlearn.designing.frequency_laws import STREAM_SPREAD_FACTOR, plain, times_as_many
 from sketchlearn.designing.private_budget import budget_of
@@ -23,7 +23,7 @@ from sketchlearn.operators import Concatenated, FourierFeatures, Operator, Secon
 from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.cell_sums import MOST_DIRECTIONS
 from sketchlearn.operators.origin import Origin
-from sketchlearn.schemas import Schema, SchemaColumns
+from sketchlearn.schemas import Schema
 from sketchlearn.sources import source
 from sketchlearn.tasks.column_ranges import checked_bounds, fourth_moments, keeping_rows, second_moments
 from sketchlearn.tasks.estimating.glimpse import Glimpse
@@ -170,9 +170,9 @@ def design(
         raise ValueError("n_directions and normalize need a sample: bounds do not tell how the records lie")
     if bounds is None:
         sampled = rows_of(sample, seed, rows_wanted(task), representative)
-        # a schema's numbers are many where levels are: profiles and kept rows of such tables need frequencies
-        encoded = isinstance(sampled.columns, SchemaColumns) and n_directions == AUTO and not normalize
-        if cells is not None and not encoded and cells.wanted(sampled.rows.shape[1]):
+        if directions_for(sampled.columns, n_directions, normalize=normalize) is None:
+            cells = None
+        if cells is not None and cells.wanted(sampled.rows.shape[1]):
             with one_blas_thread():
                 found = cells_on_sample(cells, sampled, standardize=standardize, n_kept=n_kept)
             return found.with_origin(origin)

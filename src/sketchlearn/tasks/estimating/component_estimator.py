@@ -15,12 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Decoder, Outcome, Status, Target, decoder_from
 from sketchlearn.decoders.searches.search_loop import ADVICE
-from sketchlearn.designing.cell_operators import WIDE
+from sketchlearn.designing.cell_operators import WIDE, directions_for
 from sketchlearn.designing.sample_summary import MOST_ROWS, rows_wanted
 from sketchlearn.designing.touched_frequencies import AUTO, checked_subsample
 from sketchlearn.models import Mixture
 from sketchlearn.operators import Operator
-from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
 from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
@@ -152,8 +151,7 @@ class DesignedEstimator(ErrorBarredEstimator):
 
     def _directions_of(self, glimpse: Glimpse) -> int | str | None:
         """The same for these rows: the numbers of a schema go by frequencies, unless directions are asked for."""
-        encoded = isinstance(glimpse.columns, SchemaColumns) and self._directions == AUTO and not self.normalize
-        return None if encoded else self._directions
+        return directions_for(glimpse.columns, self._directions, normalize=self.normalize)
 
     def _n_kept(self, glimpse: Glimpse, k: int) -> int | None:
         """How many rows are kept beside the sketch; beside cells none, unless all rows are few."""
