@@ -185,6 +185,12 @@ def test_a_share_of_the_frequencies_is_local():
         assert abs(part.mean() - share) < 4 * np.sqrt(share / len(lengths))
 
 
+def test_the_smallest_share_takes_no_frequency():
+    law = Shaped(Gaussian(1.0), AdaptedRadius(1.0), shapes=((1e-6, 1e-6),), share=1e-320)
+    drawn = law.draw(2, 50, Stream(6, "test"))
+    assert np.array_equal(drawn, Gaussian(1.0).draw(2, 50, Stream(6, "test")))
+
+
 def test_shapes_are_declared_in_the_units_of_the_data():
     probed = Probed(TILTED, units=(1.0, 10.0), spread=(1.0, 1.0))
     np.testing.assert_allclose(probed.covariances(2)[0], [[0.01, 3.0], [3.0, 1300.0]])

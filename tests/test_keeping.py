@@ -80,6 +80,17 @@ def test_the_definition_on_a_table():
     assert len(rows) == DESIGNED.keeping.size
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name", kernel.available())
+def test_every_kernel_gives_the_same_priorities(name, kind, monkeypatch):
+    rows = np.random.default_rng(5).standard_normal((1003, 3)).astype(kind)
+    rows[::7, 1], rows[::11, 2] = -0.0, 0.0
+    expected = RULE.candidates(rows, None, math.inf, 1)
+    monkeypatch.setattr(kernel, "active", name)
+    for part in (rows, np.asfortranarray(rows)):
+        assert all(map(np.array_equal, RULE.candidates(part, None, math.inf, 2), expected))
+
+
 def test_designs_keep_rows(tmp_path):
     operator = skl.design(FRAME[:2000], n_components=3, seed=3, rows=60)
     assert operator.keeping == RULE

@@ -119,7 +119,11 @@ def write_crosses(
     out: NDArray[np.int64],
 ) -> int: ...
 def row_hashes(rows: NDArray[Any], key: int, n_threads: int) -> NDArray[np.uint64]: ...
+def column_extremes(
+    rows: NDArray[Any], n_threads: int, low: NDArray[np.float64], high: NDArray[np.float64]
+) -> None: ...
 def keep_candidates(
+    kernel: str,
     rows: NDArray[Any],
     center: NDArray[np.float64],
     scale: NDArray[np.float64],

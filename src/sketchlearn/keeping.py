@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn import kernel
 from sketchlearn._native import keep_candidates, row_hashes
 from sketchlearn.randomness import Stream
 from sketchlearn.sources import WEIGHT_BITS
@@ -96,7 +97,7 @@ class Keeping(Value):
     ) -> tuple[Integers, Double, Integers]:
         """Rows of a priority below a limit: where each first stands, its priority, and how many are like it."""
         center, scale = np.array(self.center), np.array(self.scale)
-        return keep_candidates(rows, center, scale, self.key, self.certain_hashes, weights, below, threads)
+        return keep_candidates(kernel.active, rows, center, scale, self.key, self.certain_hashes, weights, below, threads)
 
     def chances(self, rows: Double) -> Double:
         """The chance of each record, up to a common factor; infinite for those that are always kept."""

@@ -93,6 +93,17 @@ def nearest_centers(
     return labels, squares
 
 
+def column_range(rows: NDArray[Any], n_jobs: int | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The lowest and the highest value of each column of some rows, none of them missing.
+
+    >>> column_range(np.array([[1.0, 5.0], [3.0, -2.0]]), 1)
+    (array([ 1., -2.]), array([3., 5.]))
+    """
+    low, high = np.full(rows.shape[1], np.inf), np.full(rows.shape[1], -np.inf)
+    native.column_extremes(rows, n_threads(n_jobs), low, high)
+    return low, high
+
+
 def lloyd_step(
     rows: NDArray[Any], centers: NDArray[Any], weights: NDArray[np.float64]
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:

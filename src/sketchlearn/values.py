@@ -76,7 +76,10 @@ def _plain(item: Any) -> Any:
 def _value(item: Any) -> Any:
     if isinstance(item, dict):
         return Value.from_json(item)
-    return tuple(_value(part) for part in item) if isinstance(item, list) else item
+    if not isinstance(item, list):
+        return item
+    nested = not {dict, list}.isdisjoint(map(type, item))  # long lists of numbers are told at once
+    return tuple(map(_value, item)) if nested else tuple(item)
 
 
 def difference(a: Any, b: Any) -> str | None:
@@ -123,7 +126,7 @@ def listed(x: Any) -> tuple[Any, ...]:
 
 def finite_floats(x: Any) -> bool:
     """Whether `x` is a tuple of finite floats, at least one."""
-    return isinstance(x, tuple) and len(x) > 0 and all(type(item) is float and math.isfinite(item) for item in x)
+    return isinstance(x, tuple) and set(map(type, x)) == {float} and all(map(math.isfinite, x))
 
 
 def truth(name: str, x: Any) -> bool:
@@ -151,6 +154,8 @@ def positive(name: str, x: Any) -> float:
 
 def _float(x: Any) -> float:
     """`x` as a float, or not a number."""
+    if type(x) is float:  # told ten times as fast
+        return x
     if isinstance(x, numbers.Real) and not isinstance(x, bool):
         with contextlib.suppress(OverflowError):
             return float(x)

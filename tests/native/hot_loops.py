@@ -59,6 +59,8 @@ LOOPS = [
     HotLoop("moments, rounded twice", r"moment_tile", r"fadd|vaddpd"),
     HotLoop("sums of features times values", r"cross_tile", r"fmla|vfmadd\d+pd"),
     HotLoop("values to be multiplied", r"(long )?odd_panels<float>", r"fmul|vmulpd"),
+    HotLoop("values of moments", r"(long )?odd_rows_of<double>", r"fmul|vmulpd"),
+    HotLoop("hashes of rows", r"hash_tile", r"fadd|vaddpd"),
     HotLoop("waves of components", r"wave_pack", ROUND),
     HotLoop("turned waves of components", r"turn", r"fmls|vfnmadd\d+ps|vfmsub\d+ps"),
     HotLoop("products of a comparison", r"add_products<4, \d>", MULTIPLY_ADD),

@@ -83,8 +83,8 @@ class CrossWorker {
     for (int64_t k = 0; k < d; k += several) {
       const int64_t width = std::min(several, d - k);
       const char* x = static_cast<const char*>(rows_.data) + (from * rows_.row_stride + k * rows_.column_stride) * size;
-      const CrossValues given{x, rows_.is_double, count, width, rows_.row_stride, rows_.column_stride,
-                              crosses_.center + k, crosses_.bound + k, factors_.data() + k};
+      const OddValues given{x, rows_.is_double, count, width, rows_.row_stride, rows_.column_stride,
+                            crosses_.center + k, crosses_.bound + k, factors_.data() + k};
       const int64_t first = kernel.cross_values(given, values_.data());
       if (first >= 0) bad = std::min(bad, from + first);
       if (bad < to) continue;  // look for earlier rows that other columns refuse

@@ -10,45 +10,8 @@ constexpr int kCrossRows = 4, kCrossVectors = 4;
 constexpr int kCrossColumns = kCrossVectors * kDoubles;
 static_assert(kCrossBlock <= 1 << 20, "sums of products up to 2^30 stay within 2^51 of their start");
 
-typedef float HalfFloats __attribute__((vector_size(2 * kLanes)));  // as many as Doubles
-typedef int64_t Truths __attribute__((vector_size(4 * kLanes)));    // all bits of a lane, or none
-
-inline Doubles load_wide(const double* x) { return load_doubles(x); }
-inline Doubles load_wide(const float* x) {
-  HalfFloats v;
-  __builtin_memcpy(&v, x, sizeof v);
-  return __builtin_convertvector(v, Doubles);
-}
-
-// z = (x - center) factor, the last bit of each that is not zero set, so that no product is half-way between integers; of
-// values that lie side by side. Returns where they are within their bounds.
 template <class T>
-inline Truths odd_vector(const T* x, const double* center, const double* bound, const double* factor, double* out) {
-  const Doubles v = load_wide(x) - load_doubles(center), z = v * load_doubles(factor);
-  const Words word = (Words)z | ((Words)(z != 0.0) & 1);
-  __builtin_memcpy(out, &word, sizeof word);
-  const Doubles size = (Doubles)((Words)v & 0x7fffffffffffffffu);
-  return (Truths)(size <= load_doubles(bound));
-}
-
-// Values [from, from + width) of a record, whatever their stride, and zeros up to the panel's end.
-template <class T>
-inline bool odd_rest(const T* x, const CrossValues& given, int64_t from, int64_t width, double* out) {
-  double value[kCrossColumns]{}, center[kCrossColumns]{}, bound[kCrossColumns]{}, factor[kCrossColumns]{};
-  for (int64_t k = 0; k < width; k++) {
-    value[k] = static_cast<double>(x[(from + k) * given.column_stride]);
-    center[k] = given.center[from + k], bound[k] = given.bound[from + k], factor[k] = given.factor[from + k];
-  }
-  bool inside = true;
-  for (int v = 0; v < kCrossColumns; v += kDoubles) {
-    const Truths truths = odd_vector(value + v, center + v, bound + v, factor + v, out + v);
-    for (int c = 0; c < kDoubles; c++) inside &= truths[c] != 0;
-  }
-  return inside;
-}
-
-template <class T>
-SKETCHLEARN_HOT int64_t odd_panels(const CrossValues& given, double* panels) {
+SKETCHLEARN_HOT int64_t odd_panels(const OddValues& given, double* panels) {
   const T* x = static_cast<const T*>(given.data);
   const int64_t whole = given.column_stride == 1 ? given.width - given.width % kCrossColumns : 0;
   for (int64_t i = 0; i < given.count; i++, x += given.row_stride) {
@@ -59,16 +22,14 @@ SKETCHLEARN_HOT int64_t odd_panels(const CrossValues& given, double* panels) {
 #pragma GCC unroll 4
       for (int v = 0; v < kCrossColumns; v += kDoubles)
         truths &= odd_vector(x + k + v, given.center + k + v, given.bound + k + v, given.factor + k + v, out + v);
-    bool inside = true;
     for (; k < given.width; k += kCrossColumns, out += given.count * kCrossColumns)
-      inside &= odd_rest(x, given, k, given.width - k < kCrossColumns ? given.width - k : kCrossColumns, out);
-    for (int c = 0; c < kDoubles; c++) inside &= truths[c] != 0;
-    if (!inside) return i;
+      for (int v = 0; v < kCrossColumns; v += kDoubles) truths &= odd_rest(x, given, k + v, out + v);
+    if (!all_true(truths)) return i;
   }
   return -1;
 }
 
-int64_t cross_values(const CrossValues& given, double* panels) {
+int64_t cross_values(const OddValues& given, double* panels) {
   return given.is_double ? odd_panels<double>(given, panels) : odd_panels<float>(given, panels);
 }
 

@@ -9,15 +9,14 @@ namespace {
 
 constexpr int64_t kRowsPerUnit = 4096;
 constexpr int kRowsAtOnce = 4;
-constexpr uint64_t kOdd = 0x9e3779b97f4a7c15u;
 constexpr double kLargestChance = 0x1p500;  // an infinite one would give different rows the same priority, 0
 
 uint64_t hashed(uint64_t hash, double x) {
   const double value = x + 0.0;  // -0 is +0
   uint64_t word;
   std::memcpy(&word, &value, sizeof word);
-  hash = (hash ^ word) * kOdd;
-  return hash ^ (hash >> 29);
+  hash = (hash ^ word) * kHashFactor;
+  return hash ^ (hash >> kHashShift);
 }
 
 uint64_t finished(uint64_t hash) {
@@ -62,6 +61,26 @@ void prioritise(const KeepingRule& rule, const Rows& rows, int64_t i, uint64_t* 
   }
 }
 
+// The same of tiles of rows, by a kernel's vectors.
+template <class T>
+int64_t prioritise_tiles(const Kernel& kernel, const KeepingRule& rule, const Rows& rows, int64_t from, int64_t to,
+                         std::vector<double>& tile, uint64_t* hashes, double* priorities) {
+  const int64_t size = kernel.hash_rows, d = rows.n_features;
+  std::vector<double> squares(static_cast<size_t>(size));
+  for (; to - from >= size; from += size) {
+    const T* x = static_cast<const T*>(rows.data) + from * rows.row_stride;
+    for (int64_t r = 0; r < size; r++)
+      for (int64_t k = 0; k < d; k++)
+        tile[static_cast<size_t>(k * size + r)] = static_cast<double>(x[r * rows.row_stride + k * rows.column_stride]);
+    kernel.hash_tile({tile.data(), d, rule.center, rule.scale, rule.key, hashes + from, squares.data()});
+    for (int64_t r = 0; r < size; r++) {
+      hashes[from + r] = finished(hashes[from + r]);
+      priorities[from + r] = priority(rule, squares[static_cast<size_t>(r)], hashes[from + r]);
+    }
+  }
+  return from;
+}
+
 struct HashWorker {
   const Rows& rows;
   uint64_t key;
@@ -73,16 +92,19 @@ struct HashWorker {
 };
 
 struct PriorityWorker {
+  const Kernel& kernel;
   const KeepingRule& rule;
   const Rows& rows;
   uint64_t* hashes;
   double* priorities;
-  int64_t take(int64_t from, int64_t to, int64_t*) const {
+  std::vector<double> tile = std::vector<double>(static_cast<size_t>(kernel.hash_rows * rows.n_features));
+  int64_t take(int64_t from, int64_t to, int64_t*) {
     rows.is_double ? take_as<double>(from, to) : take_as<float>(from, to);
     return -1;
   }
   template <class T>
-  void take_as(int64_t from, int64_t to) const {
+  void take_as(int64_t from, int64_t to) {
+    if (kernel.hash_rows) from = prioritise_tiles<T>(kernel, rule, rows, from, to, tile, hashes, priorities);
     for (; to - from >= kRowsAtOnce; from += kRowsAtOnce) prioritise<T, kRowsAtOnce>(rule, rows, from, hashes, priorities);
     for (; from < to; from++) prioritise<T, 1>(rule, rows, from, hashes, priorities);
   }
@@ -98,11 +120,12 @@ void hash_rows(const Rows& rows, uint64_t key, int n_threads, uint64_t* hashes) 
   for_rows(rows.count, kRowsPerUnit, n_threads, 0, nullptr, [&] { return HashWorker{rows, key, hashes}; });
 }
 
-Candidates candidates(const KeepingRule& rule, const Rows& rows, const int64_t* weights, double below, int n_threads) {
+Candidates candidates(const Kernel& kernel, const KeepingRule& rule, const Rows& rows, const int64_t* weights, double below,
+                      int n_threads) {
   std::vector<uint64_t> hashes(static_cast<size_t>(rows.count));
   std::vector<double> priorities(static_cast<size_t>(rows.count));
   for_rows(rows.count, kRowsPerUnit, n_threads, 0, nullptr,
-           [&] { return PriorityWorker{rule, rows, hashes.data(), priorities.data()}; });
+           [&] { return PriorityWorker{kernel, rule, rows, hashes.data(), priorities.data()}; });
   int64_t count = 0;
   for (int64_t i = 0; i < rows.count; i++) count += priorities[i] < below;
   size_t size = 16;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernel.h"
 #include "rows.h"
 
 namespace sketchlearn {
@@ -29,6 +30,7 @@ struct Candidates {
 };
 
 // The rows whose priority is below a limit.
-Candidates candidates(const KeepingRule& rule, const Rows& rows, const int64_t* weights, double below, int n_threads);
+Candidates candidates(const Kernel& kernel, const KeepingRule& rule, const Rows& rows, const int64_t* weights, double below,
+                      int n_threads);
 
 }  // namespace sketchlearn

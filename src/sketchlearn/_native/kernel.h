@@ -83,14 +83,28 @@ struct CrossBlock {
 };
 
 // Columns of some records, as they lie in memory (strides in elements), what is subtracted, how far they may be from that,
-// and what they are multiplied by then.
-struct CrossValues {
+// and what they are multiplied by then. The last bit of each product that is not zero is set: a product of two of them is
+// zero or an odd multiple of a power of two that is at most 2^-22, never half-way between integers.
+struct OddValues {
   const void* data;
   bool is_double;
   int64_t count, width, row_stride, column_stride;
   const double *center, *bound, *factor;
 };
 
+// Rows to be hashed, [feature][hash_rows], what their distances are measured from and in, and where both go.
+struct HashTile {
+  const double* rows;
+  int64_t n_features;
+  const double *center, *scale;
+  uint64_t key;
+  uint64_t* hashes;  // to be finished
+  double* squares;
+};
+constexpr uint64_t kHashFactor = 0x9e3779b97f4a7c15u;
+constexpr int kHashShift = 29;
+
+constexpr double kOddUnit = 0x1p15;         // what a column's bound becomes in OddValues: a product is 2^30 at most
 constexpr int kCrossBlock = 256;            // records whose features and values are multiplied at a time
 constexpr int kCrossPanels = 8;             // panels of values at a time, so that much of a row is read at once
 constexpr int kBlockRows = 192;             // a multiple of every tile's rows
@@ -118,11 +132,13 @@ struct Kernel {
   // rows: y in [-1, 1], row by row, `stride` apart, which is d or more in whole kMomentsPaddings, with zeros beyond d;
   // sums: d first moments, then the lower triangle of the second ones, times 2^30
   void (*moments)(const double* rows, int64_t count, int64_t stride, int64_t d, const int64_t* weights, int64_t* sums);
-  // The same, products rounded once: rows of 2^15 y with their last bits set and, in column d, 2^15; see scale_odd
+  // Values row by row, `stride` apart, and then kOddUnit; returns the first record with one beyond its bound, or -1.
+  int64_t (*odd_rows)(const OddValues&, int64_t stride, double* out);
+  // The same as `moments`, products rounded once, of what odd_rows writes
   void (*fused_moments)(const double* rows, int64_t count, int64_t stride, int64_t d, const int64_t* weights, int64_t* sums);
   int cross_rows, cross_columns;
   // Values in panels of cross_columns; returns the first record with one beyond its bound, or -1.
-  int64_t (*cross_values)(const CrossValues&, double* panels);
+  int64_t (*cross_values)(const OddValues&, double* panels);
   // Adds up features times values over records into sums[feature][cross_columns], each product rounded to an integer.
   void (*cross)(const CrossBlock&, int64_t* sums);
   // exp(-exponent) cos(2 pi phase) and exp(-exponent) sin(2 pi phase) of `count` phases; no exponents mean zeros
@@ -140,6 +156,8 @@ struct Kernel {
   void (*signed_sums)(const BitRows& bits, int64_t bytes, const float* weights, float* tables, float* sums);
   // The same of one row and any number of columns, without tables; weights are `stride` apart from bit to bit.
   void (*signed_row)(const uint64_t* row, int64_t n_bits, const float* weights, int64_t stride, int64_t columns, float* sums);
+  int hash_rows;  // of a tile, or 0 where it does not pay
+  void (*hash_tile)(const HashTile&);
   int nearest_rows;  // of a tile
   NearestLoops<float> nearest_float;
   NearestLoops<double> nearest_double;

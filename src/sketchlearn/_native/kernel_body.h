@@ -269,14 +269,16 @@ void run_structured(const Block& block, const StructuredFrequencies& frequencies
 
 #include "compare_body.h"
 #include "moments_body.h"
+#include "odd_values_body.h"
+#include "hash_body.h"
 #include "fused_moments_body.h"
 #include "cross_body.h"
 #include "packed_body.h"
 #include "nearest_body.h"
 
 constexpr Kernel make_kernel(const char* name) {
-  return {name, kTileRows, kColumns, run_dense, run_structured, moments, fused_moments,
+  return {name, kTileRows, kColumns, run_dense, run_structured, moments, odd_rows, fused_moments,
           kCrossRows, kCrossColumns, cross_values, cross, waves, comparison_space, compare,
-          kSumColumns, 256 * kBytesAtOnce * kSumColumns, bit_products, signed_sums, signed_row, kNearestRows,
+          kSumColumns, 256 * kBytesAtOnce * kSumColumns, bit_products, signed_sums, signed_row, kHashRows, hash_tile, kNearestRows,
           {nearest_floats, float_squares}, {nearest_doubles, double_squares}};
 }

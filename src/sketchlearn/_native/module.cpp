@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cross.h"
+#include "extremes.h"
 #include "histogram.h"
 #include "keeping.h"
 #include "nearest.h"
@@ -322,17 +323,25 @@ nb::ndarray<nb::numpy, uint64_t, nb::ndim<1>> row_hashes(const Array& x, uint64_
   return array_of(std::move(hashes));
 }
 
-nb::tuple keep_candidates(const Array& x, const Doubles& center, const Doubles& scale, uint64_t key,
+void column_extremes(const Array& x, int n_threads, OutDoubles low, OutDoubles high) {
+  require(low.size() == x.shape(1) && high.size() == x.shape(1), "outputs have the wrong size");
+  const Rows rows = rows_of(x, (int64_t)x.shape(1));
+  nb::gil_scoped_release release;
+  extremes(rows, n_threads, low.data(), high.data());
+}
+
+nb::tuple keep_candidates(const std::string& kernel, const Array& x, const Doubles& center, const Doubles& scale, uint64_t key,
                           const nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& certain,
                           const std::optional<Weights>& weights, double below, int n_threads) {
   require(center.size() == scale.size(), "one scale per column is needed");
+  const Kernel* chosen = find_kernel(kernel);
   const Rows rows = rows_of(x, (int64_t)center.size());
   const int64_t* w = weights_of(weights, rows);
   const KeepingRule rule{center.data(), scale.data(), rows.n_features, key, certain.data(), (int64_t)certain.size()};
   Candidates found;
   {
     nb::gil_scoped_release release;
-    found = candidates(rule, rows, w, below, n_threads);
+    found = candidates(*chosen, rule, rows, w, below, n_threads);
   }
   return nb::make_tuple(array_of(std::move(found.first)), array_of(std::move(found.priority)),
                         array_of(std::move(found.total)));
@@ -437,8 +446,10 @@ NB_MODULE(_native, m) {
   m.def("write_crosses", &write_crosses, nb::arg("kernel"), nb::arg("features").noconvert(), nb::arg("factor"),
         nb::arg("rows"), nb::arg("center"), nb::arg("bound"), nb::arg("n_threads"), nb::arg("out").noconvert());
   m.def("row_hashes", &row_hashes, nb::arg("rows"), nb::arg("key"), nb::arg("n_threads"));
-  m.def("keep_candidates", &keep_candidates, nb::arg("rows"), nb::arg("center"), nb::arg("scale"), nb::arg("key"),
-        nb::arg("certain"), nb::arg("weights").none().noconvert(), nb::arg("below"), nb::arg("n_threads"));
+  m.def("column_extremes", &column_extremes, nb::arg("rows"), nb::arg("n_threads"), nb::arg("low").noconvert(),
+        nb::arg("high").noconvert());
+  m.def("keep_candidates", &keep_candidates, nb::arg("kernel"), nb::arg("rows"), nb::arg("center"), nb::arg("scale"),
+        nb::arg("key"), nb::arg("certain"), nb::arg("weights").none().noconvert(), nb::arg("below"), nb::arg("n_threads"));
   m.def("find_nearest", &find_nearest, nb::arg("kernel"), nb::arg("rows"), nb::arg("centers"), nb::arg("middle"),
         nb::arg("scale"), nb::arg("n_threads"), nb::arg("labels").noconvert(), nb::arg("squares").noconvert());
   m.def("lloyd_step", &step_of_lloyd, nb::arg("kernel"), nb::arg("rows"), nb::arg("centers"), nb::arg("weights"),

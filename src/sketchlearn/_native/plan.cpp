@@ -1,8 +1,6 @@
 #include "plan.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <new>
 #include <numeric>
 #include <utility>
 
@@ -11,16 +9,6 @@
 namespace sketchlearn {
 
 constexpr int64_t kGroupRows = 160;  // of a group, on average: 2.5 deviations of that number below a block's rows
-
-AlignedFloats::AlignedFloats(int64_t size) {
-  const size_t bytes = (static_cast<size_t>(size) * sizeof(float) + 63) / 64 * 64;
-  if (bytes == 0) return;
-  data_.reset(static_cast<float*>(std::aligned_alloc(64, bytes)));
-  if (!data_) throw std::bad_alloc();
-  std::memset(data_.get(), 0, bytes);
-}
-
-void AlignedFloats::Free::operator()(float* p) const { std::free(p); }
 
 int64_t Plan::padded_columns() const {
   const int64_t tile = size_ ? size_ : common_.kernel->tile_columns;
@@ -88,7 +76,7 @@ class Plan::Worker {
   const int64_t* weights_;
   int32_t* out_;
   int64_t written_;
-  AlignedFloats centred_, packed_, scratch_;
+  Aligned<float> centred_, packed_, scratch_;
   std::vector<int32_t> order_, group_;
   std::vector<int64_t> ends_, block_weights_;
   std::vector<int32_t> block_out_;
@@ -205,7 +193,7 @@ struct MomentsWorker {
   const int64_t* weights;
   int64_t* out;
   int64_t stride = (rows.n_features + moments.fused + kMomentsPadding - 1) / kMomentsPadding * kMomentsPadding;
-  std::vector<double> scaled = std::vector<double>(static_cast<size_t>(kBlockRows * stride));
+  Aligned<double> scaled{kBlockRows * stride};
   std::vector<double> factors{};  // of fused moments
 
   MomentsWorker(const Moments& moments, const Rows& rows, const int64_t* weights, int64_t* out)
@@ -216,15 +204,24 @@ struct MomentsWorker {
   int64_t take(int64_t from, int64_t to, int64_t* sums) {
     const int64_t d = rows.n_features, length = d + d * (d + 1) / 2;
     const auto run = moments.fused ? moments.kernel->fused_moments : moments.kernel->moments;
-    for (int64_t i = from; i < to; i++) {
-      double* y = scaled.data() + (i - from) * stride;
-      if (!(moments.fused ? scale_odd(rows, i, moments.center, moments.bound, factors.data(), y)
-                          : scale(rows, i, moments.center, moments.bound, y)))
-        return i;
-    }
-    if (sums) run(scaled.data(), to - from, stride, d, weights ? weights + from : nullptr, sums);
+    if (const int64_t bad = scale_rows(from, to); bad >= 0) return bad;
+    if (sums) run(scaled.get(), to - from, stride, d, weights ? weights + from : nullptr, sums);
     for (int64_t i = from; out && i < to; i++)
-      run(scaled.data() + (i - from) * stride, 1, stride, d, nullptr, out + i * length);
+      run(scaled.get() + (i - from) * stride, 1, stride, d, nullptr, out + i * length);
+    return -1;
+  }
+
+  // Returns the first row with a value beyond its bound, or -1.
+  int64_t scale_rows(int64_t from, int64_t to) {
+    if (moments.fused) {
+      const char* x = static_cast<const char*>(rows.data) + from * rows.row_stride * (rows.is_double ? 8 : 4);
+      const int64_t bad = moments.kernel->odd_rows({x, rows.is_double, to - from, rows.n_features, rows.row_stride,
+                                                    rows.column_stride, moments.center, moments.bound, factors.data()},
+                                                   stride, scaled.get());
+      return bad < 0 ? -1 : from + bad;
+    }
+    for (int64_t i = from; i < to; i++)
+      if (!scale(rows, i, moments.center, moments.bound, scaled.get() + (i - from) * stride)) return i;
     return -1;
   }
 };

@@ -1,7 +1,10 @@
 // A sketching plan: frequencies packed for one kernel, ready for any number of rows.
 #pragma once
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "kernel.h"
@@ -9,17 +12,24 @@
 
 namespace sketchlearn {
 
-// Zeroed floats on a cache-line boundary.
-class AlignedFloats {
+// Zeroed numbers on a cache-line boundary.
+template <class T>
+class Aligned {
  public:
-  explicit AlignedFloats(int64_t size = 0);
-  float* get() const { return data_.get(); }
+  explicit Aligned(int64_t size = 0) {
+    const size_t bytes = (static_cast<size_t>(size) * sizeof(T) + 63) / 64 * 64;
+    if (bytes == 0) return;
+    data_.reset(static_cast<T*>(std::aligned_alloc(64, bytes)));
+    if (!data_) throw std::bad_alloc();
+    std::memset(data_.get(), 0, bytes);
+  }
+  T* get() const { return data_.get(); }
 
  private:
   struct Free {
-    void operator()(float* p) const;
+    void operator()(T* p) const { std::free(p); }
   };
-  std::unique_ptr<float[], Free> data_;
+  std::unique_ptr<T[], Free> data_;
 };
 
 class Plan {
@@ -53,7 +63,7 @@ class Plan {
  private:
   Common common_;
   int64_t size_;  // of a structured block; 0 for dense frequencies
-  AlignedFloats panels_, dither_;
+  Aligned<float> panels_, dither_;
   std::vector<float> signs_, radii_;
 
   int64_t group_columns() const { return n_columns() / common_.n_groups; }

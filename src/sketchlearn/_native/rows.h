@@ -9,8 +9,6 @@ namespace sketchlearn {
 // Values further from the center than this are refused: with frequencies up to 2^50, no phase can overflow.
 constexpr double kLimit = 0x1p60, kFrequencyLimit = 0x1p50;
 
-constexpr double kOddUnit = 0x1p15;  // what a column's bound becomes before products are taken: a product is 2^30 at most
-
 // A two-dimensional array of float32 or float64; strides in elements.
 struct Rows {
   const void* data;
@@ -71,36 +69,6 @@ inline bool scale_as(const Rows& rows, int64_t i, const double* center, const do
 // Writes (row i - center) / bound to out[0 .. n_features); false if a value is outside its bound.
 inline bool scale(const Rows& rows, int64_t i, const double* center, const double* bound, double* out) {
   return rows.is_double ? scale_as<double>(rows, i, center, bound, out) : scale_as<float>(rows, i, center, bound, out);
-}
-
-template <class T>
-inline bool scale_odd_as(const T* x, int64_t step, int64_t d, const double* center, const double* bound,
-                         const double* factor, double* out) {
-  uint64_t inside = ~uint64_t{0};
-  for (int64_t k = 0; k < d; k++) {
-    const double v = static_cast<double>(x[k * step]) - center[k], z = v * factor[k];
-    inside &= std::fabs(v) <= bound[k] ? ~uint64_t{0} : 0;  // words, which become vectors as the values do
-    uint64_t bits;
-    std::memcpy(&bits, &z, sizeof bits);
-    bits |= z == 0.0 ? 0 : 1;
-    std::memcpy(&out[k], &bits, sizeof bits);
-  }
-  out[d] = kOddUnit;
-  return inside;
-}
-
-// What fused moments multiply: z = (row i - center) factor, the last bit of each that is not zero set, and then the unit;
-// factor: the unit / bound. A product of two is zero or an odd multiple of a power of two that is at most 2^-22: never
-// half-way between integers. False if a value is outside its bound.
-inline bool scale_odd(const Rows& rows, int64_t i, const double* center, const double* bound, const double* factor,
-                      double* out) {
-  const auto run = [&](const auto* data) {
-    const auto* x = data + i * rows.row_stride;
-    const int64_t d = rows.n_features;
-    if (rows.column_stride == 1) return scale_odd_as(x, 1, d, center, bound, factor, out);  // compiled for vectors
-    return scale_odd_as(x, rows.column_stride, d, center, bound, factor, out);
-  };
-  return rows.is_double ? run(static_cast<const double*>(rows.data)) : run(static_cast<const float*>(rows.data));
 }
 
 // The groups of frequencies that `Rows` centred rows contribute to: hashes of their values (with -0 as +0). Several rows

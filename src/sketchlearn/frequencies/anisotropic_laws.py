@@ -48,11 +48,10 @@ class Shaped(Law):
         for name, law in (("law", self.law), ("local", self.local)):
             if not isinstance(law, Law) or not law.isotropic or law.weighted:
                 raise ValueError(f"{name} must be an isotropic law without weights, not {shortened(law)}")
-        shapes = tuple(
-            tuple(number("each number of a shape", x) for x in listed(shape)) for shape in listed(self.shapes)
-        )
-        if not 1 <= len(shapes) <= MOST_SHAPES:
+        given = listed(self.shapes)
+        if not 1 <= len(given) <= MOST_SHAPES:
             raise ValueError(f"shapes must be a list of at least one shape and at most {MOST_SHAPES}")
+        shapes = tuple(tuple(number("each number of a shape", x) for x in listed(shape)) for shape in given)
         if len({len(shape) for shape in shapes}) > 1:
             raise ValueError("all shapes must have equally many numbers")
         share = positive("share", self.share)
@@ -71,7 +70,8 @@ class Shaped(Law):
         numbers = self._numbers(n_features)
         omega = self.law.draw(n_features, n_frequencies, stream)
         local = self.local.draw(n_features, n_frequencies, stream)
-        place = stream.uniform(n_frequencies) / self.share
+        place = stream.uniform(n_frequencies)
+        place = np.divide(place, self.share, out=np.ones_like(place), where=place < self.share)
         which = np.minimum((place * len(numbers)).astype(np.int64), len(numbers) - 1)
         if self._diagonal(n_features):
             for i in range(n_features):

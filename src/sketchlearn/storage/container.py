@@ -43,12 +43,17 @@ class FormatError(ValueError):
     """A file is not what it should be."""
 
 
-def check_text(n_bytes: int) -> None:
-    """Refuses JSON that would take too long to read, or too much memory: up to ten times its own."""
+def check_text(text: bytes) -> None:
+    """Refuses JSON that would take too long to read, or too much memory: up to ten times its own.
+
+    Each object in it may be a law or an operator with fields of its own, which takes 70 microseconds to build.
+    """
+    bytes_of_text = Cost.of_numbers(len(text), bytes_each=10, operations_each=50)
+    objects = Cost.of_numbers(text.count(b"{"), bytes_each=1000, operations_each=70_000)
     try:
-        check_cost("reading it", Cost.of_numbers(n_bytes, bytes_each=10, operations_each=50))
+        check_cost("reading it", bytes_of_text + objects)
     except ValueError as error:
-        raise FormatError(f"a file with {n_bytes:,} bytes of text: {error}") from None
+        raise FormatError(f"a file with {len(text):,} bytes of text: {error}") from None
 
 
 def pack(sums: NDArray[np.int64], description: dict[str, Any], rows: RowsAndWeights | None = None) -> bytes:
@@ -73,9 +78,10 @@ def unpack(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         length = int.from_bytes(data[:8], "little")
     except SafetensorError:
         raise FormatError("not a sketchlearn file, or a damaged one") from None
-    check_text(length)
+    text = data[8 : 8 + length]
+    check_text(text)
     try:
-        header = json.loads(data[8 : 8 + length])
+        header = json.loads(text)
         description = json.loads(header["__metadata__"][ENTRY], object_pairs_hook=without_repetition)
         number, digest = description["format"], description["digest"]
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 from collections.abc import Set
 from typing import Any
 
@@ -18,6 +19,10 @@ DESIGN, MODEL, CLASSES, SCHEMA = (f"sketchlearn {kind}" for kind in ("design", "
 MODEL_VERSION = 1
 SHARED_IN_MODELS = frozenset({"kind", "version", "type", "n_features", "columns", "n_records"})
 OPTIONAL_IN_MODELS = frozenset({"privacy", "parameters", "error_bars", "row_mean"})
+
+
+# Only numbers such as these can be beyond all floats; looking at each one would take most of the time of reading.
+_MAYBE_INFINITE = re.compile(rb"[eE]\+?[0-9]{3}|[0-9]{309}")
 
 
 def to_document(kind: str, version: int, content: dict[str, Any]) -> bytes:
@@ -43,10 +48,13 @@ def from_document(data: bytes, kind: str, version: int) -> dict[str, Any]:
 
 def parsed(data: bytes) -> dict[str, Any]:
     """Any JSON object, read strictly: no repeated keys, no NaN, nothing after its end."""
-    check_text(len(data))
+    check_text(data)
     try:
         text = data.decode("utf-8")
-        document = json.loads(text, object_pairs_hook=without_repetition, parse_constant=_finite, parse_float=_finite)
+        parse_float = _finite if _MAYBE_INFINITE.search(data) else None
+        document = json.loads(
+            text, object_pairs_hook=without_repetition, parse_constant=_finite, parse_float=parse_float
+        )
     except UnicodeDecodeError:
         raise FormatError("not a JSON file: it is not text") from None
     except RecursionError:

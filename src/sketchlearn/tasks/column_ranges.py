@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -12,19 +11,18 @@ from numpy.typing import NDArray
 from sketchlearn.designing.frequency_laws import plain
 from sketchlearn.designing.sample_summary import deviations
 from sketchlearn.keeping import Keeping
-from sketchlearn.kernel import n_threads
+from sketchlearn.kernel import column_range
 from sketchlearn.models import Double
 from sketchlearn.operators import SecondMoments, VeroneseMoments
 from sketchlearn.operators.operator_base import Kind
 from sketchlearn.operators.origin import Origin
-from sketchlearn.sources import Source
+from sketchlearn.sources import Source, source
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 
 #: Other rows may lie so many times as far as those of a sample from all over, and as a stream's first rows.
 REACH_FACTOR, STREAM_REACH_FACTOR = 8.0, 32.0
 #: Rows that estimators keep to tell standard errors by: the errors' own error is then 1 % to 4 %.
 KEPT_ROWS, FEWEST_KEPT_ROWS, MOST_KEPT_NUMBERS = 4000, 500, 2**20
-ROWS_AT_ONCE = 16  # Rows that NumPy compares as one: at 50 columns, 44 ns a row instead of 76.
 ROUNDING_ROOM = 1 + 1e-12  # The kernel rounds, too.
 
 
@@ -121,27 +119,13 @@ def _check_rows(glimpse: Glimpse) -> None:
 
 
 def _extremes(rows: Source) -> Double:
-    """The lowest and the highest value of each column, (2, columns)."""
-    found: list[tuple[Double, Double]] = []
-    threads = n_threads(None)
-    with ThreadPoolExecutor(threads) as pool:  # NumPy does not hold Python's lock
-        for block in rows.blocks():
-            parts = [part for part in np.array_split(block.rows, threads) if len(part)]
-            found += pool.map(lambda part: (_extreme(np.minimum, part), _extreme(np.maximum, part)), parts)
-    return np.array([np.min([low for low, _ in found], axis=0), np.max([high for _, high in found], axis=0)])
+    """The lowest and the highest value of each column, (2, columns).
 
-
-def _extreme(of_two: np.ufunc, rows: NDArray[Any]) -> Double:
-    """The lowest (np.minimum) or highest (np.maximum) value of each column.
-
-    >>> _extreme(np.maximum, np.arange(100.0).reshape(50, 2)).tolist()
-    [98.0, 99.0]
+    >>> _extremes(source([[1.0, 5.0], [3.0, -2.0]])).tolist()
+    [[1.0, -2.0], [3.0, 5.0]]
     """
-    whole = len(rows) // ROWS_AT_ONCE * ROWS_AT_ONCE
-    if whole:
-        wide = of_two.reduce(rows[:whole].reshape(-1, ROWS_AT_ONCE * rows.shape[1]), axis=0)
-        rows = np.concatenate([wide.reshape(ROWS_AT_ONCE, -1), rows[whole:]])
-    return np.asarray(of_two.reduce(rows, axis=0), np.float64)
+    found = [column_range(block.rows, None) for block in rows.blocks()]
+    return np.array([np.min([low for low, _ in found], axis=0), np.max([high for _, high in found], axis=0)])
 
 
 def _declared(bounds: Any, n_features: int) -> tuple[Double, Double]:
