@@ -83,7 +83,15 @@ def crosses(waves: skl.FourierFeatures, subsampled: skl.FourierFeatures) -> dict
         "crosses": skl.concatenate([waves, skl.CrossFeatures(waves, n_crossed=5, **box)]),
         "some-columns": skl.concatenate([some, skl.CrossFeatures(some, n_crossed=5, bound=60.0, values=[0])]),
         "crosses-subsample": skl.CrossFeatures(subsampled, **few),
+        "feature-moments": skl.FeatureMoments(few_waves(d), bound=[60.0 + k for k in range(d)], center=[0.25] * d),
     }
+
+
+def few_waves(d: int) -> skl.Operator:
+    """Four frequencies of one column or two, which need not be all."""
+    n = min(d, 2)
+    waves = skl.FourierFeatures(n, 4, law=Gaussian(1.0), seed=13)
+    return skl.SomeColumns(waves, d, which=range(n)) if d > n else waves
 
 
 def histograms(d: int) -> skl.Operator:

@@ -261,6 +261,9 @@ def record_integers(operator, X):
         return record_integers(operator.inner, X[:, operator.which])
     if isinstance(operator, skl.CrossFeatures):
         return crossed(operator, X)
+    if isinstance(operator, skl.FeatureMoments):
+        features = record_integers(operator.crossed, X) / operator.waves.wave.unit
+        return record_integers(operator.inner, np.concatenate([features, X.astype(f64)], axis=1))
     if isinstance(operator, skl.ConvolutionalFeatures):
         return record_integers(operator.inner, network_outputs(operator, X))
     if isinstance(operator, skl.SecondMoments) and operator.rounding == "once":

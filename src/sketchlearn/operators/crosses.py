@@ -1,8 +1,9 @@
-"""Features times values: what conditional means are read from."""
+"""Features times values, and times each other: what conditional means are read from."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -30,8 +31,103 @@ INTEGERS_AT_A_TIME = (
 MOST_SUMS = 2**31
 
 
+class Crossed(Operator):
+    """An operator of Fourier features and of values of the same rows, which lie within bounds."""
+
+    crossed: Operator
+    bound: tuple[float, ...]
+    center: tuple[float, ...] | None
+    outside: str
+
+    @property
+    @abstractmethod
+    def n_values(self) -> int:
+        """How many columns are values."""
+
+    def _values_of(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """The columns that are values."""
+        return rows
+
+    def _check_crossed(self) -> None:
+        """Refuses all but Fourier features, and leaves out what a design notes beside them."""
+        if not isinstance(self.crossed, Operator) or _waves(self.crossed) is None:
+            raise ValueError(f"crossed must be Fourier features of rows, not {shortened(self.crossed)}")
+        self._set(crossed=_alone(self.crossed))
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        return self.crossed.n_features
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        return self.crossed.columns
+
+    @property
+    def waves(self) -> FourierFeatures:
+        """The Fourier features that are crossed, of rows or of what they are mapped to."""
+        found = _waves(self.crossed)
+        assert found is not None
+        return found
+
+    @property
+    def middle(self) -> Double:
+        """What is subtracted from the values."""
+        return self._box.middle
+
+    @cached_property
+    def _box(self) -> SecondMoments:
+        """Where values may lie, and what becomes of others: as in second moments of these columns."""
+        return SecondMoments(self.n_values, bound=self.bound, center=self.center, outside=self.outside)
+
+    @property
+    def origin(self) -> Origin:
+        return super().origin.worse(self.crossed.origin)
+
+    def with_origin(self, origin: Origin | str) -> Self:
+        return self._twin(_origin=Origin.of(origin), crossed=self.crossed.with_origin(origin))
+
+    def with_columns(self, columns: tuple[str, ...] | None) -> Self:
+        return self._twin(crossed=self.crossed.with_columns(columns))
+
+    @property
+    def tells_by_refusing(self) -> bool:
+        return self._box.tells_by_refusing or self.crossed.tells_by_refusing
+
+    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.asarray(self.crossed.beyond(rows) | self._box.beyond(self._values_of(rows)))
+
+    def _integers_of(
+        self, rows: NDArray[Any], threads: int, weights: Integers | None = None, sums: Integers | None = None
+    ) -> tuple[NDArray[np.int32], int]:
+        """The integers of the crossed features, row by row; those of all are added to sums, if there are any."""
+        features = self.crossed
+        while isinstance(features, Mapped):
+            rows, features = features.mapped(rows, threads), features.inner
+        return self.waves.write_first(rows, self.n_frequencies, threads, weights, sums)
+
+    @property
+    def cost(self) -> Cost:
+        return self.crossed.cost + Cost(0, self.crossed.cost.bytes)  # digested once more
+
+    def random_parts(self) -> list[NDArray[Any]]:
+        return self.crossed.random_parts()
+
+    def warn_of_noise(self, rows: NDArray[Any]) -> None:
+        self.crossed.warn_of_noise(rows)
+
+    @classmethod
+    def _build(cls, fields: dict[str, Any]) -> Self:
+        if not isinstance(fields.get("bound", ()), tuple):
+            raise ValueError("bound must be a list of numbers, one per value")  # one would stand for thousands
+        return super()._build(fields)
+
+    def verify(self, form: dict[str, Any]) -> None:
+        super().verify(form)
+        self.crossed.verify(form["crossed"])
+
+
 @dataclass(frozen=True)
-class CrossFeatures(FeatureUser):
+class CrossFeatures(Crossed, FeatureUser):
     """Phi_jk(x) = Psi_j(x) (x_k - center_k): Fourier features of a row times values of the row.
 
     If clusters are known by where their rows lie, the sums tell the means of other columns, cluster by cluster: that of
@@ -68,9 +164,7 @@ class CrossFeatures(FeatureUser):
     outside: str = REFUSE
 
     def __post_init__(self) -> None:
-        if not isinstance(self.crossed, Operator) or _waves(self.crossed) is None:
-            raise ValueError(f"crossed must be Fourier features of rows, not {shortened(self.crossed)}")
-        self._set(crossed=_alone(self.crossed))
+        self._check_crossed()
         if self.values is not None:
             self._set(values=check_column_numbers("values", self.values, self.n_features))
         if self.n_crossed is not None:
@@ -81,21 +175,6 @@ class CrossFeatures(FeatureUser):
             raise ValueError(f"{self.n_sums:,} products are too many: cross fewer features with n_crossed")
 
     @property
-    def n_features(self) -> int:  # type: ignore[override]
-        return self.crossed.n_features
-
-    @property
-    def columns(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        return self.crossed.columns
-
-    @property
-    def waves(self) -> FourierFeatures:
-        """The Fourier features that are crossed, of rows or of what they are mapped to."""
-        found = _waves(self.crossed)
-        assert found is not None
-        return found
-
-    @property
     def n_frequencies(self) -> int:
         """How many of the features are crossed."""
         return self.waves.n_frequencies if self.n_crossed is None else self.n_crossed
@@ -104,16 +183,6 @@ class CrossFeatures(FeatureUser):
     def n_values(self) -> int:
         """How many columns they are multiplied by."""
         return self.n_features if self.values is None else len(self.values)
-
-    @property
-    def middle(self) -> Double:
-        """What is subtracted from the values."""
-        return self._box.middle
-
-    @cached_property
-    def _box(self) -> SecondMoments:
-        """Where values may lie, and what becomes of others: as in second moments of these columns."""
-        return SecondMoments(self.n_values, bound=self.bound, center=self.center, outside=self.outside)
 
     @property
     def n_sums(self) -> int:
@@ -127,16 +196,6 @@ class CrossFeatures(FeatureUser):
     def in_words(self) -> str:
         return f"{self.n_frequencies:,} features times {self.n_values:,} columns, of {self.crossed.in_words}"
 
-    @property
-    def origin(self) -> Origin:
-        return super().origin.worse(self.crossed.origin)
-
-    def with_origin(self, origin: Origin | str) -> Self:
-        return self._twin(_origin=Origin.of(origin), crossed=self.crossed.with_origin(origin))
-
-    def with_columns(self, columns: tuple[str, ...] | None) -> Self:
-        return self._twin(crossed=self.crossed.with_columns(columns))
-
     def change_by_record(self) -> Sensitivity:
         waves = self.waves
         one = waves.wave.change_by_record()
@@ -145,13 +204,6 @@ class CrossFeatures(FeatureUser):
         l1 = unit * one.l1 * touched * self.n_values + 0.5 * n
         l2 = unit * math.sqrt(one.l2_squared * touched * self.n_values) + 0.5 * math.sqrt(n)
         return Sensitivity.of_norms(l1, l2, n=n, largest=self.ceiling)
-
-    @property
-    def tells_by_refusing(self) -> bool:
-        return self._box.tells_by_refusing or self.crossed.tells_by_refusing
-
-    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
-        return np.asarray(self.crossed.beyond(rows) | self._box.beyond(self._values_of(rows)))
 
     def _values_of(self, rows: NDArray[Any]) -> NDArray[Any]:
         return rows if self.values is None else rows[:, self.values]
@@ -181,15 +233,6 @@ class CrossFeatures(FeatureUser):
         outcomes = (bad, write_crosses(*self._crossed(rows, integers), threads, products))
         return products, min((bad for bad in outcomes if bad >= 0), default=-1)
 
-    def _integers_of(
-        self, rows: NDArray[Any], threads: int, weights: Integers | None = None, sums: Integers | None = None
-    ) -> tuple[NDArray[np.int32], int]:
-        """The integers of the crossed features, row by row; those of all are added to sums, if there are any."""
-        features = self.crossed
-        while isinstance(features, Mapped):
-            rows, features = features.mapped(rows, threads), features.inner
-        return self.waves.write_first(rows, self.n_frequencies, threads, weights, sums)
-
     def _crossed(self, rows: NDArray[Any], integers: NDArray[np.int32]) -> tuple[str, Any, float, Any, Any, Any]:
         """What the kernel multiplies."""
         values, box = self._box.within(self._values_of(rows)), self._box
@@ -215,26 +258,6 @@ class CrossFeatures(FeatureUser):
             return said
         which = self.values
         return LEADING_COLUMN.sub(lambda found: f"column {which[int(found[1])]}", said)
-
-    @property
-    def cost(self) -> Cost:
-        return self.crossed.cost + Cost(0, self.crossed.cost.bytes)  # digested once more
-
-    def random_parts(self) -> list[NDArray[Any]]:
-        return self.crossed.random_parts()
-
-    def warn_of_noise(self, rows: NDArray[Any]) -> None:
-        self.crossed.warn_of_noise(rows)
-
-    @classmethod
-    def _build(cls, fields: dict[str, Any]) -> Self:
-        if not isinstance(fields.get("bound", ()), tuple):
-            raise ValueError("bound must be a list of numbers, one per value")  # one would stand for thousands
-        return super()._build(fields)
-
-    def verify(self, form: dict[str, Any]) -> None:
-        super().verify(form)
-        self.crossed.verify(form["crossed"])
 
 
 def _waves(features: Operator) -> FourierFeatures | None:
