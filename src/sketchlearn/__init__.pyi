@@ -43,6 +43,7 @@ from sketchlearn.tasks.gaussian_mixtures.gaussian_mixture_estimator import Sketc
 from sketchlearn.tasks.generators.generator_estimator import SketchGenerator
 from sketchlearn.tasks.independent_components.ica_estimator import SketchICA
 from sketchlearn.tasks.kernel_features.periodic_features import PeriodicFeatures
+from sketchlearn.tasks.kernel_regression.kernel_regression_estimator import SketchKernelRegressor
 from sketchlearn.tasks.model_files import load_model, save_model
 from sketchlearn.tasks.principal_components.pca_estimator import SketchPCA
 from sketchlearn.tasks.registry import Task, register_task
@@ -88,6 +89,7 @@ __all__ = [
     "SketchICA",
     "SketchKMeans",
     "SketchKMedians",
+    "SketchKernelRegressor",
     "SketchLinearRegression",
     "SketchPCA",
     "SketchRidge",

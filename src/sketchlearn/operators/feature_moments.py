@@ -79,9 +79,9 @@ class FeatureMoments(Crossed, Mapped):
     def inner(self) -> SecondMoments:
         """The operator of features and columns side by side."""
         highest = self.waves.wave.ceiling / self.waves.wave.unit
-        zeros = (0.0,) * self.n_waves
-        center = None if self.center is None else (*zeros, *self.center)
-        return SecondMoments(self.n_waves + self.n_values, bound=((highest,) * self.n_waves + self.bound), center=center)
+        bound = (highest,) * self.n_waves + self.bound
+        center = None if self.center is None else (0.0,) * self.n_waves + self.center
+        return SecondMoments(len(bound), bound=bound, center=center)
 
     def mapped(self, rows: NDArray[Any], threads: int) -> Double:
         """The features of each row, and its columns; those beyond their bounds are clipped, if they are to be."""

@@ -52,6 +52,12 @@ _tasks: dict[str, Task] = {
         _own("subspaces", "subspace clusters", "SketchSubspaces", "subspaces.subspace_estimator"),
         _own("regression", "linear regression", "SketchLinearRegression", "regression.regression_estimators"),
         _own("ridge", "ridge regression", "SketchRidge", "regression.regression_estimators"),
+        _own(
+            "kernel",
+            "kernel regression",
+            "SketchKernelRegressor",
+            "kernel_regression.kernel_regression_estimator",
+        ),
         _own("classifier", "classes", "SketchClassifier", "classes.classifier_estimator"),
     )
 }
@@ -65,6 +71,7 @@ DESIGNS = {
     "histograms": True,
     "generator": False,
     "moments": False,
+    "kernel": False,
     "ica": False,
     "subspaces": False,
 }

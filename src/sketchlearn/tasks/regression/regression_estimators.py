@@ -6,24 +6,22 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.moments.moments_of_sketch import Moments
 from sketchlearn.operators import SecondMoments
 from sketchlearn.plain_digits import counted
 from sketchlearn.record_weights import heaviest_record
-from sketchlearn.schemas import Category, Number, SchemaColumns
-from sketchlearn.schemas.column_kinds import DROP
+from sketchlearn.schemas import Category, SchemaColumns
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.column_ranges import keeping_rows, second_moments
 from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
 from sketchlearn.tasks.estimating.fitted_model import Document, Double
 from sketchlearn.tasks.estimating.fitted_state import FittedState, SketchedTable
 from sketchlearn.tasks.estimating.glimpse import Glimpse
+from sketchlearn.tasks.estimating.number_estimator import NumberEstimator, shaped_attribute, target_numbers
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
-from sketchlearn.tasks.estimating.supervised_estimator import SupervisedEstimator, positions
+from sketchlearn.tasks.estimating.supervised_estimator import positions
 from sketchlearn.tasks.regression.least_squares import LinearFit, Regression
 from sketchlearn.uncertainty.error_bars import ErrorBars
 from sketchlearn.uncertainty.sampled_rows import SampledRows
@@ -33,21 +31,8 @@ EQUAL = "for errors of equal variance; a sketch that keeps rows gives standard e
 EQUAL_AND_NOISE = "for errors of equal variance; the noise of the release is in them"
 
 
-def _shaped_attribute(name: str) -> Any:
-    """An attribute that shows a field of the fitted model, as one number or row where one flat target was given."""
-
-    def shaped(estimator: SketchLinearRegression) -> Any:
-        fit = estimator.fitted_model()
-        values = getattr(fit, name)
-        if not fit.flat:
-            return values
-        return float(values[0]) if values.ndim == 1 else values[0]
-
-    return property(shaped)
-
-
 @dataclass(eq=False, repr=False)
-class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimator, ErrorBarredEstimator):
+class SketchLinearRegression(NumberEstimator, ErrorBarredEstimator):
     """Ordinary least squares from one pass over the rows, or from a sketch of second moments alone.
 
     The coefficients are those of `sklearn.linear_model.LinearRegression`, up to the rounding of products to 2^-31 of
@@ -90,8 +75,8 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
 
     least_records = 3  # Leverage of rows is counted in.
     model_type = LinearFit
-    coef_ = _shaped_attribute("coefficients")
-    intercept_ = _shaped_attribute("intercepts")
+    coef_ = shaped_attribute("coefficients")
+    intercept_ = shaped_attribute("intercepts")
     rank_ = model_attribute("rank")
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -119,26 +104,9 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
             found = tuple(range(d - whole("n_targets", n_targets, most=d - 1), d))
         else:
             found = positions(targets, operator.columns, d)
-        _target_numbers(operator.columns, found)
+        target_numbers(operator.columns, found)
         table = replace(state.table, targets=found, flat=len(found) == 1)
         return self._learn(replace(state, table=table), self._generator())
-
-    def _arrays(
-        self,
-        X: Any,
-        y: Any,
-        before: SketchedTable | None,
-        classes: Any = None,  # noqa: ARG002
-    ) -> tuple[NDArray[Any], NDArray[np.float64], SketchedTable]:
-        (rows, values), table = self._validated(X, before, y=y, multi_output=True, y_numeric=True)
-        values = np.asarray(values, np.float64).reshape(rows.shape[0], -1)
-        if before is not None and values.shape[1] != len(before.targets):
-            raise ValueError(f"y has {values.shape[1]} targets, but before it had {len(before.targets)}")
-        return rows, values, table
-
-    def check_size(self, n_rows: int) -> None:
-        if n_rows < 2:
-            raise ValueError(f"n_samples={n_rows} rows cannot tell a regression: give at least 2")
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> SecondMoments:  # noqa: ARG002
         return keeping_rows(second_moments(glimpse, self.bounds), glimpse)
@@ -167,7 +135,7 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
 
     def _in_table_units(self, fit: LinearFit, table: SketchedTable) -> LinearFit:
         """The fit of targets as the table has them, where a schema standardised them."""
-        for i, target in enumerate(_target_numbers(table.columns, table.targets)):
+        for i, target in enumerate(target_numbers(table.columns, table.targets)):
             fit = fit.in_unit(i, target.width, target.center if self.fit_intercept else 0.0)
         return fit
 
@@ -203,10 +171,6 @@ class SketchLinearRegression(MultiOutputMixin, RegressorMixin, SupervisedEstimat
 
     def _solve(self, regression: Regression) -> LinearFit:
         return regression.fit(0.0)
-
-    @property
-    def r2_(self) -> float:
-        return float(np.mean(self.fitted_model().r2))
 
     def predict(self, X: Any) -> Double:
         """The targets of each row."""
@@ -264,19 +228,6 @@ class SketchRidge(SketchLinearRegression):
     def _solve(self, regression: Regression) -> LinearFit:
         penalty = regression.best_penalty() if isinstance(self.alpha, str) else float(self.alpha)
         return regression.fit(penalty)
-
-
-def _target_numbers(columns: tuple[str, ...] | None, targets: tuple[int, ...]) -> list[Number]:
-    """The targets among the columns of a schema, if there is one; what is no number of one unit is refused."""
-    found = [columns.column_at(i) for i in targets] if isinstance(columns, SchemaColumns) else []
-    for column in found:
-        if not isinstance(column, Number) or column.scaling == "log" or column.missing != DROP:
-            gaps = "" if column.missing == DROP else ", with gaps"
-            raise ValueError(
-                f"the target {column.name!r} is a {column.in_words}{gaps}, by the schema of this sketch: take another "
-                "target, or a schema in which it is a plain number, and rows without it are left out"
-            )
-    return [column for column in found if isinstance(column, Number)]
 
 
 def _too_few_records(errors: dict[str, Double]) -> str:
