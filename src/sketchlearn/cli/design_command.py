@@ -9,7 +9,16 @@ import typer
 from sketchlearn.cli import options
 from sketchlearn.cli.descriptions import extras_in_words
 from sketchlearn.cli.error_messages import misused
-from sketchlearn.cli.input_output import check_paths, files_from, note, report, rows_from, source_arguments, write
+from sketchlearn.cli.input_output import (
+    check_paths,
+    columns_from,
+    files_from,
+    note,
+    report,
+    rows_from,
+    source_arguments,
+    write,
+)
 from sketchlearn.tasks.registry import DESIGNS
 
 if TYPE_CHECKING:
@@ -22,6 +31,7 @@ def design(
     n_components: options.DesignComponents = None,
     data: Annotated[list[str] | None, typer.Argument(metavar="[DATA]...", help="Where to draw a sample from.")] = None,
     task: options.TaskOption = "kmeans",
+    targets: options.DesignTargets = None,
     columns: options.Columns = None,
     exclude: options.Exclude = None,
     numeric_only: options.NumericOnly = False,
@@ -57,8 +67,8 @@ def design(
     It is designed on a sample of rows, or on bounds alone: LOW,HIGH for all columns, or
     LOW,HIGH;LOW,HIGH;... for each. With --epsilon its size follows from the noise of a private release, which is
     then shown on standard error beside what it may hide, before anything is spent.
-    --task moments is for fit pca and fit regression, --task ica and --task subspaces for the fits of these names,
-    --images for fit classifier.
+    --task moments is for fit pca and fit regression, --task ica, --task subspaces and --task kernel for the fits of
+    these names, --images for fit classifier.
 
     With --rows 500, each sketch keeps 500 of its records beside its sums, and clusters learned from it are never
     much worse than those of a good sample; with --task moments or ica, standard errors hold whatever law the records
@@ -79,6 +89,7 @@ def design(
       sketchlearn design day1.csv -k 3 --n-rows 10000000 -o large.json
       sketchlearn design day1.csv -k 3 --normalize -o cosine.json
       sketchlearn design day1.csv --task moments -o moments.json
+      sketchlearn design day1.csv --task kernel --targets b -o kernel.json
       sketchlearn design --bounds -20,20 --columns a,b -k 3 -o bounds.json
       sketchlearn design --images 28,28 --bounds 0,255 -o images.json
       sketchlearn design --bounds -20,20 --columns a,b -k 3 --n-rows 100000 --epsilon 0.5 -o private.json
@@ -103,7 +114,18 @@ def design(
         raise misused(f"Missing option '-k': --task {task} needs the number of clusters or components")
     spent = (n_rows, epsilon, delta, neighbors.value)
     choices = Choices(
-        n_components, task, n_frequencies, wave, seed, *spent, rows, standardize, subsample, directions, normalize
+        n_components,
+        task,
+        n_frequencies,
+        wave,
+        seed,
+        *spent,
+        rows,
+        standardize,
+        subsample,
+        directions,
+        normalize,
+        columns_from(targets, "--targets"),
     )
     arguments = source_arguments(
         columns, nulls.value, exclude, numeric_only, delimiter, decimal, header, encoding, schema

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from sketchlearn.cli.error_messages import misused, two_commands
 from sketchlearn.cli.fit_clusters import CLUSTER_HELP, clusters, gmm
-from sketchlearn.cli.fit_tasks import classifier, foreign, generator, ica, pca, regression, subspaces
+from sketchlearn.cli.fit_tasks import classifier, foreign, generator, ica, kernel, pca, regression, subspaces
 from sketchlearn.tasks.registry import foreign_tasks
 
 #: what people call kinds of models, and the command for it
@@ -18,6 +18,8 @@ OTHER_NAMES = {
     "ridge": "regression --alpha gcv",
     "linear": "regression",
     "ols": "regression",
+    "kernel-ridge": "kernel",
+    "krr": "kernel",
     "k-means": "kmeans",
     "clusters": "kmeans",
     "k-medians": "kmedians",
@@ -59,5 +61,5 @@ for name in ("kmeans", "kmedians"):
     fit.command(name, help=CLUSTER_HELP[name])(clusters)
 fit.command()(gmm)
 fit.command("stable", help=CLUSTER_HELP["stable"])(clusters)
-for command in (generator, pca, ica, subspaces, regression, classifier):
+for command in (generator, pca, ica, subspaces, regression, kernel, classifier):
     fit.command()(command)

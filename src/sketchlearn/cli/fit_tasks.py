@@ -1,4 +1,4 @@
-"""`sketchlearn fit pca`, `ica`, `subspaces`, `regression`, `classifier`, `generator` and tasks of other packages."""
+"""`sketchlearn fit` of all but clusters: components, subspaces, regressions, classes, generators, other packages' tasks."""
 
 from __future__ import annotations
 
@@ -136,10 +136,7 @@ def regression(
       sketchlearn sketch day1.csv --task moments -o moments.sketch
       sketchlearn fit regression moments.sketch -o model.json
     """
-    try:
-        penalty = () if alpha is None else (alpha if alpha == "gcv" else float(alpha),)
-    except ValueError:
-        raise misused(f"--alpha must be a number or gcv, not {alpha!r}") from None
+    penalty = () if alpha is None else (_penalty(alpha),)
     estimator = tasks()["ridge" if penalty else "regression"].load()(*penalty)
     chosen = columns_from(targets, "--targets")
     model, records, warned = _fitted(
@@ -150,6 +147,40 @@ def regression(
     lines += [f"alpha {in_digits(model.alpha_)}"] if penalty else []
     lines += coefficient_table(model, names) + certainty_lines(model)
     give_model(model, lines, output, json, warned, targets=names)
+
+
+def kernel(
+    sketch: SketchFile,
+    alpha: Annotated[str, typer.Option(help="The penalty, or gcv to choose it by cross-validation.")] = "gcv",
+    output: ModelOutput = None,
+    trusted: Trusted = None,
+    strict: Strict = False,
+    json: Json = False,
+) -> None:
+    """Learn a kernel regression: some columns as smooth functions of the others.
+
+    The sketch is one of a design for --task kernel, which says what the targets are.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv --task kernel --targets b -o kernel.sketch
+      sketchlearn fit kernel kernel.sketch -o model.json
+    """
+    estimator = tasks()["kernel"].load()(_penalty(alpha))
+    model, records, warned = _fitted(estimator, sketch, trusted, output, json)
+    names = [model.sketch_.operator.column_names[i] for i in model.target_positions_]
+    lines = [f"{_joined(names)}: R^2 {in_digits(model.r2_)}, from {records}"]
+    errors = [float(variance) ** 0.5 for variance in model.fitted_model().expected_errors]
+    lines += [f"error to expect at new rows: {', '.join(map(in_digits, errors))} (root mean square)"]
+    lines += [f"alpha {in_digits(model.alpha_)}, {in_digits(model.degrees_of_freedom_, 3)} degrees of freedom"]
+    give_model(model, lines, output, json, warned, strict, targets=names)
+
+
+def _penalty(alpha: str) -> float | str:
+    try:
+        return alpha if alpha == "gcv" else float(alpha)
+    except ValueError:
+        raise misused(f"--alpha must be a number or gcv, not {alpha!r}") from None
 
 
 def _named_targets(columns: Sequence[str], chosen: tuple[Any, ...] | None) -> list[str]:

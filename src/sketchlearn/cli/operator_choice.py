@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,7 @@ class Choices:
     subsample: int | str | None = "auto"
     n_directions: int | str | None = "auto"
     normalize: bool = False
+    targets: tuple[Any, ...] | None = None
 
 
 def read_design(path: str) -> Operator:
@@ -101,8 +102,12 @@ def design_for_images(images: str, bounds: str, seed: int, columns: tuple[Any, .
 
 def _design(choices: Choices, columns: tuple[Any, ...] | None, **more: Any) -> Operator:
     # scikit-learn takes a second to import, and a sketch with a design does not need it
+    from sketchlearn.tasks.estimating.supervised_estimator import positions
     from sketchlearn.tasks.task_design import design
 
+    if choices.targets is not None and choices.task == "kernel":  # by position, as the rows have no names here
+        width = more["sample"].shape[1] if "sample" in more else len(more["bounds"][0])
+        choices = replace(choices, targets=positions(choices.targets, columns, width))
     return _with_columns(design(**more, **asdict(choices)), columns)
 
 

@@ -151,6 +151,14 @@ TaskOption = Annotated[
         metavar=f"[{'|'.join(DESIGNS)}]", callback=_known_task, help="What will be learned from the sketches."
     ),
 ]
+DesignTargets = Annotated[
+    str | None,
+    typer.Option(
+        "--targets",
+        metavar="A,B,...",
+        help="For --task kernel: names or positions of the targets; by default the last column.",
+    ),
+]
 Frequencies = Annotated[int | None, typer.Option(min=1, help="Size of the sketch; by default 10 per parameter.")]
 Subsample = Annotated[
     Any,

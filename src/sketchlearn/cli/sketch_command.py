@@ -45,6 +45,7 @@ def sketch(
     ] = None,
     n_components: options.DesignComponents = None,
     task: options.TaskOption = "kmeans",
+    targets: options.DesignTargets = None,
     n_frequencies: options.Frequencies = None,
     wave: options.Wave = "exponential",
     seed: options.Seed = 0,
@@ -98,7 +99,7 @@ def sketch(
     if (design is not None and n_components is not None) or (needs_components and n_components is None):
         raise misused("give either --design FILE, or -k to have an operator designed on the first rows")
     kept = {"rows": rows, "standardize": standardize, "n_directions": directions, "normalize": normalize}
-    choices = Choices(n_components, task, n_frequencies, wave, seed, **kept)
+    choices = Choices(n_components, task, n_frequencies, wave, seed, **kept, targets=columns_from(targets, "--targets"))
     paths = files_from(data)
     check_paths([*paths, design, key], [output], json=json)
     signing = signing_key(key)

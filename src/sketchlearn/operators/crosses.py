@@ -44,6 +44,11 @@ class Crossed(Operator):
     def n_values(self) -> int:
         """How many columns are values."""
 
+    @property
+    @abstractmethod
+    def n_frequencies(self) -> int:
+        """How many of the frequencies are crossed, the first ones."""
+
     def _values_of(self, rows: NDArray[Any]) -> NDArray[Any]:
         """The columns that are values."""
         return rows

@@ -19,7 +19,14 @@ from sketchlearn.frequencies import LogUniform, Probed
 from sketchlearn.keeping import MOST_KEPT
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.ledger import ADD_REMOVE
-from sketchlearn.operators import Concatenated, FourierFeatures, Operator, SecondMoments, VeroneseMoments
+from sketchlearn.operators import (
+    Concatenated,
+    FeatureMoments,
+    FourierFeatures,
+    Operator,
+    SecondMoments,
+    VeroneseMoments,
+)
 from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.cell_sums import MOST_DIRECTIONS
 from sketchlearn.operators.origin import Origin
@@ -27,7 +34,9 @@ from sketchlearn.schemas import Schema
 from sketchlearn.sources import source
 from sketchlearn.tasks.column_ranges import checked_bounds, fourth_moments, keeping_rows, second_moments
 from sketchlearn.tasks.estimating.glimpse import Glimpse
+from sketchlearn.tasks.estimating.supervised_estimator import positions
 from sketchlearn.tasks.independent_components.cumulant_design import cumulant_features
+from sketchlearn.tasks.kernel_regression.kernel_regression_estimator import SketchKernelRegressor
 from sketchlearn.tasks.registry import DESIGNS, designs, tasks
 from sketchlearn.values import shortened, truth, whole
 from sketchlearn.waves import Wave, wave_from
@@ -35,7 +44,7 @@ from sketchlearn.waves import Wave, wave_from
 Double = NDArray[np.float64]
 
 NEED_SAMPLE = "rows and standardize need a sample: bounds do not tell how the records lie"
-GENERATOR, ICA, MOMENTS, SUBSPACES = "generator", "ica", "moments", "subspaces"
+GENERATOR, ICA, KERNEL, MOMENTS, SUBSPACES = "generator", "ica", "kernel", "moments", "subspaces"
 DETAIL = (0.3, 40.0)  # lengths of a generator's frequencies, per deviation of a column
 DETAIL_IN_BOUNDS = (0.5, 64.0)  # per half the width of the bounds, which the records may fill or not
 GENERATOR_FREQUENCIES, GENERATOR_FREQUENCIES_PER_COLUMN = 400, 100
@@ -61,6 +70,7 @@ def design(
     subsample: int | str | None = "auto",
     n_directions: int | str | None = "auto",
     normalize: bool = False,
+    targets: Any = None,
 ) -> Any:  # of the kind that the task needs: SecondMoments for "moments", FourierFeatures for "generator", ...
     """An operator whose sketches tell clusters or mixtures of the data apart, or that hold its second moments.
 
@@ -73,8 +83,8 @@ def design(
         "stable" (components with heavy tails) or "histograms" (half of the frequencies along the axes);
         or "generator" (frequencies of many lengths, for `SketchGenerator`); or "moments" (for regressions, principal
         components and classes) or "subspaces", which have no size to choose: values beyond declared bounds are clipped
-        there, as private releases need. Or "ica" (independent components; n_components may be left out), which needs a
-        sample.
+        there, as private releases need. Or "kernel" (kernel regression), whose features suit the targets. Or "ica"
+        (independent components; n_components may be left out), which needs a sample.
     bounds : instead of a sample: lowest and highest value of each column, as a pair of numbers or of lists. The
         operator then has frequencies of many scales, and decoders read the right one off the sketch.
     representative : False if the sample is not drawn from all over the data, such as the first rows of a stream: many
@@ -83,7 +93,8 @@ def design(
     n_frequencies : size; by default 10 per centroid coordinate or mixture parameter (fewer for thousands of columns).
     wave : the wave of the operator. Complex waves with dither get 25 % more frequencies, real ones twice as many.
     seed : seed of the operator.
-    n_rows : about how many records will be sketched: of a sample, for `subsample`; of bounds, for private releases.
+    n_rows : about how many records will be sketched: of a sample, for `subsample` and for the width of a kernel; of
+        bounds, for private releases.
     epsilon, delta, neighbors : what a private release of the sketch will spend (see `privatize`). Given with bounds and
         n_rows, as far as that is public, they decide the size, by the noise that `privatize` will add: on many
         frequencies it would hide what they show. Nothing is spent on the scale. `skl.privacy.forecast` shows that
@@ -107,6 +118,8 @@ def design(
         columns.
     normalize : divide each row by its length first, as cosine similarity does: for embeddings. Sketches are cells then,
         whatever the number of columns.
+    targets : for "kernel", which columns will be predicted from the others: a name, or a list of names or positions.
+        None means the last column.
 
     Examples
     --------
@@ -154,10 +167,16 @@ def design(
     elif task == GENERATOR:
         _leave_out(task, **sizes)
         operator = _for_generators(sample, bounds, representative, n_frequencies, wave_from(wave), seed)
+    elif task == KERNEL:
+        del sizes["n_rows"]
+        _leave_out(task, n_components=n_components, **sizes)
+        operator = _for_kernels(sample, bounds, representative, n_frequencies, n_rows, targets, seed)
     elif task == ICA:
         n_kept = _checked_kept(sizes.pop("rows"), bounds)
         _leave_out(task, n_frequencies=n_frequencies, **sizes)
         operator = _cumulants(sample, n_components, representative, seed, n_kept)
+    if targets is not None and task != KERNEL:
+        raise ValueError(f"targets are for task='kernel', not {task!r}")
     if operator is not None:
         return operator.with_origin(origin)
     fixed = None if n_frequencies is None else whole("n_frequencies", n_frequencies)
@@ -244,6 +263,24 @@ def _for_generators(
         LogUniform(math.sqrt(d) / fine, math.sqrt(d) / coarse), units=plain(unit), spread=plain(least), probes=()
     )
     return FourierFeatures(d, m, law=law, wave=wave, center=plain(center), seed=seed, columns=columns)
+
+
+def _for_kernels(
+    sample: Any,
+    bounds: Any,
+    representative: bool | None,
+    n_frequencies: int | None,
+    n_rows: int | None,
+    targets: Any,
+    seed: int,
+) -> FeatureMoments:
+    glimpse = _nothing(bounds) if sample is None else Glimpse(*rows_of(sample, seed, MOST_ROWS, representative))
+    which = positions([-1] if targets is None else targets, glimpse.columns, glimpse.rows.shape[1])
+    estimator = SketchKernelRegressor(n_frequencies=n_frequencies, bounds=bounds)
+    estimator.check_parameters()
+    later = None if n_rows is None else whole("n_rows", n_rows)
+    operator = estimator.design_operator(replace(glimpse, targets=which, n_rows=later), np.random.default_rng(seed))
+    return operator if bounds is None else replace(operator, outside=CLIP)
 
 
 def _for_foreign(task: str, sample: Any, bounds: Any, representative: bool | None, seed: int) -> Operator:

@@ -23,7 +23,7 @@ from sketchlearn.tasks.kernel_regression.kernel_design import n_frequencies_for,
 from sketchlearn.tasks.kernel_regression.kernel_fit import KernelFit, KernelProblem
 from sketchlearn.values import number, positive, whole
 
-NEED = "a kernel regression needs a sketch of features' products with the target (skl.design(..., task='kernel'))"
+NEED = "a kernel regression needs a sketch of features' products with the target (skl.design(rows, task='kernel'))"
 
 
 @dataclass(eq=False, repr=False)
@@ -105,8 +105,9 @@ class SketchKernelRegressor(NumberEstimator):
         """
         state = self._state_of(sketch)
         part = needed_part(sketch, FeatureMoments, NEED)
-        targets = targets_of(part.operator)  # type: ignore[arg-type]
-        target_numbers(part.operator.columns, targets)
+        operator: FeatureMoments = part.operator  # type: ignore[assignment]
+        targets = targets_of(operator)
+        target_numbers(operator.columns, targets)
         table = replace(state.table, targets=targets, flat=len(targets) == 1)
         return self._learn(replace(state, table=table), self._generator())
 
@@ -140,15 +141,15 @@ class SketchKernelRegressor(NumberEstimator):
         warn_of_doubts(problem, fit)
         numbers = target_numbers(table.columns, table.targets)
         if numbers:
-            widths, centers = (
-                np.array([getattr(n, name) for n in numbers], np.float64) for name in ("width", "center")
-            )
-            fit = fit.in_units(widths, centers)
-        freedom = in_digits(fit.freedom, 3)
-        self._say(
-            f"R^2 {float(np.mean(fit.r2)):.6g}, {freedom} degrees of freedom, from {counted(part.count, 'record')}"
-        )
+            fit = fit.in_units(np.array([n.width for n in numbers]), np.array([n.center for n in numbers]))
+        found = f"R^2 {float(np.mean(fit.r2)):.6g}, {in_digits(fit.freedom, 3)} degrees of freedom"
+        self._say(f"{found}, from {counted(part.count, 'record')}")
         return fit
+
+    @property
+    def target_positions_(self) -> tuple[int, ...]:
+        """Which columns of the sketched rows are the targets."""
+        return self._sketched_state().table.targets
 
     @classmethod
     def parameters_of(cls, model: KernelFit) -> Document:
@@ -183,6 +184,6 @@ def warn_of_doubts(problem: KernelProblem, fit: KernelFit) -> None:
             )
     elif np.any(unexplained >= 1.0):
         warn_caller(
-            "new rows are expected to be predicted no better than by the mean of the target: it may not depend on these "
-            "columns, or there are too few rows"
+            "new rows will likely be predicted no better than by the mean of the target: it may not depend on these "
+            "columns, or there are too few rows to tell"
         )
