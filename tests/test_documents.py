@@ -159,6 +159,8 @@ TASKS = {
     "subspaces": (skl.SketchSubspaces(1, 1, random_state=0), None),
     "regression": (skl.SketchLinearRegression(), TARGETS),
     "ridge": (skl.SketchRidge("gcv"), TARGETS[:, 0]),
+    "kernel": (skl.SketchKernelRegressor(n_frequencies=20, random_state=0), TARGETS),
+    "probabilities": (skl.SketchClassifier("kernel", n_frequencies=20, random_state=0), (ROWS[:, 0] > 6).astype(int)),
     "gaussians": (skl.SketchClassifier("mixture"), np.array(["u", "v"])[(ROWS[:, 0] > 6).astype(int)]),
     "windows": (skl.SketchClassifier("parzen", n_frequencies=50, random_state=0), (ROWS[:, 0] > 6).astype(int)),
 }
@@ -193,6 +195,9 @@ def test_models_of_other_tasks_come_back(name, tmp_path):
         ("subspaces", "weights", [0.5, 0.5], "weights must be 1 finite numbers"),
         ("ridge", "intercepts", [1.0, 2.0], "coefficients must be 2 x 2 finite numbers"),
         ("ridge", "flat", 3, "flat must be True or False"),
+        ("kernel", "coefficients", [[1.0]], "coefficients must be 2 x 40 finite numbers"),
+        ("kernel", "waves", skl.SecondMoments(2, bound=1.0).to_json(), "waves must be Fourier features"),
+        ("probabilities", "means", [[1.0]], "means must be 2 x 44 finite numbers"),
         ("gaussians", "labels", ["u"], "the number of classes must be"),
         ("gaussians", "factors", [[[0.0, 0.0], [0.0, 0.0]]] * 2, "diagonals of all factors must be positive"),
         ("windows", "operator", {"type": "os.system"}, "is not the type of any Operator"),

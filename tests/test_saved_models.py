@@ -43,6 +43,7 @@ ESTIMATORS = {
     "subspaces": (skl.SketchSubspaces(2, 2, random_state=0), None),
     "regression": (skl.SketchLinearRegression(), TARGET),
     "ridge": (skl.SketchRidge(2.0), TARGET),
+    "kernel": (skl.SketchKernelRegressor(n_frequencies=20, scale=2.0, random_state=0), TARGET),
     "classifier": (skl.SketchClassifier(random_state=0), LABELS),
     "generator": (
         skl.SketchGenerator(max_iter=2, batch_size=20, n_frequencies=20, random_state=0),

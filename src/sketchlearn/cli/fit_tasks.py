@@ -1,4 +1,4 @@
-"""`sketchlearn fit` of all but clusters: components, subspaces, regressions, classes, generators, other packages' tasks."""
+"""`sketchlearn fit` of all but clusters: components, subspaces, regressions, classes, generators, foreign tasks."""
 
 from __future__ import annotations
 

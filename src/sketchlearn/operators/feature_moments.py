@@ -104,7 +104,7 @@ class FeatureMoments(Crossed, Mapped):
 
     @property
     def in_words(self) -> str:
-        return f"second moments of features and of {self.n_values:,} columns beside them, of {self.crossed.in_words}"
+        return f"second moments of features and {self.n_values:,} columns together; features: {self.crossed.in_words}"
 
     def split(self, values: Double) -> tuple[Double, Double]:
         """The mean of features and columns less their center, and the matrix of mean products, of a mean vector."""

@@ -14,12 +14,14 @@ from sketchlearn.operators import FourierFeatures
 from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.tasks.estimating.fitted_model import Double
 from sketchlearn.tasks.gaussian_mixtures.gaussian_mixture_estimator import SketchGaussianMixture
+from sketchlearn.tasks.kernel_regression.kernel_fit import KernelFit
 from sketchlearn.weighting.mixture_likelihood import cholesky_log_densities
 
 FOLDS = 5
 CLASS_SHRINKAGE = 0.3  # records per column that the common covariance is worth, beside those of a class
 COMMON_SHRINKAGE = 0.5  # records per column that uncorrelated columns are worth, beside all records
 LEAST_ADDED_VARIANCE = 1e-6  # relative to each column's own
+LEAST_PROBABILITY = 1e-3  # of a class by regression, whose estimates may be below zero
 LEAST_RELATIVE_SCORE = 1e-6  # of a class, relative to the largest: random features make small scores negative
 
 
@@ -82,6 +84,18 @@ class Gaussians:
         return cholesky_log_densities(rows, self.means, self.factors)
 
 
+@dataclass(frozen=True)
+class Regressions:
+    """The probability of each class at x, by kernel regression of its indicator, over its share."""
+
+    fit: KernelFit
+    shares: Double
+
+    def log_scores(self, rows: Double) -> Double:
+        likely = np.clip(self.fit.values(rows), LEAST_PROBABILITY, None)
+        return np.asarray(np.log(likely) - np.log(self.shares))
+
+
 PlainRule = Parzen | Mixtures | Gaussians
 
 
@@ -100,7 +114,7 @@ class AfterMap:
         return self.scores.log_scores(mapped)
 
 
-Rule = PlainRule | AfterMap
+Rule = PlainRule | AfterMap | Regressions
 
 
 def left_out_error(rows: Double, codes: NDArray[np.int64], seed: int) -> float:

@@ -14,12 +14,23 @@ from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders.problems.decoding_target import released_variance
 from sketchlearn.designing.frequency_laws import plain
 from sketchlearn.moments.moments_of_sketch import Moments, part_of
-from sketchlearn.operators import FourierFeatures, Operator, SecondMoments
+from sketchlearn.operators import FeatureMoments, FourierFeatures, Operator, SecondMoments
 from sketchlearn.operators.composed_operators import Mapped
+from sketchlearn.operators.origin import Origin
 from sketchlearn.plain_digits import counted
 from sketchlearn.schemas import columns_without
 from sketchlearn.sketch import Sketch
-from sketchlearn.tasks.classes.class_rules import AfterMap, Gaussians, Mixtures, Parzen, PlainRule, Rule, left_out_error
+from sketchlearn.tasks.classes.class_rules import (
+    AfterMap,
+    Gaussians,
+    Mixtures,
+    Parzen,
+    PlainRule,
+    Regressions,
+    Rule,
+    left_out_error,
+)
+from sketchlearn.tasks.classes.class_sketches import ClassSketches
 from sketchlearn.tasks.classes.fitted_classes import FittedClasses
 from sketchlearn.tasks.classes.parzen_bandwidth import parzen_window
 from sketchlearn.tasks.column_ranges import box
@@ -29,10 +40,12 @@ from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.labelled_estimator import LabelledEstimator
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
 from sketchlearn.tasks.gaussian_mixtures.gaussian_mixture_estimator import SketchGaussianMixture
+from sketchlearn.tasks.kernel_regression.kernel_design import n_frequencies_for, waves_on_sample
+from sketchlearn.tasks.kernel_regression.kernel_fit import KernelProblem
 from sketchlearn.tasks.task_design import design
 from sketchlearn.values import shortened, whole
 
-RULES = ("auto", "parzen", "mixture")
+RULES = ("auto", "parzen", "mixture", "kernel")
 FREQUENCIES = 1000
 
 
@@ -46,12 +59,13 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     ----------
     rule : "mixture" fits a mixture of Gaussians to each class and takes the likeliest class (one Gaussian comes from
         exact second moments, with covariances drawn towards the common one where rows are few). "parzen" takes the
-        class whose mean features are most like those of the row: a compressed Parzen window. "auto" takes windows if
+        class whose mean features are most like those of the row: a compressed Parzen window. "kernel" estimates the
+        probability of each class by kernel regression, as `SketchKernelRegressor` does. "auto" takes windows if
         they make clearly fewer errors on rows of a sample, left out in turn, than one Gaussian per class; from sketches
         alone, the rule that they were made for.
     n_components : Gaussians per class, for mixtures.
-    n_frequencies : size of the sketch of a class; None means 1000 for windows, and as in `SketchGaussianMixture` for
-        mixtures of several components. One Gaussian per class needs no frequencies.
+    n_frequencies : size of the sketch of a class; None means 1000 for windows, and as in `SketchKernelRegressor` and
+        `SketchGaussianMixture` for kernels and for mixtures of several components. One Gaussian per class needs none.
     priors : probability of each class, in the order of `classes_`; "shares" are those of the rows, "equal" are equal.
         None means shares, but for windows the power of them, from 1 to -1, that does best on the sample (wide windows
         blur classes, so that shares count too much); from sketches alone, shares.
@@ -65,7 +79,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     ----------
     classes_ : labels of the classes.
     priors_ : what each class weighs.
-    rule_ : "parzen" or "mixture".
+    rule_ : "parzen", "mixture" or "kernel".
     sketches_ : the sketch of each class, by label; they can be saved, merged and given to `fit_sketch`.
     sketch_ : the sketch of all rows, whatever their class.
 
@@ -133,6 +147,8 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             if given.n_features != rows.shape[1]:
                 raise ValueError(f"features is for {given.n_features} columns, but X has {rows.shape[1]} features")
             return (given.with_columns(columns) if given.columns is None and columns is not None else given), 1.0
+        if self.rule == "kernel":
+            return self._kernel_features(glimpse, rows, codes, seed, columns), 1.0
         if self.rule != "mixture":
             window, power, error = parzen_window(rows, codes, self.n_frequencies or FREQUENCIES, seed, columns)
             if self.rule == "parzen" or _clearly_less(error, left_out_error(rows, codes, seed), len(rows)):
@@ -147,11 +163,23 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
                 seed=seed,
             )
             return operator.with_columns(columns), 1.0
-        if self.bounds is not None:
-            center, reach = box(replace(glimpse, rows=rows), self.bounds)
-        else:
-            center, reach = (np.delete(values, label) for values in box(glimpse, None))
+        center, reach = self._box(glimpse, rows)
         return SecondMoments(rows.shape[1], bound=plain(reach), center=plain(center), columns=columns), 1.0
+
+    def _box(self, glimpse: Glimpse, rows: Double) -> tuple[Double, Double]:
+        """Where values of the features may lie."""
+        if self.bounds is not None:
+            return box(replace(glimpse, rows=rows), self.bounds)
+        center, reach = (np.delete(values, glimpse.targets[0]) for values in box(glimpse, None))
+        return center, reach
+
+    def _kernel_features(
+        self, glimpse: Glimpse, rows: Double, codes: NDArray[np.int64], seed: int, columns: tuple[str, ...] | None
+    ) -> FeatureMoments:
+        center, reach = self._box(glimpse, rows)
+        m, indicators = n_frequencies_for(self.n_frequencies, len(rows)), np.eye(codes.max() + 1)[codes]
+        waves = waves_on_sample(rows, indicators, m, None, glimpse.n_rows, seed, columns)
+        return FeatureMoments(waves, bound=plain(reach), center=plain(center)).with_origin(Origin.SAMPLE)
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> FittedClasses:
         found = {state.table.label_of(code): part for code, part in state.sketch.sketches.items() if part.units}
@@ -170,6 +198,17 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     def _scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, Rule]:
         """The rule that was asked for or, if it is "auto", the one that the sketches were made for."""
         operator = parts[0].operator
+        if isinstance(operator, FeatureMoments) and self.rule in ("auto", "kernel"):
+            inner = [Moments.of(operator.inner_sketch(part), "a classifier") for part in parts]
+            total = Moments.of(
+                operator.inner_sketch(ClassSketches(operator, 0, dict(enumerate(parts))).total), "a classifier"
+            )
+            shares = np.array([float(part.count) for part in parts])
+            means, shares = np.array([moments.mean for moments in inner]), shares / shares.sum()
+            problem = KernelProblem.of_classes(total, operator, means, shares)
+            return "kernel", Regressions(problem.fit(None), shares)
+        if self.rule == "kernel":
+            raise ValueError("this classifier needs sketches of features' products (skl.FeatureMoments)")
         if isinstance(operator, Mapped):
             rule, scores = self._plain_scores([operator.inner_sketch(part) for part in parts], rng)
             return rule, AfterMap(operator, scores)

@@ -11,9 +11,10 @@ from sketchlearn.operators import FourierFeatures, Operator
 from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.storage.json_documents import numbers_of
 from sketchlearn.storage.sketch_files import operator_from
-from sketchlearn.tasks.classes.class_rules import AfterMap, Gaussians, Parzen, Rule
+from sketchlearn.tasks.classes.class_rules import AfterMap, Gaussians, Parzen, Regressions, Rule
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, FittedModel
 from sketchlearn.tasks.estimating.labelled_estimator import check_labels
+from sketchlearn.tasks.kernel_regression.kernel_fit import KernelFit
 from sketchlearn.values import whole
 
 
@@ -36,21 +37,28 @@ class FittedClasses(FittedModel):
     def to_fields(self) -> Document:
         if not all(isinstance(label, str | int | float) for label in self.labels):
             raise TypeError("classes can be saved if their labels are words or numbers")
+        if isinstance(self.scores, Regressions):
+            fit = self.scores.fit
+            means = np.column_stack([self.scores.shares, fit.intercepts, fit.coefficients, fit.slopes])
+            return self._fields(means, None, fit.waves)
         scores = self.scores.scores if isinstance(self.scores, AfterMap) else self.scores
-        operator = self.scores.operator.to_json() if isinstance(self.scores, AfterMap | Parzen) else None
+        operator = self.scores.operator if isinstance(self.scores, AfterMap | Parzen) else None
         if isinstance(scores, Gaussians):
             means, factors = scores.means, scores.factors.tolist()
         elif isinstance(scores, Parzen):
             means, factors = np.concatenate([scores.means.real, scores.means.imag], axis=1), None
         else:
             raise TypeError("a classifier with several Gaussians per class cannot be saved: save its sketches_")
+        return self._fields(means, factors, operator)
+
+    def _fields(self, means: Double, factors: Any, operator: Operator | None) -> Document:
         return {
             "rule": self.rule,
             "labels": list(self.labels),
             "log_priors": self.log_priors.tolist(),
             "means": means.tolist(),
             "factors": factors,
-            "operator": operator,
+            "operator": None if operator is None else operator.to_json(),
         }
 
     @classmethod
@@ -66,6 +74,8 @@ class FittedClasses(FittedModel):
 
 def _scores(document: Document, k: int, d: int, operator: Operator | None) -> Rule:
     """How k classes score, for d columns; an operator of one Gaussian per class is there for its map."""
+    if document["rule"] == "kernel":
+        return _regressions(document, k, d, operator)
     inner = operator.inner if isinstance(operator, Mapped) else operator
     if not (operator is None or isinstance(operator, Mapped) or isinstance(inner, FourierFeatures)):
         raise ValueError(f"no classifier compares rows by {type(operator).__name__}")
@@ -80,3 +90,16 @@ def _scores(document: Document, k: int, d: int, operator: Operator | None) -> Ru
             raise ValueError("the diagonals of all factors must be positive")
         scores = Gaussians(numbers_of(document, "means", (k, d)), np.tril(factors))
     return AfterMap(operator, scores) if isinstance(operator, Mapped) else scores
+
+
+def _regressions(document: Document, k: int, d: int, waves: Operator | None) -> Regressions:
+    """Of each class its share, and the intercept, coefficients and slopes of its probability."""
+    if not isinstance(waves, FourierFeatures) or waves.subsample is not None:
+        raise ValueError("a classifier by regression needs Fourier features without subsample")
+    numbers = numbers_of(document, "means", (k, 2 + waves.n_sums + d))
+    shares, intercepts, coefficients, slopes = np.split(numbers, [1, 2, 2 + waves.n_sums], axis=1)
+    if np.any(shares <= 0):
+        raise ValueError("the classes' shares must be positive")
+    unknown = np.zeros(k)
+    fit = KernelFit(waves, intercepts[:, 0], coefficients, slopes, unknown, unknown, 0.0, 0.0, flat=False)
+    return Regressions(fit, shares[:, 0])
