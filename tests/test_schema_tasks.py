@@ -59,6 +59,7 @@ ESTIMATORS = {
     "subspaces": (skl.SketchSubspaces(2, 2, random_state=0), None),
     "regression": (skl.SketchLinearRegression(), SPENT),
     "ridge": (skl.SketchRidge(2.0), SPENT),
+    "kernel": (skl.SketchKernelRegressor(n_frequencies=30, random_state=0), SPENT),
     "classifier": (skl.SketchClassifier(random_state=0), KIND),
     "generator": (skl.SketchGenerator(max_iter=2, batch_size=20, n_frequencies=20, random_state=0), None),
 }

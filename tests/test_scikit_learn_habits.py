@@ -42,6 +42,7 @@ ESTIMATORS = {
     "SketchSubspaces": (skl.SketchSubspaces(2, 1, random_state=0), None),
     "SketchLinearRegression": (skl.SketchLinearRegression(random_state=0), TARGET),
     "SketchRidge": (skl.SketchRidge(random_state=0), TARGET),
+    "SketchKernelRegressor": (skl.SketchKernelRegressor(n_frequencies=20, random_state=0), TARGET),
     "SketchClassifier": (skl.SketchClassifier(random_state=0), LABELS),
 }
 every_estimator = pytest.mark.parametrize("name", ESTIMATORS)

@@ -50,12 +50,14 @@ class KernelFit(FittedModel):
     def values(self, rows: Double) -> Double:
         """The targets of each row, (rows, targets)."""
         found = np.empty((len(rows), len(self.intercepts)))
-        weights = self.coefficients.T / self.waves.wave.unit
+        # contiguous, so that a model that was loaded gives the same bits
+        weights, slopes = (np.ascontiguousarray(part.T) for part in (self.coefficients, self.slopes))
+        weights = weights / self.waves.wave.unit
         for some in _parts(len(rows), self.waves.n_sums):
             integers, bad = self.waves.write_rows(rows[some], kernel.n_threads(None))
             if bad >= 0:
                 raise ValueError(f"row {some.start + bad}, {self.waves.explain_refusal(rows[some.start + bad])}")
-            found[some] = integers @ weights + (rows[some] - self.waves.middle) @ self.slopes.T + self.intercepts
+            found[some] = integers @ weights + (rows[some] - self.waves.middle) @ slopes + self.intercepts
         return found
 
     def in_units(self, widths: Double, centers: Double) -> KernelFit:
