@@ -208,7 +208,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             problem = KernelProblem.of_classes(total, operator, means, shares)
             return "kernel", Regressions(problem.fit(None), shares)
         if self.rule == "kernel":
-            raise ValueError("this classifier needs sketches of features' products (skl.FeatureMoments)")
+            raise ValueError("a classifier by kernel regression needs sketches that hold products of features, and these do not")
         if isinstance(operator, Mapped):
             rule, scores = self._plain_scores([operator.inner_sketch(part) for part in parts], rng)
             return rule, AfterMap(operator, scores)
