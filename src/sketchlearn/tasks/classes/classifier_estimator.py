@@ -208,7 +208,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             problem = KernelProblem.of_classes(total, operator, means, shares)
             return "kernel", Regressions(problem.fit(None), shares)
         if self.rule == "kernel":
-            raise ValueError("a classifier by kernel regression needs sketches that hold products of features, and these do not")
+            raise ValueError("a classifier by kernel regression needs sketches that hold products of features")
         if isinstance(operator, Mapped):
             rule, scores = self._plain_scores([operator.inner_sketch(part) for part in parts], rng)
             return rule, AfterMap(operator, scores)
