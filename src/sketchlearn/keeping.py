@@ -96,8 +96,8 @@ class Keeping(Value):
         self, rows: NDArray[Any], weights: Integers | None, below: float, threads: int
     ) -> tuple[Integers, Double, Integers]:
         """Rows of a priority below a limit: where each first stands, its priority, and how many are like it."""
-        center, scale = np.array(self.center), np.array(self.scale)
-        return keep_candidates(kernel.active, rows, center, scale, self.key, self.certain_hashes, weights, below, threads)
+        center, scale, certain = np.array(self.center), np.array(self.scale), self.certain_hashes
+        return keep_candidates(kernel.active, rows, center, scale, self.key, certain, weights, below, threads)
 
     def chances(self, rows: Double) -> Double:
         """The chance of each record, up to a common factor; infinite for those that are always kept."""

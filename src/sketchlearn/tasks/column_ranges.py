@@ -16,7 +16,7 @@ from sketchlearn.models import Double
 from sketchlearn.operators import SecondMoments, VeroneseMoments
 from sketchlearn.operators.operator_base import Kind
 from sketchlearn.operators.origin import Origin
-from sketchlearn.sources import Source, source
+from sketchlearn.sources import Source
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 
 #: Other rows may lie so many times as far as those of a sample from all over, and as a stream's first rows.
@@ -121,6 +121,7 @@ def _check_rows(glimpse: Glimpse) -> None:
 def _extremes(rows: Source) -> Double:
     """The lowest and the highest value of each column, (2, columns).
 
+    >>> from sketchlearn.sources import source
     >>> _extremes(source([[1.0, 5.0], [3.0, -2.0]])).tolist()
     [[1.0, -2.0], [3.0, 5.0]]
     """
