@@ -6,7 +6,7 @@ import html
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -162,6 +162,12 @@ class Sketch:
         """Other sums of the same records: a release of either sketch counts for both."""
         notes = (self.skipped, ledger, self.clipped, self.heaviest, kept, self.batches, self.unit)
         return Sketch(operator, sums, self.units, self.bits, *notes)
+
+    def as_batches(self, batches: Batches) -> Sketch:
+        """The same, its records known as these batches: for whoever knows by other means that each came once."""
+        twin = self.copy()
+        twin.__dict__["batches"] = replace(batches, most=max(batches.most, self.batches.largest))
+        return twin
 
     @property
     def lacks_shares(self) -> bool:
@@ -327,11 +333,14 @@ class Sketch:
 
     def description(self) -> dict[str, Any]:
         """What a file says about the integers, as a JSON object."""
+        return {**self.notes(), "operator": self.operator.to_json()}
+
+    def notes(self) -> dict[str, Any]:
+        """The description without the operator."""
         limit = None if self.kept is None or self.kept.complete else self.kept.below
         return {
             "bits": self.bits,
             "count": str(self.units),
-            "operator": self.operator.to_json(),
             "software": f"sketchlearn {__version__}",
             **({"skipped": list(self.skipped)} if self.skipped else {}),
             **({"clipped": self.clipped} if self.clipped else {}),
