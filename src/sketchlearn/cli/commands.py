@@ -7,6 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from sketchlearn.cli.collector_commands import serve, verify
 from sketchlearn.cli.design_command import design
 from sketchlearn.cli.error_messages import in_sentences
 from sketchlearn.cli.fit_commands import fit
@@ -75,5 +76,5 @@ def sketchlearn(
 for before_fit in (schema, design, sketch, merge, subtract, privatize, select_classes, info, choose):
     app.command()(before_fit)
 app.add_typer(fit, name="fit")
-for after_fit in (predict, report, sample, compare, watch, marginal, explain, keygen, benchmark, demo):
+for after_fit in (predict, report, sample, compare, watch, marginal, explain, keygen, serve, verify, benchmark, demo):
     app.command()(after_fit)
