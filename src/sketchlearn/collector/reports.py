@@ -7,7 +7,6 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sketchlearn.batches import Batches
 from sketchlearn.collector.collection import Collection, one_batch
 from sketchlearn.collector.epoch_times import finish_of, in_iso, start_of
 from sketchlearn.collector.epochs import Epoch, batch_number, epoch_at
@@ -53,7 +52,7 @@ class Incoming:
         if len(body) > rules.largest_body:
             raise RefusalError("too large", f"a report has at most {rules.largest_body:,} bytes here")
         try:
-            sketch = collection.known.from_file(body)
+            sketch, numbered = collection.known.numbered_from_file(body)
         except OtherDesignError as error:
             raise RefusalError("other design", f"{error}: get the collection's design, and sketch with it") from None
         except FormatError as error:
@@ -69,8 +68,7 @@ class Incoming:
                 "limit", f"a report has at most {rules.records_per_report:,} records here, and this one {records:,}"
             )
         digest = hashlib.sha256(body).digest()
-        unique = ledger is not None or sketch.batches != Batches.of_content(sketch.sums, sketch.units)
-        return cls(collection, sender, report, body, digest, sketch, records, time, unique)
+        return cls(collection, sender, report, body, digest, sketch, records, time, ledger is not None or numbered)
 
 
 @dataclass
@@ -148,7 +146,7 @@ class ReportGroup:
 
     def _require_new_bytes(self, report: Incoming) -> None:
         known = (report.collection.id, report.digest) in self._digests or self.group.transaction.one(
-            "SELECT id FROM reports WHERE digest = ? AND collection = ?", (report.digest, report.collection.id)
+            "SELECT id FROM reports WHERE collection = ? AND digest = ?", (report.collection.id, report.digest)
         )
         if known:
             raise RefusalError(

@@ -23,7 +23,7 @@ TABLES = (
         digest BLOB NOT NULL, epoch INTEGER NOT NULL, records INTEGER NOT NULL, received INTEGER NOT NULL,
         late INTEGER NOT NULL, removed INTEGER, UNIQUE (collection, sender, id))""",
     "CREATE INDEX IF NOT EXISTS reports_of_epoch ON reports (collection, epoch, sender)",
-    "CREATE INDEX IF NOT EXISTS reports_by_digest ON reports (digest)",
+    "CREATE INDEX IF NOT EXISTS reports_by_digest ON reports (collection, digest)",
     "CREATE TABLE IF NOT EXISTS bodies (number INTEGER PRIMARY KEY, body BLOB NOT NULL)",
     """CREATE TABLE IF NOT EXISTS epochs (
         collection INTEGER NOT NULL, start INTEGER NOT NULL, finish INTEGER NOT NULL, span TEXT NOT NULL,

@@ -45,15 +45,20 @@ class KnownOperator:
 
     def from_file(self, data: bytes) -> Sketch:
         """The sketch of a file, as `from_bytes` reads it; an `OtherDesignError` if its operator is another one."""
+        return self.numbered_from_file(data)[0]
+
+    def numbered_from_file(self, data: bytes) -> tuple[Sketch, bool]:
+        """The sketch of a file, and whether its batches have random numbers: then equal bytes are the same sketch."""
         with expecting("sketch", data):
             tensors, description = unpack(data, self._parse)
         check_signature(data, description, None)
         form = description.get("operator")
         for mark, own, variant in zip(self._marks, self._forms, self._variants, strict=True):
             if form == mark or form == own:
-                return sums_of(variant, tensors, description)
+                return sums_of(variant, tensors, description), bool(description.get("batches"))
         self._require_equal(form)
-        return sketch_of(tensors, description)  # equal, but known from elsewhere: of another origin
+        # equal, but known from elsewhere: of another origin
+        return sketch_of(tensors, description), bool(description.get("batches"))
 
     def to_kept(self, sketch: Sketch) -> bytes:
         """Bytes that `from_kept` reads: a file without the operator."""
