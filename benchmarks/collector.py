@@ -128,9 +128,11 @@ def measure(server, options):
     with server:
         tokens = prepare(server)
         if options.only in (None, "speed"):
-            reports = list(bodies(options.reports, 1))
+            reports, before = list(bodies(options.reports, 1)), server.cpu_seconds()
             speed = asyncio.run(at_full_speed(server, tokens, reports, options.connections, "s"))
-            print(f"{speed:.0f} acknowledged reports a second ({len(reports[0]):,} bytes, {options.reports:,} reports)")
+            each = (server.cpu_seconds() - before) / options.reports
+            size = f"{len(reports[0]):,} bytes, {options.reports:,} reports"
+            print(f"{speed:.0f} acknowledged reports a second ({size}; {1000 * each:.2f} ms of processor time each)")
         if options.only in (None, "latency"):
             reports = list(bodies(min(options.reports, int(30 * options.rate)), 2))
             seconds = asyncio.run(at_rate(server, tokens, reports, options.rate, options.connections, "l"))

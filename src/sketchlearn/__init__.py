@@ -24,6 +24,7 @@ _HOMES = {
     "privacy.budget": ("Budget",),
     "private_bits": ("PrivateBits",),
     "queries": ("ChangeDetector", "Drift", "Questions", "distance", "two_sample_test"),
+    "reporting": ("Collector",),
     "sketch": ("Sketch",),
     "schemas": ("Schema",),
     "sources": ("Source", "register_reader", "schema", "source"),
