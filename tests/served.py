@@ -33,8 +33,13 @@ class Server:
                 break
         else:
             raise RuntimeError("".join(self.said))
-        threading.Thread(target=lambda: self.said.extend(self.process.stderr), daemon=True).start()
+        self.listener = threading.Thread(target=self._listen, args=(self.process.stderr,), daemon=True)
+        self.listener.start()
         return self
+
+    def _listen(self, stream):
+        with stream:
+            self.said.extend(stream)
 
     @property
     def url(self):
@@ -48,12 +53,14 @@ class Server:
         """Kills it with -9."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+        self.listener.join(10)
 
     def stop(self):
         """Ends it as a person would."""
         self.process.send_signal(signal.SIGINT)
         try:
             self.process.wait(30)
+            self.listener.join(10)
         except subprocess.TimeoutExpired:
             self.kill()
 

@@ -12,8 +12,13 @@ pytest.importorskip("starlette")
 pytest.importorskip("prometheus_client")
 pytest.importorskip("httpx")
 
+import warnings
+
 from served import POSTGRESQL, Cluster
-from starlette.testclient import TestClient
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # newer versions would rather have httpx2
+    from starlette.testclient import TestClient
 
 import sketchlearn as skl
 from sketchlearn.collector import drift
@@ -165,11 +170,6 @@ def test_private_reports_are_added_anew_where_a_sender_leaves(house):
     assert verify(house.store.database).problems == []
 
 
-def huge(token):
-    big = OPERATOR.sketch([[0.0, 0.0]], sample_weight=[2**42])
-    return big.to_bytes()
-
-
 def test_bad_reports_are_refused_in_a_sentence(house):
     house.collection(records_per_report=1000, largest_body=20_000)
     token = house.sender()
@@ -186,11 +186,11 @@ def test_bad_reports_are_refused_in_a_sentence(house):
     house.refused(house.send(token, skl.Sketch(OPERATOR), "x"), 400, "no records")
     house.refused(house.send(token, OPERATOR.sketch(np.tile(ROWS, (3, 1))), "x"), 429, "at most 1,000 records")
     house.refused(house.send(token, b"0" * 20_001, "x"), 413, "at most 20,000 bytes")
-    house.refused(house.send(token, good, "x", time=house.now + 1000), 422, "set the sender's clock")
+    house.refused(house.send(token, OPERATOR.sketch(ROWS[:3]), "x", time=house.now + 1000), 422, "set the sender's clock")
     house.refused(house.send(token, good, "x", time="yesterday"), 400, "a time must be")
     assert house.sum() == good
-    kinds = {one["kind"] for one in (house.store.flush_refusals(), house.store)[1].refusals(
-        house.store.all_collections()[0])}
+    house.store.flush_refusals()
+    kinds = {one["kind"] for one in house.ask("GET", "/collections/c/refusals").json()["refusals"]}
     assert {"damaged", "other design", "not addable", "limit", "too large", "wrong clock"} <= kinds
 
 
@@ -259,8 +259,8 @@ def test_windows_are_sums_and_old_epochs_become_coarser(any_house):
     spans = [one.span for one in house.store.epochs(collection, 0, 2**32)]
     assert spans == ["day", "day", "hour", "hour"]
     assert house.sum() == total
-    house.now += 100 * 86400
-    for _ in range(2):
+    for days in (100, 2):
+        house.now += days * 86400
         assert house.store.keep_house() == []
     found = house.store.epochs(collection, 0, 2**32)
     assert {one.span for one in found} == {"month"}
@@ -450,7 +450,6 @@ def test_guessing_tokens_is_slowed_down(house):
 @pytest.mark.parametrize(
     "path",
     [
-        "/collections/../collections/c",
         "/collections/%2e%2e/c",
         "/collections/c%00",
         "/collections/c/reports/..%2f..%2fr",

@@ -233,7 +233,7 @@ def _note(call: Call, refusal: RefusalError) -> None:
     if call.endpoint.largest < 0 and call._collection is not None:
         call.store.note_refusal(call._collection, call.required_token.sender, refusal)
         call.metrics.refused.labels(call._collection.name, refusal.kind).inc()
-        call.store.changed(call._collection.name, "refused", kind=refusal.kind, sentence=refusal.sentence)
+        call.store.changed(call._collection.name, "refused", reason=refusal.kind, sentence=refusal.sentence)
 
 
 def refused(refusal: RefusalError) -> Answer:

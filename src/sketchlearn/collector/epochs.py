@@ -192,17 +192,20 @@ def keep_within_retention(transaction: Transaction, collection: Collection, now:
 
 
 def _complete(transaction: Transaction, collection: Collection, fine: str, coarse: str, before: int) -> list[int]:
-    """Starts of coarse epochs that ended before a moment, and whose fine ones are all sealed."""
+    """Starts of coarse epochs that ended before a moment, and whose fine ones are all sealed.
+
+    All of those have the bodies of their reports, or none has: otherwise some would belong to no epoch that says so.
+    """
     rows = transaction.all(
-        "SELECT start, sealed FROM epochs WHERE collection = ? AND span = ? AND finish <= ? ORDER BY start",
+        "SELECT start, sealed, bodies FROM epochs WHERE collection = ? AND span = ? AND finish <= ? ORDER BY start",
         (collection.id, fine, before // 1000),
     )
-    found: dict[int, bool] = {}
-    for start, sealed in rows:
+    found: dict[int, set[tuple[bool, int]]] = {}
+    for start, sealed, bodies in rows:
         whole = start_of(coarse, start)
         if finish_of(coarse, whole) <= before // 1000:
-            found[whole] = found.get(whole, True) and sealed is not None
-    return [start for start, sealed in found.items() if sealed]
+            found.setdefault(whole, set()).add((sealed is not None, bodies))
+    return [start for start, states in found.items() if len(states) == 1 and all(sealed for sealed, _ in states)]
 
 
 def _add_up(

@@ -189,6 +189,10 @@ class Collector:
             self._connection.close()
             self._connection = None
 
+    def __del__(self) -> None:
+        if getattr(self, "_connection", None) is not None:
+            self.close()
+
     def __enter__(self) -> Collector:
         return self
 
