@@ -1,4 +1,4 @@
-"""Requests at random against a collector: by its OpenAPI document (schemathesis, if it is installed) and by changed bodies.
+"""Requests at random against a collector: by its OpenAPI document, and with changed bodies.
 
 No answer may have the status 500 or a stack trace, the sum must stay what it is, and memory must not grow.
 
@@ -21,7 +21,26 @@ from sketchlearn.storage.container import with_digest
 from sketchlearn.storage.design_files import design_to_bytes
 
 OPERATOR = skl.FourierFeatures(2, 30, law=skl.frequencies.Gaussian(1.0), seed=0)
-ODD = ["", "0", "-1", "1e308", "NaN", "null", "[]", "{}", "\x00", "é", "%00", "../..", "'--", "<b>", "9" * 50, "c", "a", "1"]
+ODD = [
+    "",
+    "0",
+    "-1",
+    "1e308",
+    "NaN",
+    "null",
+    "[]",
+    "{}",
+    "\x00",
+    "é",
+    "%00",
+    "../..",
+    "'--",
+    "<b>",
+    "9" * 50,
+    "c",
+    "a",
+    "1",
+]
 
 
 def changed(data, rng):
@@ -63,7 +82,9 @@ def request(document, rng, body):
     method, facts = rng.choice(list(methods.items()))
     for parameter in facts["parameters"]:
         value = rng.choice([*ODD, "c", "c", "c"])
-        quoted = "".join(f"%{b:02x}" if rng.random() < 0.2 or not 32 < b < 127 or chr(b) in "?#" else chr(b) for b in value.encode())
+        quoted = "".join(
+            f"%{b:02x}" if rng.random() < 0.2 or not 32 < b < 127 or chr(b) in "?#" else chr(b) for b in value.encode()
+        )
         if parameter["in"] == "path":
             path = path.replace(f"{{{parameter['name']}}}", quoted)
         elif rng.random() < 0.5:

@@ -29,6 +29,7 @@ ROWS_PER_REPORT = 5
 TWICE, DAMAGED = 0.1, 0.1  # of the reports
 SENDER_KILLED = 0.001  # chance that a worker is killed, at each of three places of a report
 COLUMNS = 3
+SECONDS_TO_RECOVER = 60  # of a server that was killed
 
 
 def rows_of(report, seed):
@@ -66,12 +67,11 @@ def send_some(url, tokens, reports, folder, seed, incarnation):
         maybe_die(rng)
         if data is not None and rng.random() < DAMAGED:
             refuse_damaged(collector, data, name, rng)
-        while True:
-            sent = spool.send(collector)
-            assert not sent.refused, sent.refused
-            if not sent.waiting:
-                break
+        until = time.monotonic() + SECONDS_TO_RECOVER
+        while (sent := spool.send(collector)).waiting:
+            assert time.monotonic() < until, sent.reason
             time.sleep(0.05 + 0.1 * rng.random())
+        assert not sent.refused, sent.refused
         maybe_die(rng)
         if data is not None and rng.random() < TWICE:
             repeat(collector, data, name, sent.acknowledged[-1])
@@ -90,7 +90,8 @@ def refuse_damaged(collector, data, name, rng):
     try:
         answer = collector.report("fleet", broken, id=name)
     except CollectorError as error:
-        assert error.temporary or error.status in (400, 422), (error.status, str(error))
+        if not error.temporary and error.status not in (400, 422):
+            raise
     else:
         raise AssertionError(f"a damaged report was accepted: {answer}")
 
@@ -102,7 +103,8 @@ def repeat(collector, data, name, answer):
             assert collector.report("fleet", data, id=name) == answer
             return
         except CollectorError as error:
-            assert error.temporary, str(error)
+            if not error.temporary:
+                raise
             time.sleep(0.1)
 
 

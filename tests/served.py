@@ -95,7 +95,9 @@ class Cluster:
             self.prefix = ["runuser", "-u", "postgres", "--"]
         self._run("initdb", "-D", str(self.folder / "data"), "-A", "trust", "-U", "postgres", "-E", "UTF8")
         options = f"-k {self.folder} -c listen_addresses= -c max_connections=50"
-        self._run("pg_ctl", "-D", str(self.folder / "data"), "-w", "-l", str(self.folder / "log"), "-o", options, "start")
+        self._run(
+            "pg_ctl", "-D", str(self.folder / "data"), "-w", "-l", str(self.folder / "log"), "-o", options, "start"
+        )
 
     @property
     def url(self):

@@ -186,7 +186,9 @@ def test_bad_reports_are_refused_in_a_sentence(house):
     house.refused(house.send(token, skl.Sketch(OPERATOR), "x"), 400, "no records")
     house.refused(house.send(token, OPERATOR.sketch(np.tile(ROWS, (3, 1))), "x"), 429, "at most 1,000 records")
     house.refused(house.send(token, b"0" * 20_001, "x"), 413, "at most 20,000 bytes")
-    house.refused(house.send(token, OPERATOR.sketch(ROWS[:3]), "x", time=house.now + 1000), 422, "set the sender's clock")
+    house.refused(
+        house.send(token, OPERATOR.sketch(ROWS[:3]), "x", time=house.now + 1000), 422, "set the sender's clock"
+    )
     house.refused(house.send(token, good, "x", time="yesterday"), 400, "a time must be")
     assert house.sum() == good
     house.store.flush_refusals()
@@ -225,7 +227,11 @@ def test_epochs_close_and_late_reports_follow_the_rules(house):
     for token, name in ((strict, "strict"), (kind, "kind")):
         assert house.send(token, OPERATOR.sketch(ROWS[:50]), "1", name).status_code == 201
     house.now = NOON + HOUR + 599  # within the grace
-    assert house.send(strict, OPERATOR.sketch(ROWS[50:60]), "2", "strict", time=NOON + 5).json()["epoch"].endswith("12:00:00Z")
+    assert (
+        house.send(strict, OPERATOR.sketch(ROWS[50:60]), "2", "strict", time=NOON + 5)
+        .json()["epoch"]
+        .endswith("12:00:00Z")
+    )
     house.now += 1
     house.refused(house.send(strict, OPERATOR.sketch(ROWS[:5]), "3", "strict", time=NOON + 5), 410, "is closed")
     answer = house.send(kind, OPERATOR.sketch(ROWS[:5]), "3", "kind", time=NOON + 5).json()
@@ -496,7 +502,14 @@ def test_answers_have_security_headers_and_no_traces(house, monkeypatch):
 
 def test_rules_are_checked(house):
     house.collection()
-    for rules in ({"epoch": "day"}, {"grace_seconds": -1}, {"nothing": 1}, {"webhook": "file:///etc/passwd"}, [], {"late": []}):
+    for rules in (
+        {"epoch": "day"},
+        {"grace_seconds": -1},
+        {"nothing": 1},
+        {"webhook": "file:///etc/passwd"},
+        [],
+        {"late": []},
+    ):
         assert house.ask("PATCH", "/collections/c", json={"rules": rules}).status_code == 400
     assert house.ask("PATCH", "/collections/c", json={"rules": {"min_records": 5}}).json()["rules"]["min_records"] == 5
 

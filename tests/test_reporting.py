@@ -1,4 +1,4 @@
-"""Clients of a collector, over a real socket: pushed, spooled, resumed, pulled; slow and huge clients; a small fleet."""
+"""Clients of a collector, over a real socket: pushed, spooled, pulled; slow and huge clients; a small fleet."""
 
 import json
 import socket

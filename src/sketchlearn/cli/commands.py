@@ -77,5 +77,20 @@ def sketchlearn(
 for before_fit in (schema, design, sketch, merge, subtract, privatize, select_classes, info, choose):
     app.command()(before_fit)
 app.add_typer(fit, name="fit")
-for after_fit in (predict, report, sample, compare, watch, marginal, explain, keygen, serve, push, pull, verify, benchmark, demo):
+for after_fit in (
+    predict,
+    report,
+    sample,
+    compare,
+    watch,
+    marginal,
+    explain,
+    keygen,
+    serve,
+    push,
+    pull,
+    verify,
+    benchmark,
+    demo,
+):
     app.command()(after_fit)

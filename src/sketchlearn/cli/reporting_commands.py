@@ -12,7 +12,15 @@ import typer
 from sketchlearn.cli import options
 from sketchlearn.cli.descriptions import records_in_words
 from sketchlearn.cli.error_messages import FAILED, misused, say
-from sketchlearn.cli.input_output import STANDARD, check_paths, files_from, remarks_said_once, report, source_arguments, write
+from sketchlearn.cli.input_output import (
+    STANDARD,
+    check_paths,
+    files_from,
+    remarks_said_once,
+    report,
+    source_arguments,
+    write,
+)
 
 if TYPE_CHECKING:
     from sketchlearn.operators import Operator

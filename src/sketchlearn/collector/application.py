@@ -101,7 +101,9 @@ class Call:
         found = {} if empty and not self.body else json_object(self.body)
         for name in found:
             if name not in names:
-                raise RefusalError("malformed", f"the body has a name that means nothing here; known: {', '.join(names)}")
+                raise RefusalError(
+                    "malformed", f"the body has a name that means nothing here; known: {', '.join(names)}"
+                )
         return found
 
     def whole(self, name: str, least: int, most: int, default: int) -> int:

@@ -15,9 +15,7 @@ def note(transaction: Transaction, now: int, actor: str, action: str, **facts: A
     entry = json.dumps({"time": in_iso(now / 1000), "actor": actor, "action": action, **facts}, sort_keys=True)
     last = transaction.one("SELECT id, digest FROM audit ORDER BY id DESC LIMIT 1")
     number, previous = (last[0] + 1, last[1]) if last else (1, START)
-    transaction.execute(
-        "INSERT INTO audit VALUES (?, ?, ?, ?)", (number, entry, previous, link(previous, entry))
-    )
+    transaction.execute("INSERT INTO audit VALUES (?, ?, ?, ?)", (number, entry, previous, link(previous, entry)))
 
 
 def entries(transaction: Transaction, after: int = 0, most: int = 1000) -> list[dict[str, Any]]:

@@ -96,9 +96,7 @@ class Database(ABC):
             with self.writing() as transaction:
                 for statement in (*map(self._typed, TABLES), *self.guards):
                     transaction.execute(statement)
-                transaction.execute(
-                    "INSERT INTO facts VALUES ('version', ?) ON CONFLICT (name) DO NOTHING", (VERSION,)
-                )
+                transaction.execute("INSERT INTO facts VALUES ('version', ?) ON CONFLICT (name) DO NOTHING", (VERSION,))
         with self.reading() as transaction:
             found = transaction.one("SELECT value FROM facts WHERE name = 'version'")
         if found is None or found[0] != VERSION:

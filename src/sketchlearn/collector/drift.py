@@ -91,7 +91,8 @@ def note(transaction: Transaction, collection: Collection, row: dict[str, Any], 
     )
     if row["alarm"]:
         transaction.execute(
-            "INSERT INTO alarms (id, collection, epoch, kind, sentence, created, attempts) VALUES (?, ?, ?, ?, ?, ?, 0)",
+            "INSERT INTO alarms (id, collection, epoch, kind, sentence, created, attempts) "
+            "VALUES (?, ?, ?, ?, ?, ?, 0)",
             (transaction.next_number("alarms"), collection.id, row["epoch"], "drift", row["sentence"], now),
         )
 

@@ -161,9 +161,7 @@ def remove_bodies(transaction: Transaction, collection: Collection, epoch: Epoch
         "(SELECT number FROM reports WHERE collection = ? AND epoch >= ? AND epoch < ?)",
         (collection.id, epoch.start, epoch.finish),
     )
-    transaction.execute(
-        "UPDATE epochs SET bodies = 0 WHERE collection = ? AND start = ?", (collection.id, epoch.start)
-    )
+    transaction.execute("UPDATE epochs SET bodies = 0 WHERE collection = ? AND start = ?", (collection.id, epoch.start))
 
 
 def keep_within_retention(transaction: Transaction, collection: Collection, now: int, identity: str) -> list[str]:
@@ -208,9 +206,7 @@ def _complete(transaction: Transaction, collection: Collection, fine: str, coars
     return [start for start, states in found.items() if len(states) == 1 and all(sealed for sealed, _ in states)]
 
 
-def _add_up(
-    transaction: Transaction, collection: Collection, coarse: str, start: int, now: int, identity: str
-) -> None:
+def _add_up(transaction: Transaction, collection: Collection, coarse: str, start: int, now: int, identity: str) -> None:
     finish = finish_of(coarse, start)
     parts = epochs_between(transaction, collection, start, finish)
     total: Sketch | None = None
@@ -241,8 +237,6 @@ def _forget(transaction: Transaction, collection: Collection, before: int, now: 
     )
     for epoch in map(Epoch.of_row, rows):
         remove_bodies(transaction, collection, epoch)
-        transaction.execute(
-            "DELETE FROM epochs WHERE collection = ? AND start = ?", (collection.id, epoch.start)
-        )
+        transaction.execute("DELETE FROM epochs WHERE collection = ? AND start = ?", (collection.id, epoch.start))
         facts = {"collection": collection.name, "epoch": in_iso(epoch.start), "start": epoch.start}
         audit.note(transaction, now, COLLECTOR, "forget", **facts)

@@ -20,9 +20,7 @@ class Metrics:
         own = {"registry": self.registry}
         self.reports = client.Counter("sketchlearn_reports", "Reports that were acknowledged", ["collection"], **own)
         self.records = client.Counter("sketchlearn_records", "Records in acknowledged reports", ["collection"], **own)
-        self.refused = client.Counter(
-            "sketchlearn_refused", "Reports that were refused", ["collection", "kind"], **own
-        )
+        self.refused = client.Counter("sketchlearn_refused", "Reports that were refused", ["collection", "kind"], **own)
         self.alarms = client.Counter("sketchlearn_alarms", "Alarms that were raised", ["collection"], **own)
         self.requests = client.Counter("sketchlearn_requests", "Requests by status", ["status"], **own)
         self.seconds = client.Histogram(

@@ -33,9 +33,7 @@ def released(
     try:
         path = budgets / f"{collection.name}.sqlite"
         budget = Budget.open(path) if path.exists() else Budget(path, rules.epsilon, rules.delta)
-        return privatize(
-            sketch, epsilon=epsilon, delta=delta, assume_public_design=assume_public_design, budget=budget
-        )
+        return privatize(sketch, epsilon=epsilon, delta=delta, assume_public_design=assume_public_design, budget=budget)
     except (ValueError, TypeError) as error:
         raise RefusalError("conflict", f"no release was made: {error}") from None
 

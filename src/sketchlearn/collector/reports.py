@@ -179,9 +179,7 @@ class ReportGroup:
             else:
                 sketch = None if found.sealed is not None else found.sketch(collection)
                 sealed = found.sealed is not None
-                total = OpenTotal(
-                    found.start, found.finish, found.span, sealed, sketch, found.reports, found.records
-                )
+                total = OpenTotal(found.start, found.finish, found.span, sealed, sketch, found.reports, found.records)
             totals[collection.id, start] = total
         return totals[collection.id, start]
 
@@ -220,9 +218,7 @@ class ReportGroup:
         for collection, total in self._touched.values():
             kept = None if total.sketch is None else collection.known.to_kept(total.sketch)
             counts = (total.reports, total.records)
-            transaction.execute(
-                _WRITE_EPOCH, (collection.id, total.start, total.finish, total.span, *counts, kept)
-            )
+            transaction.execute(_WRITE_EPOCH, (collection.id, total.start, total.finish, total.span, *counts, kept))
         by_sender: dict[int, list[tuple[Any, ...]]] = {}
         for row in self._rows:
             by_sender.setdefault(row[2], []).append(row)

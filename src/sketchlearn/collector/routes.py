@@ -1,4 +1,4 @@
-"""The routes: a table of paths, what each needs and answers. The application and the OpenAPI document follow from it."""
+"""The routes: a table of paths, what each needs and answers. The application and its OpenAPI document follow."""
 
 from __future__ import annotations
 
@@ -274,9 +274,7 @@ async def revoke_sender(call: Call) -> Answer:
     name, subtract = checked_name("sender", call.path["sender"]), form.get("subtract", False)
     if not isinstance(subtract, bool):
         raise RefusalError("malformed", "subtract must be true or false")
-    return Answer(
-        await call.thread(lambda: call.store.revoke_sender(token.id, collection, name, subtract=subtract))
-    )
+    return Answer(await call.thread(lambda: call.store.revoke_sender(token.id, collection, name, subtract=subtract)))
 
 
 @_of_collection("GET", "/tokens")
@@ -290,9 +288,7 @@ async def list_tokens(call: Call) -> Answer:
     "POST",
     "/tokens",
     largest=LARGEST_JSON,
-    takes=_object(
-        ("scope",), scope={"enum": [SEND, READ, ADMIN]}, sender=_TEXT, note=_TEXT, expires_days=_DAYS
-    ),
+    takes=_object(("scope",), scope={"enum": [SEND, READ, ADMIN]}, sender=_TEXT, note=_TEXT, expires_days=_DAYS),
     status=201,
 )
 async def add_token(call: Call) -> Answer:

@@ -98,7 +98,7 @@ def add_senders(
 ) -> list[dict[str, Any]]:
     """New senders, each with a token; none, if one of the names is taken."""
     number, answers = transaction.next_number("senders"), []
-    for name in map(lambda name: checked_name("sender", name), names):
+    for name in [checked_name("sender", name) for name in names]:
         if transaction.one("SELECT id FROM senders WHERE collection = ? AND name = ?", (collection.id, name)):
             raise RefusalError("conflict", f"there is a sender {name} already: give another name, or add a token")
         transaction.execute(
@@ -141,7 +141,14 @@ def sender_number(transaction: Transaction, collection: Collection, name: str) -
 
 
 def revoke_sender(
-    transaction: Transaction, now: int, actor: str, collection: Collection, sender: int, *, subtract: bool, identity: str
+    transaction: Transaction,
+    now: int,
+    actor: str,
+    collection: Collection,
+    sender: int,
+    *,
+    subtract: bool,
+    identity: str,
 ) -> dict[str, Any]:
     """Ends a sender and its tokens; with `subtract`, takes out what it sent wherever the bodies are still there."""
     transaction.execute("UPDATE senders SET revoked = coalesce(revoked, ?) WHERE id = ?", (now, sender))
@@ -219,5 +226,3 @@ def checked_days(days: Any) -> float | None:
     if type(days) not in (int, float) or not math.isfinite(days) or not 0 < days <= 36600:
         raise RefusalError("malformed", "expires_days must be a number of days, or null for never")
     return float(days)
-
-

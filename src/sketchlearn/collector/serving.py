@@ -1,4 +1,4 @@
-"""`sketchlearn serve`: the application in a process of its own, with time limits on headers, and TLS if files are given."""
+"""`sketchlearn serve`: the application in a process of its own, with time limits on headers, and TLS."""
 
 from __future__ import annotations
 
@@ -156,5 +156,3 @@ class _Server:
         self._server.run()
         if not self._server.started:
             raise OSError(f"cannot listen to port {self._server.config.port}: is it in use?")
-
-

@@ -113,7 +113,9 @@ class Store:
         if found is None or (token.collection is not None and token.collection != found.id):
             raise RefusalError("not found", NOT_THERE)
         if not token.may(scope, found.id):
-            raise RefusalError("forbidden", f"this needs a token with the scope {scope}, and this one has {token.scope}")
+            raise RefusalError(
+                "forbidden", f"this needs a token with the scope {scope}, and this one has {token.scope}"
+            )
         return found
 
     def require(self, token: Token, scope: str) -> None:
@@ -176,12 +178,14 @@ class Store:
 
     def add_senders(self, actor: str, collection: Collection, names: Any, days: Any) -> list[dict[str, Any]]:
         """New senders and their tokens."""
-        if not isinstance(names, list) or not 1 <= len(names) <= MOST_NEW_SENDERS or len(set(map(str, names))) != len(names):
+        if (
+            not isinstance(names, list)
+            or not 1 <= len(names) <= MOST_NEW_SENDERS
+            or len(set(map(str, names))) != len(names)
+        ):
             raise RefusalError("malformed", f"names must be a list of 1 to {MOST_NEW_SENDERS:,} different names")
         expires = self._expiry(days)
-        return self.writer.do(
-            lambda t: senders.add_senders(t, self.now(), actor, collection, names, expires)
-        )
+        return self.writer.do(lambda t: senders.add_senders(t, self.now(), actor, collection, names, expires))
 
     def senders(self, collection: Collection) -> list[dict[str, Any]]:
         """All senders."""
@@ -240,9 +244,7 @@ class Store:
 
     def revoke_token(self, actor: str, collection: Collection | None, number: str) -> None:
         """Ends a token now."""
-        self.writer.do(
-            lambda t: senders.revoke_token(t, self.now(), actor, self._own_token(t, collection, number))
-        )
+        self.writer.do(lambda t: senders.revoke_token(t, self.now(), actor, self._own_token(t, collection, number)))
         self._tokens.pop(number, None)
 
     def rotate_token(self, actor: str, collection: Collection | None, number: str, overlap: Any) -> dict[str, Any]:
@@ -278,7 +280,9 @@ class Store:
 
     # Reports
 
-    def read_report(self, collection: Collection, sender: int, number: str, body: bytes, time: float | None) -> Incoming:
+    def read_report(
+        self, collection: Collection, sender: int, number: str, body: bytes, time: float | None
+    ) -> Incoming:
         """A report from its bytes, checked as far as it can be by itself."""
         return Incoming.read(collection, sender, number, body, time)
 
@@ -365,9 +369,7 @@ class Store:
         """A private release of a window."""
         found = self.window(collection, start, finish)
         made = releases.released(found, collection, self.folder, **options)
-        answer = self.writer.do(
-            lambda t: releases.keep(t, collection, found, made, self.now(), actor)
-        )
+        answer = self.writer.do(lambda t: releases.keep(t, collection, found, made, self.now(), actor))
         self.changed(collection.name, "release", id=answer["id"])
         return answer
 
@@ -432,9 +434,7 @@ class Store:
         """Notes that an alarm was sent, or that it was tried."""
         when = self.now() if delivered else None
         self.writer.do(
-            lambda t: t.execute(
-                "UPDATE alarms SET attempts = attempts + 1, delivered = ? WHERE id = ?", (when, alarm)
-            )
+            lambda t: t.execute("UPDATE alarms SET attempts = attempts + 1, delivered = ? WHERE id = ?", (when, alarm))
             and None
         )
 

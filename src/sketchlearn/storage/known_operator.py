@@ -54,7 +54,7 @@ class KnownOperator:
         check_signature(data, description, None)
         form = description.get("operator")
         for mark, own, variant in zip(self._marks, self._forms, self._variants, strict=True):
-            if form == mark or form == own:
+            if form in (mark, own):
                 return sums_of(variant, tensors, description), bool(description.get("batches"))
         self._require_equal(form)
         # equal, but known from elsewhere: of another origin
