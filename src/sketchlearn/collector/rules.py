@@ -89,8 +89,8 @@ class Rules:
         for name in ("records_per_report", "reports_per_epoch", "records_per_epoch"):
             if getattr(self, name) is not None:
                 _whole(name, getattr(self, name), 1, MOST)
-        for name, least in (("body_days", 0.0), ("hours_kept_days", 1.0), ("days_kept_days", 1.0)):
-            _number(name, getattr(self, name), least, 36600.0)
+        for name, fewest in (("body_days", 0.0), ("hours_kept_days", 1.0), ("days_kept_days", 1.0)):
+            _number(name, getattr(self, name), fewest, 36600.0)
         if self.forget_days is not None:
             _number("forget_days", self.forget_days, 1.0, 36600.0)
         _number("alarm_level", self.alarm_level, 1e-12, 0.5)

@@ -84,7 +84,7 @@ def rotate_token(
     """A token of the same scope and sender; the old one ends after `overlap` milliseconds."""
     if token.revoked is not None:
         raise RefusalError("conflict", "the token was revoked: make a new one")
-    same = {"scope": token.scope, "collection": collection, "sender": token.sender, "note": token.note}
+    same: dict[str, Any] = {"scope": token.scope, "collection": collection, "sender": token.sender, "note": token.note}
     lifetime = None if token.expires is None else now + token.expires - token.created
     new = add_token(transaction, now, actor, **same, expires=lifetime)
     ends = now + overlap if token.expires is None else min(token.expires, now + overlap)
@@ -105,7 +105,13 @@ def add_senders(
             "INSERT INTO senders (id, collection, name, created, reports, records) VALUES (?, ?, ?, ?, 0, 0)",
             (number, collection.id, name, now),
         )
-        made = {"scope": SEND, "collection": collection, "sender": number, "note": name, "expires": expires}
+        made: dict[str, Any] = {
+            "scope": SEND,
+            "collection": collection,
+            "sender": number,
+            "note": name,
+            "expires": expires,
+        }
         answers.append({"name": name, **add_token(transaction, now, actor, **made)})
         number += 1
     return answers

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 from sketchlearn.collector import audit, drift, epochs, releases, senders
 from sketchlearn.collector.collection import Collection, collections
 from sketchlearn.collector.database import Database, Transaction
+from sketchlearn.collector.epoch_times import in_iso
+from sketchlearn.collector.epochs import Epoch
 from sketchlearn.collector.identity import make_identity
 from sketchlearn.collector.names import checked_name, checked_title, is_name
 from sketchlearn.collector.refusals import RefusalError
@@ -226,7 +228,7 @@ class Store:
                 number = senders.sender_number(transaction, collection, name)
                 if number in self.revoked_senders:
                     raise RefusalError("conflict", "the sender was revoked")
-            where = {"scope": scope, "collection": collection, "sender": number}
+            where: dict[str, Any] = {"scope": scope, "collection": collection, "sender": number}
             return senders.add_token(transaction, self.now(), actor, **where, note=note, expires=expires)
 
         return self.writer.do(add)
@@ -339,11 +341,11 @@ class Store:
             )
         names = ("sender", "kind", "times", "latest", "sentence")
         found = [dict(zip(names, row, strict=True)) for row in rows]
-        return [{**one, "latest": epochs.in_iso(one["latest"] / 1000)} for one in found]
+        return [{**one, "latest": in_iso(one["latest"] / 1000)} for one in found]
 
     # Epochs, windows, releases
 
-    def epochs(self, collection: Collection, start: int, finish: int) -> list[epochs.Epoch]:
+    def epochs(self, collection: Collection, start: int, finish: int) -> list[Epoch]:
         """The epochs with some moment of [start, finish)."""
         with self.reading() as transaction:
             return epochs.epochs_between(transaction, collection, start, finish)
@@ -353,10 +355,10 @@ class Store:
         with self.reading() as transaction:
             return window(transaction, collection, start, finish)
 
-    def seal(self, actor: str, collection: Collection, start: int) -> epochs.Epoch:
+    def seal(self, actor: str, collection: Collection, start: int) -> Epoch:
         """Closes an epoch that is over."""
 
-        def seal(transaction: Transaction) -> epochs.Epoch:
+        def seal(transaction: Transaction) -> Epoch:
             found = epochs.seal(transaction, collection, start, self.now(), actor)
             self.open_totals.pop((collection.id, start), None)
             return found
@@ -421,7 +423,7 @@ class Store:
                 str(hooks[collection].rules.webhook),
                 {
                     "collection": hooks[collection].name,
-                    "epoch": epochs.in_iso(epoch),
+                    "epoch": in_iso(epoch),
                     "kind": kind,
                     "sentence": sentence,
                 },

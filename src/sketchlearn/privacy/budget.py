@@ -240,4 +240,3 @@ def _entry(text: str) -> dict[str, Any]:
     if not sound:
         raise BudgetError(f"the log of the budget has an entry that no release writes: {shortened(text)}")
     return entry
-
