@@ -46,6 +46,9 @@ def send_some(url, tokens, reports, folder, seed, incarnation):
     rng = random.Random(f"{seed} {reports[0]} {incarnation}")
     journal, collectors, operator = Path(folder) / "handed-over", {}, None
     handed = set(map(int, journal.read_text().split())) if journal.exists() else set()
+    # whatever is in a spool was handed over, even if the process was killed before it could write that down
+    handed |= {int(path.stem.removeprefix("report-")) for path in Path(folder).glob("*/*.report")}
+    journal.write_text("".join(f"{report}\n" for report in sorted(handed)))
     for report in reports:
         device = report % len(tokens)
         spool, name = Spool(Path(folder) / str(device)), f"report-{report}"

@@ -196,14 +196,9 @@ class Sketch:
         A unit may come back in every update, so each one adds its `rows_per_unit` to those of the sketch.
         """
         self._require_exact("take in records")
-        options = {
-            "sample_weight": sample_weight,
-            "nulls": nulls,
-            "n_jobs": n_jobs,
-            "progress": progress,
-            "device": device,
-        }
-        return self.__iadd__(self.operator.sketch(data, **options, unit=unit, rows_per_unit=rows_per_unit))
+        options = {"sample_weight": sample_weight, "nulls": nulls, "n_jobs": n_jobs, "progress": progress}
+        units = {"unit": unit, "rows_per_unit": rows_per_unit}
+        return self.__iadd__(self.operator.sketch(data, **options, device=device, **units))
 
     def update_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Sketch:
         """Adds records of which only the signs came; private bits only to an empty sketch or one of such bits."""
@@ -384,9 +379,8 @@ class Sketch:
         return f"<Sketch of {self._records()}: {len(self.sums):,} sums by {shortened(self.operator, 200)}{private}>"
 
     def _records(self) -> str:
-        if self.ledger is not None and self.ledger.count_variance:
-            return f"about {counted(self.count, 'record')}"
-        return counted(self.count, "record")
+        about = "about " if self.ledger is not None and self.ledger.count_variance else ""
+        return about + counted(self.count, "record")
 
     def _repr_html_(self) -> str:
         kind = "exact" if self.ledger is None else "noisy"

@@ -18,14 +18,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from sketchlearn.collector import report_routes, routes
 from sketchlearn.collector.collection import Collection
+from sketchlearn.collector.endpoint_table import ENDPOINTS, FOR_EVER, JSON, LARGEST_JSON, Answer, Endpoint, time_of
 from sketchlearn.collector.housekeeping import Housekeeper
 from sketchlearn.collector.limits import FAILURES_PER_MINUTE, BytesUnderWay, Rates, whole_body
 from sketchlearn.collector.metrics import Metrics
 from sketchlearn.collector.openapi import openapi_document
 from sketchlearn.collector.refusals import STATUS, RefusalError
-from sketchlearn.collector.routes import ENDPOINTS, FOR_EVER, JSON, LARGEST_JSON, Answer, Endpoint, time_of
-from sketchlearn.collector.store import Store, json_object
+from sketchlearn.collector.store import Store
 from sketchlearn.collector.tokens import SEND, Token
 
 T = TypeVar("T")
@@ -186,6 +187,7 @@ def create_app(
     more_routes : for pages and the like; they come after the collector's own.
     housekeeping_seconds : how often epochs are sealed and compared; None leaves it to `store.keep_house()`.
     """
+    assert routes, report_routes  # which have put their functions into the table
     service = Service(store)
 
     @asynccontextmanager
@@ -199,9 +201,9 @@ def create_app(
 
     # most requests are reports: their route is looked at first
     ordered = sorted(ENDPOINTS, key=lambda endpoint: endpoint.largest >= 0)
-    routes: list[BaseRoute] = [_route(service, endpoint) for endpoint in ordered]
+    own: list[BaseRoute] = [_route(service, endpoint) for endpoint in ordered]
     app = Starlette(
-        routes=[*routes, *more_routes],
+        routes=[*own, *more_routes],
         lifespan=lifespan,
         exception_handlers={HTTPException: _no_route, Exception: _unexpected},
     )
@@ -267,3 +269,14 @@ async def _unexpected(_request: Request, error: Exception) -> Response:
     _LOG.error("a request failed", exc_info=error)
     body = {"error": "something went wrong in the collector, which has written it down", "kind": "error"}
     return response(Answer(body, 500))
+
+
+def json_object(data: bytes) -> dict[str, Any]:
+    """The JSON object of a request."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise RefusalError("malformed", "the body must be a JSON object")
+    return found

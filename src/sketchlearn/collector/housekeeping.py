@@ -10,6 +10,7 @@ from typing import Any
 
 from sketchlearn.collector.metrics import Metrics
 from sketchlearn.collector.store import Store
+from sketchlearn.collector.upkeep import note_delivery, undelivered_alarms
 
 SECONDS_FOR_WEBHOOK = 10.0
 _LOG = logging.getLogger("sketchlearn.collector")
@@ -45,8 +46,8 @@ class Housekeeper:
             self._said = set(problems)
 
     def _send_alarms(self) -> None:
-        for number, url, facts in self._store.undelivered_alarms():
-            self._store.note_delivery(number, delivered=_sent(url, facts))
+        for number, url, facts in undelivered_alarms(self._store):
+            note_delivery(self._store, number, delivered=_sent(url, facts))
 
 
 def _sent(url: str, facts: dict[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from sketchlearn.collector.refusals import STATUS
 from sketchlearn.version import __version__
 
 if TYPE_CHECKING:
-    from sketchlearn.collector.routes import Endpoint
+    from sketchlearn.collector.endpoint_table import Endpoint
 
 _REFUSAL = {
     "type": "object",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sketchlearn.collector import audit, drift, epochs, releases, senders
+from sketchlearn.collector import audit, epochs, releases, senders, upkeep
 from sketchlearn.collector.collection import Collection, collections
 from sketchlearn.collector.database import Database, Transaction
 from sketchlearn.collector.epoch_times import in_iso
@@ -375,78 +374,11 @@ class Store:
         self.changed(collection.name, "release", id=answer["id"])
         return answer
 
-    # What happens by itself
-
     def keep_house(self) -> list[str]:
         """Seals epochs that are over, compares them, keeps retention; sentences about what could not be done."""
-        self.flush_refusals()
-        problems: list[str] = []
-        for collection in self.all_collections():
-            with self.reading() as transaction:
-                over = epochs.to_seal(transaction, collection, self.now())
-            for start in over:
-                self.seal(epochs.COLLECTOR, collection, start)
-            self._compare(collection)
-            problems += self.writer.do(
-                lambda t, c=collection: epochs.keep_within_retention(t, c, self.now(), self.identity)  # type: ignore[misc]
-            )
-        return problems
-
-    def _compare(self, collection: Collection) -> None:
-        """Compares sealed epochs with those before. The writer is not kept waiting for the tests."""
-        while True:
-            with self.reading() as transaction:
-                epoch = drift.next_epoch(transaction, collection)
-                earlier = [] if epoch is None else drift.history(transaction, collection, epoch.start)
-            if epoch is None:
-                return
-            row = drift.compared(collection, epoch, earlier)
-            self.writer.do(lambda t, row=row: drift.note(t, collection, row, self.now()))  # type: ignore[misc]
-            self.changed(collection.name, "alarm" if row["alarm"] else "compared", sentence=row["sentence"])
+        return upkeep.keep_house(self)
 
     def audit(self, after: int, most: int) -> list[dict[str, Any]]:
         """Entries of the audit log."""
         with self.reading() as transaction:
             return audit.entries(transaction, after, most)
-
-    def undelivered_alarms(self) -> list[tuple[int, str, dict[str, Any]]]:
-        """Alarms to be sent: their numbers, the URL, and what is sent."""
-        hooks = {c.id: c for c in self.all_collections() if c.rules.webhook is not None}
-        with self.reading() as transaction:
-            rows = transaction.all(
-                "SELECT id, collection, epoch, kind, sentence FROM alarms WHERE delivered IS NULL AND attempts < 10 "
-                "ORDER BY id LIMIT 100"
-            )
-        return [
-            (
-                number,
-                str(hooks[collection].rules.webhook),
-                {
-                    "collection": hooks[collection].name,
-                    "epoch": in_iso(epoch),
-                    "kind": kind,
-                    "sentence": sentence,
-                },
-            )
-            for number, collection, epoch, kind, sentence in rows
-            if collection in hooks
-        ]
-
-    def note_delivery(self, alarm: int, *, delivered: bool) -> None:
-        """Notes that an alarm was sent, or that it was tried."""
-        when = self.now() if delivered else None
-        self.writer.do(
-            lambda t: t.execute("UPDATE alarms SET attempts = attempts + 1, delivered = ? WHERE id = ?", (when, alarm))
-            and None
-        )
-
-
-def json_object(data: bytes) -> dict[str, Any]:
-    """The JSON object of a request."""
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise RefusalError("malformed", "the body must be a JSON object")
-    return found
