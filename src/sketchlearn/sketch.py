@@ -197,8 +197,8 @@ class Sketch:
         """
         self._require_exact("take in records")
         options = {"sample_weight": sample_weight, "nulls": nulls, "n_jobs": n_jobs, "progress": progress}
-        units = {"unit": unit, "rows_per_unit": rows_per_unit}
-        return self.__iadd__(self.operator.sketch(data, **options, device=device, **units))
+        options |= {"unit": unit, "rows_per_unit": rows_per_unit, "device": device}
+        return self.__iadd__(self.operator.sketch(data, **options))
 
     def update_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Sketch:
         """Adds records of which only the signs came; private bits only to an empty sketch or one of such bits."""
@@ -379,14 +379,13 @@ class Sketch:
         return f"<Sketch of {self._records()}: {len(self.sums):,} sums by {shortened(self.operator, 200)}{private}>"
 
     def _records(self) -> str:
-        about = "about " if self.ledger is not None and self.ledger.count_variance else ""
-        return about + counted(self.count, "record")
+        noisy = self.ledger is not None and self.ledger.count_variance
+        return f"{'about ' if noisy else ''}{counted(self.count, 'record')}"
 
     def _repr_html_(self) -> str:
-        kind = "exact" if self.ledger is None else "noisy"
         rows = {
             "holds": self._records(),
-            "sums": f"{len(self.sums):,} {kind} 64-bit integers ({self.sums.nbytes:,} bytes)",
+            "sums": f"{len(self.sums):,} {'exact' if self.ledger is None else 'noisy'} 64-bit integers ({self.sums.nbytes:,} bytes)",
             "operator": shortened(self.operator, 400),
             **({} if self.unit is None else {"units": str(self.unit)}),
             **({} if self.ledger is None else {"privacy": str(self.ledger)}),

@@ -74,7 +74,7 @@ def tokens(transaction: Transaction, collection: Collection) -> list[dict[str, A
 
 def revoke_token(transaction: Transaction, now: int, actor: str, token: Token) -> None:
     """Ends a token now."""
-    transaction.execute("UPDATE tokens SET revoked = coalesce(revoked, ?) WHERE id = ?", (now, token.id))
+    transaction.execute("UPDATE tokens SET revoked = ? WHERE id = ? AND revoked IS NULL", (now, token.id))
     audit.note(transaction, now, actor, "revoke token", token=token.id)
 
 
@@ -157,8 +157,8 @@ def revoke_sender(
     identity: str,
 ) -> dict[str, Any]:
     """Ends a sender and its tokens; with `subtract`, takes out what it sent wherever the bodies are still there."""
-    transaction.execute("UPDATE senders SET revoked = coalesce(revoked, ?) WHERE id = ?", (now, sender))
-    transaction.execute("UPDATE tokens SET revoked = coalesce(revoked, ?) WHERE sender = ?", (now, sender))
+    transaction.execute("UPDATE senders SET revoked = ? WHERE id = ? AND revoked IS NULL", (now, sender))
+    transaction.execute("UPDATE tokens SET revoked = ? WHERE sender = ? AND revoked IS NULL", (now, sender))
     subtracted, kept = 0, 0
     for epoch, numbers in _reports_by_epoch(transaction, collection, sender).items():
         found = epoch_at(transaction, collection, epoch) if subtract else None
