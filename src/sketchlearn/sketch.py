@@ -379,13 +379,13 @@ class Sketch:
         return f"<Sketch of {self._records()}: {len(self.sums):,} sums by {shortened(self.operator, 200)}{private}>"
 
     def _records(self) -> str:
-        noisy = self.ledger is not None and self.ledger.count_variance
-        return f"{'about ' if noisy else ''}{counted(self.count, 'record')}"
+        return ("about " if getattr(self.ledger, "count_variance", 0) else "") + counted(self.count, "record")
 
     def _repr_html_(self) -> str:
+        kind = "exact" if self.ledger is None else "noisy"
         rows = {
             "holds": self._records(),
-            "sums": f"{len(self.sums):,} {'exact' if self.ledger is None else 'noisy'} 64-bit integers ({self.sums.nbytes:,} bytes)",
+            "sums": f"{len(self.sums):,} {kind} 64-bit integers ({self.sums.nbytes:,} bytes)",
             "operator": shortened(self.operator, 400),
             **({} if self.unit is None else {"units": str(self.unit)}),
             **({} if self.ledger is None else {"privacy": str(self.ledger)}),
