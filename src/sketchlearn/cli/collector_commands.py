@@ -18,7 +18,9 @@ DatabaseUrl = Annotated[
 
 
 def serve(
-    folder: Folder,
+    folder: Annotated[
+        str | None, typer.Argument(metavar="FOLDER", help="The collector's folder; it is made if there is none.")
+    ] = None,
     database: DatabaseUrl = None,
     host: Annotated[str, typer.Option(help="The address to listen to.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen to; 0 takes a free one.")] = 8765,
@@ -27,6 +29,8 @@ def serve(
     proxies: Annotated[
         str, typer.Option(metavar="LIST", help="Addresses of proxies whose X-Forwarded-For is believed.")
     ] = "",
+    demo: Annotated[bool, typer.Option("--demo", help="Show a simulated fleet instead, until it is ended.")] = False,
+    hour: Annotated[float, typer.Option(min=0.5, help="With --demo, the seconds that an hour takes.")] = 5.0,
 ) -> None:
     """Collect sketches from many senders: count none twice, lose none.
 
@@ -35,16 +39,22 @@ def serve(
     \b
     Example:
       sketchlearn serve collector/ --port 8765
+      sketchlearn serve --demo
     """
     from sketchlearn.extras import required
 
+    if (folder is None) != demo:
+        raise misused("give the FOLDER of a collector or --demo, and not both")
     if (certificate is None) != (certificate_key is None):
         raise misused("--certificate and --certificate-key belong together")
     for package in ("starlette", "uvicorn", "prometheus_client"):
         required(package, "serve")
-    from sketchlearn.collector.serving import Serving
+    from sketchlearn.collector.serving import Serving, serve_demonstration
     from sketchlearn.collector.serving import serve as serve_until_ended
 
+    if folder is None:
+        serve_demonstration(host, port, hour)
+        return
     serve_until_ended(Serving(Path(folder), database, host, port, certificate, certificate_key, proxies))
 
 

@@ -52,6 +52,12 @@ def push(
         str, typer.Option(metavar="FOLDER", help="Where reports wait until they are acknowledged.")
     ] = ".sketchlearn-spool",
     attempts: Attempts = 5,
+    second_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Hide the sums: the public key of the second collector.")
+    ] = None,
+    second_token: Annotated[
+        str | None, typer.Option(metavar="FILE", help="With --second-key: this sender's token there.")
+    ] = None,
     columns: options.Columns = None,
     exclude: options.Exclude = None,
     numeric_only: options.NumericOnly = False,
@@ -73,7 +79,9 @@ def push(
       sketchlearn push data/*.parquet --to https://collector.example.org --collection readings --token device.token
     """
     from sketchlearn.reporting import CollectorError, Spool
+    from sketchlearn.reporting.hidden_reports import hidden_report
     from sketchlearn.storage.checkpoints import Reading, Work, sketch_files
+    from sketchlearn.storage.sketch_files import load
 
     collector, kept = _collector(to, token, certificate, attempts), Spool(spool)
     paths = files_from(data) if not all(_is_sketch(path) for path in data) else data
@@ -86,14 +94,21 @@ def push(
         name = _report_id(path, collection, reading)
         if name in kept.waiting():
             continue
-        if _is_sketch(path):
+        if _is_sketch(path) and second_key is None:
             kept.add(collection, Path(path).read_bytes(), id=name, time=time)
             continue
         if operator is None:
             operator = _design(collector, kept, collection)
         work = Work([path])
         work.note = remarks_said_once()
-        sketch = sketch_files(operator, [path], reading, work).sketch
+        sketch = load(path) if _is_sketch(path) else sketch_files(operator, [path], reading, work).sketch
+        if second_key is not None:
+            credential = "" if second_token is None else Path(second_token).read_text(encoding="utf-8")
+            part = hidden_report(
+                collector, collection, sketch, id=name, second_key=second_key, second_token=credential, time=time
+            )
+            kept.add(collection, part, id=name, time=time)
+            continue
         # without random numbers, so that the same file gives the same bytes whenever it is pushed
         kept.add(collection, sketch.content(), id=name, time=time)
     try:

@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from sketchlearn.collector import report_routes, routes
+from sketchlearn.collector import hidden_routes, report_routes, routes
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.endpoint_table import ENDPOINTS, FOR_EVER, JSON, LARGEST_JSON, Answer, Endpoint, time_of
 from sketchlearn.collector.housekeeping import Housekeeper
@@ -187,7 +187,7 @@ def create_app(
     more_routes : for pages and the like; they come after the collector's own.
     housekeeping_seconds : how often epochs are sealed and compared; None leaves it to `store.keep_house()`.
     """
-    assert routes, report_routes  # which have put their functions into the table
+    assert all((routes, report_routes, hidden_routes))  # which have put their functions into the table
     service = Service(store)
 
     @asynccontextmanager

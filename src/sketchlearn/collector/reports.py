@@ -49,6 +49,8 @@ class Incoming:
     def read(cls, collection: Collection, sender: int, report: str, body: bytes, time: float | None) -> Incoming:
         """A report from its bytes, if they are a sound sketch of the collection's design that its rules allow."""
         rules = collection.rules
+        if rules.hidden is not None:
+            raise RefusalError("not private", "the sums of this collection hide their parts: send parts, not sketches")
         if len(body) > rules.largest_body:
             raise RefusalError("too large", f"a report has at most {rules.largest_body:,} bytes here")
         try:
@@ -68,7 +70,8 @@ class Incoming:
                 "limit", f"a report has at most {rules.records_per_report:,} records here, and this one {records:,}"
             )
         digest = hashlib.sha256(body).digest()
-        return cls(collection, sender, report, body, digest, sketch, records, time, ledger is not None or numbered)
+        unique = numbered or (ledger is not None and not ledger.local)  # two devices may send the same few bits
+        return cls(collection, sender, report, body, digest, sketch, records, time, unique)
 
 
 @dataclass

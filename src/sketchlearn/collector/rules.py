@@ -12,6 +12,7 @@ from sketchlearn.few_records import FEW_RECORDS
 from sketchlearn.values import shortened
 
 REFUSE, NEXT = "refuse", "next"
+FIRST, SECOND = "first", "second"
 LARGEST_BODY = 64_000_000
 YEAR = 366 * 86400
 MOST = 2**53
@@ -42,6 +43,9 @@ class Rules:
     silent_seconds : after how long without a report a sender counts as silent.
     alarm_level : the part of the epochs that may raise a false alarm.
     webhook : a URL that alarms are sent to.
+    hidden : "first" or "second" of two collectors whose sums hide their parts (docs/hidden_sums.md); None otherwise. It
+        cannot be changed later. `min_reports` is then the minimum, and `records_per_report` must be given.
+    noise_epsilon, noise_parties : of hidden sums, the shares of noise that each report has; None if they are exact.
     epsilon, delta : the most that private releases may spend together; None keeps count without a limit.
     """
 
@@ -69,6 +73,9 @@ class Rules:
     webhook: str | None = None
     epsilon: float | None = None
     delta: float | None = None
+    hidden: str | None = None
+    noise_epsilon: float | None = None
+    noise_parties: int | None = None
 
     def __post_init__(self) -> None:
         _one_of("epoch", self.epoch, SPANS)
@@ -98,6 +105,15 @@ class Rules:
             _number("epsilon", self.epsilon, 1e-9, 1e9)
         if self.delta is not None:
             _number("delta", self.delta, 0.0, 0.5)
+        if self.hidden is not None:
+            _one_of("hidden", self.hidden, (FIRST, SECOND))
+            if self.min_reports < 2 or self.records_per_report is None:
+                raise ValueError("sums that hide their parts need min_reports of at least 2, and records_per_report")
+        if (self.noise_epsilon is None) != (self.noise_parties is None):
+            raise ValueError("noise_epsilon and noise_parties belong together")
+        if self.noise_epsilon is not None:
+            _number("noise_epsilon", self.noise_epsilon, 1e-9, 20.0)
+            _whole("noise_parties", self.noise_parties, 1, MOST)
         if self.webhook is not None and not _is_url(self.webhook):
             raise ValueError("webhook must be a URL that begins with http:// or https://, or null")
 
@@ -115,6 +131,9 @@ class Rules:
         new = self._with(form)
         if new.epoch != self.epoch:
             raise ValueError("the epochs of a collection cannot be changed: make another collection")
+        terms = ("hidden", "min_reports", "records_per_report", "noise_epsilon", "noise_parties")
+        if self.hidden is not None and any(getattr(new, name) != getattr(self, name) for name in terms):
+            raise ValueError("the terms of sums that hide their parts cannot be changed: make another collection")
         return new
 
     def _with(self, form: Any) -> Rules:

@@ -146,6 +146,12 @@ def sender_number(transaction: Transaction, collection: Collection, name: str) -
     return int(row[0])
 
 
+def sender_name(transaction: Transaction, number: int) -> str | None:
+    """The name of a sender that was not revoked."""
+    row = transaction.one("SELECT name FROM senders WHERE id = ? AND revoked IS NULL", (number,))
+    return None if row is None else str(row[0])
+
+
 def revoke_sender(
     transaction: Transaction,
     now: int,

@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import tempfile
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sketchlearn.collector.application import create_app
 from sketchlearn.collector.database import open_database
+from sketchlearn.collector.demonstration import FastClock, SimulatedFleet
+from sketchlearn.collector.epoch_times import start_of
+from sketchlearn.collector.page.page_routes import Pages
 from sketchlearn.collector.store import Store
 from sketchlearn.extras import required
 from sketchlearn.storage.owner_folder import make_folder, write_file
@@ -59,9 +65,10 @@ def serve(serving: Serving) -> None:
     uvicorn = required("uvicorn", "serve")
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
     store = open_store(serving)
+    pages = Pages(store)
     try:
         config = uvicorn.Config(
-            create_app(store),
+            create_app(store, more_routes=pages.routes()),
             host=serving.host,
             port=serving.port,
             http=_protocol(),
@@ -79,10 +86,28 @@ def serve(serving: Serving) -> None:
             forwarded_allow_ips=serving.proxies or "",
             ws="none",
         )
-        server = _Server(config, serving)
+        server = _Server(config, serving, pages.close)
         server.run()
     finally:
         store.close()
+
+
+def serve_demonstration(host: str, port: int, seconds_per_hour: float) -> None:
+    """Serves a simulated fleet in a folder that is removed afterwards; whoever reaches the port sees its page."""
+    uvicorn = required("uvicorn", "serve")
+    with tempfile.TemporaryDirectory(prefix="sketchlearn-demo-") as name:
+        serving = Serving(Path(name), host=host, port=port)
+        clock = FastClock(start_of("day", time.time()), seconds_per_hour)
+        store = Store(open_database(serving.folder / "collector.sqlite"), serving.folder, clock=clock)
+        pages, fleet = Pages(store, everybody_reads=True), SimulatedFleet(store, clock)
+        try:
+            app = create_app(store, more_routes=pages.routes(), housekeeping_seconds=seconds_per_hour / 5)
+            config = uvicorn.Config(app, host=host, port=port, lifespan="on", log_level="warning", ws="none")
+            fleet.start()
+            _Server(config, serving, pages.close).run()
+        finally:
+            fleet.close()
+            store.close()
 
 
 def _protocol() -> Any:
@@ -135,7 +160,7 @@ def _has(package: str) -> bool:
 class _Server:
     """A uvicorn server that says where it listens."""
 
-    def __init__(self, config: Any, serving: Serving) -> None:
+    def __init__(self, config: Any, serving: Serving, ending: Callable[[], None]) -> None:
         import uvicorn
 
         scheme = "https" if serving.certificate else "http"
@@ -148,6 +173,10 @@ class _Server:
                         host, port = socket.getsockname()[:2]
                         where = f"[{host}]" if ":" in host else host
                         print(f"sketchlearn: collecting at {scheme}://{where}:{port}", file=sys.stderr, flush=True)
+
+            async def shutdown(self, sockets: Any = None) -> None:
+                ending()  # streams of events would keep it waiting
+                await super().shutdown(sockets)
 
         self._server = Speaking(config)
 

@@ -84,7 +84,7 @@ class Store:
         """After a transaction that failed: what is in memory may be what was not written."""
         self.open_totals.clear()
 
-    def changed(self, collection: str, kind: str, **facts: Any) -> None:
+    def changed(self, collection: str, kind: str, /, **facts: Any) -> None:
         """Tells those who watch, such as the page, that something is new; it must take no time."""
         for tell in self.on_change:
             tell(collection, kind, facts)

@@ -42,6 +42,14 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS refusals (
         collection INTEGER NOT NULL, sender INTEGER NOT NULL, kind TEXT NOT NULL, times INTEGER NOT NULL,
         latest INTEGER NOT NULL, sentence TEXT NOT NULL, PRIMARY KEY (collection, sender, kind))""",
+    # the rests of hidden parts, until their epoch is opened; their ids stay, without a body
+    """CREATE TABLE IF NOT EXISTS hidden_parts (
+        collection INTEGER NOT NULL, sender INTEGER NOT NULL, id TEXT NOT NULL, epoch INTEGER NOT NULL,
+        fingerprint TEXT NOT NULL, body BLOB, digest BLOB NOT NULL, received INTEGER NOT NULL,
+        PRIMARY KEY (collection, sender, id))""",
+    """CREATE TABLE IF NOT EXISTS hidden_openings (
+        collection INTEGER NOT NULL, epoch INTEGER NOT NULL, opening TEXT NOT NULL, opened INTEGER,
+        PRIMARY KEY (collection, epoch))""",
     """CREATE TABLE IF NOT EXISTS audit (
         id INTEGER PRIMARY KEY, entry TEXT NOT NULL, previous TEXT NOT NULL, digest TEXT NOT NULL UNIQUE)""",
 )

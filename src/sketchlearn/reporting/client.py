@@ -21,6 +21,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0  # seconds between attempts; each is up t
 LARGEST_ANSWER = 256_000_000
 WORTH_ANOTHER_ATTEMPT = (408, 429, 500, 502, 503, 504)
 
+PART_MAGIC = b"SKLPART\x01"  # of hidden parts (hidden_parts.py), which have a route of their own
+
 
 class CollectorError(OSError):
     """A collector refused a request, or could not be reached; `status` is 0 in the latter case."""
@@ -86,7 +88,8 @@ class Collector:
         """
         data = sketch if isinstance(sketch, bytes) else sketch.to_bytes()
         query = {} if time is None else {"time": str(time)}
-        path = f"/v1/collections/{quote(collection, safe='')}/reports/{quote(id or secrets.token_hex(16), safe='')}"
+        kind = "parts" if data.startswith(PART_MAGIC) else "reports"
+        path = f"/v1/collections/{quote(collection, safe='')}/{kind}/{quote(id or secrets.token_hex(16), safe='')}"
         answer: dict[str, Any] = self._json("POST", path, query, data, "application/octet-stream")
         return answer
 

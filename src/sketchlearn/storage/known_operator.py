@@ -10,6 +10,8 @@ import secrets
 from typing import Any
 
 from sketchlearn.operators import Operator
+from sketchlearn.packed import MAGIC, PRIVATE_MAGIC, PackedBits
+from sketchlearn.private_bits import PrivateBits
 from sketchlearn.sketch import Sketch
 from sketchlearn.storage.container import FormatError, pack, parse_description, unpack
 from sketchlearn.storage.file_kinds import expecting
@@ -49,6 +51,8 @@ class KnownOperator:
 
     def numbered_from_file(self, data: bytes) -> tuple[Sketch, bool]:
         """The sketch of a file, and whether its batches have random numbers: then equal bytes are the same sketch."""
+        if data[: len(MAGIC)] in (MAGIC, PRIVATE_MAGIC):  # readings of a device, as single bits
+            return self._of_bits(data), False
         with expecting("sketch", data):
             tensors, description = unpack(data, self._parse)
         check_signature(data, description, None)
@@ -59,6 +63,13 @@ class KnownOperator:
         self._require_equal(form)
         # equal, but known from elsewhere: of another origin
         return sketch_of(tensors, description), bool(description.get("batches"))
+
+    def _of_bits(self, data: bytes) -> Sketch:
+        try:
+            bits = (PackedBits if data[: len(MAGIC)] == MAGIC else PrivateBits).from_bytes(data)
+            return self.operator.sketch_packed(bits)
+        except (ValueError, OverflowError) as error:
+            raise FormatError(str(error)) from None
 
     def to_kept(self, sketch: Sketch) -> bytes:
         """Bytes that `from_kept` reads: a file without the operator."""
