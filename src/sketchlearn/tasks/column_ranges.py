@@ -16,7 +16,7 @@ from sketchlearn.models import Double
 from sketchlearn.operators import SecondMoments, VeroneseMoments
 from sketchlearn.operators.operator_base import Kind
 from sketchlearn.operators.origin import Origin
-from sketchlearn.sources import Source
+from sketchlearn.sources import Source, source
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 
 #: Other rows may lie so many times as far as those of a sample from all over, and as a stream's first rows.
