@@ -7,7 +7,7 @@ NATIVE := $(wildcard src/sketchlearn/_native/*.*) CMakeLists.txt pyproject.toml
 # Tests start hundreds of programs: without bytecode on disk, each would compile the package anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-slow lint sanitize hot-loops ptx ptx-check gpu exhaustive everywhere kill audit fuzz memory benchmark benchmark-clustering benchmark-engines benchmark-growth benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
+.PHONY: demo test test-slow lint sanitize hot-loops ptx ptx-check gpu exhaustive everywhere kill fleet collector-fuzz audit fuzz memory benchmark benchmark-clustering benchmark-collector benchmark-engines benchmark-growth benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
 
 demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
@@ -60,6 +60,16 @@ everywhere: .venv/installed-test
 kill: .venv/installed-test
 	$(BIN)/python tests/kill.py --times 50
 
+# 1000 devices, 20,000 reports, a server that is killed 20 times: the sum of all rows to the bit, on SQLite and on
+# PostgreSQL (Debian's package).
+fleet: .venv/installed-test
+	$(BIN)/python tests/fleet.py
+	$(BIN)/python tests/fleet.py --postgresql
+
+# Requests at random against a collector's OpenAPI document, and changed bodies: no 500, no growth.
+collector-fuzz: .venv/installed-test
+	$(BIN)/python tests/collector_fuzz.py --requests $(or $(REQUESTS),100000)
+
 # What a million numbers that were released with noise tell about one record, per mechanism and per claim of a ledger;
 # releases that are killed 50 times; an adversary of 10^5 random steps: an hour.
 audit: .venv/installed-test
@@ -76,6 +86,11 @@ fuzz: .venv/installed-test
 # A stream of 1e8 rows: half a minute.
 memory: .venv/installed
 	$(BIN)/python benchmarks/memory.py
+
+# A collector over loopback: reports a second, time to an answer, memory over 10^5 reports: ten minutes.
+benchmark-collector: .venv/installed-test
+	$(BIN)/python benchmarks/collector.py
+	$(BIN)/python benchmarks/collector.py --only memory --reports 100000
 
 benchmark: .venv/installed-benchmark
 	$(BIN)/python benchmarks/sketching.py

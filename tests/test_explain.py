@@ -13,8 +13,8 @@ import sketchlearn as skl
 from sketchlearn.decoders import Problem, Status, Target
 from sketchlearn.decoders.searches.matching_pursuit import ClOmpr
 from sketchlearn.decoders.searches.search_loop import Decoder, State
-from sketchlearn.diagnostics import Explanation, Verdict, explain
 from sketchlearn.diagnostics.density_drawing import correlation
+from sketchlearn.diagnostics.explain import Explanation, Verdict, explain
 from sketchlearn.frequencies import Gaussian
 
 pytestmark = pytest.mark.slow

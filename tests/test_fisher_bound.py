@@ -5,7 +5,7 @@ import pytest
 
 import sketchlearn as skl
 from sketchlearn.decoders import Problem, Target
-from sketchlearn.diagnostics import explain
+from sketchlearn.diagnostics.explain import explain
 from sketchlearn.models import DiagonalGaussian, Mixture
 from sketchlearn.uncertainty.fisher_bound import errors_over_bound
 

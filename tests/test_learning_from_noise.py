@@ -14,8 +14,7 @@ from sketchlearn.cli.commands import app
 from sketchlearn.decoders import Problem, Status, Target
 from sketchlearn.decoders.problems.decoding_target import fourier_part
 from sketchlearn.designing.cluster_operators import BROAD_IN_BOUNDS, BROAD_UNDER_PURE_NOISE
-from sketchlearn.diagnostics import explain
-from sketchlearn.diagnostics.explain import Verdict
+from sketchlearn.diagnostics.explain import Verdict, explain
 
 K, D, N = 5, 3, 50_000
 BOX = ([-20.0] * D, [20.0] * D)

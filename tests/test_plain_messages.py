@@ -20,6 +20,7 @@ LEAST_WORDS = 4  # fewer are a name, or a part of a sentence
 
 #: parts of the package that the command line does not call: tensors, bits, kernel features, other engines, weights
 IN_PYTHON_ALONE = (
+    "collector/tables.py",  # statements of SQL
     *("engines", "packed.py", "private_bits.py", "randomised_response.py", "sources/row_weights.py"),
     *("tasks/kernel_features", "_native/gpu"),
 )

@@ -9,8 +9,8 @@ import pytest
 from test_cli import done
 
 import sketchlearn as skl
-from sketchlearn.diagnostics import explain
 from sketchlearn.diagnostics.center_profiles import profiles_of_centers
+from sketchlearn.diagnostics.explain import explain
 from sketchlearn.diagnostics.pictures import plot_marginal
 from sketchlearn.schemas import Category, Date, Flag, Number, Ordinal, Text
 

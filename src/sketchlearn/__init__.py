@@ -15,7 +15,7 @@ from sketchlearn.tasks.registry import OWN_ESTIMATORS
 # Where each name lives: modules are imported when they are first needed, so that `sketchlearn --help` needs none.
 # Estimators are in the registry of tasks, operators are those of their package. Type checkers read __init__.pyi.
 _HOMES = {
-    "diagnostics": ("Explanation", "explain"),
+    "diagnostics.explain": ("Explanation", "explain"),
     "diagnostics.profiles": ("Profiles", "profiles"),
     "diagnostics.report.report_page": ("report",),
     "ledger": ("Ledger",),
@@ -24,6 +24,7 @@ _HOMES = {
     "privacy.budget": ("Budget",),
     "private_bits": ("PrivateBits",),
     "queries": ("ChangeDetector", "Drift", "Questions", "distance", "two_sample_test"),
+    "reporting": ("Collector",),
     "sketch": ("Sketch",),
     "schemas": ("Schema",),
     "sources": ("Source", "register_reader", "schema", "source"),

@@ -25,6 +25,7 @@ from sketchlearn.privacy import privatize
 from sketchlearn.privacy.budget import Budget
 from sketchlearn.private_bits import PrivateBits
 from sketchlearn.queries import ChangeDetector, Drift, Questions, distance, two_sample_test
+from sketchlearn.reporting import Collector
 from sketchlearn.schemas import Schema
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Source, register_reader, schema, source
@@ -58,6 +59,7 @@ __all__ = [
     "CellSums",
     "ChangeDetector",
     "ClusterChoice",
+    "Collector",
     "ColumnMoments",
     "Concatenated",
     "ConvolutionalFeatures",

@@ -195,6 +195,14 @@ class Ledger(Value):
             rows_per_unit=self._rows_with(other, overlapping=overlapping),
         )
 
+    def of_shares(self, n: int) -> Ledger:
+        """The ledger of a sum of n shares of noise like this one, of records of n different parties."""
+        if self.parties is None or self.shares != 1:
+            raise ValueError("only the ledger of one share of noise tells that of a sum of them")
+        parts = None if self.parts is None else tuple(replace(p, variance=n * p.variance) for p in self.parts)
+        sums, count = n * self.sum_variance, n * self.count_variance
+        return replace(self, sum_variance=sums, count_variance=count, parts=parts, shares=n)
+
     def _selections_with(self, other: Ledger, *, overlapping: bool) -> tuple[SelectionCost, ...] | None:
         """Selections that the sum pays for: of disjoint records, those that both have paid for."""
         own, others = self.selections or (), other.selections or ()

@@ -6,7 +6,7 @@ import html
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -163,6 +163,12 @@ class Sketch:
         notes = (self.skipped, ledger, self.clipped, self.heaviest, kept, self.batches, self.unit)
         return Sketch(operator, sums, self.units, self.bits, *notes)
 
+    def as_batches(self, batches: Batches) -> Sketch:
+        """The same, its records known as these batches: for whoever knows by other means that each came once."""
+        twin = self.copy()
+        twin.__dict__["batches"] = replace(batches, most=max(batches.most, self.batches.largest))
+        return twin
+
     @property
     def lacks_shares(self) -> bool:
         """Whether it is a share of noise, or a sum of too few of them, which is not private yet."""
@@ -190,14 +196,9 @@ class Sketch:
         A unit may come back in every update, so each one adds its `rows_per_unit` to those of the sketch.
         """
         self._require_exact("take in records")
-        options = {
-            "sample_weight": sample_weight,
-            "nulls": nulls,
-            "n_jobs": n_jobs,
-            "progress": progress,
-            "device": device,
-        }
-        return self.__iadd__(self.operator.sketch(data, **options, unit=unit, rows_per_unit=rows_per_unit))
+        options = {"sample_weight": sample_weight, "nulls": nulls, "n_jobs": n_jobs, "progress": progress}
+        options |= {"unit": unit, "rows_per_unit": rows_per_unit, "device": device}
+        return self.__iadd__(self.operator.sketch(data, **options))
 
     def update_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Sketch:
         """Adds records of which only the signs came; private bits only to an empty sketch or one of such bits."""
@@ -327,11 +328,14 @@ class Sketch:
 
     def description(self) -> dict[str, Any]:
         """What a file says about the integers, as a JSON object."""
+        return {**self.notes(), "operator": self.operator.to_json()}
+
+    def notes(self) -> dict[str, Any]:
+        """The description without the operator."""
         limit = None if self.kept is None or self.kept.complete else self.kept.below
         return {
             "bits": self.bits,
             "count": str(self.units),
-            "operator": self.operator.to_json(),
             "software": f"sketchlearn {__version__}",
             **({"skipped": list(self.skipped)} if self.skipped else {}),
             **({"clipped": self.clipped} if self.clipped else {}),
@@ -375,9 +379,7 @@ class Sketch:
         return f"<Sketch of {self._records()}: {len(self.sums):,} sums by {shortened(self.operator, 200)}{private}>"
 
     def _records(self) -> str:
-        if self.ledger is not None and self.ledger.count_variance:
-            return f"about {counted(self.count, 'record')}"
-        return counted(self.count, "record")
+        return ("about " if getattr(self.ledger, "count_variance", 0) else "") + counted(self.count, "record")
 
     def _repr_html_(self) -> str:
         kind = "exact" if self.ledger is None else "noisy"

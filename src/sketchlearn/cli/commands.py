@@ -7,6 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from sketchlearn.cli.collector_commands import serve, verify
 from sketchlearn.cli.design_command import design
 from sketchlearn.cli.error_messages import in_sentences
 from sketchlearn.cli.fit_commands import fit
@@ -16,6 +17,7 @@ from sketchlearn.cli.predict_command import predict
 from sketchlearn.cli.privatize_command import privatize
 from sketchlearn.cli.question_commands import choose, compare, explain, marginal, watch
 from sketchlearn.cli.report_command import report
+from sketchlearn.cli.reporting_commands import pull, push
 from sketchlearn.cli.sample_command import sample
 from sketchlearn.cli.schema_command import schema
 from sketchlearn.cli.select_classes_command import select_classes
@@ -75,5 +77,20 @@ def sketchlearn(
 for before_fit in (schema, design, sketch, merge, subtract, privatize, select_classes, info, choose):
     app.command()(before_fit)
 app.add_typer(fit, name="fit")
-for after_fit in (predict, report, sample, compare, watch, marginal, explain, keygen, benchmark, demo):
+for after_fit in (
+    predict,
+    report,
+    sample,
+    compare,
+    watch,
+    marginal,
+    explain,
+    keygen,
+    serve,
+    push,
+    pull,
+    verify,
+    benchmark,
+    demo,
+):
     app.command()(after_fit)

@@ -184,7 +184,7 @@ def explain(
     Example:
       sketchlearn explain day1.sketch -k 3
     """
-    from sketchlearn.diagnostics import explain
+    from sketchlearn.diagnostics.explain import explain
 
     told = explain(read_sketch(sketch, trusted), n_components=n_components, decoder=decoder, random_state=seed)
     figures = {name: float(value) for name, value in told.figures.items()}

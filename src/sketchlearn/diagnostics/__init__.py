@@ -1,5 +1,1 @@
-"""Why a fit is poor: the sketch, its scale, the decoder, or the model."""
-
-from sketchlearn.diagnostics.explain import Explanation, Verdict, explain
-
-__all__ = ["Explanation", "Verdict", "explain"]
+"""Why a fit is poor, what sets clusters apart, pictures and reports: from sketches and models."""

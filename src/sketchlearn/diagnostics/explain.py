@@ -125,7 +125,7 @@ def explain(
     Examples
     --------
     >>> import numpy as np, sketchlearn as skl
-    >>> from sketchlearn.diagnostics import explain
+    >>> from sketchlearn.diagnostics.explain import explain
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((2000, 2)) + 10 * rng.integers(0, 2, (2000, 1))
     >>> explanation = explain(skl.SketchKMeans(2, random_state=0).fit(X))

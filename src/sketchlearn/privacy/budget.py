@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -15,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from sketchlearn.gaussian_profile import largest_ratio, smallest_epsilon
+from sketchlearn.hash_chain import START, BrokenChainError, checked_entries, link
 from sketchlearn.ledger import ADD_REMOVE, GAUSSIAN, LAPLACE, REPLACE, THRESHOLD, Ledger
 from sketchlearn.values import number, positive, shortened
 
 SECONDS_TO_WAIT = 60.0  # for another process that is releasing
-_START = "0" * 64
 _TABLES = """
 CREATE TABLE IF NOT EXISTS budget (
     id INTEGER PRIMARY KEY CHECK (id = 1), epsilon REAL, delta REAL, neighbors TEXT NOT NULL
@@ -93,7 +92,7 @@ class Budget:
     ) -> None:
         self.path = Path(path)
         self._file = self.path.resolve()  # whatever becomes of links and of the working directory
-        self._seen = (0, _START)
+        self._seen = (0, START)
         limit = None if epsilon is None else positive("epsilon", epsilon)
         wanted = (limit, None if delta is None else number("delta", delta), neighbors)
         if not 0 <= (wanted[1] or 0.0) < 1:
@@ -173,8 +172,8 @@ class Budget:
                     f"{max(0.0, self.epsilon - before.epsilon):.4g})"
                 )
             last = database.execute("SELECT digest FROM releases ORDER BY id DESC LIMIT 1").fetchone()
-            text, previous = json.dumps(entry, sort_keys=True), last[0] if last else _START
-            values = (text, previous, _digest(previous, text))
+            text, previous = json.dumps(entry, sort_keys=True), last[0] if last else START
+            values = (text, previous, link(previous, text))
             database.execute("INSERT INTO releases (entry, previous, digest) VALUES (?, ?, ?)", values)
         self._seen = (len(entries) + 1, values[2])
 
@@ -191,15 +190,16 @@ class Budget:
 
     def _entries(self, database: sqlite3.Connection) -> list[dict[str, Any]]:
         """The log, each entry checked against the digest of the one before, and the log against what was seen of it."""
-        previous, entries = _START, list[dict[str, Any]]()
+        previous, entries = START, list[dict[str, Any]]()
         known, last = self._seen
-        for text, before, digest in database.execute("SELECT entry, previous, digest FROM releases ORDER BY id"):
-            if before != previous or digest != _digest(previous, text):
-                raise BudgetError(f"{self.path} was changed or damaged: its log does not fit together any more")
-            previous = digest
-            entries.append(_entry(text))
-            if len(entries) == known and digest != last:
-                break
+        rows = database.execute("SELECT entry, previous, digest FROM releases ORDER BY id")
+        try:
+            for text, previous in checked_entries(rows):
+                entries.append(_entry(text))
+                if len(entries) == known and previous != last:
+                    break
+        except BrokenChainError as error:
+            raise BudgetError(f"{self.path} was changed or damaged: {error}") from None
         if len(entries) < known or (len(entries) == known and previous != last):
             raise BudgetError(f"{self.path} has lost releases that it had: put the newest copy of it back")
         self._seen = (len(entries), previous)
@@ -240,7 +240,3 @@ def _entry(text: str) -> dict[str, Any]:
     if not sound:
         raise BudgetError(f"the log of the budget has an entry that no release writes: {shortened(text)}")
     return entry
-
-
-def _digest(previous: str, text: str) -> str:
-    return hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()

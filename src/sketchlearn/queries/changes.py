@@ -43,6 +43,7 @@ class ChangeDetector:
     level : part of the steps that may raise a false alarm.
     windows : numbers of newest sketches that are compared with those before.
     seed : of the tests.
+    history : earlier sketches of the stream since its last change, oldest first: compared with, but not tested again.
 
     Examples
     --------
@@ -55,7 +56,14 @@ class ChangeDetector:
     [5]
     """
 
-    def __init__(self, *, level: float = 0.001, windows: Sequence[int] = (1, 2, 4, 8), seed: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        level: float = 0.001,
+        windows: Sequence[int] = (1, 2, 4, 8),
+        seed: int = 0,
+        history: Sequence[Sketch] = (),
+    ) -> None:
         if not positive("level", level) < 1:
             raise ValueError(f"level must lie between 0 and 1, not {level!r}")
         self.level = float(level)
@@ -65,8 +73,10 @@ class ChangeDetector:
         self.seed = whole("seed", seed, 0)
         #: what was said, step by step
         self.changes: list[Change] = []
-        self._before: list[Sketch] = []  # the sum of those older than all windows, if there are any
-        self._recent: list[Sketch] = []
+        older = list(history[: -max(self.windows)])
+        self._before = [_total(older)] if older else []  # the sum of those older than all windows, if there are any
+        self._recent = list(history[-max(self.windows) :])
+        self._steps_before = len(history)
 
     def update(self, sketch: Sketch) -> Change:
         """Takes the next sketch of the stream, and says whether the records changed."""
@@ -74,7 +84,7 @@ class ChangeDetector:
             raise TypeError(f"update takes a sketch, not {type(sketch).__name__}: sketch the rows first")
         if sketch.count == 0:
             raise ValueError("the sketch is empty: leave steps without records out")
-        step = len(self.changes)
+        step = self._steps_before + len(self.changes)
         recent = [*self._recent, sketch]
         found = []
         for window in self.windows:

@@ -71,7 +71,15 @@ def with_digest(data: bytes) -> bytes:
     return data.replace(_BLANK.encode(), hashlib.sha256(data).hexdigest().encode(), 1)
 
 
-def unpack(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def parse_description(text: str) -> dict[str, Any]:
+    """The description of a file from its text."""
+    found: dict[str, Any] = json.loads(text, object_pairs_hook=without_repetition)
+    return found
+
+
+def unpack(
+    data: bytes, parse: Callable[[str], dict[str, Any]] = parse_description
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """The arrays and the description that `pack` packed, every byte checked."""
     try:
         tensors = load_tensors(data)
@@ -82,7 +90,7 @@ def unpack(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     check_text(text)
     try:
         header = json.loads(text)
-        description = json.loads(header["__metadata__"][ENTRY], object_pairs_hook=without_repetition)
+        description = parse(header["__metadata__"][ENTRY])
         number, digest = description["format"], description["digest"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise FormatError("not a sketchlearn file, or a damaged one") from None

@@ -38,8 +38,19 @@ def from_bytes(data: bytes, *, trusted: Iterable[Any] | None = None) -> Sketch:
 def sketch_of(tensors: dict[str, Any], description: dict[str, Any], known: Operator | None = None) -> Sketch:
     """The sketch of an unpacked file; an operator that is `known` and is the file's own is not drawn once more."""
     with _refusing("a sketch"):
-        form, count = description["operator"], description["count"]
-        operator = known if known is not None and form == known.to_json() else _undrawn(form)
+        form = description["operator"]
+        if known is not None and form == known.to_json():
+            return sums_of(known, tensors, description)
+        operator = _undrawn(form)
+        sketch = sums_of(operator, tensors, description)
+        operator.verify(form)
+    return sketch
+
+
+def sums_of(operator: Operator, tensors: dict[str, Any], description: dict[str, Any]) -> Sketch:
+    """The sketch of an unpacked file whose operator is at hand; a `FormatError` says why one is refused."""
+    with _refusing("a sketch"):
+        count = description["count"]
         ledger = Ledger.from_json(description["ledger"]) if "ledger" in description else None
         sign = "-?" if ledger is not None and ledger.lacking else ""  # shares of noise alone have negative counts
         if not isinstance(count, str) or not re.fullmatch(f"0|{sign}[1-9][0-9]{{0,29}}", count):
@@ -53,10 +64,7 @@ def sketch_of(tensors: dict[str, Any], description: dict[str, Any], known: Opera
             raise ValueError("it is private, but lists what no release tells")
         notes["kept"] = kept_rows(operator, tensors, description)
         sums, bits = tensors["sums"], description["bits"]
-        sketch = Sketch(operator, sums, int(count), bits, _skipped(description), ledger, **notes)
-        if operator is not known:
-            operator.verify(form)
-    return sketch
+        return Sketch(operator, sums, int(count), bits, _skipped(description), ledger, **notes)
 
 
 def operator_from(form: Any, what: str) -> Operator:
@@ -72,6 +80,8 @@ def _refusing(what: str) -> Iterator[None]:
     """Errors about the content of a file as a `FormatError`."""
     try:
         yield
+    except FormatError:
+        raise
     except KeyError as error:
         raise FormatError(f"not {what}: its description has no {error}") from None
     except RecursionError:

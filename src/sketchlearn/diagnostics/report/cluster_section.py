@@ -7,13 +7,9 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from sketchlearn.diagnostics.profiles import SHOWN_LEVELS, ColumnProfile, Estimate, Profile, Profiles
-from sketchlearn.diagnostics.report.cluster_strips import (
-    CLUSTER_COLORS,
-    strips_of_centers,
-    strips_of_profiles,
-    strips_picture,
-)
+from sketchlearn.diagnostics.report.cluster_strips import strips_of_centers, strips_of_profiles, strips_picture
 from sketchlearn.diagnostics.report.page_elements import (
+    CLUSTER_COLORS,
     Child,
     day,
     element,

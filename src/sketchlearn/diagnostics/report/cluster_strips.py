@@ -10,10 +10,9 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from sketchlearn.diagnostics.profiles import ColumnProfile, Profiles
-from sketchlearn.diagnostics.report.page_elements import element, named
+from sketchlearn.diagnostics.report.page_elements import CLUSTER_COLORS, element, named
 from sketchlearn.models import Double
 
-CLUSTER_COLORS = 8  # --c0 to --c7 of page.css
 MOST_STRIPS = 10  # the columns in which clusters lie farthest apart
 MOST_DOTS = 12  # the largest clusters: more would cover each other
 REACH = 2.5  # standard deviations that a line goes to both sides; farther ones stand at its ends

@@ -8,6 +8,7 @@ from xml.etree.ElementTree import Element
 from sketchlearn.diagnostics.profiles import Profiles
 from sketchlearn.diagnostics.report.cluster_section import titled
 from sketchlearn.diagnostics.report.page_elements import (
+    chance,
     element,
     figure,
     listing,
@@ -25,7 +26,6 @@ from sketchlearn.queries import Drift
 from sketchlearn.queries.column_drift import LEVEL, TIMES, ColumnDrift, LevelShift
 
 MOST_COLUMNS = 12  # that moved
-LEAST_P_VALUE = 1e-5  # Smaller ones are shown as smaller than this.
 
 
 def drift_section(drift: Drift, noun: str, before: Profiles | None, now: Profiles | None) -> Element:
@@ -38,21 +38,6 @@ def drift_section(drift: Drift, noun: str, before: Profiles | None, now: Profile
         whole_number(drift.n_b), " of this sketch.",
     )  # fmt: skip
     return section("What changed", "change", words, *_moved(drift), _shares(before, now, noun))
-
-
-def chance(p: float) -> Element:
-    """A probability, as people say it.
-
-    >>> [chance(p).text for p in (1e-9, 0.002, 0.37)]
-    ['less than once in 100,000 times', 'about once in 500 times', '37 % of the time']
-    """
-    if p < LEAST_P_VALUE:
-        words = f"less than once in {1 / LEAST_P_VALUE:,.0f} times"
-    else:
-        words = f"about once in {in_digits(1 / p, 2)} times" if p < LEVEL else f"{100 * p:.0f} % of the time"
-    found = figure(p, words)
-    found.set("class", "long")
-    return found
 
 
 def _moved(drift: Drift) -> list[Element]:

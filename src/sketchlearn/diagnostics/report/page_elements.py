@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from pathlib import Path
 from xml.etree.ElementTree import Element, tostring
 
 from sketchlearn.control_characters import printable
 from sketchlearn.plain_digits import in_certain_digits, in_date, in_digits
+from sketchlearn.queries.column_drift import LEVEL
 
+STYLE = Path(__file__).with_name("page.css")
 Child = Element | str | None
 DIGITS_OF_ERROR = 3.0  # An error of less than this in the last digit still leaves that digit worth showing.
 UNCERTAIN_SHARE = 0.005  # Errors above it leave no decimals of percents.
+CLUSTER_COLORS = 8  # --c0 to --c7 of page.css
+LEAST_P_VALUE = 1e-5  # Smaller ones are shown as smaller than this.
 SMALLEST_SHARE = 0.0005  # Smaller ones are shown as less than 0.1 %.
 
 
@@ -92,6 +97,21 @@ def measured(value: float, error: float = 0.0) -> Element:
 def share_measured(share: float, error: float = 0.0) -> Element:
     """A share with its error."""
     return element("span", percent(share, error), within_percent(error))
+
+
+def chance(p: float) -> Element:
+    """A probability, as people say it.
+
+    >>> [chance(p).text for p in (1e-9, 0.002, 0.37)]
+    ['less than once in 100,000 times', 'about once in 500 times', '37 % of the time']
+    """
+    if p < LEAST_P_VALUE:
+        words = f"less than once in {1 / LEAST_P_VALUE:,.0f} times"
+    else:
+        words = f"about once in {in_digits(1 / p, 2)} times" if p < LEVEL else f"{100 * p:.0f} % of the time"
+    found = figure(p, words)
+    found.set("class", "long")
+    return found
 
 
 def within_percent(error: float) -> Element | None:

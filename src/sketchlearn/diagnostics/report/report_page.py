@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -15,7 +14,7 @@ from sketchlearn.diagnostics.report.cluster_section import cluster_section, clus
 from sketchlearn.diagnostics.report.column_section import column_section
 from sketchlearn.diagnostics.report.column_summaries import table_columns
 from sketchlearn.diagnostics.report.drift_section import drift_section
-from sketchlearn.diagnostics.report.page_elements import element, named, page_text, percent, plural, whole_number
+from sketchlearn.diagnostics.report.page_elements import STYLE, element, named, page_text, percent, plural, whole_number
 from sketchlearn.diagnostics.report.privacy_section import privacy_section
 from sketchlearn.private_sums import require_enough_shares
 from sketchlearn.queries import Drift, two_sample_test
@@ -25,7 +24,6 @@ from sketchlearn.tasks.estimating.component_estimator import FittedComponents
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
 from sketchlearn.version import __version__
 
-STYLE = Path(__file__).with_name("page.css")
 NAMED_COLUMNS = 8  # of many, in a message
 
 

@@ -1,0 +1,288 @@
+"""One small SQL layer over SQLite and PostgreSQL: the same statements, values by question marks, no ORM.
+
+SQLite keeps a write-ahead log with synchronous = FULL: what was committed survives a loss of power. PostgreSQL does so
+by itself (synchronous_commit must not be off).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import sqlite3
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from queue import Empty, LifoQueue
+from typing import Any
+
+from sketchlearn.collector.tables import POSTGRESQL_GUARDS, SQLITE_GUARDS, TABLES, VERSION
+from sketchlearn.extras import required
+
+Row = tuple[Any, ...]
+SECONDS_FOR_LOCK = 15.0  # PostgreSQL frees the lock of a killed server when it notices that the connection is gone.
+LARGEST_READERS = 8  # connections that read; further readers wait
+_POSTGRESQL_TYPES = {"INTEGER": "BIGINT", "BLOB": "BYTEA", "REAL": "DOUBLE PRECISION"}
+
+
+class DatabaseError(OSError):
+    """The database cannot be used; the message is a sentence."""
+
+
+class Transaction:
+    """What can be done within a transaction: statements with question marks, for one value each."""
+
+    def __init__(self, connection: Any, marks: str) -> None:
+        self.connection, self._marks = connection, marks
+
+    def _statement(self, text: str) -> str:
+        return text if self._marks == "?" else text.replace("?", self._marks)
+
+    def execute(self, text: str, values: Sequence[Any] = ()) -> Any:
+        """Runs a statement; its cursor can be iterated over."""
+        return self.connection.execute(self._statement(text), tuple(values))
+
+    def one(self, text: str, values: Sequence[Any] = ()) -> Row | None:
+        """The first row of a query."""
+        found: Row | None = self.execute(text, values).fetchone()
+        return found
+
+    def all(self, text: str, values: Sequence[Any] = ()) -> list[Row]:
+        """All rows of a query."""
+        found: list[Row] = self.execute(text, values).fetchall()
+        return found
+
+    def many(self, text: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Runs a statement for each of several rows of values."""
+        with_cursor = self.connection.cursor()
+        with_cursor.executemany(self._statement(text), list(rows))
+        with_cursor.close()
+
+    def next_number(self, table: str, column: str = "id") -> int:
+        """A number above all of a table; there is one writer, so nobody takes it meanwhile."""
+        found = self.one(f"SELECT coalesce(max({column}), 0) + 1 FROM {table}")
+        assert found is not None
+        return int(found[0])
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """Statements that are undone by themselves if an error comes."""
+        self.execute("SAVEPOINT part")
+        try:
+            yield
+        except BaseException:
+            self.execute("ROLLBACK TO SAVEPOINT part")
+            self.execute("RELEASE SAVEPOINT part")
+            raise
+        self.execute("RELEASE SAVEPOINT part")
+
+
+class Database(ABC):
+    """A database with one writer and several readers, each of which sees what was committed when it began."""
+
+    marks = "?"
+    guards: Sequence[str] = ()
+
+    def __init__(self, *, writable: bool = True) -> None:
+        self._readers: LifoQueue[Any] = LifoQueue()
+        self._n_readers = 0
+        self._lock = threading.Lock()
+        self._writer: Any = None
+        if writable:
+            self._writer = self._connect_writer()
+            with self.writing() as transaction:
+                for statement in (*map(self._typed, TABLES), *self.guards):
+                    transaction.execute(statement)
+                transaction.execute("INSERT INTO facts VALUES ('version', ?) ON CONFLICT (name) DO NOTHING", (VERSION,))
+        with self.reading() as transaction:
+            found = transaction.one("SELECT value FROM facts WHERE name = 'version'")
+        if found is None or found[0] != VERSION:
+            raise DatabaseError(f"{self.in_words} was made by another version of sketchlearn: use that version")
+
+    @property
+    @abstractmethod
+    def in_words(self) -> str:
+        """What it is, without passwords."""
+
+    @abstractmethod
+    def _connect_writer(self) -> Any: ...
+    @abstractmethod
+    def _connect_reader(self) -> Any: ...
+    @abstractmethod
+    def _begin(self, connection: Any, *, write: bool) -> None: ...
+    def _typed(self, statement: str) -> str:
+        return statement
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """The writer's transaction: all of it is on disk afterwards, or nothing."""
+        with self._transaction(self._writer, write=True) as transaction:
+            yield transaction
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """A view of the database as it is at this moment."""
+        connection = self._take_reader()
+        try:
+            with self._transaction(connection, write=False) as transaction:
+                yield transaction
+        except BaseException:
+            if self._broken(connection):
+                with self._lock:
+                    self._n_readers -= 1
+                with suppress(Exception):
+                    connection.close()
+                connection = None
+            raise
+        finally:
+            if connection is not None:
+                self._readers.put(connection)
+
+    def _take_reader(self) -> Any:
+        with suppress(Empty):
+            return self._readers.get_nowait()
+        with self._lock:
+            new = self._n_readers < LARGEST_READERS
+            self._n_readers += new
+        if not new:
+            return self._readers.get()
+        try:
+            return self._connect_reader()
+        except BaseException:
+            with self._lock:
+                self._n_readers -= 1
+            raise
+
+    def _broken(self, connection: Any) -> bool:
+        return bool(getattr(connection, "closed", False))
+
+    @contextmanager
+    def _transaction(self, connection: Any, *, write: bool) -> Iterator[Transaction]:
+        self._begin(connection, write=write)
+        try:
+            yield Transaction(connection, self.marks)
+        except BaseException:
+            with suppress(Exception):
+                connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+    def close(self) -> None:
+        """Closes all connections that are not in use."""
+        while True:
+            try:
+                self._readers.get_nowait().close()
+            except Empty:
+                break
+        if self._writer is not None:
+            self._writer.close()
+
+
+class SqliteDatabase(Database):
+    """A file."""
+
+    guards = SQLITE_GUARDS
+
+    def __init__(self, path: str | os.PathLike[str], *, writable: bool = True) -> None:
+        self.path = Path(path).absolute()
+        if not writable and not self.path.exists():
+            raise DatabaseError(f"there is no database {self.path}")
+        if writable:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock_file = os.open(f"{self.path}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+            try:
+                fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(self._lock_file)
+                raise DatabaseError(f"another collector is running on {self.path}: stop it first") from None
+            if not self.path.exists():
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        try:
+            super().__init__(writable=writable)
+        except sqlite3.DatabaseError as error:
+            raise DatabaseError(f"{self.path} cannot be used as a database: {error}") from None
+
+    @property
+    def in_words(self) -> str:
+        return str(self.path)
+
+    def _connect_writer(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, 60.0, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA wal_autocheckpoint = 4000")  # pages of 4 kB: 16 MB
+        connection.execute("PRAGMA trusted_schema = OFF")
+        return connection
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        uri = f"{self.path.as_uri()}?mode=rw"
+        connection = sqlite3.connect(uri, 60.0, isolation_level=None, check_same_thread=False, uri=True)
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    def _begin(self, connection: sqlite3.Connection, *, write: bool) -> None:
+        connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    def close(self) -> None:
+        super().close()
+        if self._writer is not None:
+            os.close(self._lock_file)
+
+
+class PostgresqlDatabase(Database):
+    """A database of a PostgreSQL server."""
+
+    marks = "%s"
+    guards = POSTGRESQL_GUARDS
+    lock_number = 0x736B6C  # of the advisory lock that says that a collector is running
+
+    def __init__(self, url: str, *, writable: bool = True) -> None:
+        self._url = url
+        self._psycopg = required("psycopg", "serve-postgresql")
+        try:
+            super().__init__(writable=writable)
+        except self._psycopg.Error as error:
+            first = str(error).strip().splitlines()
+            raise DatabaseError(f"{self.in_words} cannot be used: {first[0] if first else 'no reason'}") from None
+
+    @property
+    def in_words(self) -> str:
+        return re.sub(r"//[^@/]*@", "//", self._url.split("?")[0])
+
+    def _typed(self, statement: str) -> str:
+        return re.sub("|".join(_POSTGRESQL_TYPES), lambda found: _POSTGRESQL_TYPES[found[0]], statement)
+
+    def _connect(self) -> Any:
+        return self._psycopg.connect(self._url, autocommit=True, connect_timeout=10)
+
+    def _connect_writer(self) -> Any:
+        connection, until = self._connect(), time.monotonic() + SECONDS_FOR_LOCK
+        while not connection.execute("SELECT pg_try_advisory_lock(%s)", (self.lock_number,)).fetchone()[0]:
+            if time.monotonic() > until:
+                connection.close()
+                raise DatabaseError(f"another collector is running on {self.in_words}: stop it first")
+            time.sleep(0.1)
+        off = connection.execute("SHOW synchronous_commit").fetchone()[0]
+        if off in ("off", "local"):
+            connection.execute("SET synchronous_commit = on")
+        return connection
+
+    def _connect_reader(self) -> Any:
+        return self._connect()
+
+    def _begin(self, connection: Any, *, write: bool) -> None:
+        connection.execute("BEGIN" if write else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+
+def open_database(url: str | os.PathLike[str], *, writable: bool = True) -> Database:
+    """The database of a URL: `postgresql://...`, or the path of a file for SQLite (`sqlite:///path`, too)."""
+    text = os.fspath(url)
+    if text.startswith(("postgresql://", "postgres://")):
+        return PostgresqlDatabase(text, writable=writable)
+    path = text.removeprefix("sqlite://")
+    if re.match(r"[a-z]+://", path):
+        raise DatabaseError("a database is a path, or a URL that begins with postgresql://")
+    return SqliteDatabase(path, writable=writable)

@@ -1,0 +1,91 @@
+"""The table of routes: what each needs, takes and answers. The application and its OpenAPI document follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sketchlearn.collector.epoch_times import from_text
+from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.tokens import ADMIN
+
+if TYPE_CHECKING:
+    from sketchlearn.collector.application import Call
+
+ROOT = "/v1"
+SKETCH, DESIGN, JSON, TEXT = "application/octet-stream", "application/json", "application/json", "text/plain"
+FOR_EVER = 4_000_000_000  # seconds since 1970: the year 2096
+LARGEST_JSON = 1_000_000
+LARGEST_DESIGN = 8_000_000
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a route answers: a JSON value, or bytes of another media type."""
+
+    body: Any
+    status: int = 200
+    media: str = JSON
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+Handler = Callable[["Call"], Awaitable[Answer]]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One route. `scope` None means that no token is needed; `largest` bounds the body, if it takes one."""
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    scope: str | None = ADMIN
+    largest: int = 0
+    takes: dict[str, Any] | None = None  # the schema of its body
+    takes_media: str = JSON
+    asks: dict[str, str] = field(default_factory=dict)  # parameters of the query, in words
+    answers: str = JSON
+    status: int = 200
+
+
+ENDPOINTS: list[Endpoint] = []
+
+
+def endpoint(method: str, path: str, **facts: Any) -> Callable[[Handler], Handler]:
+    """Puts a function into the table; the first line of its docstring is the route's summary."""
+
+    def added(handler: Handler) -> Handler:
+        summary = (handler.__doc__ or "").strip().splitlines()[0]
+        ENDPOINTS.append(Endpoint(method, path, handler, summary, **facts))
+        return handler
+
+    return added
+
+
+def object_of(required: tuple[str, ...], **properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+TEXT_SCHEMA: dict[str, Any] = {"type": "string", "maxLength": 2000}
+DAYS_SCHEMA: dict[str, Any] = {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 36600}
+TIMES = {"from": "start of the window: seconds since 1970, or an ISO date", "to": "its end, not included"}
+
+
+def of_collection(method: str, path: str, **facts: Any) -> Callable[[Handler], Handler]:
+    return endpoint(method, f"{ROOT}/collections/{{collection}}{path}", **facts)
+
+
+def time_of(text: Any) -> float:
+    try:
+        if not isinstance(text, str | int | float) or isinstance(text, bool) or len(str(text)) > 60:
+            raise ValueError("a time must be seconds since 1970, or a date such as 2026-01-31T12:00:00Z")
+        return from_text(str(text))
+    except ValueError as error:
+        raise RefusalError("malformed", str(error)) from None

@@ -1,0 +1,242 @@
+"""Epochs: sums of reports that belong together; sealed, made coarser, and in the end forgotten."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from sketchlearn.collector import audit
+from sketchlearn.collector.collection import Collection, one_batch
+from sketchlearn.collector.database import Row, Transaction
+from sketchlearn.collector.epoch_times import DAY, HOUR, MONTH, finish_of, in_iso, start_of
+from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.sketch import Sketch
+
+DAY_MS = 86_400_000
+COLLECTOR = "collector"  # who acts, where nobody asked for it
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """An epoch of a collection: when, how much, and its sum as the database has it."""
+
+    collection: int
+    start: int
+    finish: int
+    span: str
+    sealed: int | None
+    reports: int
+    records: int
+    kept: bytes | None
+    bodies: bool
+    compared: int | None
+
+    COLUMNS = "collection, start, finish, span, sealed, reports, records, sketch, bodies, compared"
+
+    @classmethod
+    def of_row(cls, row: Row) -> Epoch:
+        """The epoch of a row of the database."""
+        collection, start, finish, span, sealed, reports, records, sketch, bodies, compared = row
+        kept = None if sketch is None else bytes(sketch)
+        return cls(collection, start, finish, span, sealed, reports, records, kept, bool(bodies), compared)
+
+    def sketch(self, collection: Collection) -> Sketch | None:
+        """The sum of its reports; None if there is none."""
+        return None if self.kept is None else collection.known.from_kept(self.kept)
+
+    def why_hidden(self, collection: Collection) -> str | None:
+        """Why its sum is not shown, or None if it is."""
+        rules = collection.rules
+        if self.kept is None:
+            return "it has no reports"
+        if self.sealed is None and rules.sealed_only:
+            return "it is not sealed yet"
+        if self.reports < rules.min_reports:
+            return f"it has fewer than {rules.min_reports:,} reports"
+        if self.records < rules.min_records:
+            return f"it has fewer than {rules.min_records:,} records"
+        return None
+
+    def to_json(self, collection: Collection) -> dict[str, Any]:
+        """What the routes say of it."""
+        return {
+            "start": in_iso(self.start),
+            "finish": in_iso(self.finish),
+            "span": self.span,
+            "sealed": None if self.sealed is None else in_iso(self.sealed / 1000),
+            "reports": self.reports,
+            "records": self.records,
+            "hidden": self.why_hidden(collection),
+        }
+
+
+def epochs_between(transaction: Transaction, collection: Collection, start: int, finish: int) -> list[Epoch]:
+    """All epochs with some moment of [start, finish), in order."""
+    rows = transaction.all(
+        f"SELECT {Epoch.COLUMNS} FROM epochs WHERE collection = ? AND start < ? AND finish > ? ORDER BY start",
+        (collection.id, finish, start),
+    )
+    return [Epoch.of_row(row) for row in rows]
+
+
+def epoch_at(transaction: Transaction, collection: Collection, moment: int) -> Epoch | None:
+    """The epoch of a moment, if it has reports."""
+    found = epochs_between(transaction, collection, moment, moment + 1)
+    return found[0] if found else None
+
+
+def batch_number(identity: str, collection: int, start: int) -> int:
+    """The number by which the sum of an epoch is known, here and wherever it travels."""
+    digest = hashlib.sha256(f"{identity}/{collection}/{start}".encode()).digest()
+    return int.from_bytes(digest[:8], "big")
+
+
+def sum_of_bodies(transaction: Transaction, collection: Collection, epoch: Epoch, identity: str) -> Sketch | None:
+    """The sum of an epoch made anew from the bodies of its reports, in the order in which they came."""
+    rows = transaction.execute(
+        "SELECT b.body FROM reports r JOIN bodies b ON b.number = r.number WHERE r.collection = ? AND r.epoch >= ? "
+        "AND r.epoch < ? AND r.removed IS NULL ORDER BY r.number",
+        (collection.id, epoch.start, epoch.finish),
+    )
+    batch, total = one_batch(batch_number(identity, collection.id, epoch.start)), None
+    for (body,) in rows:
+        new = collection.known.from_file(bytes(body))
+        total = (new if total is None else collection.added(total, new)).as_batches(batch)
+    return total
+
+
+def write_sum(
+    transaction: Transaction, collection: Collection, epoch: Epoch, total: Sketch | None, reports: int, records: int
+) -> bytes | None:
+    """Replaces the sum of an epoch; the bytes that are kept of it."""
+    kept = None if total is None else collection.known.to_kept(total)
+    transaction.execute(
+        "UPDATE epochs SET sketch = ?, reports = ?, records = ? WHERE collection = ? AND start = ?",
+        (kept, reports, records, collection.id, epoch.start),
+    )
+    return kept
+
+
+def digest_of(kept: bytes | None) -> str:
+    """What the audit log says of a sum."""
+    return hashlib.sha256(kept or b"").hexdigest()
+
+
+def seal(transaction: Transaction, collection: Collection, start: int, now: int, actor: str = COLLECTOR) -> Epoch:
+    """Closes an epoch for ever: its sum does not change any more, unless a sender is subtracted."""
+    epoch = epoch_at(transaction, collection, start)
+    if epoch is None or epoch.start != start:
+        raise RefusalError("not found", "there is no epoch with reports that starts then")
+    if epoch.sealed is not None:
+        return epoch
+    if epoch.finish * 1000 > now:
+        raise RefusalError("conflict", f"the epoch is not over before {in_iso(epoch.finish)}: seal it then")
+    transaction.execute(
+        "UPDATE epochs SET sealed = ? WHERE collection = ? AND start = ?", (now, collection.id, epoch.start)
+    )
+    facts = {"collection": collection.name, "epoch": in_iso(start), "start": start, "digest": digest_of(epoch.kept)}
+    audit.note(transaction, now, actor, "seal", **facts, reports=epoch.reports, records=epoch.records)
+    if collection.rules.body_days == 0:
+        remove_bodies(transaction, collection, epoch)
+    sealed = epoch_at(transaction, collection, start)
+    assert sealed is not None
+    return sealed
+
+
+def to_seal(transaction: Transaction, collection: Collection, now: int) -> list[int]:
+    """Starts of epochs whose time is over."""
+    before = now // 1000 - collection.rules.grace_seconds
+    rows = transaction.all(
+        "SELECT start FROM epochs WHERE collection = ? AND sealed IS NULL AND finish <= ? ORDER BY start",
+        (collection.id, before),
+    )
+    return [start for (start,) in rows]
+
+
+def remove_bodies(transaction: Transaction, collection: Collection, epoch: Epoch) -> None:
+    """Removes the bodies of an epoch's reports; their ids and digests stay."""
+    transaction.execute(
+        "DELETE FROM bodies WHERE number IN "
+        "(SELECT number FROM reports WHERE collection = ? AND epoch >= ? AND epoch < ?)",
+        (collection.id, epoch.start, epoch.finish),
+    )
+    transaction.execute("UPDATE epochs SET bodies = 0 WHERE collection = ? AND start = ?", (collection.id, epoch.start))
+
+
+def keep_within_retention(transaction: Transaction, collection: Collection, now: int, identity: str) -> list[str]:
+    """Removes bodies that are kept no longer, adds old epochs up to coarser ones, forgets the oldest.
+
+    Gives sentences about epochs that could not be added up.
+    """
+    rules = collection.rules
+    rows = transaction.all(
+        f"SELECT {Epoch.COLUMNS} FROM epochs WHERE collection = ? AND bodies = 1 AND sealed <= ?",
+        (collection.id, now - int(rules.body_days * DAY_MS)),
+    )
+    for row in rows:
+        remove_bodies(transaction, collection, Epoch.of_row(row))
+    problems = []
+    for fine, coarse, days in ((HOUR, DAY, rules.hours_kept_days), (DAY, MONTH, rules.days_kept_days)):
+        for start in _complete(transaction, collection, fine, coarse, now - int(days * DAY_MS)):
+            try:
+                with transaction.part():
+                    _add_up(transaction, collection, coarse, start, now, identity)
+            except (ValueError, OverflowError) as error:
+                problems.append(f"the {fine}s of {in_iso(start)} were not added up: {error}")
+    if rules.forget_days is not None:
+        _forget(transaction, collection, now - int(rules.forget_days * DAY_MS), now)
+    return problems
+
+
+def _complete(transaction: Transaction, collection: Collection, fine: str, coarse: str, before: int) -> list[int]:
+    """Starts of coarse epochs that ended before a moment, and whose fine ones are all sealed.
+
+    All of those have the bodies of their reports, or none has: otherwise some would belong to no epoch that says so.
+    """
+    rows = transaction.all(
+        "SELECT start, sealed, bodies FROM epochs WHERE collection = ? AND span = ? AND finish <= ? ORDER BY start",
+        (collection.id, fine, before // 1000),
+    )
+    found: dict[int, set[tuple[bool, int]]] = {}
+    for start, sealed, bodies in rows:
+        whole = start_of(coarse, start)
+        if finish_of(coarse, whole) <= before // 1000:
+            found.setdefault(whole, set()).add((sealed is not None, bodies))
+    return [start for start, states in found.items() if len(states) == 1 and all(sealed for sealed, _ in states)]
+
+
+def _add_up(transaction: Transaction, collection: Collection, coarse: str, start: int, now: int, identity: str) -> None:
+    finish = finish_of(coarse, start)
+    parts = epochs_between(transaction, collection, start, finish)
+    total: Sketch | None = None
+    for part in parts:
+        new = part.sketch(collection)
+        if new is not None:
+            total = new if total is None else collection.added(total, new)
+    if total is not None:
+        total = total.as_batches(one_batch(batch_number(identity, collection.id, start)))
+    kept = None if total is None else collection.known.to_kept(total)
+    transaction.execute(
+        "DELETE FROM epochs WHERE collection = ? AND start >= ? AND start < ?", (collection.id, start, finish)
+    )
+    reports, records = sum(part.reports for part in parts), sum(part.records for part in parts)
+    bodies = int(all(part.bodies for part in parts))
+    transaction.execute(
+        f"INSERT INTO epochs ({Epoch.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (collection.id, start, finish, coarse, now, reports, records, kept, bodies, now),
+    )
+    facts = {"collection": collection.name, "epoch": in_iso(start), "start": start, "digest": digest_of(kept)}
+    audit.note(transaction, now, COLLECTOR, "add up", **facts, span=coarse, parts=len(parts), reports=reports)
+
+
+def _forget(transaction: Transaction, collection: Collection, before: int, now: int) -> None:
+    rows = transaction.all(
+        f"SELECT {Epoch.COLUMNS} FROM epochs WHERE collection = ? AND sealed IS NOT NULL AND finish <= ?",
+        (collection.id, before // 1000),
+    )
+    for epoch in map(Epoch.of_row, rows):
+        remove_bodies(transaction, collection, epoch)
+        transaction.execute("DELETE FROM epochs WHERE collection = ? AND start = ?", (collection.id, epoch.start))
+        facts = {"collection": collection.name, "epoch": in_iso(epoch.start), "start": epoch.start}
+        audit.note(transaction, now, COLLECTOR, "forget", **facts)

@@ -1,0 +1,64 @@
+"""What happens by itself: epochs are sealed and compared, retention is kept, alarms are sent."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import urllib.request
+from typing import Any
+
+from sketchlearn.collector.hidden_routes import open_what_is_over
+from sketchlearn.collector.metrics import Metrics
+from sketchlearn.collector.store import Store
+from sketchlearn.collector.upkeep import note_delivery, undelivered_alarms
+
+SECONDS_FOR_WEBHOOK = 10.0
+_LOG = logging.getLogger("sketchlearn.collector")
+
+
+class Housekeeper:
+    """A thread that keeps house every few seconds."""
+
+    def __init__(self, store: Store, metrics: Metrics, seconds: float) -> None:
+        self._store, self._metrics, self._seconds = store, metrics, seconds
+        self._said: set[str] = set()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="collector-housekeeping", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends after what is under way."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._seconds):
+            try:
+                problems = [*self._store.keep_house(), *open_what_is_over(self._store)]
+                self._send_alarms()
+            except Exception as error:
+                _LOG.error("housekeeping failed, and is tried again", exc_info=error)
+                problems = ["housekeeping failed"]
+            self._metrics.problems.set(len(problems))
+            for problem in problems:
+                if problem not in self._said:
+                    _LOG.warning(problem)
+            self._said = set(problems)
+
+    def _send_alarms(self) -> None:
+        for number, url, facts in undelivered_alarms(self._store):
+            note_delivery(self._store, number, delivered=_sent(url, facts))
+
+
+def _sent(url: str, facts: dict[str, Any]) -> bool:
+    """Whether a webhook took an alarm."""
+    request = urllib.request.Request(  # rules allow http and https alone
+        url, json.dumps(facts).encode(), {"Content-Type": "application/json"}, method="POST"
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=SECONDS_FOR_WEBHOOK) as answer:
+            return 200 <= int(answer.status) < 300
+    except (OSError, ValueError) as error:
+        _LOG.warning("an alarm could not be sent, and is tried again: %s", error)
+        return False

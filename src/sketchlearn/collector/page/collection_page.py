@@ -1,0 +1,96 @@
+"""The pages: one for each collection, a list of them, and the form for a token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from xml.etree.ElementTree import Element, tostring
+
+from sketchlearn.collector.collection import Collection
+from sketchlearn.collector.page.collection_sections import SECTIONS, View, live_texts
+from sketchlearn.collector.store import Store
+from sketchlearn.control_characters import printable
+from sketchlearn.diagnostics.report.page_elements import Child, element, named, page_text, table
+
+TITLES = {"alarms": "Alarms", "arrivals": "Arriving", "clusters": "Clusters", "drift": "Drift"}
+TITLES |= {"senders": "Silent senders", "privacy": "Privacy", "refused": "Refused"}
+
+
+def collection_page(view: View) -> str:
+    """All about a collection."""
+    collection = view.collection
+    sections = [make(view) for make in SECTIONS.values()]
+    links = (element("li", element("a", TITLES[name], href=f"#{name}")) for name in SECTIONS)
+    state = element("p", "Live", id="live", role="status", class_="soft")
+    lead = element("p", named(collection.known.operator.in_words), class_="soft")
+    header = element(
+        "header", element("p", element("a", "All collections", href="/")),
+        element("h1", printable(collection.title)), lead, state,
+    )  # fmt: skip
+    main = element("main", *sections, id="main")
+    main.set("data-events", f"/collections/{collection.name}/events")
+    main.set("data-sections", f"/collections/{collection.name}/sections/")
+    main.set("data-query", view.choice.query())
+    nav = element("nav", element("ul", *links), aria_label="Sections")
+    return _page(collection.title, header, nav, main)
+
+
+def section_text(view: View, name: str) -> str:
+    """One section as markup."""
+    return tostring(SECTIONS[name](view), encoding="unicode", method="html")
+
+
+def list_page(store: Store, found: list[Collection]) -> str:
+    """The collections that a reader may see."""
+    rows = []
+    for collection in found:
+        texts = live_texts(store, collection)
+        link = element("a", printable(collection.title), href=f"/collections/{collection.name}")
+        rows.append((link, texts["live-reports"], texts["live-records"], texts["live-latest"]))
+    body: Child = table("Collections", ("Collection", "Reports", "Records", "Last report"), rows)
+    if not rows:
+        body = element("p", "There are no collections yet.")
+    header = element("header", element("h1", "Collections"))
+    return _page("Collections", header, element("main", body, id="main"))
+
+
+def token_page(problem: str | None) -> str:
+    """The form that asks for a token."""
+    field: dict[str, str] = {"type": "password", "name": "token", "autocomplete": "current-password", "required": ""}
+    label = element("label", "Token ", element("input", id="token", **field))
+    button = element("button", "Show", type="submit")
+    why = None if problem is None else element("p", problem, class_="warn", role="alert")
+    words = element("p", "To see collections, give a token with the scope read.")
+    form = element("form", label, " ", button, method="post", action="/token")
+    header = element("header", element("h1", "Collector"))
+    return _page("Collector", header, element("main", words, why, form, id="main"))
+
+
+def problem_page(sentence: str) -> str:
+    """A sentence about what cannot be shown."""
+    header = element("header", element("h1", "Nothing to show"))
+    back = element("p", element("a", "All collections", href="/"))
+    return _page("Nothing to show", header, element("main", element("p", sentence), back, id="main"))
+
+
+def _page(title: str, *parts: Element) -> str:
+    head = element(
+        "head", element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("title", printable(title)),
+        element("link", rel="icon", href="data:,"),
+        element("link", rel="stylesheet", href="/page.css"),
+        element("script", "", src="/page.js", defer=""),
+    )  # fmt: skip
+    skip = element("a", "To the content", href="#main", class_="skip")
+    return page_text(element("html", head, element("body", skip, *parts), lang="en"))
+
+
+def events_text(kind: str, lines: Iterable[str]) -> bytes:
+    """A server-sent event."""
+    return (f"event: {kind}\n" + "".join(f"data: {line}\n" for line in lines) + "\n").encode()
+
+
+def query_of(params: Any) -> dict[str, str]:
+    """The query of a request, of bounded length."""
+    return {str(name)[:40]: str(value)[:60] for name, value in params.items()}

@@ -1,0 +1,97 @@
+"""Server-sent events: the figures of a collection when they change, and which sections to fetch again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from anyio.to_thread import run_sync
+
+from sketchlearn.collector.collection import Collection
+from sketchlearn.collector.page.collection_page import events_text
+from sketchlearn.collector.page.collection_sections import live_texts
+from sketchlearn.collector.store import Store
+
+SECONDS_BETWEEN_LOOKS = 0.5  # A report is seen within twice that.
+SECONDS_BETWEEN_SIGNS = 15.0  # of life, where nothing changes
+SECONDS_BETWEEN_CHARTS = 5.0  # Charts of what arrives are drawn anew no more often.
+MOST_WATCHERS = 200
+
+#: what became new, and the sections that show it
+STALE = {
+    "sealed": ("arrivals", "clusters", "privacy"),
+    "compared": ("drift",),
+    "alarm": ("alarms", "drift"),
+    "release": ("privacy",),
+    "sender": ("senders",),
+    "refused": ("refused",),
+    "clusters": ("clusters",),
+}
+
+
+class Watch:
+    """What became new in each collection: a number per section, which grows, and one look at the figures for all."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._lock = store, threading.Lock()
+        self._versions: dict[tuple[str, str], int] = {}
+        self._looks: dict[str, tuple[float, dict[str, str]]] = {}
+        self.watchers = 0
+        store.on_change.append(self.tell)
+
+    def tell(self, collection: str, kind: str, _facts: dict[str, Any] | None = None) -> None:
+        """Notes that something is new."""
+        with self._lock:
+            for section in STALE.get(kind, ()):
+                self._versions[collection, section] = self._versions.get((collection, section), 0) + 1
+
+    def versions(self, collection: str) -> dict[str, int]:
+        """How often each section became stale."""
+        with self._lock:
+            return {section: n for (name, section), n in self._versions.items() if name == collection}
+
+    def texts(self, collection: Collection) -> dict[str, str]:
+        """The figures, looked up at most every half second, however many watch."""
+        now = time.monotonic()
+        with self._lock:
+            seen, texts = self._looks.get(collection.name, (-1.0, {}))
+            if now - seen < SECONDS_BETWEEN_LOOKS:
+                return texts
+            self._looks[collection.name] = (now, texts)
+        found = live_texts(self._store, collection)
+        with self._lock:
+            self._looks[collection.name] = (now, found)
+        return found
+
+
+async def events(watch: Watch, collection: Collection, ended: Callable[[], bool]) -> AsyncIterator[bytes]:
+    """The events for one reader, until it leaves or the server ends."""
+    watch.watchers += 1
+    try:
+        known = watch.versions(collection.name)
+        shown: dict[str, str] = {}
+        last_sign = last_charts = time.monotonic()
+        yield b"retry: 2000\n\n"
+        while not ended():
+            texts, now = await run_sync(lambda: watch.texts(collection)), time.monotonic()
+            versions = watch.versions(collection.name)
+            stale = {section for section, n in versions.items() if n != known.get(section, 0)}
+            if texts != shown:
+                yield events_text("figures", [json.dumps(texts)])
+                if shown and now - last_charts > SECONDS_BETWEEN_CHARTS:
+                    stale |= {"arrivals", "senders"}
+                    last_charts = now
+                shown, last_sign = texts, now
+            if stale:
+                yield events_text("stale", [json.dumps(sorted(stale))])
+                known, last_sign = versions, now
+            if now - last_sign > SECONDS_BETWEEN_SIGNS:
+                yield b": still here\n\n"
+                last_sign = now
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+    finally:
+        watch.watchers -= 1

@@ -1,0 +1,111 @@
+"""The clusters of windows, learned in the background and kept: a page never waits for a fit."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sketchlearn.queries import Drift, two_sample_test
+from sketchlearn.sketch import Sketch
+
+if TYPE_CHECKING:
+    from sketchlearn.diagnostics.profiles import Profiles
+    from sketchlearn.tasks.clusters.cluster_estimators import SketchKMeans
+
+MOST_KEPT = 64  # windows whose clusters are kept
+
+
+@dataclass(frozen=True)
+class WindowClusters:
+    """What was learned from a window and from the window before it; sentences where something could not be."""
+
+    sketch: Sketch
+    model: SketchKMeans
+    errors: dict[str, Any]
+    profiles: Profiles | None
+    before: Sketch | None
+    centers_before: Any  # of each cluster, where it was in the window before; None without one
+    shares_before: Any
+    errors_before: dict[str, Any]
+    drift: Drift | None
+    doubts: tuple[str, ...]
+
+
+class WindowModels:
+    """Fits, one at a time, each once for the same sums."""
+
+    def __init__(self, ready: Callable[[str], None]) -> None:
+        self._ready = ready
+        self._found: OrderedDict[Any, Future[WindowClusters]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="collector-fits")
+
+    def get(self, collection: str, sketch: Sketch, before: Sketch | None, k: int) -> WindowClusters | Exception | None:
+        """The clusters, or why there are none; None while they are being learned."""
+        key = (collection, _digest(sketch), None if before is None else _digest(before), k)
+        with self._lock:
+            future = self._found.get(key)
+            if future is None:
+                future = self._pool.submit(self._learn, collection, sketch, before, k)
+                self._found[key] = future
+                while len(self._found) > MOST_KEPT:
+                    self._found.popitem(last=False)
+            else:
+                self._found.move_to_end(key)
+        if not future.done():
+            return None
+        problem = future.exception()
+        return future.result() if problem is None else Exception(str(problem))
+
+    def _learn(self, collection: str, sketch: Sketch, before: Sketch | None, k: int) -> WindowClusters:
+        try:
+            return learned(sketch, before, k)
+        finally:
+            self._ready(collection)
+
+    def close(self) -> None:
+        """Ends after the fit that is running."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def learned(sketch: Sketch, before: Sketch | None, k: int) -> WindowClusters:
+    """The clusters of a window, beside those of the window before."""
+    from sketchlearn.diagnostics.profiles import profiles  # this and the next take seconds to import
+    from sketchlearn.tasks.clusters.cluster_estimators import SketchKMeans
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model = SketchKMeans(k, random_state=0).fit_sketch(sketch)
+        errors = dict(model.standard_errors_)
+        found = profiles(model, sketch) if sketch.kept is not None and len(sketch.kept) else None
+        centers, shares, errors_before, drift = None, None, {}, None
+        if before is not None:
+            earlier = SketchKMeans(k, random_state=0).fit_sketch(before)
+            order = matched(model, earlier)
+            centers = earlier.fitted_model().centers_of_parts[order]
+            shares = earlier.fitted_model().weights[order]
+            errors_before = {name: np.asarray(values)[order] for name, values in earlier.standard_errors_.items()}
+            drift = two_sample_test(before, sketch)
+    doubts = tuple(dict.fromkeys(str(one.message) for one in said if issubclass(one.category, UserWarning)))
+    return WindowClusters(sketch, model, errors, found, before, centers, shares, errors_before, drift, doubts)
+
+
+def matched(model: SketchKMeans, earlier: SketchKMeans) -> Any:
+    """For each cluster, the number of the earlier one that it most likely was: near ones, each taken once."""
+    from scipy.optimize import linear_sum_assignment
+
+    now, then = model.fitted_model(), earlier.fitted_model()
+    width = np.sqrt(np.average(np.nan_to_num(now.deviations_of_parts) ** 2, axis=0, weights=now.weights))
+    apart = now.centers_of_parts[:, None] - then.centers_of_parts
+    return linear_sum_assignment(np.sum((apart / np.where(width > 0, width, 1.0)) ** 2, axis=2))[1]
+
+
+def _digest(sketch: Sketch) -> bytes:
+    return sketch.sums.tobytes() + str(sketch.units).encode()

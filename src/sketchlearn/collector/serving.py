@@ -1,0 +1,187 @@
+"""`sketchlearn serve`: the application in a process of its own, with time limits on headers, and TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sketchlearn.collector.application import create_app
+from sketchlearn.collector.database import open_database
+from sketchlearn.collector.demonstration import FastClock, SimulatedFleet
+from sketchlearn.collector.epoch_times import start_of
+from sketchlearn.collector.page.page_routes import Pages
+from sketchlearn.collector.store import Store
+from sketchlearn.extras import required
+from sketchlearn.storage.owner_folder import make_folder, write_file
+
+SECONDS_FOR_HEADERS = 10.0
+SECONDS_BETWEEN_REQUESTS = 15
+MOST_CONNECTIONS = 2000
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Where and how a collector is served.
+
+    Attributes
+    ----------
+    folder : of the database (with SQLite), the budgets and the first token.
+    database : a URL of PostgreSQL; None for a file in the folder.
+    host, port : that it listens to.
+    certificate, key : files for TLS; without them, only this machine or a proxy should reach it.
+    proxies : addresses of proxies whose X-Forwarded-For is believed.
+    """
+
+    folder: Path
+    database: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8765
+    certificate: str | None = None
+    key: str | None = None
+    proxies: str = ""
+
+
+def open_store(serving: Serving) -> Store:
+    """The store of a folder, made if there is none; the first token is written into the folder."""
+    make_folder(serving.folder)
+    store = Store(open_database(serving.database or serving.folder / "collector.sqlite"), serving.folder)
+    token = store.first_token()
+    if token is not None:
+        path = serving.folder / "admin.token"
+        write_file(path, f"{token}\n".encode())
+        print(f"sketchlearn: the first token, which may do everything, is in {path}", file=sys.stderr, flush=True)
+    return store
+
+
+def serve(serving: Serving) -> None:
+    """Serves until it is told to end (SIGINT or SIGTERM); reports under way are finished."""
+    uvicorn = required("uvicorn", "serve")
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
+    store = open_store(serving)
+    pages = Pages(store)
+    try:
+        config = uvicorn.Config(
+            create_app(store, more_routes=pages.routes()),
+            host=serving.host,
+            port=serving.port,
+            http=_protocol(),
+            lifespan="on",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            date_header=True,
+            timeout_keep_alive=SECONDS_BETWEEN_REQUESTS,
+            timeout_graceful_shutdown=20,
+            limit_concurrency=MOST_CONNECTIONS,
+            ssl_certfile=serving.certificate,
+            ssl_keyfile=serving.key,
+            proxy_headers=bool(serving.proxies),
+            forwarded_allow_ips=serving.proxies or "",
+            ws="none",
+        )
+        server = _Server(config, serving, pages.close)
+        server.run()
+    finally:
+        store.close()
+
+
+def serve_demonstration(host: str, port: int, seconds_per_hour: float) -> None:
+    """Serves a simulated fleet in a folder that is removed afterwards; whoever reaches the port sees its page."""
+    uvicorn = required("uvicorn", "serve")
+    with tempfile.TemporaryDirectory(prefix="sketchlearn-demo-") as name:
+        serving = Serving(Path(name), host=host, port=port)
+        clock = FastClock(start_of("day", time.time()), seconds_per_hour)
+        store = Store(open_database(serving.folder / "collector.sqlite"), serving.folder, clock=clock)
+        pages, fleet = Pages(store, everybody_reads=True), SimulatedFleet(store, clock)
+        try:
+            app = create_app(store, more_routes=pages.routes(), housekeeping_seconds=seconds_per_hour / 5)
+            config = uvicorn.Config(app, host=host, port=port, lifespan="on", log_level="warning", ws="none")
+            fleet.start()
+            _Server(config, serving, pages.close).run()
+        finally:
+            fleet.close()
+            store.close()
+
+
+def _protocol() -> Any:
+    """uvicorn's HTTP protocol, which ends connections whose headers do not come in time."""
+    from uvicorn.config import HTTP_PROTOCOLS
+    from uvicorn.importer import import_from_string
+
+    base = import_from_string(HTTP_PROTOCOLS["httptools" if _has("httptools") else "h11"])
+
+    class PunctualProtocol(base):  # type: ignore[misc, valid-type]
+        """The protocol with a time limit on headers, of the first request and of each further one."""
+
+        _headers_due: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._expect_headers()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self._headers_due is None and not self._in_request():
+                self._expect_headers()
+
+        def connection_lost(self, error: Exception | None) -> None:
+            if self._headers_due is not None:
+                self._headers_due.cancel()
+            super().connection_lost(error)
+
+        def _in_request(self) -> bool:
+            return self.cycle is not None and not self.cycle.response_complete
+
+        def _expect_headers(self) -> None:
+            self._headers_due = self.loop.call_later(SECONDS_FOR_HEADERS, self._check_headers)
+
+        def _check_headers(self) -> None:
+            self._headers_due = None
+            idle = self.cycle is not None and self.timeout_keep_alive_task is not None
+            if not self._in_request() and not idle:
+                self.transport.close()
+
+    return PunctualProtocol
+
+
+def _has(package: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(package) is not None
+
+
+class _Server:
+    """A uvicorn server that says where it listens."""
+
+    def __init__(self, config: Any, serving: Serving, ending: Callable[[], None]) -> None:
+        import uvicorn
+
+        scheme = "https" if serving.certificate else "http"
+
+        class Speaking(uvicorn.Server):
+            async def startup(self, sockets: Any = None) -> None:
+                await super().startup(sockets)
+                for server in self.servers:
+                    for socket in server.sockets:
+                        host, port = socket.getsockname()[:2]
+                        where = f"[{host}]" if ":" in host else host
+                        print(f"sketchlearn: collecting at {scheme}://{where}:{port}", file=sys.stderr, flush=True)
+
+            async def shutdown(self, sockets: Any = None) -> None:
+                ending()  # streams of events would keep it waiting
+                await super().shutdown(sockets)
+
+        self._server = Speaking(config)
+
+    def run(self) -> None:
+        """Runs until a signal ends it."""
+        self._server.run()
+        if not self._server.started:
+            raise OSError(f"cannot listen to port {self._server.config.port}: is it in use?")

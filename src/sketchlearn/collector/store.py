@@ -1,0 +1,384 @@
+"""The store: all that the routes do, in words of collections, senders, reports, epochs and windows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sketchlearn.collector import audit, epochs, releases, senders, upkeep
+from sketchlearn.collector.collection import Collection, collections
+from sketchlearn.collector.database import Database, Transaction
+from sketchlearn.collector.epoch_times import in_iso
+from sketchlearn.collector.epochs import Epoch
+from sketchlearn.collector.identity import make_identity
+from sketchlearn.collector.names import checked_name, checked_title, is_name
+from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.reports import Incoming, OpenTotal, ReportGroup, answer_for
+from sketchlearn.collector.rules import Rules
+from sketchlearn.collector.tokens import ADMIN, SCOPES, SEND, Token, check_secret, id_of
+from sketchlearn.collector.windows import Window, window
+from sketchlearn.collector.writer import Writer
+from sketchlearn.storage.container import FormatError
+from sketchlearn.storage.design_files import design_from_bytes
+
+T = TypeVar("T")
+MOST_CACHED_TOKENS = 100_000  # about 60 MB
+MOST_OPEN_TOTALS = 256  # sums that the writer has at hand
+MOST_NEW_SENDERS = 1000  # of one request
+DAY_MS = 86_400_000
+NOT_THERE = "there is no such collection here, or the token is not for it"
+
+
+class Store:
+    """A database and what is known of it in memory.
+
+    Parameters
+    ----------
+    database : that is opened for writing.
+    folder : where budgets of private releases are kept.
+    clock : seconds since 1970.
+    """
+
+    def __init__(self, database: Database, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self.database, self.folder, self._clock = database, folder, clock
+        self.open_totals: dict[tuple[int, int], OpenTotal] = {}
+        self.on_commit: Callable[[int], None] = lambda _n: None  # is told how many works a commit had
+        self.on_change: list[Callable[[str, str, dict[str, Any]], None]] = []  # told (collection, kind, facts)
+        self._tokens: dict[str, Token] = {}
+        self._refusals: dict[tuple[int, int, str], tuple[int, int, str]] = {}
+        self._refusals_lock = threading.Lock()
+        with database.writing() as transaction:
+            self.identity = make_identity(transaction)
+        with database.reading() as transaction:
+            self._collections = {found.name: found for found in collections(transaction)}
+            rows = transaction.all("SELECT id FROM senders WHERE revoked IS NOT NULL")
+            self.revoked_senders = {number for (number,) in rows}
+            self._next_report = transaction.next_number("reports", "number")
+        self.writer = Writer(database, self._forget, lambda n: self.on_commit(n))
+
+    def close(self) -> None:
+        """Does what has queued, and closes the database."""
+        self.flush_refusals()
+        self.writer.close()
+        self.database.close()
+
+    def now(self) -> int:
+        """Milliseconds since 1970."""
+        return int(self._clock() * 1000)
+
+    def reading(self) -> AbstractContextManager[Transaction]:
+        """A view of the database as it is at this moment."""
+        return self.database.reading()
+
+    def next_report(self) -> int:
+        """The number of the next report; for the writer's thread alone."""
+        self._next_report += 1
+        return self._next_report - 1
+
+    def _forget(self) -> None:
+        """After a transaction that failed: what is in memory may be what was not written."""
+        self.open_totals.clear()
+
+    def changed(self, collection: str, kind: str, /, **facts: Any) -> None:
+        """Tells those who watch, such as the page, that something is new; it must take no time."""
+        for tell in self.on_change:
+            tell(collection, kind, facts)
+
+    # Who is asking
+
+    def known_token(self, text: str) -> Token | None:
+        """The token that is known without asking the database, if it is valid."""
+        token = self._tokens.get(id_of(text) or "")
+        return None if token is None else check_secret(text, token, self.now())
+
+    def token(self, text: str) -> Token:
+        """The valid token of a text; others are refused with one sentence."""
+        number, found = id_of(text), None
+        if number is not None:
+            with self.reading() as transaction:
+                found = senders.token_of_id(transaction, number)
+        token = check_secret(text, found, self.now())
+        if len(self._tokens) >= MOST_CACHED_TOKENS:
+            self._tokens.clear()
+        self._tokens[token.id] = token
+        return token
+
+    def collection(self, token: Token, name: str, scope: str) -> Collection:
+        """A collection, if the token may do there what needs this scope. Others learn nothing, not even of its name."""
+        found = self._collections.get(name) if is_name("collection", name) else None
+        if found is None or (token.collection is not None and token.collection != found.id):
+            raise RefusalError("not found", NOT_THERE)
+        if not token.may(scope, found.id):
+            raise RefusalError(
+                "forbidden", f"this needs a token with the scope {scope}, and this one has {token.scope}"
+            )
+        return found
+
+    def require(self, token: Token, scope: str) -> None:
+        """Refuses a token that is not for the whole server, or not of this scope."""
+        if not token.may(scope, None):
+            raise RefusalError("forbidden", f"this needs a token with the scope {scope} for the whole collector")
+
+    def visible(self, token: Token) -> list[Collection]:
+        """The collections that a token is for."""
+        own = token.collection
+        return sorted((c for c in self._collections.values() if own in (None, c.id)), key=lambda c: c.name)
+
+    def all_collections(self) -> list[Collection]:
+        """All of them."""
+        return list(self._collections.values())
+
+    # Collections, senders, tokens
+
+    def create_collection(self, actor: str, name: Any, title: Any, design: bytes, rules: Any) -> Collection:
+        """A new collection of a design, which is a file's bytes."""
+        name, title = checked_name("collection", name), checked_title(title)
+        try:
+            design_from_bytes(design)
+            wanted = Rules.from_json(rules)
+        except FormatError as error:
+            raise RefusalError("malformed", f"the design cannot be used: {error}") from None
+        except ValueError as error:
+            raise RefusalError("malformed", str(error)) from None
+        if name in self._collections:
+            raise RefusalError("conflict", "there is a collection of this name already")
+
+        def create(transaction: Transaction) -> Collection:
+            number, now = transaction.next_number("collections"), self.now()
+            if transaction.one("SELECT id FROM collections WHERE name = ?", (name,)):
+                raise RefusalError("conflict", "there is a collection of this name already")
+            row = (number, name, title, now, design, wanted.to_text())
+            transaction.execute(f"INSERT INTO collections ({Collection.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", row)
+            audit.note(transaction, now, actor, "create collection", collection=name, rules=wanted.to_json())
+            return Collection.of_row(row)
+
+        made = self.writer.do(create)
+        self._collections = {**self._collections, name: made}
+        return made
+
+    def change_rules(self, actor: str, collection: Collection, changes: Any) -> Collection:
+        """Changes rules; they hold for what comes from then on."""
+        try:
+            rules = collection.rules.changed(changes)
+        except ValueError as error:
+            raise RefusalError("malformed", str(error)) from None
+
+        def change(transaction: Transaction) -> None:
+            transaction.execute("UPDATE collections SET rules = ? WHERE id = ?", (rules.to_text(), collection.id))
+            audit.note(transaction, self.now(), actor, "change rules", collection=collection.name, changes=changes)
+
+        self.writer.do(change)
+        changed = collection.with_rules(rules)
+        self._collections = {**self._collections, collection.name: changed}
+        return changed
+
+    def add_senders(self, actor: str, collection: Collection, names: Any, days: Any) -> list[dict[str, Any]]:
+        """New senders and their tokens."""
+        if (
+            not isinstance(names, list)
+            or not 1 <= len(names) <= MOST_NEW_SENDERS
+            or len(set(map(str, names))) != len(names)
+        ):
+            raise RefusalError("malformed", f"names must be a list of 1 to {MOST_NEW_SENDERS:,} different names")
+        expires = self._expiry(days)
+        return self.writer.do(lambda t: senders.add_senders(t, self.now(), actor, collection, names, expires))
+
+    def senders(self, collection: Collection) -> list[dict[str, Any]]:
+        """All senders."""
+        with self.reading() as transaction:
+            return senders.senders(transaction, collection, self.now())
+
+    def revoke_sender(self, actor: str, collection: Collection, name: str, *, subtract: bool) -> dict[str, Any]:
+        """Ends a sender; with `subtract`, takes out exactly what it sent."""
+
+        def revoke(transaction: Transaction) -> dict[str, Any]:
+            number = senders.sender_number(transaction, collection, name)
+            answer = senders.revoke_sender(
+                transaction, self.now(), actor, collection, number, subtract=subtract, identity=self.identity
+            )
+            self.revoked_senders.add(number)
+            self.open_totals.clear()
+            return answer
+
+        answer = self.writer.do(revoke)
+        self._tokens.clear()
+        self.changed(collection.name, "sender", name=name)
+        return answer
+
+    def add_token(
+        self, actor: str, collection: Collection | None, scope: Any, sender: Any, note: Any, days: Any
+    ) -> dict[str, Any]:
+        """A new token: for a sender (scope send), or to read or administer."""
+        if not isinstance(scope, str) or scope not in SCOPES:
+            raise RefusalError("malformed", f"scope must be one of {', '.join(SCOPES)}")
+        note, expires = senders.checked_note(note), self._expiry(days)
+        name = None if sender is None else checked_name("sender", sender)
+        if collection is None and scope == SEND:
+            raise RefusalError("malformed", "a sender's token belongs to a collection")
+
+        def add(transaction: Transaction) -> dict[str, Any]:
+            number = None
+            if name is not None and collection is not None:
+                number = senders.sender_number(transaction, collection, name)
+                if number in self.revoked_senders:
+                    raise RefusalError("conflict", "the sender was revoked")
+            where: dict[str, Any] = {"scope": scope, "collection": collection, "sender": number}
+            return senders.add_token(transaction, self.now(), actor, **where, note=note, expires=expires)
+
+        return self.writer.do(add)
+
+    def tokens(self, collection: Collection) -> list[dict[str, Any]]:
+        """The tokens of a collection, without their secrets."""
+        with self.reading() as transaction:
+            return senders.tokens(transaction, collection)
+
+    def _own_token(self, transaction: Transaction, collection: Collection | None, number: str) -> Token:
+        found = senders.token_of_id(transaction, number)
+        if found is None or found.collection != (collection.id if collection else None):
+            raise RefusalError("not found", "there is no such token in the collection")
+        return found
+
+    def revoke_token(self, actor: str, collection: Collection | None, number: str) -> None:
+        """Ends a token now."""
+        self.writer.do(lambda t: senders.revoke_token(t, self.now(), actor, self._own_token(t, collection, number)))
+        self._tokens.pop(number, None)
+
+    def rotate_token(self, actor: str, collection: Collection | None, number: str, overlap: Any) -> dict[str, Any]:
+        """A new token in place of another, which still works for `overlap` seconds."""
+        if type(overlap) is not int or not 0 <= overlap <= 30 * 86400:
+            raise RefusalError("malformed", "overlap_seconds must be a whole number of seconds, at most 30 days")
+
+        def rotate(transaction: Transaction) -> dict[str, Any]:
+            old = self._own_token(transaction, collection, number)
+            return senders.rotate_token(transaction, self.now(), actor, old, collection, 1000 * overlap)
+
+        made = self.writer.do(rotate)
+        self._tokens.pop(number, None)
+        return made
+
+    def first_token(self) -> str | None:
+        """A token that administers everything, if there has never been any."""
+
+        def make(transaction: Transaction) -> str | None:
+            if transaction.one("SELECT id FROM tokens WHERE collection IS NULL AND scope = ?", (ADMIN,)):
+                return None
+            made = senders.add_token(
+                transaction, self.now(), epochs.COLLECTOR, scope=ADMIN, collection=None, note="the first token"
+            )
+            text: str = made["token"]
+            return text
+
+        return self.writer.do(make)
+
+    def _expiry(self, days: Any) -> int | None:
+        checked = senders.checked_days(days)
+        return None if checked is None else self.now() + int(checked * DAY_MS)
+
+    # Reports
+
+    def read_report(
+        self, collection: Collection, sender: int, number: str, body: bytes, time: float | None
+    ) -> Incoming:
+        """A report from its bytes, checked as far as it can be by itself."""
+        return Incoming.read(collection, sender, number, body, time)
+
+    def submit_report(self, report: Incoming) -> Future[dict[str, Any]]:
+        """Queues a report; the answer comes when it is on disk."""
+        if len(self.open_totals) > MOST_OPEN_TOTALS:
+            self.writer.submit(lambda _group: self.open_totals.clear())
+        return self.writer.submit(lambda group: ReportGroup.of(self, group).take(report))
+
+    def report(self, collection: Collection, sender: int, number: str) -> dict[str, Any]:
+        """What was answered to a report."""
+        with self.reading() as transaction:
+            row = transaction.one(
+                "SELECT epoch, records, digest, received, late FROM reports WHERE collection = ? AND sender = ? "
+                "AND id = ?",
+                (collection.id, sender, number),
+            )
+        if row is None:
+            raise RefusalError("not found", "this sender has sent no report of this id")
+        epoch, records, digest, received, late = row
+        return answer_for(number, epoch, records, bytes(digest), received, bool(late))
+
+    def note_refusal(self, collection: Collection, sender: int | None, refusal: RefusalError) -> None:
+        """Counts what was refused, by sender and kind; `flush_refusals` writes it down."""
+        key = (collection.id, sender or 0, refusal.kind)
+        with self._refusals_lock:
+            times = self._refusals.get(key, (0, 0, ""))[0]
+            self._refusals[key] = (times + 1, self.now(), refusal.sentence)
+
+    def flush_refusals(self) -> None:
+        """Writes the counts of refusals down."""
+        with self._refusals_lock:
+            pending, self._refusals = self._refusals, {}
+        if not pending:
+            return
+
+        def write(transaction: Transaction) -> None:
+            transaction.many(
+                "INSERT INTO refusals (collection, sender, kind, times, latest, sentence) VALUES (?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (collection, sender, kind) DO UPDATE SET times = refusals.times + excluded.times, "
+                "latest = excluded.latest, sentence = excluded.sentence",
+                [(*key, *value) for key, value in pending.items()],
+            )
+
+        self.writer.do(write)
+
+    def refusals(self, collection: Collection) -> list[dict[str, Any]]:
+        """What was refused and why, the newest first."""
+        with self.reading() as transaction:
+            rows = transaction.all(
+                "SELECT s.name, r.kind, r.times, r.latest, r.sentence FROM refusals r LEFT JOIN senders s "
+                "ON s.id = r.sender WHERE r.collection = ? ORDER BY r.latest DESC LIMIT 1000",
+                (collection.id,),
+            )
+        names = ("sender", "kind", "times", "latest", "sentence")
+        found = [dict(zip(names, row, strict=True)) for row in rows]
+        return [{**one, "latest": in_iso(one["latest"] / 1000)} for one in found]
+
+    # Epochs, windows, releases
+
+    def epochs(self, collection: Collection, start: int, finish: int) -> list[Epoch]:
+        """The epochs with some moment of [start, finish)."""
+        with self.reading() as transaction:
+            return epochs.epochs_between(transaction, collection, start, finish)
+
+    def window(self, collection: Collection, start: int, finish: int) -> Window:
+        """The sum of the epochs within [start, finish)."""
+        with self.reading() as transaction:
+            return window(transaction, collection, start, finish)
+
+    def seal(self, actor: str, collection: Collection, start: int) -> Epoch:
+        """Closes an epoch that is over."""
+
+        def seal(transaction: Transaction) -> Epoch:
+            found = epochs.seal(transaction, collection, start, self.now(), actor)
+            self.open_totals.pop((collection.id, start), None)
+            return found
+
+        sealed = self.writer.do(seal)
+        self.changed(collection.name, "sealed", start=start)
+        return sealed
+
+    def release(self, actor: str, collection: Collection, start: int, finish: int, **options: Any) -> dict[str, Any]:
+        """A private release of a window."""
+        found = self.window(collection, start, finish)
+        made = releases.released(found, collection, self.folder, **options)
+        answer = self.writer.do(lambda t: releases.keep(t, collection, found, made, self.now(), actor))
+        self.changed(collection.name, "release", id=answer["id"])
+        return answer
+
+    def keep_house(self) -> list[str]:
+        """Seals epochs that are over, compares them, keeps retention; sentences about what could not be done."""
+        return upkeep.keep_house(self)
+
+    def audit(self, after: int, most: int) -> list[dict[str, Any]]:
+        """Entries of the audit log."""
+        with self.reading() as transaction:
+            return audit.entries(transaction, after, most)

@@ -1,0 +1,94 @@
+"""`verify`: whether every sum is the sum of the bodies that are kept, and the log of changes fits together."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+from sketchlearn.collector import audit
+from sketchlearn.collector.collection import Collection, collections
+from sketchlearn.collector.database import Database, Transaction
+from sketchlearn.collector.epoch_times import in_iso
+from sketchlearn.collector.epochs import Epoch, digest_of, sum_of_bodies
+from sketchlearn.collector.identity import identity_of
+from sketchlearn.hash_chain import BrokenChainError
+from sketchlearn.storage.container import FormatError
+
+
+@dataclass
+class Verification:
+    """What was found: how much was checked, and what is wrong."""
+
+    epochs: int = 0
+    from_bodies: int = 0
+    reports: int = 0
+    entries: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def verify(database: Database) -> Verification:
+    """Checks a database as it is at this moment, while a collector may be running."""
+    found = Verification()
+    with database.reading() as transaction:
+        try:
+            log = audit.checked(transaction)
+        except BrokenChainError as error:
+            found.problems.append(f"the audit log was changed or damaged: {error}")
+            log = []
+        found.entries = len(log)
+        digests = {(entry["collection"], entry["start"]): entry["digest"] for entry in log if "digest" in entry}
+        identity = identity_of(transaction)
+        for collection in collections(transaction):
+            rows = transaction.all(
+                f"SELECT {Epoch.COLUMNS} FROM epochs WHERE collection = ? ORDER BY start", (collection.id,)
+            )
+            for epoch in map(Epoch.of_row, rows):
+                found.epochs += 1
+                where = f"{collection.name}, epoch of {in_iso(epoch.start)}"
+                found.problems += [
+                    f"{where}: {problem}" for problem in _problems(transaction, collection, epoch, identity, found)
+                ]
+                noted = digests.get((collection.name, epoch.start))
+                if epoch.sealed is not None and log and noted != digest_of(epoch.kept):
+                    found.problems.append(f"{where}: the sum is not the one that the audit log has the digest of")
+    return found
+
+
+def _problems(
+    transaction: Transaction, collection: Collection, epoch: Epoch, identity: str, found: Verification
+) -> list[str]:
+    problems, bounds = [], (collection.id, epoch.start, epoch.finish)
+    counted = transaction.one(
+        "SELECT count(*), coalesce(sum(records), 0) FROM reports WHERE collection = ? AND epoch >= ? AND epoch < ? "
+        "AND removed IS NULL",
+        bounds,
+    )
+    assert counted is not None
+    if (int(counted[0]), int(counted[1])) != (epoch.reports, epoch.records):
+        problems.append(f"it has {int(counted[0]):,} reports, and says {epoch.reports:,}, or other numbers of records")
+    found.reports += int(counted[0])
+    try:
+        total = epoch.sketch(collection)
+    except FormatError as error:
+        return [*problems, f"its sum cannot be read: {error}"]
+    if not epoch.bodies:
+        return problems
+    found.from_bodies += 1
+    bodies = 0
+    for digest, body in transaction.execute(
+        "SELECT r.digest, b.body FROM reports r JOIN bodies b ON b.number = r.number WHERE r.collection = ? "
+        "AND r.epoch >= ? AND r.epoch < ? AND r.removed IS NULL",
+        bounds,
+    ):
+        bodies += 1
+        if hashlib.sha256(body).digest() != bytes(digest):
+            problems.append("the body of a report is not the one that was acknowledged")
+    if bodies != epoch.reports:
+        problems.append(f"it has the bodies of {bodies:,} of {epoch.reports:,} reports")
+    try:
+        anew = sum_of_bodies(transaction, collection, epoch, identity)
+    except (ValueError, OverflowError) as error:
+        return [*problems, f"the bodies of its reports cannot be added: {error}"]
+    same = total == anew if total is not None and anew is not None else total is anew
+    kept = same and (total is None or anew is None or total.kept == anew.kept)
+    return problems if kept else [*problems, "its sum is not the sum of the bodies of its reports"]

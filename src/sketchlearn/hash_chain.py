@@ -1,0 +1,34 @@
+"""A log in which each entry has the digest of the one before it: damage and clumsy changes show.
+
+Whoever may write the whole log can write all of it anew; a copy of the last digest elsewhere shows that, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+
+START = "0" * 64  # what the first entry has in place of a digest
+
+
+class BrokenChainError(ValueError):
+    """An entry does not follow from the one before it."""
+
+
+def link(previous: str, entry: str) -> str:
+    """The digest of an entry, which depends on all entries before it.
+
+    >>> link(START, "first")[:8], link(link(START, "first"), "second")[:8]
+    ('cdb8c87e', '81fd633f')
+    """
+    return hashlib.sha256(f"{previous}\n{entry}".encode()).hexdigest()
+
+
+def checked_entries(rows: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str]]:
+    """Entries and their digests, of rows (entry, digest before it, digest); an error at the first that does not fit."""
+    last = START
+    for entry, previous, digest in rows:
+        if previous != last or digest != link(last, entry):
+            raise BrokenChainError("its log does not fit together any more")
+        last = digest
+        yield entry, digest

@@ -1,0 +1,209 @@
+"""Two collectors, each a server of its own: totals are exact and opened once; bits of devices are counted."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import sketchlearn as skl
+
+pytest.importorskip("starlette")
+with warnings.catch_warnings():  # that another client for requests is to come
+    warnings.simplefilter("ignore")
+    from starlette.testclient import TestClient
+
+from sketchlearn.collector import first_collector, hidden_routes
+from sketchlearn.collector.application import create_app
+from sketchlearn.collector.database import open_database
+from sketchlearn.collector.epoch_times import in_iso
+from sketchlearn.collector.hidden_sums import RefusedError
+from sketchlearn.collector.store import Store
+from sketchlearn.reporting.device_client import Design
+from sketchlearn.reporting.device_designs import device_design
+from sketchlearn.reporting.hidden_parts import design_digest, hide
+from sketchlearn.storage.design_files import design_to_bytes
+
+HOUR = 1_700_000_000 // 3600 * 3600
+OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=1).with_origin("declared")
+ROWS = np.random.default_rng(0).normal(size=(300, 2))
+RULES = {"min_reports": 10, "records_per_report": 1000, "grace_seconds": 60, "min_records": 20}
+NAMES = [f"phone-{i}" for i in range(15)]
+
+
+class Server:
+    def __init__(self, folder, rules, operator=OPERATOR):
+        folder.mkdir()
+        self.now = HOUR + 600.0
+        self.store = Store(open_database(folder / "c.sqlite"), folder, clock=lambda: self.now)
+        self.client = TestClient(create_app(self.store, housekeeping_seconds=None))
+        self.admin = self.store.first_token()
+        self.collection = self.store.create_collection("test", "phones", "Phones", design_to_bytes(operator), rules)
+        made = self.store.add_senders("test", self.collection, NAMES, None)
+        self.tokens = {one["name"]: one["token"] for one in made}
+        self.reader = self.store.add_token("test", self.collection, "read", None, "", None)["token"]
+
+    def ask(self, method, path, token, **body):
+        headers = {"Authorization": f"Bearer {token}"}
+        return self.client.request(method, f"/v1/collections/phones{path}", headers=headers, **body)
+
+
+@pytest.fixture
+def servers(tmp_path, monkeypatch):
+    found = Server(tmp_path / "a", {**RULES, "hidden": "first"}), Server(tmp_path / "b", {**RULES, "hidden": "second"})
+    a, b = found
+
+    def over_routes(_store, collection):
+        def post(path, body):
+            answer = b.client.post(path, json=body, headers={"Authorization": f"Bearer {b.reader}"})
+            if answer.status_code >= 400:
+                raise RefusedError(f"the second collector refuses: {answer.json()['error']}")
+            return answer.json()
+
+        return first_collector.RemoteSecond(collection.name, post)
+
+    monkeypatch.setattr(hidden_routes, "second_of", over_routes)
+    yield found
+    a.store.close()
+    b.store.close()
+
+
+def parts(b, sketches, credentials=None):
+    """The messages of senders, by name; B's key and its credentials come from B."""
+    name = next(iter(sketches))
+    key = b.ask("GET", "/second-key", b.tokens[name]).json()["key"]
+    terms = {"collection": "phones", "epoch": in_iso(HOUR), "design": design_digest(OPERATOR), "public_key": key}
+    given = credentials or b.tokens
+    return {name: hide(one, f"{name}-1", credential=given[name], **terms).to_bytes() for name, one in sketches.items()}
+
+
+def send(a, name, body):
+    return a.ask("POST", f"/parts/{name}-1", a.tokens[name], content=body)
+
+
+def test_the_total_is_exact_and_opened_once(servers):
+    a, b = servers
+    sketches = dict(zip(NAMES, map(OPERATOR.sketch, np.array_split(ROWS, len(NAMES))), strict=True))
+    messages = parts(b, sketches)
+    for name, body in messages.items():
+        assert send(a, name, body).status_code == 201
+    first = send(a, NAMES[0], messages[NAMES[0]])
+    assert (first.status_code, first.json()["epoch"]) == (201, in_iso(HOUR))
+    assert send(a, NAMES[0], parts(b, {NAMES[0]: sketches[NAMES[0]]})[NAMES[0]]).status_code == 409
+    path = f"/epochs/{HOUR}/open"
+    assert a.ask("POST", path, a.admin).status_code == 409  # not over
+    a.now = b.now = HOUR + 3600 + 61
+    assert send(a, NAMES[0], b"SKLPART\x01damaged").status_code == 400
+    assert a.ask("POST", path, a.admin).json() == {"epoch": in_iso(HOUR), "records": 300}
+    shown = a.ask("GET", "/window/sketch", a.reader).content
+    assert skl.from_bytes(shown) == OPERATOR.sketch(ROWS)
+    again = a.ask("POST", path, a.admin)
+    assert again.status_code == 409
+    assert "opened already" in again.json()["error"]
+    asked = {"collection": "phones", "epoch": in_iso(HOUR), "opening": "mine", "reports": []}
+    refused = b.ask("POST", "/totals", b.reader, json=asked)
+    assert refused.status_code == 409
+    assert "told once" in refused.json()["error"]
+    with a.store.reading() as transaction:
+        assert transaction.all("SELECT body FROM hidden_parts WHERE body IS NOT NULL") == []
+    assert send(a, NAMES[1], messages[NAMES[1]]).status_code == 201  # a resend: the same answer, nothing changes
+    assert hidden_routes.open_what_is_over(a.store) == []
+
+
+def test_an_epoch_below_the_minimum_stays_closed_at_both(servers):
+    a, b = servers
+    sketches = {name: OPERATOR.sketch(ROWS[:20]) for name in NAMES[:9]}
+    for name, body in parts(b, sketches).items():
+        send(a, name, body)
+    a.now = HOUR + 3661
+    answer = a.ask("POST", f"/epochs/{HOUR}/open", a.admin)
+    assert answer.status_code == 409
+    assert "9 senders" in answer.json()["error"]
+    asked = {"collection": "phones", "epoch": in_iso(HOUR), "opening": "mine", "reports": []}
+    assert "needs 10" in b.ask("POST", "/totals", b.reader, json=asked).json()["error"]
+    assert "needs 10" in hidden_routes.open_what_is_over(a.store)[0]
+
+
+def test_senders_that_the_second_does_not_know_are_left_out(servers):
+    """The first collector cannot fill an epoch with reports of its own."""
+    a, b = servers
+    sketches = {name: OPERATOR.sketch(ROWS[i : i + 20]) for i, name in enumerate(NAMES)}
+    invented = {name: b.tokens[name] if i < 11 else "skl_guessed" for i, name in enumerate(NAMES)}
+    for name, body in parts(b, sketches, invented).items():
+        send(a, name, body)
+    a.now = HOUR + 3661
+    assert a.ask("POST", f"/epochs/{HOUR}/open", a.admin).json()["records"] == 220
+    assert skl.from_bytes(a.ask("GET", "/window/sketch", a.reader).content) == skl.merge(
+        [sketches[name] for name in NAMES[:11]], overlapping=True
+    )
+
+
+def test_sketches_and_parts_are_not_mixed_up(servers):
+    a, b = servers
+    body = OPERATOR.sketch(ROWS).to_bytes()
+    assert a.ask("POST", "/reports/r1", a.tokens[NAMES[0]], content=body).status_code == 422
+    assert b.ask("POST", "/seeds", b.tokens[NAMES[0]], json={"seeds": []}).status_code == 403
+    assert b.ask("POST", "/seeds", b.reader, json={"seeds": [{}]}).status_code == 400
+    assert a.ask("POST", "/seeds", a.reader, json={"seeds": []}).status_code == 409
+    changed = a.ask("PATCH", "", a.admin, json={"rules": {"min_reports": 2}})
+    assert "cannot be changed" in changed.json()["error"]
+
+
+@pytest.mark.parametrize("epsilon", [None, 4.0])
+def test_bits_of_a_device_are_counted(tmp_path, epsilon):
+    """What the device client sends is, at the collector, the sketch of the readings."""
+    operator = skl.FourierFeatures(2, 30, law=skl.frequencies.Gaussian(1.0), wave="square", seed=3)
+    operator = operator.with_origin("declared")
+    server = Server(tmp_path / "a", {"min_records": 10, "disjoint": True}, operator)
+    device = Design(device_design(operator, epsilon=epsilon))
+    bodies = [device.message(rows.tolist()) for rows in np.array_split(ROWS[:60], 2)]
+    for i, body in enumerate(bodies):
+        assert server.ask("POST", f"/reports/r{i}", server.tokens[NAMES[0]], content=body).status_code == 201
+    found = skl.from_bytes(server.ask("GET", "/window/sketch", server.reader).content)
+    kind = skl.PackedBits if epsilon is None else skl.PrivateBits
+    sums = sum(operator.sketch_packed(kind.from_bytes(body)).sums for body in bodies)
+    assert np.array_equal(found.sums, sums)
+    assert (found.ledger is None) == (epsilon is None)
+    if epsilon is None:
+        assert found == operator.sketch(ROWS[:60])
+    server.store.close()
+
+
+def test_push_hides_what_it_sends(servers, tmp_path, monkeypatch):
+    """The command, with its requests given to the first collector's application; noise as the rules ask for it."""
+    from typer.testing import CliRunner
+
+    from sketchlearn.cli.commands import app
+    from sketchlearn.reporting import Collector
+
+    a, b = servers
+
+    def ask(self, method, path, query=None, data=None, media="application/json"):
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": media}
+        answer = a.client.request(method, path, params=query, content=data, headers=headers)
+        assert answer.status_code < 300, answer.text
+        return answer.content
+
+    monkeypatch.setattr(Collector, "ask", ask)
+    key = b.ask("GET", "/second-key", b.tokens[NAMES[0]]).json()["key"]
+    a_time = in_iso(HOUR + 100)
+    for i, name in enumerate(NAMES[:12]):
+        OPERATOR.sketch(ROWS[20 * i : 20 * i + 20]).save(tmp_path / f"{name}.sketch")
+        (tmp_path / "token").write_text(a.tokens[name])
+        (tmp_path / "second").write_text(b.tokens[name])
+        where = ["--to", "http://a", "--collection", "phones", "--time", a_time, "--token", str(tmp_path / "token")]
+        more = ["--second-key", key, "--second-token", str(tmp_path / "second"), "--spool", str(tmp_path / "spool")]
+        done = CliRunner().invoke(app, ["push", str(tmp_path / f"{name}.sketch"), *where, *more])
+        assert done.exit_code == 0, done.output
+    a.now = HOUR + 3661
+    assert a.ask("POST", f"/epochs/{HOUR}/open", a.admin).json()["records"] == 240
+    assert skl.from_bytes(a.ask("GET", "/window/sketch", a.reader).content) == OPERATOR.sketch(ROWS[:240])
+
+
+def test_noise_in_shares_makes_the_opened_total_private(tmp_path):
+    """Terms of both follow from their rules; what senders claim is what both expect."""
+    noise = {"noise_epsilon": 1.0, "noise_parties": 10}
+    server = Server(tmp_path / "n", {**RULES, "hidden": "first", **noise})
+    terms = first_collector.hidden_terms(server.collection)
+    share = skl.privatize(OPERATOR.sketch(ROWS), epsilon=1.0, parties=10)
+    assert terms.ledger == share.ledger
+    server.store.close()
