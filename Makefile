@@ -62,9 +62,10 @@ kill: .venv/installed-test
 
 # 1000 devices, 20,000 reports, a server that is killed 20 times: the sum of all rows to the bit, on SQLite and on
 # PostgreSQL (Debian's package).
+FLEET = --devices $(or $(DEVICES),1000) --reports $(or $(REPORTS),20000) --kills $(or $(KILLS),20)
 fleet: .venv/installed-test
-	$(BIN)/python tests/fleet.py
-	$(BIN)/python tests/fleet.py --postgresql
+	$(BIN)/python tests/fleet.py $(FLEET)
+	$(BIN)/python tests/fleet.py $(FLEET) --postgresql
 
 # Requests at random against a collector's OpenAPI document, and changed bodies: no 500, no growth.
 collector-fuzz: .venv/installed-test
