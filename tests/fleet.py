@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from served import Cluster, Server
+from served import POSTGRESQL, Cluster, Server
 
 import sketchlearn as skl
 from sketchlearn.collector.database import open_database
@@ -182,6 +182,9 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--postgresql", action="store_true")
     options = parser.parse_args()
+    if options.postgresql and not POSTGRESQL:
+        print("PostgreSQL is not installed: nothing is run on it")
+        return
     sizes = (options.devices, options.reports, options.kills, options.workers, options.seed)
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         if options.postgresql:
