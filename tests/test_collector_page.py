@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 import warnings
@@ -25,8 +26,8 @@ with warnings.catch_warnings():  # that another client for requests is to come
 from sketchlearn.collector.application import create_app
 from sketchlearn.collector.database import open_database
 from sketchlearn.collector.demonstration import DESIGN, readings
+from sketchlearn.collector.page import window_models
 from sketchlearn.collector.page.page_routes import COOKIE, Pages
-from sketchlearn.collector.page.window_models import learned
 from sketchlearn.collector.store import Store
 from sketchlearn.collector.upkeep import keep_house
 from sketchlearn.storage.design_files import design_from_bytes, design_to_bytes
@@ -163,7 +164,7 @@ def test_clusters_know_where_they_were_before():
     """Numbers of two windows are matched by place: the kind that moved is seen to, beyond its error."""
     rng = np.random.default_rng(4)
     before, now = (OPERATOR.sketch(readings(rng, 8000, moved)) for moved in (0.0, 1.0))
-    found = learned(now, before, 4)
+    found = window_models.learned(now, before, 4)
     centers = found.model.fitted_model().centers_of_parts
     moved = np.abs(centers - found.centers_before)[:, 0]
     assert sorted(moved > 3)[-2:] == [False, True]
@@ -289,3 +290,29 @@ def test_a_simulated_fleet_is_as_it_says():
     """The kind that fails moves; the others stay."""
     rng = np.random.default_rng(0)
     assert abs(readings(rng, 20_000, 1.0)[:, 0].mean() - readings(rng, 20_000, 0.0)[:, 0].mean() - 1.0) < 0.3
+
+
+def test_of_a_span_that_moves_on_only_the_newest_waits(monkeypatch):
+    begun, may_end, order = threading.Event(), threading.Event(), []
+
+    def learned(sketch, _before, _k):
+        order.append(sketch.count)
+        begun.set()
+        assert may_end.wait(30)
+        return f"clusters of {sketch.count} records"
+
+    monkeypatch.setattr(window_models, "learned", learned)
+    operator = skl.SecondMoments(1, bound=9.0)
+    hours = [operator.sketch(np.ones((n, 1))) for n in (1, 2, 3)]
+    models = window_models.WindowModels(lambda _: None)
+    assert models.get("rooms", "day", hours[0], None, 2) is None
+    assert begun.wait(30)
+    assert models.get("rooms", "day", hours[1], None, 2) is None
+    assert models.get("rooms", "day", hours[2], None, 2) is None
+    assert models.latest("rooms", "day", 2) is None
+    may_end.set()
+    while (found := models.get("rooms", "day", hours[2], None, 2)) is None:
+        time.sleep(0.01)
+    assert found == models.latest("rooms", "day", 2) == "clusters of 3 records"
+    assert order == [1, 3]
+    models.close()

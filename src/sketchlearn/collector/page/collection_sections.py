@@ -12,7 +12,7 @@ from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.epoch_times import in_iso
 from sketchlearn.collector.epochs import Epoch
 from sketchlearn.collector.page.svg_charts import Bar, bar_chart
-from sketchlearn.collector.page.window_models import WindowModels
+from sketchlearn.collector.page.window_models import WindowClusters, WindowModels
 from sketchlearn.collector.page.windows_shown import HOURS, MOST_CLUSTERS, Choice, sealed_window
 from sketchlearn.collector.store import Store
 from sketchlearn.diagnostics.report.page_elements import (
@@ -188,18 +188,26 @@ def cluster_section(view: View) -> Element:
     if found.sketch is None:
         return section("Clusters", "clusters", *header, element("p", "There is nothing to show in this window."))
     before = sealed_window(view.store, view.collection, *choice.before).sketch
-    learned = view.models.get(view.collection.name, found.sketch, before, choice.clusters)
+    learned = view.models.get(view.collection.name, choice.span, found.sketch, before, choice.clusters)
     if learned is None:
-        wait = element("p", "The clusters are being learned; they appear here by themselves.", role="status")
-        made = section("Clusters", "clusters", *header, wait)
+        latest = view.models.latest(view.collection.name, choice.span, choice.clusters) if choice.span else None
+        which = "The clusters are" if latest is None else "These are those of a window before: the newest are"
+        wait = element("p", f"{which} being learned; they appear here by themselves.", role="status")
+        made = section("Clusters", "clusters", *header, wait, *_parts_of(latest))
         made.set("data-pending", "true")
         return made
     if isinstance(learned, Exception):
         why = element("p", f"No clusters could be learned: {learned}", class_="warn")
         return section("Clusters", "clusters", *header, why)
+    return section("Clusters", "clusters", *header, *_parts_of(learned))
+
+
+def _parts_of(clusters: WindowClusters | None) -> list[Child]:
+    if clusters is None:
+        return []
     from sketchlearn.collector.page.cluster_section import cluster_parts  # seconds to import, as learning is
 
-    return section("Clusters", "clusters", *header, *cluster_parts(learned))
+    return list(cluster_parts(clusters))
 
 
 def _window_form(choice: Choice) -> Element:

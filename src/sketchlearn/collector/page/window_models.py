@@ -39,34 +39,55 @@ class WindowClusters:
 
 
 class WindowModels:
-    """Fits, one at a time, each once for the same sums."""
+    """Fits, one at a time, each once for the same sums; of a span that moves on, only the newest waits."""
 
     def __init__(self, ready: Callable[[str], None]) -> None:
         self._ready = ready
         self._found: OrderedDict[Any, Future[WindowClusters]] = OrderedDict()
+        self._asked: dict[Any, Any] = {}  # by span: what was asked for last
+        self._latest: dict[Any, WindowClusters] = {}  # by span: what was found last
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="collector-fits")
 
-    def get(self, collection: str, sketch: Sketch, before: Sketch | None, k: int) -> WindowClusters | Exception | None:
+    def get(
+        self, collection: str, span: str, sketch: Sketch, before: Sketch | None, k: int
+    ) -> WindowClusters | Exception | None:
         """The clusters, or why there are none; None while they are being learned."""
-        key = (collection, _digest(sketch), None if before is None else _digest(before), k)
+        place, key = (
+            (collection, span, k),
+            (collection, _digest(sketch), None if before is None else _digest(before), k),
+        )
         with self._lock:
             future = self._found.get(key)
             if future is None:
-                future = self._pool.submit(self._learn, collection, sketch, before, k)
+                self._forget(place)
+                future = self._pool.submit(self._learn, place, sketch, before)
                 self._found[key] = future
                 while len(self._found) > MOST_KEPT:
                     self._found.popitem(last=False)
             else:
                 self._found.move_to_end(key)
-        if not future.done():
+            self._asked[place] = key
+        if not future.done() or future.cancelled():
             return None
         problem = future.exception()
         return future.result() if problem is None else Exception(str(problem))
 
-    def _learn(self, collection: str, sketch: Sketch, before: Sketch | None, k: int) -> WindowClusters:
+    def latest(self, collection: str, span: str, k: int) -> WindowClusters | None:
+        """The clusters that were found last for windows of this span, to be shown while new ones are learned."""
+        return self._latest.get((collection, span, k))
+
+    def _forget(self, place: tuple[str, str, int]) -> None:
+        """Leaves out what was asked for there before, unless it is being learned or is there."""
+        before = self._asked.get(place) if place[1] else None  # of windows between two times, each has its reader
+        if before in self._found and self._found[before].cancel():
+            del self._found[before]
+
+    def _learn(self, place: tuple[str, str, int], sketch: Sketch, before: Sketch | None) -> WindowClusters:
+        collection, _, k = place
         try:
-            return learned(sketch, before, k)
+            found = self._latest[place] = learned(sketch, before, k)
+            return found
         finally:
             self._ready(collection)
 
