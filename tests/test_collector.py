@@ -26,6 +26,7 @@ from sketchlearn.collector.application import create_app
 from sketchlearn.collector.database import DatabaseError, open_database
 from sketchlearn.collector.store import Store
 from sketchlearn.collector.verification import verify
+from sketchlearn.collector.writer import Writer
 from sketchlearn.storage.design_files import design_to_bytes
 
 OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=0).with_origin("declared")
@@ -525,3 +526,23 @@ def test_metrics_health_and_openapi(house):
     assert "/v1/collections/{collection}/reports/{report}" in document["paths"]
     entries = house.ask("GET", "/audit").json()["entries"]
     assert [entry["action"] for entry in entries] == ["add token", "create collection", "add token"]
+
+
+def test_work_that_was_called_off_does_not_stop_the_writer(tmp_path):
+    """A task that is cancelled while its report waits cancels the report's future, too."""
+    database = open_database(tmp_path / "c.sqlite")
+    writer, begun, may_end = Writer(database, lambda: None, lambda _: None), threading.Event(), threading.Event()
+
+    def slow(_group):
+        begun.set()
+        return may_end.wait(30)
+
+    first = writer.submit(slow)
+    assert begun.wait(30)
+    called_off, last = writer.submit(lambda _group: 1 / 0), writer.submit(lambda _group: "written")
+    assert called_off.cancel()
+    may_end.set()
+    assert first.result(30)
+    assert last.result(30) == "written"
+    writer.close()
+    database.close()

@@ -89,7 +89,8 @@ class Writer:
                 except queue.Empty:
                     break
             ended = None in taken
-            works = [item for item in taken if item is not None]
+            # from here on nobody can call it off: a result for a future that was cancelled would end this thread
+            works = [item for item in taken if item is not None and item[1].set_running_or_notify_cancel()]
             if works and not self._commit(works):
                 # one of them failed in a way that nobody foresaw: each by itself, so that the others are done
                 for item in works:
