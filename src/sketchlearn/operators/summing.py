@@ -131,6 +131,11 @@ class DeviceSums:
         self._places = [slice(end - part.n_sums, end) for part, end in zip(operator.side_by_side, ends, strict=True)]
 
     @property
+    def sees_every_value(self) -> bool:
+        """Whether kernels look at all values: they refuse missing ones, so that nobody else needs to."""
+        return all(plan is not None for slot in self._slots for plan in slot.plans)
+
+    @property
     def sums(self) -> Integers:
         return self._processor.sums
 
@@ -197,6 +202,8 @@ class DeviceSums:
             block.downloaded() if isinstance(block, GpuBlock) and (left_over or int(bad[0]) != NONE_BAD) else block
         )
         if int(bad[0]) != NONE_BAD:
+            missing = np.flatnonzero(np.isnan(on_processor.rows).any(axis=1))
+            self._operator.accept(on_processor, int(missing[0]) if len(missing) else -1)
             self._processor.add_sums(on_processor, weights)
             return
         for part, plan, place in zip(self._operator.side_by_side, slot.plans, self._places, strict=True):
@@ -230,6 +237,8 @@ def sum_of_rows(
             raise ValueError(f"{where}: leave out device, or copy them there")
     slots = SLOTS_PER_DEVICE if there is None else 1  # rows that are there need not be copied
     summed = DeviceSums(operator, owners, slots, threads) if owners else ProcessorSums(operator, threads)
+    if isinstance(summed, DeviceSums) and summed.sees_every_value and not rows.gapless:
+        rows = rows.unlooked()
     units = 0
     pieces: Any = rows.blocks(operator.n_features) if there is None else gpu_blocks(there)
     with row_bar(rows, progress) as advance, closing(pieces) as blocks:

@@ -100,6 +100,14 @@ class Source(ABC):
         other.nulls = "error"
         return other
 
+    def unlooked(self) -> Source:
+        """The same rows, not looked through for missing values, if those are to be refused by whoever reads them."""
+        if self.nulls != "error" or isinstance(self.columns, SchemaColumns):
+            return self
+        other = copy.copy(self)
+        other.gapless = True
+        return other
+
     def side_by_side(self) -> tuple[Source, ...]:
         """Sources of the same rows whose columns it has one after the other, where those are cheaper to read."""
         return (self,)

@@ -4,6 +4,7 @@
 #include "rows_at_device.h"
 
 constexpr int kBlock = 256, kColumnsAtOnce = 16;
+constexpr int kEach = kColumnsAtOnce * kTileRows / kBlock, kRowsApart = kBlock / kColumnsAtOnce;  // of a thread's values
 constexpr float kLimit = 1152921504606846976.0f;  // 2^60; see rows.h
 
 struct CentreWork {
@@ -131,19 +132,32 @@ KERNEL(kBlock, 1) centre_rows(const CentreWork work) {
   const int64_t place = own >= n_rows ? -1 : work.places ? work.places[first + own] : first + own;
   const bool bounded = !isinf(work.square);
   if (half == 0) largest[own] = 0;
+  const bool plain = work.rows.kind == kFloat32 && work.rows.column_stride == 1;  // known at once where all lie
   double square = 0.0;
   float own_largest = 0.0f;
   const int first_column = blockIdx.y * work.columns_per_block;
   const int last_column = min(first_column + work.columns_per_block, work.rows.n_features);
   for (int from = first_column; from < last_column; from += kColumnsAtOnce) {
     const int n_columns = min(kColumnsAtOnce, last_column - from);
-    UNROLL for (int i = 0; i < kColumnsAtOnce * kTileRows / kBlock; i++) {
-      const int at = thread + i * kBlock;
-      const int row = n_columns == kColumnsAtOnce ? at / kColumnsAtOnce : at / n_columns, k = at - row * n_columns;
-      if (row >= n_rows) continue;
-      float value;
-      if (!centre(work.rows, first + row, from + k, work.center[from + k], &value)) value = 2.0f * kLimit;
-      values[k][row] = value;
+    if (plain && n_columns == kColumnsAtOnce && n_rows == kTileRows) {
+      const int k = thread % kColumnsAtOnce, row = thread / kColumnsAtOnce;
+      const float* x = (const float*)work.rows.data + (first + row) * work.rows.row_stride + from + k;
+      const float center = work.center[from + k];
+      float found[kEach];
+      UNROLL for (int i = 0; i < kEach; i++) found[i] = x[i * kRowsApart * work.rows.row_stride];
+      UNROLL for (int i = 0; i < kEach; i++) {
+        const float away = __fadd_rn(found[i], -center);
+        values[k][row + i * kRowsApart] = fabsf(away) <= kLimit ? away : 2.0f * kLimit;
+      }
+    } else {
+      UNROLL for (int i = 0; i < kEach; i++) {
+        const int at = thread + i * kBlock;
+        const int row = n_columns == kColumnsAtOnce ? at / kColumnsAtOnce : at / n_columns, k = at - row * n_columns;
+        if (row >= n_rows) continue;
+        float value;
+        if (!centre(work.rows, first + row, from + k, work.center[from + k], &value)) value = 2.0f * kLimit;
+        values[k][row] = value;
+      }
     }
     __syncthreads();
     if (place >= 0)
