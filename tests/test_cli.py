@@ -121,7 +121,7 @@ def test_completion():
         "COMP_WORDS": "sketchlearn s",
         "COMP_CWORD": "1",
     }
-    assert run(env=variables).stdout.split() == ["schema", "sketch", "subtract", "select-classes", "sample"]
+    assert run(env=variables).stdout.split() == ["schema", "sketch", "subtract", "select-classes", "sample", "serve"]
 
 
 HEAVY = ("numpy", "scipy", "sklearn", "rich", "safetensors", "sketchlearn._native", "sketchlearn.operators")
