@@ -195,7 +195,7 @@ def test_missing_values_are_found_by_the_kernels(operator, monkeypatch):
     """On the way to a GPU, nothing else looks at all values: that took five times as long as all else."""
     rows, sentence = np.ones((50, 3)), r'row 41, column 1 is missing \(nan\): fill it, or read with nulls="drop"'
     expected = operator.sketch(rows).content()
-    if DeviceSums(operator, gpu.devices("cuda"), 1, 1).sees_every_value:
+    if DeviceSums(operator, skl.source(rows), gpu.devices("cuda"), 1, 1).sees_every_value:
         monkeypatch.setattr("sketchlearn.sources.source_base.has_missing", lambda _: pytest.fail("looked through"))
     assert operator.sketch(rows, device="cuda").content() == expected
     rows[41, 1] = np.nan

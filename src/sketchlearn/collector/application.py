@@ -20,6 +20,7 @@ from starlette.routing import BaseRoute, Route
 
 from sketchlearn.collector import hidden_routes, report_routes, routes
 from sketchlearn.collector.collection import Collection
+from sketchlearn.collector.database import Transaction
 from sketchlearn.collector.endpoint_table import ENDPOINTS, FOR_EVER, JSON, LARGEST_JSON, Answer, Endpoint, time_of
 from sketchlearn.collector.housekeeping import Housekeeper
 from sketchlearn.collector.limits import FAILURES_PER_MINUTE, BytesUnderWay, Rates, whole_body
@@ -131,6 +132,15 @@ class Call:
     async def thread(self, work: Callable[[], T]) -> T:
         """Does what waits for the disk in a thread."""
         return await run_sync(work)
+
+    async def read(self, work: Callable[[Transaction], T]) -> T:
+        """What the database has, read in a thread."""
+
+        def reading() -> T:
+            with self.store.reading() as transaction:
+                return work(transaction)
+
+        return await self.thread(reading)
 
     async def wait(self, future: Future[T]) -> T:
         """The result of work that was queued."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sketchlearn.collector import drift, releases
 from sketchlearn.collector.collection import Collection
@@ -100,24 +100,14 @@ async def window_sketch(call: Call) -> Answer:
 async def show_drift(call: Call) -> Answer:
     """How each sealed epoch compares with those before it, the newest first."""
     collection = call.collection()
-
-    def read() -> list[dict[str, Any]]:
-        with call.store.reading() as transaction:
-            return drift.drifts(transaction, collection)
-
-    return Answer({"drift": await call.thread(read)})
+    return Answer({"drift": await call.read(lambda transaction: drift.drifts(transaction, collection))})
 
 
 @of_collection("GET", "/alarms", scope=READ)
 async def show_alarms(call: Call) -> Answer:
     """Alarms, the newest first."""
     collection = call.collection()
-
-    def read() -> list[dict[str, Any]]:
-        with call.store.reading() as transaction:
-            return drift.alarms(transaction, collection)
-
-    return Answer({"alarms": await call.thread(read)})
+    return Answer({"alarms": await call.read(lambda transaction: drift.alarms(transaction, collection))})
 
 
 # Releases
@@ -127,12 +117,7 @@ async def show_alarms(call: Call) -> Answer:
 async def list_releases(call: Call) -> Answer:
     """Private releases, in order."""
     collection = call.collection()
-
-    def read() -> list[dict[str, Any]]:
-        with call.store.reading() as transaction:
-            return releases.releases(transaction, collection)
-
-    return Answer({"releases": await call.thread(read)})
+    return Answer({"releases": await call.read(lambda transaction: releases.releases(transaction, collection))})
 
 
 @of_collection(
@@ -165,12 +150,8 @@ async def release_sketch(call: Call) -> Answer:
     collection, text = call.collection(), call.path["release"]
     if not text.isascii() or not text.isdecimal() or len(text) > 15:
         raise RefusalError("not found", "there is no such release in the collection")
-
-    def read() -> bytes:
-        with call.store.reading() as transaction:
-            return releases.release_file(transaction, collection, int(text))
-
-    return Answer(await call.thread(read), media=SKETCH)
+    found = await call.read(lambda transaction: releases.release_file(transaction, collection, int(text)))
+    return Answer(found, media=SKETCH)
 
 
 def _require_exact_reading(collection: Collection, token: Token) -> None:

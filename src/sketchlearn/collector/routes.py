@@ -32,12 +32,7 @@ if TYPE_CHECKING:
 @endpoint("GET", f"{ROOT}/health", scope=None)
 async def health(call: Call) -> Answer:
     """Whether the collector can read its database."""
-
-    def read() -> None:
-        with call.store.reading() as transaction:
-            transaction.one("SELECT 1")
-
-    await call.thread(read)
+    await call.read(lambda transaction: transaction.one("SELECT 1"))
     return Answer({"status": "ok"})
 
 

@@ -333,8 +333,6 @@ class Operator(Value, ABC):
         odd = np.flatnonzero(~np.isfinite(row))
         if len(odd):
             reason = f"column {odd[0]} is {row[odd[0]]}: fill or drop infinite values first"
-            if np.isnan(row[odd[0]]):
-                reason = f'column {odd[0]} is missing (nan): fill it, or read with nulls="drop"'
         else:
             with np.errstate(all="ignore"):
                 reason = self.explain_refusal(row)

@@ -121,8 +121,8 @@ class DeviceSums:
     A block with a row that a kernel refuses is summed by the processor instead: it says which row, or moves it.
     """
 
-    def __init__(self, operator: Summable, owners: list[Device], slots: int, threads: int) -> None:
-        self._operator, self._threads = operator, threads
+    def __init__(self, operator: Summable, rows: Source, owners: list[Device], slots: int, threads: int) -> None:
+        self._operator, self._rows, self._threads = operator, rows, threads
         self._slots = [_Slot(owner, operator) for _ in range(slots) for owner in owners]
         self._turn = 0
         self._processor = ProcessorSums(operator, threads)
@@ -202,8 +202,7 @@ class DeviceSums:
             block.downloaded() if isinstance(block, GpuBlock) and (left_over or int(bad[0]) != NONE_BAD) else block
         )
         if int(bad[0]) != NONE_BAD:
-            missing = np.flatnonzero(np.isnan(on_processor.rows).any(axis=1))
-            self._operator.accept(on_processor, int(missing[0]) if len(missing) else -1)
+            self._rows.refuse_gaps(on_processor)
             self._processor.add_sums(on_processor, weights)
             return
         for part, plan, place in zip(self._operator.side_by_side, slot.plans, self._places, strict=True):
@@ -236,7 +235,7 @@ def sum_of_rows(
             where = f"the rows are on GPU {there.device.number}, which is not the device that was asked for"
             raise ValueError(f"{where}: leave out device, or copy them there")
     slots = SLOTS_PER_DEVICE if there is None else 1  # rows that are there need not be copied
-    summed = DeviceSums(operator, owners, slots, threads) if owners else ProcessorSums(operator, threads)
+    summed = DeviceSums(operator, rows, owners, slots, threads) if owners else ProcessorSums(operator, threads)
     if isinstance(summed, DeviceSums) and summed.sees_every_value and not rows.gapless:
         rows = rows.unlooked()
     units = 0

@@ -116,6 +116,13 @@ class Source(ABC):
         """About n_rows rows from all over, if there is a cheaper way than reading everything."""
         return None
 
+    def refuse_gaps(self, block: Block) -> None:
+        """Refuses a block of its rows in which a value is missing."""
+        gaps = np.argwhere(np.isnan(block.rows))
+        if len(gaps):
+            row, position = (int(i) for i in gaps[0])
+            raise ValueError(f'{block.name(row)}, {self._gap(position)}: fill it, or read with nulls="drop"')
+
     def _gap(self, position: int) -> str:
         """That a value is missing, in words."""
         if isinstance(self.columns, SchemaColumns):
@@ -131,11 +138,9 @@ class Source(ABC):
             if self.gapless or not has_missing(rows):
                 yield block
                 continue
-            gaps = np.isnan(rows)
             if self.nulls == "error":
-                row, position = (int(i) for i in np.argwhere(gaps)[0])
-                raise ValueError(f'{block.name(row)}, {self._gap(position)}: fill it, or read with nulls="drop"')
-            kept = np.flatnonzero(~gaps.any(axis=1))
+                self.refuse_gaps(block)
+            kept = np.flatnonzero(~np.isnan(rows).any(axis=1))
             self.dropped += len(rows) - len(kept)
             yield Block(rows[kept], block.start, block.start + kept, place, before, len(rows) - len(kept))
 
