@@ -44,7 +44,8 @@ NUMBERS = (0, -1, 1, 2, 7, 64, 1000, 4097, 65_535, 65_536, 10**6, 2**31, 2**53, 
 FLOATS = (0.0, -0.0, 1e-320, 1e-150, 0.5, 1.0, 1e9, 1e150, 1e308, -1.5)
 OTHERS = (None, True, "", "x", "x" * 10_000, [], {}, [[]], [None], {"type": "Gaussian", "scale": 1.0})
 REPEATS = (2, 3, 10, 30, 100, 1000, 20_000)
-MANY = 1000  # items of a list: a file with so many is changed no further, as it would become too large to make
+MANY = 1000  # items of a list: a file with so many is changed no further: they may be one object, and all change
+MOST_BYTES = 100_000_000  # of a part that is repeated: larger files are refused for their size, and take long to make
 
 
 def sketches() -> list[dict[str, Any]]:
@@ -118,13 +119,18 @@ def at(item: Any, path: tuple[Any, ...]) -> Any:
     return item
 
 
+def at_most(times: int, item: Any) -> int:
+    """How often a part is repeated: so many times, unless that would take too many bytes."""
+    return min(times, MOST_BYTES // len(json.dumps(item)) + 1)
+
+
 def changed(item: Any, dice: random.Random, others: list[dict[str, Any]]) -> Any:
     """Something else in place of a part of a file."""
     if isinstance(item, list) and dice.random() < 0.6:
-        some = item * dice.choice(REPEATS) if len(item) < 50 else item + item
+        some = item * at_most(dice.choice(REPEATS), item) if len(item) < 50 else item + item
         return dice.choice([some, item[: len(item) // 2], [*item, *item[-1:]], item[::-1]])
     if isinstance(item, dict) and "type" in item and dice.random() < 0.4:
-        inside = [item] * dice.choice((1, 2, 1000))
+        inside = [item] * at_most(dice.choice((1, 2, 1000)), item)
         return dice.choice(
             [{"type": "Mixture", "laws": inside, "shares": []}, {"type": "Concatenated", "parts": inside}]
         )
@@ -158,7 +164,8 @@ def mutated(files: list[dict[str, Any]], seed: int, number: int) -> dict[str, An
             del parent[path[-1]]
         else:
             new = parent[path[-1]] = changed(parent[path[-1]], dice, files)
-            if isinstance(new, list) and len(new) >= MANY:
+            lists = [new, *new.values()] if isinstance(new, dict) else [new]
+            if any(isinstance(one, list) and len(one) >= MANY for one in lists):
                 break
     if dice.random() < 0.7:
         _correct_digests(file)

@@ -49,8 +49,9 @@ def check_text(text: bytes) -> None:
     Each object in it may be a law or an operator with fields of its own, which takes 70 microseconds to build.
     """
     bytes_of_text = Cost.of_numbers(len(text), bytes_each=10, operations_each=50)
-    objects = Cost.of_numbers(text.count(b"{"), bytes_each=1000, operations_each=70_000)
     try:
+        check_cost("reading it", bytes_of_text)  # first: of gigabytes, counting objects alone would take seconds
+        objects = Cost.of_numbers(text.count(b"{"), bytes_each=1000, operations_each=70_000)
         check_cost("reading it", bytes_of_text + objects)
     except ValueError as error:
         raise FormatError(f"a file with {len(text):,} bytes of text: {error}") from None
