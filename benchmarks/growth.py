@@ -4,7 +4,8 @@ python benchmarks/growth.py --draw growth.png     # hours; --quick takes minutes
 
 Seconds to fit clusters of round normal rows in float32, of one size that grows while the others stay: n = 100,000 rows,
 k = 10 clusters, d = 10 columns. Up to ten million rows are held in memory. Beyond, rows are made block by block and the
-seconds that making them takes are subtracted; KMeans and faiss, which need all rows at once, end there. A method is
+seconds that making them takes are subtracted; the sketch's design is told how many there will be; KMeans and faiss,
+which need all rows at once, end there. A method is
 asked for a size if it should take no longer than --seconds-per-point, judged by the sizes before. faiss sees all rows,
 25 times. With one thread, seconds are those of the processor, which other work on the machine does not change; with
 more, those of the clock, which it does. Slopes are those of log seconds over log size, by least squares: 1 is
@@ -14,6 +15,7 @@ proportional, 0 does not grow.
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -84,8 +86,14 @@ class Stream:
 
 
 def sketch_centers(problem: Problem, stream: Stream, threads: int) -> NDArray[Any]:
-    rows = iter(stream) if stream.held is None else stream.held
-    return skl.SketchKMeans(problem.k, random_state=0, n_jobs=threads).fit(rows).cluster_centers_
+    model = skl.SketchKMeans(problem.k, random_state=0, n_jobs=threads)
+    if stream.held is not None:
+        return model.fit(stream.held).cluster_centers_
+    rows = iter(stream)
+    first = next(rows)
+    operator = skl.design(first, n_components=problem.k, seed=0, n_rows=problem.n)
+    sketch = operator.sketch(itertools.chain([first], rows), n_jobs=threads)
+    return model.fit_sketch(sketch).cluster_centers_
 
 
 def kmeans_centers(problem: Problem, stream: Stream, threads: int) -> NDArray[Any]:  # noqa: ARG001

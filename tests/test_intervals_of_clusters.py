@@ -258,3 +258,13 @@ def test_pictures_and_problems_agree_on_units():
     labels = [text.get_text() for text in plot_model(sketch, model).legends[0].get_texts()]
     assert "95 % of the errors of centers" in labels
     assert Problem.of(Target.of(sketch), 2).plain.places.tolist() == list(range(WAVES.n_frequencies))
+
+
+def test_bits_of_separated_clusters_are_explained_by_as_many_components():
+    rng = np.random.default_rng(5)
+    centers = 6 * rng.standard_normal((5, 5))
+    X = centers[rng.integers(0, 5, 100_000)] + rng.standard_normal((100_000, 5))
+    operator = skl.design(X[:5000], n_components=5, n_frequencies=250, wave="square", seed=0)
+    model = skl.SketchKMeans(5, random_state=0).fit_sketch(operator.sketch(X))
+    assert len(model.outcome_.mixture) == 5
+    assert set(model.standard_errors_) == {"cluster_centers_", "weights_"}

@@ -69,9 +69,9 @@ int64_t prioritise_tiles(const Kernel& kernel, const KeepingRule& rule, const Ro
   std::vector<double> squares(static_cast<size_t>(size));
   for (; to - from >= size; from += size) {
     const T* x = static_cast<const T*>(rows.data) + from * rows.row_stride;
-    for (int64_t r = 0; r < size; r++)
-      for (int64_t k = 0; k < d; k++)
-        tile[static_cast<size_t>(k * size + r)] = static_cast<double>(x[r * rows.row_stride + k * rows.column_stride]);
+    double* to_tile = tile.data();
+    for (int64_t k = 0; k < d; k++, x += rows.column_stride)
+      for (int64_t r = 0; r < size; r++) *to_tile++ = static_cast<double>(x[r * rows.row_stride]);
     kernel.hash_tile({tile.data(), d, rule.center, rule.scale, rule.key, hashes + from, squares.data()});
     for (int64_t r = 0; r < size; r++) {
       hashes[from + r] = finished(hashes[from + r]);

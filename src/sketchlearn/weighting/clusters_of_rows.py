@@ -37,6 +37,7 @@ LEAST_RECORDS_PER_ROW = 3  # With fewer records for each row of a sample, a sket
 ROWS_PER_ATOM = 10
 ITERATIONS = (200, 600)  # the latter for a mixture of k components that explains the sketch
 ITERATIONS_OF_MANY = (100, 100)  # the latter for a mixture of more components that does not: 0.9636 after 100 or 800
+CLEANINGS = 2  # times more that a one-bit or modulo sketch is freed of its wave's harmonics, by what was found
 SMALL_COST = 5e-3  # Refinement may well take away a squared residual as small as this, however precise the sketch is.
 HOPELESS_MISFIT = 1000.0  # No refinement explains the sketch from clusters of rows with a larger misfit.
 MOST_EXCESS = 1.5  # of the cost of a law's own centers, in what clusters of rows gain: seen were 0.7 to 1.2, 1 expected
@@ -182,7 +183,15 @@ def mixture_near(problem: Problem, sample: RowSample, centers: Double) -> Outcom
         more = with_more(here.rows, sample.scaled(centers), here.weights, size - k)
         centers = sample.mean + sample.units * more
     start = problem.in_own_units(DiagonalGaussian(), *clouds(centers, sample.rows).parts())
-    problem = problem.without_harmonics(start)
+    found = _refined(problem.without_harmonics(start), start)
+    for _ in range(CLEANINGS if problem.target.harmonics and found.iterations else 0):
+        found = _refined(problem.without_harmonics(found.mixture), found.mixture)
+    return found
+
+
+def _refined(problem: Problem, start: Mixture) -> Outcome:
+    """The mixture that a search from this one ends at; the same, where it leaves too much of the sketch for hope."""
+    k, size = problem.n_components, len(start)
     mixture, cost, iterations = start, problem.target.cost(start), 0
     hopeful = problem.misfit(cost) <= HOPELESS_MISFIT or cost <= SMALL_COST
     for most in (ITERATIONS if size <= k else ITERATIONS_OF_MANY) if hopeful else ():
