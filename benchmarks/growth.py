@@ -235,6 +235,7 @@ def draw(grown: dict[str, list[Curve]], path: str) -> None:
     figure = Figure(figsize=(4.2 * len(grown), 3.6), layout="constrained")
     for axes, (letter, curves) in zip(np.ravel(figure.subplots(1, len(grown))), grown.items(), strict=True):
         most = max(curve.threads for curve in curves)
+        fewer = "; dotted: fewer" if any(curve.threads < most for curve in curves) else ""
         for curve in curves:
             if not curve.seconds:
                 continue
@@ -245,7 +246,7 @@ def draw(grown: dict[str, list[Curve]], path: str) -> None:
         sizes = sorted({size for curve in curves for size in curve.seconds})
         axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.set(xlabel=words[letter], ylabel=f"seconds ({most} threads; dotted: fewer)")
+        axes.set(xlabel=words[letter], ylabel=f"seconds (threads: {most}{fewer})")
         axes.legend(frameon=False, fontsize="small")
     figure.savefig(path, dpi=100)
 
