@@ -28,7 +28,7 @@ VERBS = [
     *("marginal", "choose", "explain", "keygen", "benchmark", "select-classes", "schema"),
     "demo",
 ]
-FITS = ["kmeans", "kmedians", "gmm", "stable", "generator", "pca", "ica", "regression", "classifier"]
+FITS = ["kmeans", "kmedians", "gmm", "stable", "generator", "pca", "ica", "subspaces", "regression", "kernel", "classifier"]
 
 
 def run(*arguments, cwd=None, **more):
@@ -612,6 +612,12 @@ def test_subspaces_regressions_and_classes(folder):
     line = skl.SketchLinearRegression().fit(rows[:, 1:], rows[:, 0])
     np.testing.assert_allclose(told, line.predict(rows[:3000, 1:]), atol=1e-4)
     assert json.loads(done("info", "ridge.json", "--json", cwd=folder).stdout)["type"] == "ridge"
+
+    done("design", "day1.csv", "--task", "kernel", "--targets", "a", "-o", "kernel.json", cwd=folder)
+    done("sketch", "day1.csv", "day2.csv", "--design", "kernel.json", "-o", "all.kernel", cwd=folder)
+    assert "R^2" in done("fit", "kernel", "all.kernel", "-o", "curve.json", cwd=folder).stdout
+    told = np.array([float(line) for line in done("predict", "curve.json", "day1.csv", cwd=folder).stdout.split()])
+    assert np.mean((told - rows[:3000, 0]) ** 2) <= np.mean((line.predict(rows[:3000, 1:]) - rows[:3000, 0]) ** 2)
 
     done("fit", "classifier", "one=day1.moments", "two=day2.moments", "-o", "classes.json", cwd=folder)
     labels = done("predict", "classes.json", "day1.csv", cwd=folder).stdout.split()
