@@ -28,7 +28,19 @@ VERBS = [
     *("marginal", "choose", "explain", "keygen", "benchmark", "select-classes", "schema"),
     "demo",
 ]
-FITS = ["kmeans", "kmedians", "gmm", "stable", "generator", "pca", "ica", "subspaces", "regression", "kernel", "classifier"]
+FITS = [
+    "kmeans",
+    "kmedians",
+    "gmm",
+    "stable",
+    "generator",
+    "pca",
+    "ica",
+    "subspaces",
+    "regression",
+    "kernel",
+    "classifier",
+]
 
 
 def run(*arguments, cwd=None, **more):
