@@ -1,4 +1,4 @@
-"""Sketching beside NumPy in this run, at least half as good as docs/benchmarks.md says: python tests/native/speed_floor.py
+"""Sketching beside NumPy in this run, at least half as good as docs/benchmarks.md says: tests/native/speed_floor.py
 
 The wide net under hot_loops.py: it notices what no instruction shows. Both take turns, and the median of their ratios
 counts, so that a busy machine slows both alike.
