@@ -24,6 +24,7 @@ from sketchlearn.extras import required
 
 Row = tuple[Any, ...]
 SECONDS_FOR_LOCK = 15.0  # PostgreSQL frees the lock of a killed server when it notices that the connection is gone.
+ROWS_AT_ONCE = (64, 16, 4, 1)  # of one statement
 LARGEST_READERS = 8  # connections that read; further readers wait
 _POSTGRESQL_TYPES = {"INTEGER": "BIGINT", "BLOB": "BYTEA", "REAL": "DOUBLE PRECISION"}
 
@@ -61,6 +62,24 @@ class Transaction:
         with_cursor.executemany(self._statement(text), list(rows))
         with_cursor.close()
 
+    def matching(self, query: str, columns: str, values: Iterable[Sequence[Any]]) -> list[Row]:
+        """Rows of a query whose columns have one of several combinations of values, in few statements."""
+        return [
+            row
+            for text, flat in _in_few(list(values))
+            for row in self.all(f"{query} WHERE ({columns}) IN (VALUES {text})", flat)
+        ]
+
+    def insert(self, text: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Inserts several rows, in few statements."""
+        for values, flat in _in_few(rows):
+            self.execute(f"{text} VALUES {values}", flat)
+
+    def update(self, text: str, where: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Changes a table by several rows of values, known as new.column1, new.column2 and so on."""
+        for values, flat in _in_few(rows):
+            self.execute(f"{text} FROM (VALUES {values}) AS new WHERE {where}", flat)
+
     def next_number(self, table: str, column: str = "id") -> int:
         """A number above all of a table; there is one writer, so nobody takes it meanwhile."""
         found = self.one(f"SELECT coalesce(max({column}), 0) + 1 FROM {table}")
@@ -78,6 +97,17 @@ class Transaction:
             self.execute("RELEASE SAVEPOINT part")
             raise
         self.execute("RELEASE SAVEPOINT part")
+
+
+def _in_few(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, list[Any]]]:
+    """Rows of values as the text of VALUES and a list: of a few lengths, so that databases know the statements."""
+    first = 0
+    while first < len(rows):
+        size = next(size for size in ROWS_AT_ONCE if size <= len(rows) - first)
+        some = rows[first : first + size]
+        mark = f"({', '.join('?' * len(some[0]))})"
+        yield ", ".join([mark] * size), [value for row in some for value in row]
+        first += size
 
 
 class Database(ABC):

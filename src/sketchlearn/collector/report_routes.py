@@ -44,7 +44,7 @@ async def add_report(call: Call) -> Answer:
     report = checked_name("report", call.path["report"])
     time = call.time("time", None)
     found = call.store.read_report(collection, sender, report, call.body, time)
-    answer = await call.wait(call.store.submit_report(found))
+    answer = await call.store.submit_report_from_loop(found)
     return Answer(answer, 201)
 
 
