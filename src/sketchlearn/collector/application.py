@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute, Route
 from sketchlearn.collector import hidden_routes, report_routes, routes
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.database import Transaction
-from sketchlearn.collector.endpoint_table import ENDPOINTS, FOR_EVER, JSON, LARGEST_JSON, Answer, Endpoint, time_of
+from sketchlearn.collector.endpoint_table import ENDPOINTS, FOR_EVER, LARGEST_JSON, Answer, Endpoint, time_of
 from sketchlearn.collector.housekeeping import Housekeeper
 from sketchlearn.collector.limits import FAILURES_PER_MINUTE, BytesUnderWay, Rates, whole_body
 from sketchlearn.collector.metrics import Metrics

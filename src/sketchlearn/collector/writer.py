@@ -15,8 +15,8 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from sketchlearn.collector.database import Database, Transaction
