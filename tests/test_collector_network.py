@@ -134,7 +134,9 @@ def test_an_alarm_is_sent_to_the_webhook_until_it_is_taken(tmp_path):
     rng = np.random.default_rng(0)
     for hour in range(4):
         now[0] += 3600
-        body = operator.sketch(rng.standard_normal((500, 2)) + [4.0 * (hour == 3), 0.0]).to_bytes()
+        rows = rng.standard_normal((500, 2))
+        rows[:, 0] += 4.0 * (hour == 3)
+        body = operator.sketch(rows).to_bytes()
         store.submit_report(store.read_report(collection, 1, f"r{hour}", body, None)).result()
     now[0] += 3600
     keeper, until = Housekeeper(store, Metrics(), 0.02), time.monotonic() + 60
@@ -161,7 +163,7 @@ def test_an_alarm_is_sent_to_the_webhook_until_it_is_taken(tmp_path):
 
 
 def test_a_body_that_trickles_in_is_cut_off(tmp_path):
-    """A byte at a time: refused with 408 when its time is over, and the connection ends; others are served meanwhile."""
+    """A byte at a time: refused with 408 when its time is over, the connection ends; others are served meanwhile."""
     with Server(tmp_path, first=SHORT) as server:
         token = new_sender(server)
         body = OPERATOR.sketch(ROWS).to_bytes()
@@ -187,12 +189,12 @@ def test_a_body_that_trickles_in_is_cut_off(tmp_path):
 
 
 def test_push_while_offline_is_resumed(tmp_path, monkeypatch):
-    """The collector is away for two of three pushes; the third sends what the others left, each once."""
+    """The collector is away for two of four pushes; the last one sends what they left, each once."""
     server = Server(tmp_path / "c").start()
     monkeypatch.setenv("SKETCHLEARN_TOKEN", new_sender(server))
     files = [tmp_path / f"{i}.csv" for i in range(4)]
     for i, path in enumerate(files):
-        np.savetxt(path, ROWS[20 * i : 20 * i + 20], delimiter=",", header="a,b", comments="", fmt="%r")
+        np.savetxt(path, ROWS[20 * i : 20 * i + 20], delimiter=",", header="a,b", comments="")
 
     def push(*paths, code):
         where = ["--to", server.url, "--collection", "c", "--spool", tmp_path / "spool", "--attempts", "1", "--json"]
@@ -210,5 +212,5 @@ def test_push_while_offline_is_resumed(tmp_path, monkeypatch):
     assert push(files[3], code=0)["acknowledged"] == 3
     with Collector(server.url, server.token) as admin:
         assert admin.window("c") == OPERATOR.sketch(ROWS[:80])
-        assert admin.get("/v1/collections/c/epochs")["epochs"][-1]["reports"] <= 4
+        assert sum(epoch["reports"] for epoch in admin.get("/v1/collections/c/epochs")["epochs"]) == 4
     server.stop()

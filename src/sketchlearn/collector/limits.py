@@ -72,7 +72,6 @@ async def whole_body(chunks: AsyncIterator[bytes], declared: str | None, most: i
                     raise too_large
                 parts.append(chunk)
     except TimeoutError:
-        raise RefusalError(
-            "slow", f"the body did not come within {SECONDS_FOR_BODY:g} seconds: send it again"
-        ) from None
+        sentence = f"the body did not come within {SECONDS_FOR_BODY:g} seconds: send it again"
+        raise RefusalError("slow", sentence) from None
     return parts[0] if len(parts) == 1 else b"".join(parts)
