@@ -3,6 +3,8 @@
 import json
 import re
 import sqlite3
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -526,6 +528,19 @@ def test_metrics_health_and_openapi(house):
     assert "/v1/collections/{collection}/reports/{report}" in document["paths"]
     entries = house.ask("GET", "/audit").json()["entries"]
     assert [entry["action"] for entry in entries] == ["add token", "create collection", "add token"]
+
+
+def test_the_package_itself_loads_nothing_of_a_server():
+    """Sketching, and reporting to a collector, need none of what the extra `serve` installs."""
+    names = ["starlette", "uvicorn", "uvloop", "httptools", "anyio", "prometheus_client", "cryptography", "psycopg"]
+    code = (
+        "import sys, sketchlearn as skl\n"
+        "skl.SecondMoments(2, bound=9.0).sketch([[1.0, 2.0]] * 200).to_bytes()\n"
+        "skl.Collector('http://127.0.0.1:9', 'x')\n"
+        f"print([name for name in {names!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_work_that_was_called_off_does_not_stop_the_writer(tmp_path):
