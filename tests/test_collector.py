@@ -23,7 +23,7 @@ with warnings.catch_warnings():
     from starlette.testclient import TestClient
 
 import sketchlearn as skl
-from sketchlearn.collector import drift
+from sketchlearn.collector import database, drift
 from sketchlearn.collector.application import create_app
 from sketchlearn.collector.database import DatabaseError, open_database
 from sketchlearn.collector.store import Store
@@ -528,6 +528,23 @@ def test_metrics_health_and_openapi(house):
     assert "/v1/collections/{collection}/reports/{report}" in document["paths"]
     entries = house.ask("GET", "/audit").json()["entries"]
     assert [entry["action"] for entry in entries] == ["add token", "create collection", "add token"]
+
+
+def test_the_log_of_sqlite_begins_anew_under_load(tmp_path, monkeypatch):
+    """Changes that come without a pause do not let the write-ahead log grow as they do."""
+    monkeypatch.setattr(database, "SECONDS_BETWEEN_CHECKPOINTS", 0.002)
+    monkeypatch.setattr(database, "LONGEST_LOG", 200)
+    found, written = open_database(tmp_path / "c.sqlite"), 0
+    log = tmp_path / "c.sqlite-wal"
+    while written < 64_000_000:
+        with found.writing() as transaction:
+            transaction.insert("INSERT INTO bodies (number, body)", [(written, b"\x01" * 160_000)])
+        written += 160_000
+    assert log.stat().st_size < written / 4
+    with found.reading() as transaction:
+        assert transaction.one("SELECT count(*), sum(length(body)) FROM bodies") == (400, written)
+    found.close()
+    assert not log.exists()
 
 
 def test_the_package_itself_loads_nothing_of_a_server():

@@ -7,6 +7,7 @@ by itself (synchronous_commit must not be off).
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import re
 import sqlite3
@@ -28,6 +29,7 @@ ROWS_AT_ONCE = (64, 16, 4, 1)  # of one statement
 SECONDS_BETWEEN_CHECKPOINTS = 0.5
 LONGEST_LOG = 8192  # pages of 4 kB of SQLite's write-ahead log, 32 MB: then it begins anew
 LARGEST_READERS = 8  # connections that read; further readers wait
+_LOG = logging.getLogger("sketchlearn.collector")
 _POSTGRESQL_TYPES = {"INTEGER": "BIGINT", "BLOB": "BYTEA", "REAL": "DOUBLE PRECISION"}
 
 
@@ -251,7 +253,8 @@ class SqliteDatabase(Database):
         if self._checkpointer is not None and self._checkpointer.log_is_long:
             self._checkpointer.log_is_long = False
             # little is left, and no change comes between: the next one begins the log anew
-            self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            with suppress(sqlite3.Error):  # what was written is on disk in any case
+                self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def _connect_writer(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, 60.0, isolation_level=None, check_same_thread=False)
@@ -304,9 +307,11 @@ class Checkpointer:
 
     def _run(self) -> None:
         while not self._ended.wait(SECONDS_BETWEEN_CHECKPOINTS):
-            with suppress(sqlite3.Error):  # the next one does it
+            try:
                 _, pages, _ = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
                 self.log_is_long = pages > LONGEST_LOG
+            except sqlite3.Error as error:
+                _LOG.warning("SQLite's log could not be copied into its file, which is tried again: %s", error)
 
 
 class PostgresqlDatabase(Database):
