@@ -112,10 +112,10 @@ def main():
     print(f"load average {os.getloadavg()[0]:.1f}; {time.perf_counter() - began:.0f} s in all")
     print(f"{devices:,} devices, {options.leaves:,} leaves: the parent's sum is the sketch of all rows, to the bit")
     print(
-        f"a leaf gives {devices / joining:,.0f} tokens and takes {devices / reporting:,.0f} reports a second, without"
+        f"a leaf gives {devices / joining:,.0f} tokens a second, and takes {devices / reporting:,.0f} reports without"
     )
-    print(f"HTTP; it seals and passes on in {1000 * sealing / options.leaves:.0f} ms, and keeps {size / devices:,.0f}")
-    print("bytes for each device")
+    print(f"HTTP; it seals and passes on in {1000 * sealing / options.leaves:.0f} ms")
+    print(f"and keeps {size / devices:,.0f} bytes for each device")
     print(f"the parent took {options.leaves:,} reports in {cpu:.1f} s of processor time, and has {memory:.0f} MB")
 
 

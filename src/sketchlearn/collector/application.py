@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -142,10 +140,6 @@ class Call:
                 return work(transaction)
 
         return await self.thread(reading)
-
-    async def wait(self, future: Future[T]) -> T:
-        """The result of work that was queued."""
-        return await asyncio.wrap_future(future)
 
     async def identify(self) -> None:
         """Finds the token; an address that tries too many is refused for a while."""
