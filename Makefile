@@ -69,7 +69,7 @@ fleet: .venv/installed-test
 
 # Requests at random against a collector's OpenAPI document, ours and Schemathesis', and changed bodies: no 500, no
 # growth. Schemathesis sends at most EXAMPLES requests for each route in each of its phases.
-collector-fuzz: .venv/installed-test
+collector-fuzz: .venv/installed-test .venv/installed-schemathesis
 	$(BIN)/python tests/collector_fuzz.py --requests $(or $(REQUESTS),100000)
 	$(BIN)/python tests/collector_schemathesis.py --examples $(or $(EXAMPLES),100)
 
