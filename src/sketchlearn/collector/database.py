@@ -66,12 +66,19 @@ class Transaction:
         with_cursor.executemany(self._statement(text), list(rows))
         with_cursor.close()
 
-    def matching(self, query: str, columns: str, values: Iterable[Sequence[Any]]) -> list[Row]:
-        """Rows of a query whose columns have one of several combinations of values, in few statements."""
+    def matching(
+        self, table: str, wanted: Sequence[str], columns: Sequence[str], values: Iterable[Sequence[Any]]
+    ) -> list[Row]:
+        """Rows of a table whose columns have one of several combinations of values, in few statements.
+
+        Each combination is looked up in the index of the columns; for IN (VALUES ...) SQLite would read all rows.
+        """
+        named = ", ".join(f"{table}.{name}" for name in wanted)
+        same = " AND ".join(f"{table}.{name} = given.column{n}" for n, name in enumerate(columns, 1))
         return [
             row
             for text, flat in _in_few(list(values))
-            for row in self.all(f"{query} WHERE ({columns}) IN (VALUES {text})", flat)
+            for row in self.all(f"SELECT {named} FROM (VALUES {text}) AS given CROSS JOIN {table} WHERE {same}", flat)
         ]
 
     def insert(self, text: str, rows: Sequence[Sequence[Any]]) -> None:

@@ -149,15 +149,14 @@ class ReportGroup:
     def _look_up(self, reports: list[Incoming]) -> None:
         """What the database has of the ids and the bytes of these reports; rows of reports are never removed."""
         keys = {(report.collection.id, report.sender, report.id) for report in reports}
-        columns = "collection, sender, id, digest, epoch, records, received, late"
-        for row in self.group.transaction.matching(f"SELECT {columns} FROM reports", "collection, sender, id", keys):
+        key, wanted = ("collection", "sender", "id"), ("digest", "epoch", "records", "received", "late")
+        for row in self.group.transaction.matching("reports", (*key, *wanted), key, keys):
             collection, sender, number, digest, epoch, records, received, late = row
             answer = answer_for(number, epoch, records, bytes(digest), received, bool(late))
             self._answers[collection, sender, number] = (bytes(digest), answer)
         contents = {(report.collection.id, report.digest) for report in reports if report.unique}
-        for collection, digest in self.group.transaction.matching(
-            "SELECT collection, digest FROM reports", "collection, digest", contents
-        ):
+        both = ("collection", "digest")
+        for collection, digest in self.group.transaction.matching("reports", both, both, contents):
             self._digests.add((collection, bytes(digest)))
 
     def _require_new_bytes(self, report: Incoming) -> None:
