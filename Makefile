@@ -67,9 +67,11 @@ fleet: .venv/installed-test
 	$(BIN)/python tests/fleet.py $(FLEET)
 	$(BIN)/python tests/fleet.py $(FLEET) --postgresql
 
-# Requests at random against a collector's OpenAPI document, and changed bodies: no 500, no growth.
-collector-fuzz: .venv/installed-test
+# Requests at random against a collector's OpenAPI document, ours and Schemathesis', and changed bodies: no 500, no
+# growth. Schemathesis sends at most EXAMPLES requests for each route in each of its phases.
+collector-fuzz: .venv/installed-test .venv/installed-schemathesis
 	$(BIN)/python tests/collector_fuzz.py --requests $(or $(REQUESTS),100000)
+	$(BIN)/python tests/collector_schemathesis.py --examples $(or $(EXAMPLES),100)
 
 # What a million numbers that were released with noise tell about one record, per mechanism and per claim of a ledger;
 # releases that are killed 50 times; an adversary of 10^5 random steps: an hour.
@@ -88,10 +90,12 @@ fuzz: .venv/installed-test
 memory: .venv/installed
 	$(BIN)/python benchmarks/memory.py
 
-# A collector over loopback: reports a second, time to an answer, memory over 10^5 reports: ten minutes.
+# A collector over loopback: reports a second, time to an answer, memory over 10^5 reports; a tree of collectors for a
+# million devices: half an hour.
 benchmark-collector: .venv/installed-test
 	$(BIN)/python benchmarks/collector.py
 	$(BIN)/python benchmarks/collector.py --only memory --reports 100000
+	$(BIN)/python benchmarks/collector_tree.py --devices $(or $(DEVICES),1000000)
 
 benchmark: .venv/installed-benchmark
 	$(BIN)/python benchmarks/sketching.py

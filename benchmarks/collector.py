@@ -9,6 +9,7 @@ python benchmarks/collector.py --only memory --reports 100000
 import argparse
 import asyncio
 import json
+import os
 import sys
 import tempfile
 import time
@@ -23,6 +24,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from served import Cluster, Server
 
 OPERATOR = skl.FourierFeatures(5, 1000, law=skl.frequencies.Gaussian(1.0), seed=0)  # 2000 sums: reports of 16 kB
+
+
+try:
+    from uvloop import run
+except ImportError:  # the load then costs more
+    from asyncio import run
 
 
 def ask(server, path, form=None, token=None):
@@ -50,32 +57,45 @@ def bodies(n, seed):
         yield OPERATOR.sketch(rng.standard_normal((20, 5)), n_jobs=1).to_bytes()
 
 
-class Connection:
-    """A kept-alive connection that sends one report after the other."""
+class Connection(asyncio.Protocol):
+    """A kept-alive connection that sends one report after the other, at little cost to the machine that it shares."""
 
-    def __init__(self, port):
-        self.port = port
+    def __init__(self):
+        self.answer, self.received = None, b""
 
-    async def open(self):
-        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
-        return self
+    @classmethod
+    async def open(cls, port):
+        loop = asyncio.get_running_loop()
+        return (await loop.create_connection(cls, "127.0.0.1", port))[1]
 
-    async def send(self, name, token, body):
-        """Sends a report; the status of the answer."""
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def data_received(self, data):
+        self.received += data
+        head, ended, body = self.received.partition(b"\r\n\r\n")
+        if ended and len(body) >= int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]):
+            self.received = b""
+            self.answer.set_result(int(head[9:12]))
+
+    def connection_lost(self, _error):
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_exception(ConnectionError("the collector ended the connection"))
+
+    def send(self, name, token, body):
+        """Sends a report; the status of the answer is to be awaited."""
         head = (
             f"POST /v1/collections/c/reports/{name} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
-        self.writer.write(head.encode() + body)
-        answer = await self.reader.readuntil(b"\r\n\r\n")
-        length = int(answer.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-        await self.reader.readexactly(length)
-        return int(answer[9:12])
+        self.answer = asyncio.get_running_loop().create_future()
+        self.transport.writelines([head.encode(), body])
+        return self.answer
 
 
 async def at_full_speed(server, tokens, reports, n_connections, prefix):
     """Reports a second, each connection sending its next one when the last was answered."""
-    connections = [await Connection(server.port).open() for _ in range(n_connections)]
+    connections = [await Connection.open(server.port) for _ in range(n_connections)]
     pending = list(enumerate(reports))
 
     async def work(connection):
@@ -93,7 +113,7 @@ async def at_rate(server, tokens, reports, rate, n_connections, prefix):
     """Seconds to each answer, reports being due at a fixed rate whether or not earlier ones were answered."""
     free = asyncio.Queue()
     for _ in range(n_connections):
-        free.put_nowait(await Connection(server.port).open())
+        free.put_nowait(await Connection.open(server.port))
     began, seconds = time.perf_counter() + 0.1, []
 
     async def one(number, body):
@@ -129,19 +149,20 @@ def measure(server, options):
         tokens = prepare(server)
         if options.only in (None, "speed"):
             reports, before = list(bodies(options.reports, 1)), server.cpu_seconds()
-            speed = asyncio.run(at_full_speed(server, tokens, reports, options.connections, "s"))
+            speed = run(at_full_speed(server, tokens, reports, options.connections, "s"))
             each = (server.cpu_seconds() - before) / options.reports
             size = f"{len(reports[0]):,} bytes, {options.reports:,} reports"
+            print(f"load average {os.getloadavg()[0]:.1f}", end=": ")
             print(f"{speed:.0f} acknowledged reports a second ({size}; {1000 * each:.2f} ms of processor time each)")
         if options.only in (None, "latency"):
             reports = list(bodies(min(options.reports, int(30 * options.rate)), 2))
-            seconds = asyncio.run(at_rate(server, tokens, reports, options.rate, options.connections, "l"))
+            seconds = run(at_rate(server, tokens, reports, options.rate, options.connections, "l"))
             shown = ", ".join(f"{q} % {1000 * np.percentile(seconds, q):.0f} ms" for q in (50, 90, 99, 100))
-            print(f"at {options.rate:g} a second: {shown}")
+            print(f"load average {os.getloadavg()[0]:.1f}: at {options.rate:g} a second: {shown}")
         if options.only in (None, "memory"):
             step = max(1, options.reports // 10)
             for part in range(10):
-                asyncio.run(at_full_speed(server, tokens, list(bodies(step, 3 + part)), 16, f"m{part}-"))
+                run(at_full_speed(server, tokens, list(bodies(step, 3 + part)), 16, f"m{part}-"))
                 print(f"{(part + 1) * step:,} reports: {server.memory():.0f} MB")
 
 

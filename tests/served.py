@@ -14,22 +14,29 @@ POSTGRESQL = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 
 
 class Server:
-    """`sketchlearn serve` on a folder; the port stays the same when it is started again."""
+    """`sketchlearn serve` on a folder; the port stays the same when it is started again.
 
-    def __init__(self, folder, database=None, port=0):
+    `options` are further ones of the command; `first` is Python that the process runs before it, for shorter limits.
+    """
+
+    def __init__(self, folder, database=None, port=0, options=(), first=""):
         self.folder, self.database, self.port, self.process = Path(folder), database, port, None
-        self.said = []
+        self.options, self.first = [str(option) for option in options], first
+        self.said, self.scheme = [], "http"
 
     def start(self):
         """Starts it, and waits until it answers."""
-        options = [] if self.database is None else ["--database", self.database]
-        command = [sys.executable, "-m", "sketchlearn", "serve", str(self.folder), "--port", str(self.port), *options]
+        options = [*self.options, *([] if self.database is None else ["--database", self.database])]
+        program = (
+            ["-c", f"{self.first}; from sketchlearn.cli import main; main()"] if self.first else ["-m", "sketchlearn"]
+        )
+        command = [sys.executable, *program, "serve", str(self.folder), "--port", str(self.port), *options]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
         for line in self.process.stderr:
             self.said.append(line)
-            if found := re.search(r"collecting at https?://\S+:(\d+)", line):
-                self.port = int(found[1])
+            if found := re.search(r"collecting at (https?)://\S+:(\d+)", line):
+                self.scheme, self.port = found[1], int(found[2])
                 break
         else:
             raise RuntimeError("".join(self.said))
@@ -43,7 +50,7 @@ class Server:
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     @property
     def token(self):

@@ -3,6 +3,8 @@
 import json
 import re
 import sqlite3
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -21,7 +23,7 @@ with warnings.catch_warnings():
     from starlette.testclient import TestClient
 
 import sketchlearn as skl
-from sketchlearn.collector import drift
+from sketchlearn.collector import database, drift
 from sketchlearn.collector.application import create_app
 from sketchlearn.collector.database import DatabaseError, open_database
 from sketchlearn.collector.store import Store
@@ -526,6 +528,52 @@ def test_metrics_health_and_openapi(house):
     assert "/v1/collections/{collection}/reports/{report}" in document["paths"]
     entries = house.ask("GET", "/audit").json()["entries"]
     assert [entry["action"] for entry in entries] == ["add token", "create collection", "add token"]
+
+
+def test_the_log_of_sqlite_begins_anew_under_load(tmp_path, monkeypatch):
+    """Changes that come without a pause do not let the write-ahead log grow as they do."""
+    monkeypatch.setattr(database, "SECONDS_BETWEEN_CHECKPOINTS", 0.002)
+    monkeypatch.setattr(database, "LONGEST_LOG", 200)
+    found, written = open_database(tmp_path / "c.sqlite"), 0
+    log = tmp_path / "c.sqlite-wal"
+    while written < 64_000_000:
+        with found.writing() as transaction:
+            transaction.insert("INSERT INTO bodies (number, body)", [(written, b"\x01" * 160_000)])
+        written += 160_000
+    assert log.stat().st_size < written / 4
+    with found.reading() as transaction:
+        assert transaction.one("SELECT count(*), sum(length(body)) FROM bodies") == (400, written)
+    found.close()
+    assert not log.exists()
+
+
+def test_reports_are_looked_up_by_an_index(house):
+    """However many there are: no statement of a report reads all of them."""
+    house.collection()
+    seen = []
+    with house.store.reading() as transaction:
+        transaction.connection.set_trace_callback(seen.append)
+        key = ("collection", "sender", "id")
+        transaction.matching("reports", key, key, [(1, 1, f"r{n}") for n in range(21)])
+        transaction.matching("reports", ("id",), ("collection", "digest"), [(1, b"d")])
+        transaction.connection.set_trace_callback(None)
+        plans = [row[3] for text in seen for row in transaction.all(f"EXPLAIN QUERY PLAN {text}")]
+    assert len(seen) == 4  # 16, 4 and 1 of the 21; and one
+    assert len([plan for plan in plans if plan.startswith("SEARCH reports USING")]) == 4
+    assert not [plan for plan in plans if plan.startswith("SCAN reports")]
+
+
+def test_the_package_itself_loads_nothing_of_a_server():
+    """Sketching, and reporting to a collector, need none of what the extra `serve` installs."""
+    names = ["starlette", "uvicorn", "uvloop", "httptools", "anyio", "prometheus_client", "cryptography", "psycopg"]
+    code = (
+        "import sys, sketchlearn as skl\n"
+        "skl.SecondMoments(2, bound=9.0).sketch([[1.0, 2.0]] * 200).to_bytes()\n"
+        "skl.Collector('http://127.0.0.1:9', 'x')\n"
+        f"print([name for name in {names!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_work_that_was_called_off_does_not_stop_the_writer(tmp_path):

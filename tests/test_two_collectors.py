@@ -1,9 +1,14 @@
 """Two collectors, each a server of its own: totals are exact and opened once; bits of devices are counted."""
 
+import json
+import sqlite3
+import time
 import warnings
 
 import numpy as np
 import pytest
+from served import Server as ServerProcess
+from typer.testing import CliRunner
 
 import sketchlearn as skl
 
@@ -12,12 +17,15 @@ with warnings.catch_warnings():  # that another client for requests is to come
     warnings.simplefilter("ignore")
     from starlette.testclient import TestClient
 
+from sketchlearn.cli.commands import app
 from sketchlearn.collector import first_collector, hidden_routes
 from sketchlearn.collector.application import create_app
 from sketchlearn.collector.database import open_database
 from sketchlearn.collector.epoch_times import in_iso
 from sketchlearn.collector.hidden_sums import RefusedError
 from sketchlearn.collector.store import Store
+from sketchlearn.collector.verification import verify
+from sketchlearn.reporting import Collector, CollectorError
 from sketchlearn.reporting.device_client import Design
 from sketchlearn.reporting.device_designs import device_design
 from sketchlearn.reporting.hidden_parts import design_digest, hide
@@ -170,11 +178,6 @@ def test_bits_of_a_device_are_counted(tmp_path, epsilon):
 
 def test_push_hides_what_it_sends(servers, tmp_path, monkeypatch):
     """The command, with its requests given to the first collector's application; noise as the rules ask for it."""
-    from typer.testing import CliRunner
-
-    from sketchlearn.cli.commands import app
-    from sketchlearn.reporting import Collector
-
     a, b = servers
 
     def ask(self, method, path, query=None, data=None, media="application/json"):
@@ -197,6 +200,83 @@ def test_push_hides_what_it_sends(servers, tmp_path, monkeypatch):
     a.now = HOUR + 3661
     assert a.ask("POST", f"/epochs/{HOUR}/open", a.admin).json()["records"] == 240
     assert skl.from_bytes(a.ask("GET", "/window/sketch", a.reader).content) == OPERATOR.sketch(ROWS[:240])
+
+
+def new_phones(server, role):
+    """The collection at a real server, with the tokens of its senders."""
+    admin = Collector(server.url, server.token, attempts=1)
+    rules = {**RULES, "hidden": role, "grace_seconds": 86400}
+    form = {"name": "phones", "design": json.loads(design_to_bytes(OPERATOR)), "rules": rules}
+    admin.post("/v1/collections", form)
+    made = admin.post("/v1/collections/phones/senders", {"names": NAMES})["senders"]
+    return admin, {one["name"]: one["token"] for one in made}
+
+
+def verified(folder):
+    database = open_database(folder / "collector.sqlite", writable=False)
+    found = verify(database)
+    database.close()
+    return found
+
+
+def test_two_servers_from_report_to_total(tmp_path):
+    """Two processes and their own calls: pushed, revoked, the second one away, opened by itself, verified."""
+    first, second = ServerProcess(tmp_path / "first").start(), ServerProcess(tmp_path / "second").start()
+    (a, tokens), (b, credentials) = new_phones(first, "first"), new_phones(second, "second")
+    reader = b.post("/v1/collections/phones/tokens", {"scope": "read"})["token"]
+    named = {"url": second.url, "token": reader}
+    (tmp_path / "first" / "second-collector.json").write_text(json.dumps(named))
+    key = Collector(second.url, credentials[NAMES[0]]).get("/v1/collections/phones/second-key")["key"]
+    hour = time.time() // 3600 * 3600 - 2 * 3600
+    for name, rows in zip(NAMES, np.array_split(ROWS, len(NAMES)), strict=True):
+        OPERATOR.sketch(rows).save(tmp_path / f"{name}.sketch")
+        (tmp_path / "token").write_text(tokens[name])
+        (tmp_path / "credential").write_text(credentials[name])
+        where = ["--to", first.url, "--collection", "phones", "--time", in_iso(hour), "--token", tmp_path / "token"]
+        more = ["--second-key", key, "--second-token", tmp_path / "credential", "--spool", tmp_path / "spool"]
+        done = CliRunner().invoke(app, [str(one) for one in ["push", tmp_path / f"{name}.sketch", *where, *more]])
+        assert done.exit_code == 0, done.output
+    revoke = "/v1/collections/phones/senders/{}/revoke"
+    assert a.post(revoke.format(NAMES[0]), {"subtract": True}) == {"reports_subtracted": 1, "reports_kept": 0}
+    b.post(revoke.format(NAMES[1]), {})  # the second collector leaves it out, too
+    assert verified(tmp_path / "first").problems == []
+    second.stop()
+    b.close()
+    a.ask("PATCH", "/v1/collections/phones", None, json.dumps({"rules": {"grace_seconds": 60}}).encode())
+    with pytest.raises(CollectorError, match="the second collector cannot be reached") as away:
+        a.post(f"/v1/collections/phones/epochs/{int(hour)}/open", {})
+    assert away.value.status == 503
+    second.start()
+    until = time.monotonic() + 60
+    while not (epochs := a.get("/v1/collections/phones/epochs")["epochs"]):
+        assert time.monotonic() < until, "".join(first.said)
+        time.sleep(0.1)
+    assert (epochs[0]["reports"], epochs[0]["records"]) == (13, 260)
+    assert a.window("phones") == OPERATOR.sketch(ROWS[40:])
+    with pytest.raises(CollectorError, match="opened already"):
+        a.post(f"/v1/collections/phones/epochs/{int(hour)}/open", {})
+    asked = {"collection": "phones", "epoch": in_iso(hour), "opening": "mine", "reports": []}
+    with pytest.raises(CollectorError, match="told once"):
+        b.post("/v1/collections/phones/totals", asked)
+    assert a.post(revoke.format(NAMES[2]), {"subtract": True}) == {"reports_subtracted": 0, "reports_kept": 1}
+    assert a.window("phones") == OPERATOR.sketch(ROWS[40:])
+    for server in (first, second):
+        server.stop()
+        assert verified(server.folder).problems == []
+    with sqlite3.connect(tmp_path / "first" / "collector.sqlite") as database:
+        database.execute("DELETE FROM hidden_parts WHERE sender > 3")
+    database.close()
+    assert "parts, and says 13" in verified(tmp_path / "first").problems[0]
+
+
+def test_damaged_parts_are_found(servers):
+    a, b = servers
+    for name, body in parts(b, {name: OPERATOR.sketch(ROWS[:20]) for name in NAMES[:2]}).items():
+        send(a, name, body)
+    assert verify(a.store.database).problems == []
+    change = "UPDATE hidden_parts SET body = ? WHERE sender = 1"
+    a.store.writer.do(lambda transaction: transaction.execute(change, (b"SKLPART\x01damaged",)) and None)
+    assert "the body of a part is not the one" in verify(a.store.database).problems[0]
 
 
 def test_noise_in_shares_makes_the_opened_total_private(tmp_path):

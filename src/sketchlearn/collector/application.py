@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -21,7 +19,7 @@ from starlette.routing import BaseRoute, Route
 from sketchlearn.collector import hidden_routes, report_routes, routes
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.database import Transaction
-from sketchlearn.collector.endpoint_table import ENDPOINTS, FOR_EVER, JSON, LARGEST_JSON, Answer, Endpoint, time_of
+from sketchlearn.collector.endpoint_table import ENDPOINTS, FOR_EVER, LARGEST_JSON, Answer, Endpoint, time_of
 from sketchlearn.collector.housekeeping import Housekeeper
 from sketchlearn.collector.limits import FAILURES_PER_MINUTE, BytesUnderWay, Rates, whole_body
 from sketchlearn.collector.metrics import Metrics
@@ -38,6 +36,7 @@ SECURITY_HEADERS = {
     "referrer-policy": "no-referrer",
     "cache-control": "no-store",
 }
+_SECURITY = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 _KINDS = {status: kind for kind, status in reversed(STATUS.items())}
 _SENTENCES = {404: "there is nothing at this address", 405: "this address does not take this method"}
 
@@ -142,10 +141,6 @@ class Call:
 
         return await self.thread(reading)
 
-    async def wait(self, future: Future[T]) -> T:
-        """The result of work that was queued."""
-        return await asyncio.wrap_future(future)
-
     async def identify(self) -> None:
         """Finds the token; an address that tries too many is refused for a while."""
         address = self.request.client.host if self.request.client else "?"
@@ -222,10 +217,16 @@ def create_app(
     return app
 
 
-def _route(service: Service, endpoint: Endpoint) -> Route:
-    async def answered(request: Request) -> Response:
+class _Answered:
+    """A route as an ASGI application: a function would be wrapped in a dozen calls for each request."""
+
+    def __init__(self, service: Service, endpoint: Endpoint) -> None:
+        self._service, self._endpoint = service, endpoint
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        service, endpoint = self._service, self._endpoint
         began = time.perf_counter()
-        call = Call(service, endpoint, request)
+        call = Call(service, endpoint, Request(scope, receive, send))
         try:
             answer = await call.answer()
             if endpoint.largest < 0:
@@ -237,9 +238,11 @@ def _route(service: Service, endpoint: Endpoint) -> Route:
         except ClientDisconnect:
             answer = refused(RefusalError("slow", "the connection ended before the whole body came"))
         service.metrics.requests.labels(str(answer.status)).inc()
-        return response(answer)
+        await _send(answer, send)
 
-    return Route(endpoint.path, answered, methods=[endpoint.method], name=endpoint.handler.__name__)
+
+def _route(service: Service, endpoint: Endpoint) -> Route:
+    return Route(endpoint.path, _Answered(service, endpoint), methods=[endpoint.method], name=endpoint.handler.__name__)
 
 
 def _note(call: Call, refusal: RefusalError) -> None:
@@ -262,10 +265,23 @@ def refused(refusal: RefusalError) -> Answer:
 
 def response(answer: Answer) -> Response:
     """An answer as Starlette sends it."""
-    body = answer.body
-    if answer.media == JSON and not isinstance(body, bytes):
-        body = json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
-    return Response(body, answer.status, {**SECURITY_HEADERS, **answer.headers}, media_type=answer.media)
+    headers = {**SECURITY_HEADERS, **answer.headers}
+    return Response(_bytes_of(answer), answer.status, headers, media_type=answer.media)
+
+
+async def _send(answer: Answer, send: Any) -> None:
+    """Sends an answer as `response` would."""
+    body = _bytes_of(answer)
+    more = {**answer.headers, "content-length": str(len(body)), "content-type": answer.media}
+    headers = [*_SECURITY, *((name.encode("latin-1"), value.encode("latin-1")) for name, value in more.items())]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _bytes_of(answer: Answer) -> bytes:
+    if isinstance(answer.body, bytes):
+        return answer.body
+    return json.dumps(answer.body, allow_nan=False, separators=(",", ":")).encode()
 
 
 async def _no_route(_request: Request, error: Exception) -> Response:

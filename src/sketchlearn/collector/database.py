@@ -7,6 +7,7 @@ by itself (synchronous_commit must not be off).
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import re
 import sqlite3
@@ -24,7 +25,11 @@ from sketchlearn.extras import required
 
 Row = tuple[Any, ...]
 SECONDS_FOR_LOCK = 15.0  # PostgreSQL frees the lock of a killed server when it notices that the connection is gone.
+ROWS_AT_ONCE = (64, 16, 4, 1)  # of one statement
+SECONDS_BETWEEN_CHECKPOINTS = 0.5
+LONGEST_LOG = 8192  # pages of 4 kB of SQLite's write-ahead log, 32 MB: then it begins anew
 LARGEST_READERS = 8  # connections that read; further readers wait
+_LOG = logging.getLogger("sketchlearn.collector")
 _POSTGRESQL_TYPES = {"INTEGER": "BIGINT", "BLOB": "BYTEA", "REAL": "DOUBLE PRECISION"}
 
 
@@ -61,6 +66,31 @@ class Transaction:
         with_cursor.executemany(self._statement(text), list(rows))
         with_cursor.close()
 
+    def matching(
+        self, table: str, wanted: Sequence[str], columns: Sequence[str], values: Iterable[Sequence[Any]]
+    ) -> list[Row]:
+        """Rows of a table whose columns have one of several combinations of values, in few statements.
+
+        Each combination is looked up in the index of the columns; for IN (VALUES ...) SQLite would read all rows.
+        """
+        named = ", ".join(f"{table}.{name}" for name in wanted)
+        same = " AND ".join(f"{table}.{name} = given.column{n}" for n, name in enumerate(columns, 1))
+        return [
+            row
+            for text, flat in _in_few(list(values))
+            for row in self.all(f"SELECT {named} FROM (VALUES {text}) AS given CROSS JOIN {table} WHERE {same}", flat)
+        ]
+
+    def insert(self, text: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Inserts several rows, in few statements."""
+        for values, flat in _in_few(rows):
+            self.execute(f"{text} VALUES {values}", flat)
+
+    def update(self, text: str, where: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Changes a table by several rows of values, known as new.column1, new.column2 and so on."""
+        for values, flat in _in_few(rows):
+            self.execute(f"{text} FROM (VALUES {values}) AS new WHERE {where}", flat)
+
     def next_number(self, table: str, column: str = "id") -> int:
         """A number above all of a table; there is one writer, so nobody takes it meanwhile."""
         found = self.one(f"SELECT coalesce(max({column}), 0) + 1 FROM {table}")
@@ -78,6 +108,17 @@ class Transaction:
             self.execute("RELEASE SAVEPOINT part")
             raise
         self.execute("RELEASE SAVEPOINT part")
+
+
+def _in_few(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, list[Any]]]:
+    """Rows of values as the text of VALUES and a list: of a few lengths, so that databases know the statements."""
+    first = 0
+    while first < len(rows):
+        size = next(size for size in ROWS_AT_ONCE if size <= len(rows) - first)
+        some = rows[first : first + size]
+        mark = f"({', '.join('?' * len(some[0]))})"
+        yield ", ".join([mark] * size), [value for row in some for value in row]
+        first += size
 
 
 class Database(ABC):
@@ -188,6 +229,7 @@ class SqliteDatabase(Database):
 
     def __init__(self, path: str | os.PathLike[str], *, writable: bool = True) -> None:
         self.path = Path(path).absolute()
+        self._checkpointer: Checkpointer | None = None
         if not writable and not self.path.exists():
             raise DatabaseError(f"there is no database {self.path}")
         if writable:
@@ -204,17 +246,34 @@ class SqliteDatabase(Database):
             super().__init__(writable=writable)
         except sqlite3.DatabaseError as error:
             raise DatabaseError(f"{self.path} cannot be used as a database: {error}") from None
+        self._checkpointer = Checkpointer(self._connect_checkpointer()) if writable else None
 
     @property
     def in_words(self) -> str:
         return str(self.path)
 
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """The writer's transaction; while the log of changes is long, followed by what is left of a checkpoint."""
+        with super().writing() as transaction:
+            yield transaction
+        if self._checkpointer is not None and self._checkpointer.log_is_long:
+            self._checkpointer.log_is_long = False
+            # little is left, and no change comes between: the next one begins the log anew
+            with suppress(sqlite3.Error):  # what was written is on disk in any case
+                self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
     def _connect_writer(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, 60.0, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA wal_autocheckpoint = 4000")  # pages of 4 kB: 16 MB
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # the checkpointer does
         connection.execute("PRAGMA trusted_schema = OFF")
+        return connection
+
+    def _connect_checkpointer(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, 60.0, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA synchronous = FULL")
         return connection
 
     def _connect_reader(self) -> sqlite3.Connection:
@@ -227,9 +286,39 @@ class SqliteDatabase(Database):
         connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
 
     def close(self) -> None:
+        if self._checkpointer is not None:
+            self._checkpointer.close()
         super().close()
         if self._writer is not None:
             os.close(self._lock_file)
+
+
+class Checkpointer:
+    """A thread that copies SQLite's write-ahead log into the database file, so that no report waits for that.
+
+    It copies what is committed, twice a second, while reports are written at the log's end. Once the log is long, the
+    writer copies the little that is left, after which SQLite begins the log anew.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection, self.log_is_long = connection, False
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="collector-checkpoints", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends after the copy that is under way."""
+        self._ended.set()
+        self._thread.join()
+        self._connection.close()
+
+    def _run(self) -> None:
+        while not self._ended.wait(SECONDS_BETWEEN_CHECKPOINTS):
+            try:
+                _, pages, _ = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                self.log_is_long = pages > LONGEST_LOG
+            except sqlite3.Error as error:
+                _LOG.warning("SQLite's log could not be copied into its file, which is tried again: %s", error)
 
 
 class PostgresqlDatabase(Database):

@@ -90,6 +90,8 @@ def add_part(store: Store, collection: Collection, sender: int, number: str, bod
             if bytes(known[0]) != digest:
                 raise RefusalError("conflict", "a report of this id came before with other bytes")
             return _answer(number, start, int(known[1]))
+        if sender in store.revoked_senders:
+            raise RefusalError("unauthorised", "the sender was revoked")
         if start > now / 1000 + rules.skew_seconds:
             raise RefusalError("wrong clock", "the epoch of the part is in the future: set the sender's clock")
         opening = transaction.one(
@@ -139,7 +141,9 @@ def _question(
     known = transaction.one("SELECT opening, opened FROM hidden_openings WHERE collection = ? AND epoch = ?", where)
     if known is not None and known[1] is not None:
         raise RefusalError("conflict", f"the epoch that began {in_iso(start)} was opened already")
-    rows = transaction.all("SELECT fingerprint, sender FROM hidden_parts WHERE collection = ? AND epoch = ?", where)
+    rows = transaction.all(
+        "SELECT fingerprint, sender FROM hidden_parts WHERE collection = ? AND epoch = ? AND body IS NOT NULL", where
+    )
     try:
         terms.require_minimum(len({sender for _, sender in rows}), "sender")
         terms.require_room(collection.known.operator.ceiling, len(rows))
@@ -155,7 +159,8 @@ def _question(
 def _parts(store: Store, collection: Collection, start: int) -> Iterator[HiddenPart]:
     with store.reading() as transaction:
         rows = transaction.execute(
-            "SELECT body FROM hidden_parts WHERE collection = ? AND epoch = ?", (collection.id, start)
+            "SELECT body FROM hidden_parts WHERE collection = ? AND epoch = ? AND body IS NOT NULL",
+            (collection.id, start),
         )
         for (body,) in rows:
             yield HiddenPart.from_bytes(bytes(body))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sketchlearn.collector import first_collector
 from sketchlearn.collector.collection import Collection
-from sketchlearn.collector.endpoint_table import SKETCH, Answer, object_of, of_collection, time_of
+from sketchlearn.collector.endpoint_table import SKETCH, TEXT_SCHEMA, Answer, object_of, of_collection, time_of
 from sketchlearn.collector.epoch_times import in_iso
 from sketchlearn.collector.hidden_sums import Question, RefusedError
 from sketchlearn.collector.names import checked_name
@@ -77,7 +77,19 @@ async def add_seeds(call: Call) -> Answer:
     return Answer({"refused": await call.thread(lambda: own_second(call.store, collection).receive(seeds))})
 
 
-@of_collection("POST", "/totals", scope=READ, largest=LARGEST_QUESTION, takes={"type": "object"})
+@of_collection(
+    "POST",
+    "/totals",
+    scope=READ,
+    largest=LARGEST_QUESTION,
+    takes=object_of(
+        ("collection", "epoch", "opening", "reports"),
+        collection=TEXT_SCHEMA,
+        epoch=TEXT_SCHEMA,
+        opening=TEXT_SCHEMA,
+        reports={"type": "array", "items": TEXT_SCHEMA},
+    ),
+)
 async def tell_total(call: Call) -> Answer:
     """The total of the shares of an epoch's reports; once for each epoch, and never below the minimum."""
     collection = call.collection()

@@ -10,6 +10,7 @@ from typing import Any
 
 from sketchlearn.collector.hidden_routes import open_what_is_over
 from sketchlearn.collector.metrics import Metrics
+from sketchlearn.collector.passing_on import pass_on
 from sketchlearn.collector.store import Store
 from sketchlearn.collector.upkeep import note_delivery, undelivered_alarms
 
@@ -35,7 +36,7 @@ class Housekeeper:
     def _run(self) -> None:
         while not self._ended.wait(self._seconds):
             try:
-                problems = [*self._store.keep_house(), *open_what_is_over(self._store)]
+                problems = [*self._store.keep_house(), *open_what_is_over(self._store), *pass_on(self._store)]
                 self._send_alarms()
             except Exception as error:
                 _LOG.error("housekeeping failed, and is tried again", exc_info=error)

@@ -57,16 +57,14 @@ class Rates:
         return filled + (time.monotonic() - since) * per_minute / 60 < 1
 
 
-async def whole_body(
-    chunks: AsyncIterator[bytes], declared: str | None, most: int, seconds: float = SECONDS_FOR_BODY
-) -> bytes:
-    """The bytes of a request: no more than `most`, within so many seconds, and as many as it said."""
+async def whole_body(chunks: AsyncIterator[bytes], declared: str | None, most: int) -> bytes:
+    """The bytes of a request: no more than `most`, within SECONDS_FOR_BODY, and as many as it said."""
     too_large = RefusalError("too large", f"a body has at most {most:,} bytes here")
     if declared is not None and (not declared.isascii() or not declared.isdecimal() or int(declared[:20]) > most):
         raise too_large
     parts: list[bytes] = []
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(SECONDS_FOR_BODY):
             size = 0
             async for chunk in chunks:
                 size += len(chunk)
@@ -74,5 +72,6 @@ async def whole_body(
                     raise too_large
                 parts.append(chunk)
     except TimeoutError:
-        raise RefusalError("slow", f"the body did not come within {seconds:g} seconds: send it again") from None
+        sentence = f"the body did not come within {SECONDS_FOR_BODY:g} seconds: send it again"
+        raise RefusalError("slow", sentence) from None
     return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sketchlearn.collector import drift, releases
+from sketchlearn.collector import drift, passing_on, releases
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.endpoint_table import (
     LARGEST_JSON,
@@ -44,7 +44,7 @@ async def add_report(call: Call) -> Answer:
     report = checked_name("report", call.path["report"])
     time = call.time("time", None)
     found = call.store.read_report(collection, sender, report, call.body, time)
-    answer = await call.wait(call.store.submit_report(found))
+    answer = await call.store.submit_report_from_loop(found)
     return Answer(answer, 201)
 
 
@@ -57,6 +57,13 @@ async def show_report(call: Call) -> Answer:
 
 
 # Epochs and windows
+
+
+@of_collection("GET", "/passed-on", scope=READ)
+async def show_passed_on(call: Call) -> Answer:
+    """What became of the sealed epochs at the collector that this one reports to."""
+    collection = call.collection()
+    return Answer({"epochs": await call.read(lambda transaction: passing_on.passed_on(transaction, collection))})
 
 
 @of_collection("GET", "/epochs", scope=READ, asks=TIMES)

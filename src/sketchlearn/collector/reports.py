@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from sketchlearn.collector.writer import Group
 
 MOST_RECORDS = 2**53  # that the database counts of one report; the sketch itself has all digits
-_INSERT_REPORT = (
-    "INSERT INTO reports (number, collection, sender, id, digest, epoch, records, received, late) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
+_INSERT_REPORT = "INSERT INTO reports (number, collection, sender, id, digest, epoch, records, received, late)"
 _WRITE_EPOCH = (
     f"INSERT INTO epochs ({Epoch.COLUMNS}) VALUES (?, ?, ?, ?, NULL, ?, ?, ?, 1, NULL) ON CONFLICT (collection, start) "
     "DO UPDATE SET reports = excluded.reports, records = excluded.records, sketch = excluded.sketch"
@@ -87,6 +84,17 @@ class OpenTotal:
     records: int = 0
 
 
+@dataclass(frozen=True)
+class TakeReport:
+    """The work of taking a report."""
+
+    store: Store
+    report: Incoming
+
+    def __call__(self, group: Group) -> dict[str, Any]:
+        return ReportGroup.of(self.store, group).take(self.report)
+
+
 @dataclass
 class ReportGroup:
     """The reports of one transaction: looked up one by one, written together."""
@@ -94,7 +102,7 @@ class ReportGroup:
     store: Store
     group: Group
     _answers: dict[tuple[int, int, str], tuple[bytes, dict[str, Any]]] = field(default_factory=dict)
-    _digests: dict[tuple[int, bytes], str] = field(default_factory=dict)
+    _digests: set[tuple[int, bytes]] = field(default_factory=set)
     _rows: list[tuple[Any, ...]] = field(default_factory=list)
     _bodies: list[tuple[int, bytes]] = field(default_factory=list)
     _touched: dict[tuple[int, int], tuple[Collection, OpenTotal]] = field(default_factory=dict)
@@ -104,6 +112,7 @@ class ReportGroup:
         """The reports of a group of works."""
         if cls not in group.shared:
             group.shared[cls] = cls(store, group)
+            group.shared[cls]._look_up([work.report for work in group.works if isinstance(work, TakeReport)])
         found: ReportGroup = group.shared[cls]
         if found._write not in group.finish:
             group.finish.append(found._write)
@@ -112,7 +121,7 @@ class ReportGroup:
     def take(self, report: Incoming) -> dict[str, Any]:
         """Adds a report, or says what was said before if it is here already; the answer for its sender."""
         key = (report.collection.id, report.sender, report.id)
-        known = self._answers.get(key) or self._stored(key)
+        known = self._answers.get(key)
         if known is not None:
             if known[0] != report.digest:
                 raise RefusalError(
@@ -133,25 +142,25 @@ class ReportGroup:
         self._rows.append((number, *key, report.digest, total.start, report.records, now, int(late)))
         self._bodies.append((number, report.body))
         self._answers[key] = (report.digest, answer)
-        self._digests[report.collection.id, report.digest] = report.id
+        self._digests.add((report.collection.id, report.digest))
         self._touched[report.collection.id, total.start] = (report.collection, total)
         return answer
 
-    def _stored(self, key: tuple[int, int, str]) -> tuple[bytes, dict[str, Any]] | None:
-        row = self.group.transaction.one(
-            "SELECT digest, epoch, records, received, late FROM reports WHERE collection = ? AND sender = ? AND id = ?",
-            key,
-        )
-        if row is None:
-            return None
-        digest, epoch, records, received, late = row
-        return bytes(digest), answer_for(key[2], epoch, records, bytes(digest), received, bool(late))
+    def _look_up(self, reports: list[Incoming]) -> None:
+        """What the database has of the ids and the bytes of these reports; rows of reports are never removed."""
+        keys = {(report.collection.id, report.sender, report.id) for report in reports}
+        key, wanted = ("collection", "sender", "id"), ("digest", "epoch", "records", "received", "late")
+        for row in self.group.transaction.matching("reports", (*key, *wanted), key, keys):
+            collection, sender, number, digest, epoch, records, received, late = row
+            answer = answer_for(number, epoch, records, bytes(digest), received, bool(late))
+            self._answers[collection, sender, number] = (bytes(digest), answer)
+        contents = {(report.collection.id, report.digest) for report in reports if report.unique}
+        both = ("collection", "digest")
+        for collection, digest in self.group.transaction.matching("reports", both, both, contents):
+            self._digests.add((collection, bytes(digest)))
 
     def _require_new_bytes(self, report: Incoming) -> None:
-        known = (report.collection.id, report.digest) in self._digests or self.group.transaction.one(
-            "SELECT id FROM reports WHERE collection = ? AND digest = ?", (report.collection.id, report.digest)
-        )
-        if known:
+        if (report.collection.id, report.digest) in self._digests:
             raise RefusalError(
                 "repeated", "the same sketch came before under another id, and would count twice: it was not added"
             )
@@ -216,8 +225,8 @@ class ReportGroup:
     def _write(self) -> None:
         """Writes what was taken, before the transaction is committed."""
         transaction = self.group.transaction
-        transaction.many(_INSERT_REPORT, self._rows)
-        transaction.many("INSERT INTO bodies (number, body) VALUES (?, ?)", self._bodies)
+        transaction.insert(_INSERT_REPORT, self._rows)
+        transaction.insert("INSERT INTO bodies (number, body)", self._bodies)
         for collection, total in self._touched.values():
             kept = None if total.sketch is None else collection.known.to_kept(total.sketch)
             counts = (total.reports, total.records)
@@ -225,9 +234,10 @@ class ReportGroup:
         by_sender: dict[int, list[tuple[Any, ...]]] = {}
         for row in self._rows:
             by_sender.setdefault(row[2], []).append(row)
-        transaction.many(
-            "UPDATE senders SET reports = reports + ?, records = records + ?, latest = ? WHERE id = ?",
-            [(len(rows), sum(r[6] for r in rows), rows[-1][7], sender) for sender, rows in by_sender.items()],
+        transaction.update(
+            "UPDATE senders SET reports = reports + new.column2, records = records + new.column3, latest = new.column4",
+            "senders.id = new.column1",
+            [(sender, len(rows), sum(row[6] for row in rows), rows[-1][7]) for sender, rows in by_sender.items()],
         )
         for pending in (self._rows, self._bodies, self._touched):
             pending.clear()

@@ -173,9 +173,30 @@ def revoke_sender(
             continue
         _subtract(transaction, now, actor, collection, found, sender, identity)
         subtracted += len(numbers)
+    removed, opened = _remove_hidden(transaction, collection, sender, subtract=subtract)
+    subtracted, kept = subtracted + removed, kept + opened
     facts = {"collection": collection.name, "sender": sender, "subtracted": subtracted, "kept": kept}
     audit.note(transaction, now, actor, "revoke sender", **facts)
     return {"reports_subtracted": subtracted, "reports_kept": kept}
+
+
+def _remove_hidden(transaction: Transaction, collection: Collection, sender: int, *, subtract: bool) -> tuple[int, int]:
+    """Takes out the hidden parts of a sender, as long as their epoch's opening has not begun; how many, and the rest.
+
+    Their ids stay without a body. From the opening on, the total is over a set of parts that both collectors know.
+    """
+    rows = transaction.all(
+        "SELECT p.id, o.opening FROM hidden_parts p LEFT JOIN hidden_openings o ON o.collection = p.collection "
+        "AND o.epoch = p.epoch WHERE p.collection = ? AND p.sender = ? "
+        "AND (p.body IS NOT NULL OR o.opened IS NOT NULL)",
+        (collection.id, sender),
+    )
+    closed = [number for number, opening in rows if opening is None] if subtract else []
+    transaction.many(
+        "UPDATE hidden_parts SET body = NULL WHERE collection = ? AND sender = ? AND id = ?",
+        [(collection.id, sender, number) for number in closed],
+    )
+    return len(closed), len(rows) - len(closed)
 
 
 def _reports_by_epoch(transaction: Transaction, collection: Collection, sender: int) -> dict[int, list[int]]:

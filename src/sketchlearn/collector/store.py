@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from sketchlearn.collector.epochs import Epoch
 from sketchlearn.collector.identity import make_identity
 from sketchlearn.collector.names import checked_name, checked_title, is_name
 from sketchlearn.collector.refusals import RefusalError
-from sketchlearn.collector.reports import Incoming, OpenTotal, ReportGroup, answer_for
+from sketchlearn.collector.reports import Incoming, OpenTotal, TakeReport, answer_for
 from sketchlearn.collector.rules import Rules
 from sketchlearn.collector.tokens import ADMIN, SCOPES, SEND, Token, check_secret, id_of
 from sketchlearn.collector.windows import Window, window
@@ -289,9 +290,16 @@ class Store:
 
     def submit_report(self, report: Incoming) -> Future[dict[str, Any]]:
         """Queues a report; the answer comes when it is on disk."""
+        return self.writer.submit(self._to_take(report))
+
+    def submit_report_from_loop(self, report: Incoming) -> asyncio.Future[dict[str, Any]]:
+        """The same for an event loop."""
+        return self.writer.submit_from_loop(self._to_take(report))
+
+    def _to_take(self, report: Incoming) -> TakeReport:
         if len(self.open_totals) > MOST_OPEN_TOTALS:
             self.writer.submit(lambda _group: self.open_totals.clear())
-        return self.writer.submit(lambda group: ReportGroup.of(self, group).take(report))
+        return TakeReport(self, report)
 
     def report(self, collection: Collection, sender: int, number: str) -> dict[str, Any]:
         """What was answered to a report."""

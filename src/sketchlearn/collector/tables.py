@@ -50,6 +50,10 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS hidden_openings (
         collection INTEGER NOT NULL, epoch INTEGER NOT NULL, opening TEXT NOT NULL, opened INTEGER,
         PRIMARY KEY (collection, epoch))""",
+    # what a parent is told of sealed epochs: the bytes until it has answered, then its answer
+    """CREATE TABLE IF NOT EXISTS passed_on (
+        collection INTEGER NOT NULL, epoch INTEGER NOT NULL, id TEXT NOT NULL, body BLOB, sent INTEGER,
+        refused INTEGER, sentence TEXT, PRIMARY KEY (collection, epoch))""",
     """CREATE TABLE IF NOT EXISTS audit (
         id INTEGER PRIMARY KEY, entry TEXT NOT NULL, previous TEXT NOT NULL, digest TEXT NOT NULL UNIQUE)""",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sketchlearn.collector import drift, epochs
+from sketchlearn.collector import drift, epochs, passing_on
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.epoch_times import in_iso
 
@@ -16,16 +16,28 @@ def keep_house(store: Store) -> list[str]:
     """Seals epochs that are over, compares them, keeps retention; sentences about what could not be done."""
     store.flush_refusals()
     problems: list[str] = []
+    named = _named_for_parent(store)
     for collection in store.all_collections():
         with store.reading() as transaction:
             over = epochs.to_seal(transaction, collection, store.now())
         for start in over:
             store.seal(epochs.COLLECTOR, collection, start)
         _compare(store, collection)
+        if collection.name in named:
+            passing_on.queue(store, collection)  # before retention makes epochs coarser
         problems += store.writer.do(
             lambda t, c=collection: epochs.keep_within_retention(t, c, store.now(), store.identity)  # type: ignore[misc]
         )
     return problems
+
+
+def _named_for_parent(store: Store) -> dict[str, str]:
+    """The collections whose sealed epochs a parent is told."""
+    try:
+        parent = passing_on.parent_of(store.folder)
+    except passing_on.ParentError:
+        return {}  # which `pass_on` says
+    return {} if parent is None else parent.tokens
 
 
 def _compare(store: Store, collection: Collection) -> None:

@@ -12,6 +12,7 @@ from sketchlearn.collector.epoch_times import in_iso
 from sketchlearn.collector.epochs import Epoch, digest_of, sum_of_bodies
 from sketchlearn.collector.identity import identity_of
 from sketchlearn.hash_chain import BrokenChainError
+from sketchlearn.reporting.hidden_parts import HiddenPart
 from sketchlearn.storage.container import FormatError
 
 
@@ -42,6 +43,7 @@ def verify(database: Database) -> Verification:
             rows = transaction.all(
                 f"SELECT {Epoch.COLUMNS} FROM epochs WHERE collection = ? ORDER BY start", (collection.id,)
             )
+            found.problems += _damaged_parts(transaction, collection, found)
             for epoch in map(Epoch.of_row, rows):
                 found.epochs += 1
                 where = f"{collection.name}, epoch of {in_iso(epoch.start)}"
@@ -58,6 +60,8 @@ def _problems(
     transaction: Transaction, collection: Collection, epoch: Epoch, identity: str, found: Verification
 ) -> list[str]:
     problems, bounds = [], (collection.id, epoch.start, epoch.finish)
+    if collection.rules.hidden is not None:
+        return _problems_of_opened(transaction, collection, epoch)
     counted = transaction.one(
         "SELECT count(*), coalesce(sum(records), 0) FROM reports WHERE collection = ? AND epoch >= ? AND epoch < ? "
         "AND removed IS NULL",
@@ -92,3 +96,37 @@ def _problems(
     same = total == anew if total is not None and anew is not None else total is anew
     kept = same and (total is None or anew is None or total.kept == anew.kept)
     return problems if kept else [*problems, "its sum is not the sum of the bodies of its reports"]
+
+
+def _damaged_parts(transaction: Transaction, collection: Collection, found: Verification) -> list[str]:
+    """Hidden parts that are not the bytes that were acknowledged, or not kept as what they are."""
+    problems = []
+    for number, start, fingerprint, digest, body in transaction.execute(
+        "SELECT id, epoch, fingerprint, digest, body FROM hidden_parts WHERE collection = ?", (collection.id,)
+    ):
+        found.reports += 1
+        if body is None:
+            continue
+        where = f"{collection.name}, epoch of {in_iso(start)}"
+        if hashlib.sha256(body).digest() != bytes(digest):
+            problems.append(f"{where}: the body of a part is not the one that was acknowledged")
+            continue
+        part = HiddenPart.from_bytes(bytes(body))
+        if (part.header.id, part.header.epoch, part.sealed_seed.fingerprint) != (number, in_iso(start), fingerprint):
+            problems.append(f"{where}: a part is kept under another id or epoch than it was sealed for")
+    return problems
+
+
+def _problems_of_opened(transaction: Transaction, collection: Collection, epoch: Epoch) -> list[str]:
+    """An opened total cannot be added up anew, since both halves are gone; its digest is compared as all are."""
+    parts = transaction.one(
+        "SELECT count(*), count(body) FROM hidden_parts WHERE collection = ? AND epoch >= ? AND epoch < ?",
+        (collection.id, epoch.start, epoch.finish),
+    )
+    assert parts is not None
+    problems = [] if epoch.reports <= parts[0] else [f"it has {parts[0]:,} parts, and says {epoch.reports:,}"]
+    try:
+        epoch.sketch(collection)
+    except FormatError as error:
+        problems.append(f"its sum cannot be read: {error}")
+    return problems if parts[1] == 0 else [*problems, f"{parts[1]:,} parts are still there after it was opened"]

@@ -2,15 +2,21 @@
 
 A commit waits for the disk. While it waits, reports queue up; the next commit takes them all. So each is answered
 after it is on disk, and the disk is asked a few dozen times a second, however many reports come.
+
+Threads of Python take turns. Whatever this one does report by report, such as a statement of its own for each or
+waking the event loop for each, would cost a turn of up to milliseconds; so reports are looked up, written and answered
+by the group.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from sketchlearn.collector.database import Database, Transaction
@@ -21,13 +27,15 @@ MOST_IN_GROUP = 256  # Works of one transaction: a group of 256 reports of 16 kB
 LONGEST_QUEUE = 4096  # Works that wait; what comes beyond is refused as "busy" rather than kept in memory.
 
 _LOG = logging.getLogger("sketchlearn.collector")
+Work = Callable[["Group"], Any]
+Waiting = Future[Any] | asyncio.Future[Any]
 
 
 class Group:
     """The works of one transaction. `finish` functions run once, at its end, before it is committed."""
 
-    def __init__(self, transaction: Transaction) -> None:
-        self.transaction = transaction
+    def __init__(self, transaction: Transaction, works: Sequence[Work] = ()) -> None:
+        self.transaction, self.works = transaction, works
         self.finish: list[Callable[[], None]] = []
         self.shared: dict[Any, Any] = {}  # what works of one kind share within the group
 
@@ -38,15 +46,12 @@ class Group:
             function()
 
 
-Work = Callable[[Group], Any]
-
-
 class Writer:
     """The only one that writes into the database."""
 
     def __init__(self, database: Database, forget: Callable[[], None], observe: Callable[[int], None]) -> None:
         self._database, self._forget, self._observe = database, forget, observe
-        self._queue: queue.Queue[tuple[Work, Future[Any]] | None] = queue.Queue(LONGEST_QUEUE)
+        self._queue: queue.SimpleQueue[tuple[Work, Waiting] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="collector-writer", daemon=True)
         self._thread.start()
 
@@ -58,11 +63,19 @@ class Writer:
     def submit(self, work: Callable[[Group], T]) -> Future[T]:
         """Queues work, which must check all it needs before it writes; the result comes when it is on disk."""
         future: Future[T] = Future()
-        try:
-            self._queue.put_nowait((work, future))
-        except queue.Full:
-            raise RefusalError("busy", "the collector is busy: send it again in a moment", retry_after=2) from None
+        self._put(work, future)
         return future
+
+    def submit_from_loop(self, work: Callable[[Group], T]) -> asyncio.Future[T]:
+        """The same for an event loop, which is woken once for all results of a transaction."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._put(work, future)
+        return future
+
+    def _put(self, work: Work, future: Waiting) -> None:
+        if self._queue.qsize() >= LONGEST_QUEUE:
+            raise RefusalError("busy", "the collector is busy: send it again in a moment", retry_after=2)
+        self._queue.put((work, future))
 
     def do(self, work: Callable[[Transaction], T]) -> T:
         """Does work alone in the order of the queue, undone as a whole if it fails; waits until it is on disk."""
@@ -90,17 +103,17 @@ class Writer:
                     break
             ended = None in taken
             # from here on nobody can call it off: a result for a future that was cancelled would end this thread
-            works = [item for item in taken if item is not None and item[1].set_running_or_notify_cancel()]
+            works = [item for item in taken if item is not None and _is_wanted(item[1])]
             if works and not self._commit(works):
                 # one of them failed in a way that nobody foresaw: each by itself, so that the others are done
                 for item in works:
                     self._commit([item], last=True)
 
-    def _commit(self, works: list[tuple[Work, Future[Any]]], *, last: bool = False) -> bool:
+    def _commit(self, works: list[tuple[Work, Waiting]], *, last: bool = False) -> bool:
         outcomes: list[Any] = []
         try:
             with self._database.writing() as transaction:
-                group = Group(transaction)
+                group = Group(transaction, [work for work, _ in works])
                 for work, _ in works:
                     try:
                         outcomes.append(work(group))
@@ -112,12 +125,36 @@ class Writer:
             if not last and len(works) > 1:
                 return False
             _LOG.error("a change of the database failed", exc_info=error)
-            works[0][1].set_exception(error)
+            _tell([(works[0][1], error)])
             return True
         self._observe(len(works))
-        for (_, future), outcome in zip(works, outcomes, strict=True):
-            if isinstance(outcome, RefusalError):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
+        _tell([(future, outcome) for (_, future), outcome in zip(works, outcomes, strict=True)])
         return True
+
+
+def _is_wanted(future: Waiting) -> bool:
+    """Whether a work is still waited for; one of an event loop is done in any case, as only the loop may ask it."""
+    return isinstance(future, asyncio.Future) or future.set_running_or_notify_cancel()
+
+
+def _tell(outcomes: list[tuple[Waiting, Any]]) -> None:
+    """Gives each its outcome; an event loop is called once."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Waiting, Any]]] = {}
+    for future, outcome in outcomes:
+        if isinstance(future, asyncio.Future):
+            by_loop.setdefault(future.get_loop(), []).append((future, outcome))
+        else:
+            _settle([(future, outcome)])
+    for loop, some in by_loop.items():
+        with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+            loop.call_soon_threadsafe(_settle, some)
+
+
+def _settle(outcomes: list[tuple[Waiting, Any]]) -> None:
+    for future, outcome in outcomes:
+        if future.done():  # called off meanwhile
+            continue
+        if isinstance(outcome, BaseException):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)

@@ -34,6 +34,8 @@ class CollectorError(OSError):
     @property
     def temporary(self) -> bool:
         """Whether the same request may be accepted later."""
+        if self.kind == "limit":  # on records or reports of an epoch: waiting does not help
+            return False
         return self.status == 0 or self.status in WORTH_ANOTHER_ATTEMPT
 
 
