@@ -108,3 +108,11 @@ def shell(code):
     """The lines after the prompts, stopped by the first that fails; `sketchlearn` is that of this interpreter."""
     lines = [line.removeprefix("$ ") for line in code.splitlines() if line.startswith("$ ")]
     return "set -e\n" + f'sketchlearn() {{ "{sys.executable}" -m sketchlearn "$@"; }}\n' + "\n".join(lines)
+
+
+def test_the_version_stands_in_one_place():
+    stated = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), flags=re.M)
+    project = re.search(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(), flags=re.M)
+    assert stated is not None
+    assert project is not None
+    assert stated[1] == project[1]
