@@ -47,7 +47,9 @@ def test_every_name_of_a_package_is_documented(package):
 
 
 def test_every_wave_is_documented():
-    waves = {name for name, kind in vars(skl.waves).items() if isinstance(kind, type) and issubclass(kind, skl.waves.Wave)}
+    waves = {
+        name for name, kind in vars(skl.waves).items() if isinstance(kind, type) and issubclass(kind, skl.waves.Wave)
+    }
     assert documented_names()["sketchlearn.waves"] >= waves
 
 
@@ -99,7 +101,12 @@ def test_tutorials_run(page, tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        env={"PATH": f"{tools}:/usr/bin:/bin", "PYTHONPATH": str(ROOT / "src"), "MPLBACKEND": "agg", "HOME": str(tmp_path)},
+        env={
+            "PATH": f"{tools}:/usr/bin:/bin",
+            "PYTHONPATH": str(ROOT / "src"),
+            "MPLBACKEND": "agg",
+            "HOME": str(tmp_path),
+        },
     )
     assert done.returncode == 0, done.stderr
 

@@ -57,6 +57,19 @@ def test_risk_falls_with_the_size_of_the_sketch():
     assert found["full, 100 rows"].iloc[-1] > 1
 
 
+@pytest.mark.slow
+def test_a_wrong_scale_hides_clusters():
+    found = table("plot_fig_4_7_scales", n=3000, scales=(3.0, 1000.0), laws=("adapted",), draws=1)
+    assert (found["scale 3"] == 1).all()
+    assert (found["scale 1000"] == 0).all()
+
+
+def test_noise_that_is_small_beside_the_rows_costs_little():
+    found = table("plot_fig_5_2_privacy", counts=(30_000,), epsilons=(0.01, 1.0), draws=1)["RSSE, median"]
+    assert found.iloc[-1] < 1.1
+    assert found.iloc[0] > found.iloc[-1]
+
+
 def test_classes_have_the_errors_of_the_thesis():
     found = table("plot_table_6_1_classes", draws=3).set_index("table")
     assert found["here "]["Breast cancer"] < 10  # 6.23 in the thesis

@@ -49,7 +49,7 @@ DOCTEST = re.compile(r"\s*(>>>|\.\.\. ?)")
 
 
 def as_plain_text(_app: Sphinx, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
-    """Docstrings are plain text: |x|, 3 * y and means_ are what they look like. Examples and `code` stay as they are."""
+    """Docstrings are plain text: |x|, 3 * y and means_ are what they look like. Examples and `code` stay."""
     in_example = False
     for i, line in enumerate(lines):
         in_example = bool(DOCTEST.match(line)) or (in_example and bool(line.strip()))

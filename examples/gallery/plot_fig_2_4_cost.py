@@ -24,7 +24,9 @@ def surfaces(X, m, grid, seed):
     operator = skl.FourierFeatures(1, m, law=skl.frequencies.Gaussian(0.8), seed=seed)
     z, atoms = operator.sketch(X).mean, operator.features(grid[:, None])
     squares = (X - grid) ** 2
-    risk = np.array([[np.minimum(squares[:, i], squares[:, j]).mean() for j in range(len(grid))] for i in range(len(grid))])
+    risk = np.array(
+        [[np.minimum(squares[:, i], squares[:, j]).mean() for j in range(len(grid))] for i in range(len(grid))]
+    )
     pairs = (atoms[:, None] + atoms[None]) / 2
     return risk, np.mean(np.abs(pairs - z) ** 2, axis=2)
 

@@ -50,13 +50,15 @@ def table(points=61, m=M):
     for scale in SCALES:
         surface = landscape(X, scale, m, points)
         top = grid(points)[surface.argmax()]
-        found.append({
-            "scale": scale,
-            "peaks of the sketch": peaks(surface),
-            "peaks of the kernel": peaks(blurred(X, scale, points)),
-            "true": len(CENTERS),
-            "highest to a center": np.linalg.norm(CENTERS - top, axis=1).min().round(2),
-        })
+        found.append(
+            {
+                "scale": scale,
+                "peaks of the sketch": peaks(surface),
+                "peaks of the kernel": peaks(blurred(X, scale, points)),
+                "true": len(CENTERS),
+                "highest to a center": np.linalg.norm(CENTERS - top, axis=1).min().round(2),
+            }
+        )
     return pd.DataFrame(found)
 
 

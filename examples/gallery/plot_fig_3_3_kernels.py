@@ -12,7 +12,11 @@ import pandas as pd
 
 import sketchlearn as skl
 
-PAIRS = {"cosine, cosine": ("cosine", "cosine"), "one bit, cosine": ("square", "cosine"), "one bit, one bit": ("square", "square")}
+PAIRS = {
+    "cosine, cosine": ("cosine", "cosine"),
+    "one bit, cosine": ("square", "cosine"),
+    "one bit, one bit": ("square", "square"),
+}
 SCALE, D = 1.5, 5
 
 
@@ -43,13 +47,15 @@ def table(m=200, n=200, draws=20):
         drawn = [products(name, m, n, seed) for seed in range(draws)]
         mean = np.mean([p for _, p, _, _ in drawn], axis=0)
         _, _, kernel, expected = drawn[0]
-        found.append({
-            "features": name,
-            "thesis: concentrates around": says[name],
-            "chance, one draw": np.sqrt(np.mean([(p - e) ** 2 for _, p, _, e in drawn])),
-            "mean of draws to the kernel": np.sqrt(np.mean((mean - kernel) ** 2)),
-            "mean of draws to its own kernel": np.sqrt(np.mean((mean - expected) ** 2)),
-        })
+        found.append(
+            {
+                "features": name,
+                "thesis: concentrates around": says[name],
+                "chance, one draw": np.sqrt(np.mean([(p - e) ** 2 for _, p, _, e in drawn])),
+                "mean of draws to the kernel": np.sqrt(np.mean((mean - kernel) ** 2)),
+                "mean of draws to its own kernel": np.sqrt(np.mean((mean - expected) ** 2)),
+            }
+        )
     return pd.DataFrame(found).round(3)
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 import sketchlearn as skl
 
 SIGMA, SPREAD = 0.25, 10.0
+SIZES = (150, 190, 240, 300, 380, 480, 610, 770, 980, 1240, 1560, 1980, 2500)
 
 
 def worst_error(X, m, query, seed):
@@ -29,12 +30,20 @@ def needed(n, d, query, sizes, draws):
     return float(np.interp(0.5, np.maximum.accumulate(rates), np.log(sizes)))
 
 
-def table(counts=(10, 30, 100), sizes=tuple(np.unique(np.geomspace(150, 2500, 13).astype(int))), draws=20):
+def table(counts=(10, 30, 100), sizes=SIZES, draws=20):
     """Sizes for half of the successes, and their ratio."""
     found = []
     for n in counts:
         cosine, one_bit = (np.exp(needed(n, 32, query, sizes, draws)) for query in ("cosine", "square"))
-        found.append({"n": n, "m, cosines": round(cosine), "m, one bit": round(one_bit), "ratio": round(one_bit / cosine, 2), "thesis": "about 1.33"})
+        found.append(
+            {
+                "n": n,
+                "m, cosines": round(cosine),
+                "m, one bit": round(one_bit),
+                "ratio": round(one_bit / cosine, 2),
+                "thesis": "about 1.33",
+            }
+        )
     return pd.DataFrame(found)
 
 

@@ -57,7 +57,9 @@ def table(cases=((2, 5), (2, 10), (4, 5)), ratios=RATIOS, draws=4):
     for K, d in cases:
         full, bit = (half_success(K, d, wave, ratios, draws) for wave in WAVES.values())
         thesis = 1.13 if K == 2 else 1.23
-        found.append({"K": K, "d": d, "m / (K d), full": full, "m / (K d), one bit": bit, "ratio": bit / full, "thesis": thesis})
+        found.append(
+            {"K": K, "d": d, "m / (K d), full": full, "m / (K d), one bit": bit, "ratio": bit / full, "thesis": thesis}
+        )
     return pd.DataFrame(found).round(2)
 
 

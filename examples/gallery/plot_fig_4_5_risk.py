@@ -1,10 +1,10 @@
 """
 Risk against the size of the sketch: full, one-bit and modulo
 =============================================================
-Schellekens' thesis (2021), figures 4.5 and 4.6 (k-means): ten Gaussians in five columns. The excess of the squared error
-over that of k-means on all rows, for sketches of exponentials, of single bits and of modulo features, and for sketches
-of fewer rows. The thesis reports that one bit costs little, that modulo needs larger sketches than one bit, and that a
-sketch of few rows stops improving with m, since the rows themselves err.
+Schellekens' thesis (2021), figures 4.5 and 4.6 (k-means): ten Gaussians in five columns. The excess of the squared
+error over that of k-means on all rows, for sketches of exponentials, of single bits and of modulo features, and for
+sketches of fewer rows. The thesis reports that one bit costs little, that modulo needs larger sketches than one bit,
+and that a sketch of few rows stops improving with m, since the rows themselves err.
 """
 
 import warnings
@@ -42,7 +42,9 @@ def table(n=20_000, ratios=RATIOS, draws=3, fewer=(100, 1000)):
     for ratio in ratios:
         line = {"m / (K d)": ratio}
         for name, wave in WAVES.items():
-            excess = [rsse(X, X, ratio * K * D, wave, best, s) for s, (X, best) in enumerate(zip(data, bests, strict=True))]
+            excess = [
+                rsse(X, X, ratio * K * D, wave, best, s) for s, (X, best) in enumerate(zip(data, bests, strict=True))
+            ]
             line[name] = 100 * (np.median(excess) - 1)
         for few in fewer:
             excess = [

@@ -31,10 +31,15 @@ def table(d=100, k=3, n=20_000, factors=FACTORS, draws=3):
             model = skl.SketchPCA(k, n_directions=m, random_state=seed).fit(X)
             best = PCA(k).fit(X).explained_variance_.sum()
             shares.append(np.var(X @ model.components_.T, axis=0, ddof=1).sum() / best)
-        found.append({
-            "m / (k d)": factor, "m": m, "of d (d + 1) / 2": f"{100 * m / (d * (d + 1) / 2):.0f} %",
-            "share of PCA's variance, median": np.median(shares), "least": np.min(shares),
-        })
+        found.append(
+            {
+                "m / (k d)": factor,
+                "m": m,
+                "of d (d + 1) / 2": f"{100 * m / (d * (d + 1) / 2):.0f} %",
+                "share of PCA's variance, median": np.median(shares),
+                "least": np.min(shares),
+            }
+        )
     return pd.DataFrame(found).round(4)
 
 

@@ -42,10 +42,17 @@ def table(draws=10):
             errors.append([100 * np.mean(answer != y_test) for answer in answers])
         mean = np.mean(errors, axis=0).round(1)
         svm, few, many = THESIS[name]
-        found.append({
-            "table": name, "thesis: SVM": svm, "thesis: m = 50": few, "here": mean[0],
-            "thesis: m = 1000": many, "here ": mean[1], "SketchClassifier": mean[2],
-        })
+        found.append(
+            {
+                "table": name,
+                "thesis: SVM": svm,
+                "thesis: m = 50": few,
+                "here": mean[0],
+                "thesis: m = 1000": many,
+                "here ": mean[1],
+                "SketchClassifier": mean[2],
+            }
+        )
     return pd.DataFrame(found)
 
 
@@ -57,9 +64,9 @@ def draw(found):
 
 
 # %%
-# The thesis' formula weighs classes by their shares. With these weights the third table has an error of 25 per cent, with
-# equal ones that of the thesis: its figures seem to be those of equal weights, which are used here. Iris has equal shares
-# either way, and a larger error here.
+# The thesis' formula weighs classes by their shares. With these weights the third table has an error of 25 per cent,
+# with equal ones that of the thesis: its figures seem to be those of equal weights, which are used here. Iris has equal
+# shares either way, and a larger error here.
 #
 # The thesis has one split and 100 draws of the frequencies; here each draw has its own split, of a third for the test.
 # Not here: the Adult table (a download), and the images of table 6.2, which :doc:`/images` has.
