@@ -57,13 +57,6 @@ def test_risk_falls_with_the_size_of_the_sketch():
     assert found["full, 100 rows"].iloc[-1] > 1
 
 
-@pytest.mark.slow
-def test_a_wrong_scale_hides_clusters():
-    found = table("plot_fig_4_7_scales", n=3000, scales=(3.0, 1000.0), laws=("adapted",), draws=1)
-    assert (found["scale 3"] == 1).all()
-    assert (found["scale 1000"] == 0).all()
-
-
 def test_noise_that_is_small_beside_the_rows_costs_little():
     found = table("plot_fig_5_2_privacy", counts=(30_000,), epsilons=(0.01, 1.0), draws=1)["RSSE, median"]
     assert found.iloc[-1] < 1.1

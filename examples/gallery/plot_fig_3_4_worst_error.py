@@ -30,7 +30,7 @@ def needed(n, d, query, sizes, draws):
     return float(np.interp(0.5, np.maximum.accumulate(rates), np.log(sizes)))
 
 
-def table(counts=(10, 30, 100), sizes=SIZES, draws=20):
+def table(counts=(10, 30, 100), sizes=SIZES, draws=10):
     """Sizes for half of the successes, and their ratio."""
     found = []
     for n in counts:

@@ -36,7 +36,7 @@ def rsse(X, best, epsilon, seed):
     return ((X[:, None] - found) ** 2).sum(axis=2).min(axis=1).sum() / best
 
 
-def table(counts=(10_000, 100_000), epsilons=EPSILONS, draws=3):
+def table(counts=(10_000, 100_000), epsilons=EPSILONS, draws=2):
     """Median squared error, relative to that of k-means on the rows."""
     found = []
     for n in counts:

@@ -28,7 +28,7 @@ def by_correlation(X, y, test, m, seed):
     return classes[np.argmax([(features @ z.conj()).real for z in means], axis=0)]
 
 
-def table(draws=10):
+def table(draws=5):
     found = []
     for name, load in TABLES.items():
         X, y = load(return_X_y=True)
