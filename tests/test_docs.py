@@ -86,7 +86,7 @@ def test_every_command_is_in_the_reference(monkeypatch):
 
 @pytest.mark.parametrize("page", TUTORIALS)
 def test_tutorials_run(page, tmp_path):
-    """Blocks of Python as one program, those of a shell between them, and what both print beside what the page says."""
+    """Blocks of Python as one program, those of a shell between them; what they print is not compared."""
     blocks = re.findall(r"^```(python|console)\n(.*?)^```", (DOCS / page).read_text(), flags=re.S | re.M)
     assert blocks
     python = [code for language, code in blocks if language == "python"]

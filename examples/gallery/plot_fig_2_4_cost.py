@@ -32,7 +32,7 @@ def surfaces(X, m, grid, seed):
 
 
 def table(n=2000, sizes=SIZES, points=41, draws=10):
-    """Median distance of the cost's best centers to the risk's, and how often it is below a tenth of their gap."""
+    """Distance of the cost's best centers to the risk's: median and largest over draws of the frequencies."""
     X, grid = rows(n, np.random.default_rng(0)), np.linspace(-3, 3, points)
     found = []
     for m in sizes:
@@ -58,8 +58,8 @@ def draw():
 
 
 # %%
-# The table. The thesis shows one draw and no numbers; what it says ("when the sketch size increases, the solution
-# approaches the best one") is the first column falling.
+# The thesis shows one draw and no numbers. What it says (the solution approaches the best one as the sketch grows) shows
+# in the largest distance alone: the median is one step of the grid, 0.15, at every size.
 if __name__ == "__main__":
     print(table().to_string(index=False))
     draw()

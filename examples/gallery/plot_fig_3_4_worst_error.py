@@ -64,7 +64,7 @@ def draw(found):
 
 
 # %%
-# The thesis has n up to 500 and 50 draws.
+# The thesis has n up to 500 and 50 draws; here are 10, and the ratio moves with them: 20 draws gave 1.41, 1.19 and 1.38.
 if __name__ == "__main__":
     numbers = table()
     print(numbers.to_string(index=False))
