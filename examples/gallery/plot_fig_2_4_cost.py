@@ -58,8 +58,8 @@ def draw():
 
 
 # %%
-# The thesis shows one draw and no numbers. What it says (the solution approaches the best one as the sketch grows) shows
-# in the largest distance alone: the median is one step of the grid, 0.15, at every size.
+# The thesis shows one draw and no numbers. What it says (the solution approaches the best one as the sketch grows)
+# shows in the largest distance alone: the median is one step of the grid, 0.15, at every size.
 if __name__ == "__main__":
     print(table().to_string(index=False))
     draw()

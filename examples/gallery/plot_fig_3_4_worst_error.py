@@ -64,7 +64,8 @@ def draw(found):
 
 
 # %%
-# The thesis has n up to 500 and 50 draws; here are 10, and the ratio moves with them: 20 draws gave 1.41, 1.19 and 1.38.
+# The thesis has n up to 500 and 50 draws; here are 10, and the ratio moves with them: 20 draws gave 1.41, 1.19 and
+# 1.38.
 if __name__ == "__main__":
     numbers = table()
     print(numbers.to_string(index=False))

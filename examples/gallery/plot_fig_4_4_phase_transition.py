@@ -74,10 +74,10 @@ def draw(found):
 
 
 # %%
-# The thesis decodes with CL-OMP, 100 draws and a scale that it does not state. Here are the library's CL-OMPR and 2 draws
-# of each size, so that the ratio says little: it is below 1 in a line where the thesis has 1.13. The scale is three
-# deviations of a cluster, chosen after one deviation failed in these very cases (d = 10 at m = 3 K d). What can be
-# compared is the size: a small constant times K d.
+# The thesis decodes with CL-OMP, 100 draws and a scale that it does not state. Here are the library's CL-OMPR and 2
+# draws of each size, so that the ratio says little: it is below 1 in a line where the thesis has 1.13. The scale is
+# three deviations of a cluster, chosen after one deviation failed in these very cases (d = 10 at m = 3 K d). What can
+# be compared is the size: a small constant times K d.
 if __name__ == "__main__":
     numbers = table()
     print(numbers.to_string(index=False))

@@ -71,7 +71,8 @@ def draw(found):
 
 # %%
 # The thesis has n = 100,000 (10,000,000 for the second question), 25 draws or more, CL-OMP, and k-means and mixtures;
-# here are clusters, 20,000 rows, two draws, and the library's CL-OMPR, which fits Gaussians and needs smaller sketches.
+# here are clusters, 20,000 rows, two draws, and the library's CL-OMPR, which fits Gaussians and needs smaller
+# sketches.
 if __name__ == "__main__":
     numbers = table()
     print(numbers.to_string(index=False))

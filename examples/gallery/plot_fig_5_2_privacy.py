@@ -66,9 +66,9 @@ def draw(found):
 
 
 # %%
-# The thesis has 100 to 200 draws and gives the mechanism the scale of the frequencies; here are 2 draws, nothing is known
-# but a box, and the design chooses the size for n and epsilon. So the effect of m is not shown, and DPLloyd is not beside
-# it: ``benchmarks/privacy.py`` has that one, and diffprivlib.
+# The thesis has 100 to 200 draws and gives the mechanism the scale of the frequencies; here are 2 draws, nothing is
+# known but a box, and the design chooses the size for n and epsilon. So the effect of m is not shown, and DPLloyd is
+# not beside it: ``benchmarks/privacy.py`` has that one, and diffprivlib.
 if __name__ == "__main__":
     numbers = table()
     print(numbers.to_string(index=False))

@@ -65,11 +65,11 @@ def draw(found):
 
 # %%
 # The thesis' formula weighs classes by their shares. With these weights the third table has an error of 25 per cent,
-# with equal ones that of the thesis: its figures seem to be those of equal weights, which are used here. Iris has equal
-# shares either way, and a larger error here.
+# with equal ones that of the thesis: its figures seem to be those of equal weights, which are used here. Iris has
+# equal shares either way, and a larger error here.
 #
-# The thesis has one split and 100 draws of the frequencies; here each draw has its own split, of a third for the test.
-# Not here: the Adult table (a download), and the images of table 6.2, which :doc:`/images` has.
+# The thesis has one split and 100 draws of the frequencies; here each draw has its own split, of a third for the
+# test. Not here: the Adult table (a download), and the images of table 6.2, which :doc:`/images` has.
 if __name__ == "__main__":
     numbers = table()
     print(numbers.to_string(index=False))
