@@ -7,7 +7,7 @@ NATIVE := $(wildcard src/sketchlearn/_native/*.*) CMakeLists.txt pyproject.toml
 # Tests start hundreds of programs: without bytecode on disk, each would compile the package anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-slow lint sanitize hot-loops ptx ptx-check gpu exhaustive everywhere kill fleet collector-fuzz audit fuzz memory benchmark benchmark-clustering benchmark-collector benchmark-engines benchmark-growth benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks clean
+.PHONY: demo test test-slow lint sanitize hot-loops ptx ptx-check gpu exhaustive everywhere kill fleet collector-fuzz audit fuzz memory benchmark benchmark-clustering benchmark-collector benchmark-engines benchmark-growth benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks docs wheels clean
 
 demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
@@ -129,8 +129,16 @@ benchmark-tables: .venv/installed-benchmark .venv/installed-privacy
 benchmark-tasks: .venv/installed-test
 	$(BIN)/python benchmarks/tasks.py
 
+# The site, gallery included, in build/site/index.html; without a network, warnings are errors.
+docs: .venv/installed-docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
+
+# A source distribution, and a wheel out of it that runs without a compiler: built, repaired, tested in a fresh place.
+wheels: .venv/installed-wheels
+	$(BIN)/python tests/wheels.py
+
 clean:
-	rm -rf .venv build
+	rm -rf .venv build docs/generated docs/gallery docs/sg_execution_times.rst
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sketchlearn needs Python 3.11 or later")'

@@ -11,6 +11,7 @@ import sketchlearn as skl
 from sketchlearn.decoders.densities.density_from_sketch import cleaned, fit_density
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.decoding_target import Target
+from sketchlearn.decoders.problems.mixture_cost import normal_equations, prune
 from sketchlearn.decoders.refinements.reduction_to_points import centroids
 from sketchlearn.decoders.searches.genetic_search import Genetic
 from sketchlearn.decoders.searches.hierarchical_splitting import HierarchicalSplitting, split
@@ -18,7 +19,7 @@ from sketchlearn.decoders.searches.mean_shift import SketchAndShift
 from sketchlearn.decoders.searches.message_passing import ClAmp
 from sketchlearn.decoders.searches.search_loop import decode
 from sketchlearn.frequencies import Gaussian, Probed
-from sketchlearn.models import DiagonalGaussian, Mixture
+from sketchlearn.models import DiagonalGaussian, Dirac, Mixture
 
 DECODERS = {
     "splitting": HierarchicalSplitting(),
@@ -78,3 +79,15 @@ def test_genetic_without_refinement_keeps_the_cost_of_its_best_set():
     outcome = decode(Genetic(population=20, generations=5, refinement=0), problem, np.random.default_rng(0))
     assert outcome.cost == pytest.approx(problem.target.cost(outcome.mixture))
     assert outcome.iterations == 5
+
+
+def test_pruning_leaves_one():
+    """Where all components turn against the sketch, the least bad one is left: SciPy's nnls crashes on none."""
+    operator = skl.FourierFeatures(1, 4, law=Gaussian(1.0), seed=0)
+    target = Target.of(operator.sketch(np.zeros((100, 1))))
+    places = np.linspace(-10, 10, 2001)[:, None]
+    found = Mixture(Dirac(), np.full(len(places), 1 / len(places)), places, np.zeros((len(places), 0)))
+    against = np.flatnonzero(normal_equations(target, found)[1] < 0)[:3]
+    left = prune(target, found.some(against), 1)
+    assert left.weights.tolist() == [1.0]
+    assert left.locations in places[against]

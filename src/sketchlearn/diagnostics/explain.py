@@ -63,8 +63,11 @@ class Verdict(Enum):
 class Explanation:
     """A verdict, the sentences that say why and what to change, and the numbers behind them.
 
-    Figures
-    -------
+    Attributes
+    ----------
+    verdict : what is at fault, if anything.
+    sentences : why, and what to change.
+    figures : the numbers behind it, by name, as follows.
     numbers, parameters : real numbers in the sketch, and parameters k (2 d + 1) of k Gaussians.
     noise, rms : noise, of sampling and of a private release, and root mean square, of |z|.
     released : share of that noise's power that a private release added.

@@ -75,6 +75,8 @@ class LevelShares:
     levels : the largest first, unless they have an order; of flags, yes and no.
     shares, errors, exact, note, missing : as in `Histogram`.
 
+    Examples
+    --------
     >>> print(LevelShares("country", ("FR", "DE"), np.array([0.6, 0.37]), np.zeros(2), missing=0.03))
     country
            FR  0.6      ####################

@@ -1,0 +1,125 @@
+"""The documentation: no public name is missing, every link leads somewhere, and what tutorials show runs."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+import sketchlearn as skl
+from sketchlearn.cli.commands import app
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("tutorials/*.md"), *ROOT.glob("*.md")])
+TUTORIALS = ["index.md", "tutorials/customers.md", "tutorials/parties.md", "tutorials/streams.md"]
+
+
+def documented_names():
+    """Names that docs/api.md lists, by the module that stands above them."""
+    module, found, listing = "sketchlearn", {}, False
+    for line in (DOCS / "api.md").read_text().splitlines():
+        if directive := re.match(r"\.\. (automodule|autosummary|py:data)::\s*(\S*)", line):
+            kind, value = directive.groups()
+            module = value if kind == "automodule" else module
+            listing = kind == "autosummary"
+            found.setdefault(module, set()).update([value.removeprefix("sketchlearn.")] if kind == "py:data" else [])
+        elif line == "```":
+            listing = False
+        elif listing and re.fullmatch(r"   [\w.]+", line):
+            found[module].add(line.strip().removeprefix("sketchlearn."))
+    return found
+
+
+def test_every_public_name_is_documented():
+    found = documented_names()
+    packages = {name.removeprefix("sketchlearn.") for name in found} - {"sketchlearn"}
+    assert found["sketchlearn"] | packages == set(skl.__all__)
+
+
+@pytest.mark.parametrize("package", ["decoders", "engines", "frequencies", "models", "privacy", "queries", "schemas"])
+def test_every_name_of_a_package_is_documented(package):
+    constants = {"NAMED", "Single", "Double"}
+    own = set(getattr(skl, package).__all__) - constants - documented_names()["sketchlearn"]
+    assert documented_names()[f"sketchlearn.{package}"] == own
+
+
+def test_every_wave_is_documented():
+    waves = {
+        name for name, kind in vars(skl.waves).items() if isinstance(kind, type) and issubclass(kind, skl.waves.Wave)
+    }
+    assert documented_names()["sketchlearn.waves"] >= waves
+
+
+def anchor(heading):
+    """The anchor that GitHub and MyST give a heading."""
+    return re.sub(r"[^\w\- ]", "", re.sub(r"`|\*", "", heading).strip().lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        path, _, fragment = link.partition("#")
+        if "://" in link or path == "gallery/index.rst":  # written by `make docs`
+            continue
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        if fragment:
+            headings = re.findall(r"^#+ (.*)$", target.read_text(), flags=re.M)
+            assert fragment in map(anchor, headings), link
+
+
+def test_every_command_is_in_the_reference(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "_extensions"))
+    pytest.importorskip("sphinx", reason="the extra docs is not installed")
+    import command_reference
+
+    found = dict(command_reference.commands(typer.main.get_command(app)))
+    assert {path[0] for path in found} == set(typer.main.get_command(app).commands)
+    assert ("fit", "kmeans") in found
+    assert command_reference.usage(("info",), found["info",]).startswith("sketchlearn info [OPTIONS]")
+    assert all(meaning for path, command in found.items() for _, meaning in command_reference.explained(path, command))
+
+
+@pytest.mark.parametrize("page", TUTORIALS)
+def test_tutorials_run(page, tmp_path):
+    """Blocks of Python as one program, those of a shell between them; what they print is not compared."""
+    blocks = re.findall(r"^```(python|console)\n(.*?)^```", (DOCS / page).read_text(), flags=re.S | re.M)
+    assert blocks
+    python = [code for language, code in blocks if language == "python"]
+    program = "import subprocess\n"
+    for language, code in blocks:
+        program += code if language == "python" else f"subprocess.run({shell(code)!r}, shell=True, check=True)\n"
+    assert python
+    (tmp_path / "tutorial.py").write_text(program)
+    tools = Path(sys.executable).parent
+    done = subprocess.run(
+        [sys.executable, "tutorial.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={
+            "PATH": f"{tools}:/usr/bin:/bin",
+            "PYTHONPATH": str(ROOT / "src"),
+            "MPLBACKEND": "agg",
+            "HOME": str(tmp_path),
+        },
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def shell(code):
+    """The lines after the prompts, stopped by the first that fails; `sketchlearn` is that of this interpreter."""
+    lines = [line.removeprefix("$ ") for line in code.splitlines() if line.startswith("$ ")]
+    return "set -e\n" + f'sketchlearn() {{ "{sys.executable}" -m sketchlearn "$@"; }}\n' + "\n".join(lines)
+
+
+def test_the_version_stands_in_one_place():
+    stated = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), flags=re.M)
+    project = re.search(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(), flags=re.M)
+    assert stated is not None
+    assert project is not None
+    assert stated[1] == project[1]
