@@ -265,3 +265,17 @@ def test_rows_that_differ_by_rounding_alone_have_no_shapes(full):
     X = np.full((401, 3), 0.1)
     assert X.var() > 0
     assert cluster_shapes(X, 2, 0, full=full) == ()
+
+
+@pytest.mark.parametrize("schema", [None, "auto"])
+def test_rows_made_with_the_seed_of_the_design_do_not_choose_themselves(schema):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    far = rng.random(20_000) < 0.5  # the first numbers of the seed that a design has, too
+    table = pandas.DataFrame({"a": np.where(far, 100.0, 0.0) + rng.standard_normal(20_000), "b": rng.random(20_000)})
+    operator = skl.design(table, n_components=2, schema=None if schema is None else skl.schema(table), seed=0)
+    histograms = next(
+        part for part in operator.leaves(operator.sketch(table)) if isinstance(part.operator, skl.Histograms)
+    )
+    below, *_, above = histograms.operator.split_columns(histograms.sums)[0]
+    assert below + above <= 0.01 * histograms.units

@@ -195,3 +195,17 @@ def fourier(seed=0, n=20):
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_a_skewed_column_moved_as_far_as_its_mean():
+    rng = np.random.default_rng(3)
+
+    def spent(often):
+        kind = (rng.random(20_000) < often).astype(int)
+        return np.exp(np.array([3.5, 6.0])[kind] + 0.4 * rng.standard_normal(20_000))[:, None]
+
+    before, after = spent(0.3), spent(0.5)
+    operator = skl.design(before[:5000], n_components=2, seed=0)
+    (moved,) = skl.two_sample_test(operator.sketch(before), operator.sketch(after)).columns
+    assert moved.shift == pytest.approx(after.mean() - before.mean(), rel=0.03)  # bins are coarse in the tail
+    assert moved.spread_ratio == pytest.approx(after.std() / before.std(), rel=0.03)

@@ -6,14 +6,13 @@ import csv
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from sketchlearn.cli.error_messages import misused, say
 from sketchlearn.cli.input_output import named, read
 from sketchlearn.cli.wanted_files import wanted_file
 from sketchlearn.operators import ConvolutionalFeatures, Operator
 from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.origin import Origin
+from sketchlearn.randomness import row_chooser
 from sketchlearn.sources import Source
 from sketchlearn.sources.sampling import sample
 from sketchlearn.storage.design_files import design_from_bytes
@@ -56,7 +55,7 @@ def read_design(path: str) -> Operator:
 def design_on_rows(rows: Source, choices: Choices) -> tuple[Designed, Source]:
     """An operator designed on a sample of the rows, of a stream on the first ones; and a source of all rows."""
     most = MIXTURE_SAMPLE_ROWS if choices.task.startswith("mixture") and rows.replayable else SAMPLE_ROWS
-    some, representative, everything = sample(rows, most, np.random.default_rng(choices.seed))
+    some, representative, everything = sample(rows, most, row_chooser(choices.seed))
     if not len(some) and not rows.replayable:
         raise ValueError("standard input has no rows to design an operator on: give some, or --design FILE")
     _say_if_index(rows.columns or ())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sketchlearn.cli.error_messages import say
 from sketchlearn.cli.input_output import files_from, rows_from, source_arguments
+from sketchlearn.randomness import row_chooser
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +39,7 @@ class SampleFiles:
             return None
         rows = rows_from(self.paths, **self.arguments)
         rows = rows if operator.columns is None else rows.only(operator.columns)
-        some, from_all_over, _ = some_of(rows, LARGEST_SAMPLE + 1, np.random.default_rng(seed))
+        some, from_all_over, _ = some_of(rows, LARGEST_SAMPLE + 1, row_chooser(seed))
         if not len(some):
             raise ValueError("--sample has no rows: give some, or leave it out")
         if some.shape[1] != operator.n_features:

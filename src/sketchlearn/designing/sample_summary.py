@@ -14,6 +14,7 @@ from sklearn.mixture import GaussianMixture
 
 from sketchlearn.decoders.refinements.reduction_to_points import TOLERANCE, lloyd, nearest, plus_plus
 from sketchlearn.models import Double
+from sketchlearn.randomness import row_chooser
 from sketchlearn.sources import is_array, source
 from sketchlearn.sources import sample as sample_of
 
@@ -163,7 +164,7 @@ def rows_of(data: Any, seed: int, most: int, representative: bool | None) -> Sam
         some, columns, from_all_over = data, None, True
     else:
         given = source(data)
-        some, from_all_over, _ = sample_of(given, most, np.random.default_rng(seed))
+        some, from_all_over, _ = sample_of(given, most, row_chooser(seed))
         columns = given.columns
     rows = np.asarray(some, np.float64)
     if rows.ndim != 2 or not rows.size:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sketchlearn.engines import partial
 from sketchlearn.extras import required
 from sketchlearn.operators import Operator
+from sketchlearn.randomness import row_chooser
 from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import source
@@ -153,7 +154,7 @@ def sample(
 ) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     """About n random rows from a few partitions all over the collection, and the names of the columns."""
     dask = required("dask", "dask")
-    rng = np.random.default_rng(seed)
+    rng = row_chooser(seed)
     parts = partitions(collection, columns=columns)
     # the first few lie far apart, whatever order the data are in
     stride = max(1, len(parts) // SAMPLED_PARTITIONS)
@@ -175,7 +176,7 @@ def _some_rows(name: str, rows: Any, n: int, seed: int, columns: SchemaColumns |
     if not found:
         return 0, np.empty((0, 0))
     table = np.concatenate(found)
-    rng = np.random.default_rng(seed)
+    rng = row_chooser(seed)
     return len(table), table if len(table) <= n else table[np.sort(rng.choice(len(table), n, replace=False))]
 
 

@@ -16,6 +16,7 @@ from sketchlearn.queries.sampling_noise import noise_in, real_parts
 from sketchlearn.queries.value_shares import Share
 from sketchlearn.sketch import Sketch
 
+MOST_BEYOND = 0.01  # of the records, above or below all bins: with more, bins do not tell a mean
 LEFT_OUT_SHARE = 5e-4  # of the records beyond either end of the default bins
 CLEAR_DEVIATIONS = 2.0  # of noise: a count or share above them is taken for more than noise
 LEAST_FREQUENCIES = 16  # With fewer along an axis, a fitted density draws a better histogram.
@@ -67,6 +68,17 @@ class Counted:
         shares = within @ self.counts / self.total
         sampling = np.clip(shares * (1 - shares), 0, None) / self.records
         return shares, np.sqrt(sampling + spread / self.total**2), exact
+
+    def mean_and_variance(self) -> tuple[float, float] | None:
+        """Of the column; None where counts are noisy, or many records lie beyond the bins."""
+        shares = self.counts / self.total
+        if self.variance or shares[0] + shares[-1] > MOST_BEYOND:
+            return None
+        low, high = (self.edges[:-1], self.edges[1:]) if self.values is None else (self.values, self.values)
+        at = np.concatenate([self.edges[:1], low / 2 + high / 2, self.edges[-1:]])
+        within = np.concatenate([[0.0], (high - low) ** 2 / 12, [0.0]])  # of records spread evenly over a bin
+        mean = float(shares @ at)
+        return mean, float(shares @ ((at - mean) ** 2 + within))
 
     def share_of(self, value: float, others: tuple[float, ...]) -> Share | None:
         """The share of the records that have a value, if all have it or one of the others; None if bins mix them."""

@@ -23,6 +23,7 @@ from sketchlearn.queries.feature_regression import Regression
 from sketchlearn.queries.sampling_noise import Released, n_determined, noise_in, real_parts
 from sketchlearn.queries.table_marginals import Histogram, LevelShares, table_marginal
 from sketchlearn.queries.value_shares import Share, share_by_features
+from sketchlearn.randomness import row_chooser
 from sketchlearn.schemas import SchemaColumns, read_columns
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import shortened, whole
@@ -210,7 +211,7 @@ class Questions:
     def _regression(self) -> tuple[Double, Regression]:
         """Some of the records, and functions of them in their features."""
         n = int(np.clip(MOST_NUMBERS // self._operator.n_sums, LEAST_ROWS, MOST_ROWS))
-        rows = self._rows[np.random.default_rng(self._seed).choice(len(self._rows), n, replace=False)]
+        rows = self._rows[row_chooser(self._seed).choice(len(self._rows), n, replace=False)]
         features = real_parts(self._operator.features(rows))
         return rows, Regression(features, np.full(n, 1 / n), noise_in(self._sketch, features))
 

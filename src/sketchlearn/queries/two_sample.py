@@ -15,9 +15,12 @@ from sketchlearn.decoders.problems.decoding_target import fourier_part
 from sketchlearn.frequencies import Probed
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import Double
+from sketchlearn.moments.moments_of_sketch import part_of
+from sketchlearn.operators import Histograms
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.private_sums import require_enough_shares
 from sketchlearn.queries.column_drift import LEVEL, ColumnDrift, by_table_column
+from sketchlearn.queries.column_histograms import Counted
 from sketchlearn.queries.sampling_noise import Noise, Released, density_of
 from sketchlearn.record_weights import distinct_records
 from sketchlearn.sketch import Sketch
@@ -106,6 +109,7 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
     distinct = min(
         (distinct_records(given) for given in (a, b) if isinstance(given, Sketch) and given.count), default=0
     )
+    tables = a, b
     a, b = checked_pair(a, b)
     if (groups := fourier_part(a)[1].n_groups) > 1 and distinct < DISTINCT_PER_GROUP * groups:
         warn_caller(
@@ -131,7 +135,7 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
             p_value=exceedance(noise.spectrum(weights, private), statistic),
             n_a=a.count,
             n_b=b.count,
-            columns=_columns(a, b, noise, weights, private),
+            columns=_columns(a, b, noise, weights, private, _counted(*tables)),
         )
 
 
@@ -169,8 +173,26 @@ def checked_pair(a: Sketch, b: Sketch) -> tuple[Sketch, Sketch]:
     return fourier_part(a)[0], fourier_part(b)[0]
 
 
-def _columns(a: Sketch, b: Sketch, noise: Noise, weights: Double, private: Released) -> tuple[ColumnDrift, ...]:
-    """The drift of each column, from the probes along its axis; a real wave has no phase to read shifts from."""
+def _counted(a: Sketch, b: Sketch) -> dict[int, tuple[float, float]]:
+    """How far the mean of each column moved, and how many times wider it is spread, where histograms tell."""
+    histograms = part_of(a, Histograms), part_of(b, Histograms)
+    if histograms[0] is None or histograms[1] is None:
+        return {}
+    found = {}
+    for column in range(len(histograms[0].operator.edges)):  # type: ignore[attr-defined]
+        before, after = (Counted.of(part, column).mean_and_variance() for part in histograms if part is not None)
+        if before is not None and after is not None and min(before[1], after[1]) > 0:
+            found[column] = (after[0] - before[0], float(np.sqrt(after[1] / before[1])))
+    return found
+
+
+def _columns(
+    a: Sketch, b: Sketch, noise: Noise, weights: Double, private: Released, counted: dict[int, tuple[float, float]]
+) -> tuple[ColumnDrift, ...]:
+    """The drift of each column, from the probes along its axis; a real wave has no phase to read shifts from.
+
+    How far it moved is what histograms count, where there are any: of a skewed column, a phase follows its bulk.
+    """
     operator = fourier_part(a)[1]
     if not isinstance(operator.law, Probed) or not operator.wave.complex:
         return ()
@@ -195,7 +217,7 @@ def _columns(a: Sketch, b: Sketch, noise: Noise, weights: Double, private: Relea
         shift = float(np.angle(z_b * np.conj(z_a)) / operator.frequencies[column, lowest])
         # |phi| is about exp(-omega^2 s^2 / 2)
         before, after = (max(-np.log(abs(z)), NARROWEST) for z in (z_a, z_b))
-        ratio = float(np.sqrt(after / before))
+        shift, ratio = counted.get(column, (shift, float(np.sqrt(after / before))))
         found.append((surprise, column, ColumnDrift(operator.column_names[column], p, shift, ratio)))
     found.sort(key=lambda one: (one[2].p_value, -one[0]))
     return tuple(by_table_column([(column, drift) for _, column, drift in found], a, b, operator))

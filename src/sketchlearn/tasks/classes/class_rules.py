@@ -12,6 +12,7 @@ from sketchlearn import kernel
 from sketchlearn.moments.moments_of_sketch import Moments
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.operators.composed_operators import Mapped
+from sketchlearn.randomness import row_chooser
 from sketchlearn.tasks.estimating.fitted_model import Double
 from sketchlearn.tasks.gaussian_mixtures.gaussian_mixture_estimator import SketchGaussianMixture
 from sketchlearn.tasks.kernel_regression.kernel_fit import KernelFit
@@ -119,7 +120,7 @@ Rule = PlainRule | AfterMap | Regressions
 
 def left_out_error(rows: Double, codes: NDArray[np.int64], seed: int) -> float:
     """The rate of errors of one Gaussian per class, on folds of a sample left out in turn."""
-    fold = np.random.default_rng(seed).permutation(len(rows)) % min(FOLDS, len(rows))
+    fold = row_chooser(seed).permutation(len(rows)) % min(FOLDS, len(rows))
     wrong, rounding = 0, np.finfo(np.float64).eps * np.max(np.abs(rows), axis=0)
     for left_out in range(fold.max() + 1):
         test, train = fold == left_out, fold != left_out
