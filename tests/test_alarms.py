@@ -47,3 +47,10 @@ def test_compare_exits_with_3_if_sketches_differ(folder):
         result = called("compare", "0.sketch", f"{other}.sketch", *options, "--json", cwd=folder)
         assert result.returncode == code
         assert json.loads(result.stdout)["differ"] == (other == "4")
+
+
+def test_watch_says_where_a_shell_put_ten_before_two(folder):
+    (folder / "10.sketch").write_bytes((folder / "2.sketch").read_bytes())
+    said = called("watch", "1.sketch", "10.sketch", "2.sketch", cwd=folder).stderr
+    assert "2.sketch comes after 10.sketch" in said
+    assert "order" not in called("watch", "1.sketch", "2.sketch", "10.sketch", cwd=folder).stderr

@@ -147,7 +147,7 @@ def _learn(
     lines = [
         f"k = {len(model.weights_)}, from {records_in_words(loaded.count)}, in {in_digits(seconds, 2)} s",
         *_chosen(model),
-        f"{outcome.status.value} (misfit {in_digits(outcome.misfit)}). {in_options(outcome.advice)}".strip(),
+        f"{outcome.status.value} ({outcome.misfit_in_words}). {in_options(outcome.advice)}".strip(),
         *_fit_test(model),
         *(f"{name} {text}" for name, text in measured(model)),
         *_profiles(model, loaded),

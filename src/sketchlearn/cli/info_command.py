@@ -201,7 +201,7 @@ def _of_clusters(model: Any, task: Task) -> Facts:
     if hasattr(model, "row_mean"):
         figures["row_mean"] = model.row_mean().to_json()
     rows[0] = ("kind", f"model, {task.title} with k = {k}")
-    rows.append(("fit", f"{outcome.status.value} (misfit {in_digits(outcome.misfit)})"))
+    rows.append(("fit", f"{outcome.status.value} ({outcome.misfit_in_words})"))
     learned = model.fitted_model()
     if isinstance(learned, FittedMixture):
         figures |= {"fit_test": learned.fit_test, "fit_p_value": learned.fit_p_value}

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import re
 from typing import Annotated
 
 import typer
 
 from sketchlearn.cli.descriptions import records_in_words
-from sketchlearn.cli.error_messages import DOUBTFUL
-from sketchlearn.cli.input_output import check_paths, read_sketch, report
+from sketchlearn.cli.error_messages import DOUBTFUL, warn
+from sketchlearn.cli.input_output import check_paths, named, read_sketch, report
 from sketchlearn.cli.option_messages import in_options
 from sketchlearn.cli.options import (
     Components,
@@ -81,6 +83,7 @@ def watch(
     from sketchlearn.queries import ChangeDetector
 
     check_paths(sketches, [plot])
+    _say_if_out_of_order(sketches)
     detector = ChangeDetector(level=level)
     for path in sketches:
         detector.update(read_sketch(path, trusted))
@@ -104,6 +107,21 @@ def watch(
     report(json, figures, *(f"{step['sketch']}: {step['words']}" for step in steps))
     if strict and alarms:
         raise typer.Exit(DOUBTFUL)
+
+
+def _say_if_out_of_order(sketches: list[str]) -> None:
+    """Says so where numbers in the names go down: a pattern such as *.sketch puts 10.sketch before 2.sketch."""
+    pairs = [(a, b) for a, b in itertools.pairwise(sketches) if a < b and _numbers(b) < _numbers(a)]
+    if pairs:
+        first, then = map(named, pairs[0])
+        warn(
+            f"the sketches are taken in the order given, in which {then} comes after {first}: "
+            "write numbers with equally many digits (02, 10), or name the files in their order"
+        )
+
+
+def _numbers(path: str) -> list[int]:
+    return [int(digits) for digits in re.findall(r"[0-9]+", path)]
 
 
 def marginal(

@@ -12,6 +12,7 @@ import numpy as np
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import Mixture
+from sketchlearn.plain_digits import in_digits
 
 FEW_CLUSTERS = 20
 MOST_STEPS = 100
@@ -43,6 +44,9 @@ ADVICE = {
 }
 
 
+NOT_OF_GAUSSIANS = (Status.ALL_ROWS, Status.ROWS, Status.ATOMS, Status.CELLS)
+
+
 @dataclass(frozen=True, repr=False)
 class Outcome:
     """A fitted mixture in the problem's units, and how well it explains the sketch."""
@@ -57,6 +61,16 @@ class Outcome:
     def residual(self) -> float:
         """Root mean square of what the mixture leaves of the sketch."""
         return float(self.cost**0.5)
+
+    @property
+    def misfit_in_words(self) -> str:
+        """The misfit, and what it is of where the clusters are no Gaussians: there, a large one is nothing bad."""
+        figure = f"misfit {in_digits(self.misfit)}"
+        return (
+            f"{figure} of a Gaussian for each cluster, which need not fit"
+            if self.status in NOT_OF_GAUSSIANS
+            else figure
+        )
 
     @property
     def advice(self) -> str:
