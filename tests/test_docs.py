@@ -84,6 +84,7 @@ def test_every_command_is_in_the_reference(monkeypatch):
     assert all(meaning for path, command in found.items() for _, meaning in command_reference.explained(path, command))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", TUTORIALS)
 def test_tutorials_run(page, tmp_path):
     """Blocks of Python as one program, those of a shell between them; what they print is not compared."""

@@ -327,6 +327,7 @@ def needles(n, rng):
     return centers[labels] + np.einsum("nij,nj->ni", rotations[labels], noise)
 
 
+@pytest.mark.slow
 def test_flat_clusters_are_resolved_and_warned_of():
     rng = np.random.default_rng(1)
     rows, held_out = needles(30_000, rng), needles(10_000, rng)
@@ -336,6 +337,7 @@ def test_flat_clusters_are_resolved_and_warned_of():
     assert fitted.score(held_out) > reference - 0.5
 
 
+@pytest.mark.slow
 def test_an_operator_for_other_rows_does_not_decide_the_shapes():
     rng = np.random.default_rng(1)
     rows, held_out = needles(30_000, rng), needles(10_000, rng)

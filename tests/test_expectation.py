@@ -197,6 +197,7 @@ def test_log_likelihoods_are_finite(variance):
         assert np.all(np.isfinite(log_likelihoods(rows, Mixture(stable, np.ones(1), rows[:1], shapes))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["diag", "full"])
 def test_a_true_mixture_is_refined_on_the_sketch(kind):
     """50,000 records, of which 20,000 are kept: the sketch knows more than they do."""

@@ -82,7 +82,14 @@ def test_mixture_and_bare_sketch(tmp_path):
     check_drawn(plot_model(sketch, None, tmp_path / "bare.png"), tmp_path / "bare.png")
 
 
-@pytest.mark.parametrize(("d", "shift"), [(1, 0.5), (2, 0.5), (4, 0.0), (4, 0.5)])
+@pytest.mark.parametrize(
+    ("d", "shift"),
+    [
+        pytest.param(1, 0.5, marks=pytest.mark.slow),
+        (2, 0.5),
+        *(pytest.param(4, s, marks=pytest.mark.slow) for s in (0.0, 0.5)),
+    ],
+)
 def test_comparison(d, shift, tmp_path):
     a, b = sketches(d, shift=np.eye(d)[0] * shift)
     figure = plot_comparison(a, b, tmp_path / "comparison.png")

@@ -1,5 +1,7 @@
 """Drift between sketches: p-values that mean what they say, power, and sentences for what cannot be compared."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from designs import fourier_design
@@ -145,7 +147,9 @@ def test_symmetric_and_concatenated():
     alone = skl.two_sample_test(operator.sketch(X[:250]), operator.sketch(X[250:]))
     apart = skl.distance(operator.sketch(X[:250]), operator.sketch(X[250:]))
     for both in (skl.concatenate([operator, moments]), designed, skl.concatenate([designed, moments])):
-        assert skl.two_sample_test(both.sketch(X[:250]), both.sketch(X[250:])) == alone
+        beside = skl.two_sample_test(both.sketch(X[:250]), both.sketch(X[250:]))
+        assert replace(beside, columns=()) == replace(alone, columns=())
+        assert [one.p_value for one in beside.columns] == [one.p_value for one in alone.columns]
         assert skl.distance(both.sketch(X[:250]), both.sketch(X[250:])) == apart
         assert fourier_part(both.sketch(X))[0] == operator.sketch(X)
 

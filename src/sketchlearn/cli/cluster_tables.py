@@ -7,10 +7,12 @@ from typing import Any
 from sketchlearn.cli.descriptions import TABLE_COLUMNS_SHOWN, column_names, table
 from sketchlearn.cli.error_tables import certainty_lines
 from sketchlearn.cli.option_messages import in_options
+from sketchlearn.control_characters import printable
 from sketchlearn.plain_digits import in_certain_digits, in_digits
 
 CLUSTERS_SHOWN = 50
 SIZES_NOTE = "(shares and records are the model's, the same in fit and info; predict counts the rows of a table)"
+LOGARITHMS_NOTE = "({} by logarithms: the typical value, below the mean where a few are large)"
 EXACT_DIGITS = 8  # of a number without an error
 
 
@@ -82,7 +84,11 @@ def measured(model: Any) -> list[tuple[str, str]]:
 def cluster_table(model: Any) -> list[str]:
     """The clusters, the largest first: models of earlier versions have other numbers, which `predict` gives, too."""
     if (profiles := _of_centers(model)) is not None:
-        return profile_lines(profiles)
+        logarithms = [
+            column.name for column in model.columns_.schema.columns if getattr(column, "scaling", "") == "log"
+        ]
+        note = [LOGARITHMS_NOTE.format(", ".join(map(printable, logarithms)))] if logarithms else []
+        return [*profile_lines(profiles), *note]
     kind, figures = model.fitted_model().kind_of_part, cluster_figures(model)
     shown = sorted(figures, key=lambda cluster: -cluster["share"])[:CLUSTERS_SHOWN]
     cells, values = [], []

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sketchlearn.cli.error_messages import say
 from sketchlearn.cli.input_output import files_from, rows_from, source_arguments
-from sketchlearn.randomness import row_chooser
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,6 +32,7 @@ class SampleFiles:
         """The rows without those that have missing values; of many, some."""
         import numpy as np
 
+        from sketchlearn.randomness import row_chooser
         from sketchlearn.sources import sample as some_of
 
         if not self.paths:
