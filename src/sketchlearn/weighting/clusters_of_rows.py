@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.decoders.densities.density_from_sketch import CLEANINGS
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.refinements.joint_refinement import refine
 from sketchlearn.decoders.refinements.reduction_to_points import (
@@ -37,7 +38,6 @@ LEAST_RECORDS_PER_ROW = 3  # With fewer records for each row of a sample, a sket
 ROWS_PER_ATOM = 10
 ITERATIONS = (200, 600)  # the latter for a mixture of k components that explains the sketch
 ITERATIONS_OF_MANY = (100, 100)  # the latter for a mixture of more components that does not: 0.9636 after 100 or 800
-CLEANINGS = 2  # times more that a one-bit or modulo sketch is freed of its wave's harmonics, by what was found
 SMALL_COST = 5e-3  # Refinement may well take away a squared residual as small as this, however precise the sketch is.
 HOPELESS_MISFIT = 1000.0  # No refinement explains the sketch from clusters of rows with a larger misfit.
 MOST_EXCESS = 1.5  # of the cost of a law's own centers, in what clusters of rows gain: seen were 0.7 to 1.2, 1 expected
