@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -72,12 +72,10 @@ class Way:
                     n_frequencies=m, seed=seed, **task,
                 )  # fmt: skip
             return skl.privatize(operator.sketch(X, n_jobs=1), epsilon=self.epsilon, delta=self.delta)
-        operator = skl.design(X[:DESIGN_ROWS], n_frequencies=m, wave=self.wave, seed=seed, rows=self.rows, **task)
-        if self.subsampled:
-            whole = operator.parts[0] if hasattr(operator, "parts") else operator
-            size = whole.n_frequencies // SUBSAMPLED_SHARE
-            operator = replace(whole, n_frequencies=size * SUBSAMPLED_SHARE, subsample=size)
-        return operator.sketch(X, n_jobs=1)
+        few = m // SUBSAMPLED_SHARE if self.subsampled else None
+        given = {"n_frequencies": m, "wave": self.wave, "seed": seed, "rows": self.rows, "subsample": few, **task}
+        return skl.design(X[:DESIGN_ROWS], **given).sketch(X, n_jobs=1)
+
 
 
 WAYS = {

@@ -22,7 +22,7 @@ import sketchlearn as skl
 from sketchlearn import kernel
 from sketchlearn.engines import partial
 from sketchlearn.frequencies import Gaussian
-from sketchlearn.keeping import Keeping, KeptRows
+from sketchlearn.keeping import Keeping, KeptRows, RowKeeper
 from sketchlearn.storage import container
 from sketchlearn.storage.checkpoints import Reading, Work, sketch_files
 
@@ -55,6 +55,12 @@ def small_operator(size=6, n_columns=2):
 SMALL = small_operator()
 values = st.sampled_from([-0.0, 0.0, 1.0, 1.5, -2.0, 1e-30, 3e6]) | st.floats(-50, 50, width=32)
 row_arrays = st.integers(0, 20).flatmap(lambda n: arrays(np.float32, (n, 2), elements=values))
+
+
+def kept_by(rule, X):
+    keeper = RowKeeper(rule)
+    keeper.add(X, None, 0, 1)
+    return keeper.kept
 
 
 def kept_of(X, weights=None, operator=SMALL):
@@ -127,7 +133,7 @@ def test_golden_priorities(row, expected):
 def test_rows_far_beyond_all_chances_stay_different():
     rule = Keeping(10, (0.0,), (1e200,))
     far = np.array([[1.0], [2.0], [3.0], [-1e18]])
-    kept = KeptRows.none(rule).with_block(far, None, 0, 1)
+    kept = kept_by(rule, far)
     assert sorted(kept.rows[:, 0]) == sorted(far[:, 0])
     assert np.all(kept.priorities > 0)
     assert np.allclose(kept.weights(4), 0.25)
@@ -425,7 +431,7 @@ def test_totals_are_unbiased_and_shares_nearly_so():
     truths = np.array([np.mean(f(rows)) for f in functions.values()])
     totals, means = [], []
     for seed in range(300):
-        kept = KeptRows.none(Keeping.designed(rows[:300], 100, np.ones(3), seed)).with_block(rows, None, 0, 1)
+        kept = kept_by(Keeping.designed(rows[:300], 100, np.ones(3), seed), rows)
         found = np.stack([f(kept.rows) for f in functions.values()], axis=1)
         totals.append(kept.units / 2.0**16 / kept.chances @ found / len(rows))
         means.append(kept.weights(len(rows)) @ found)

@@ -31,6 +31,7 @@ OUTLIER_SHARE = 0.002  # The share of the sample's rows, the farthest ones, that
 CERTAIN_SHARE = 0.5  # At most this share of the kept rows are certain: records that the sample had more than once.
 # A first piece of 400,000 candidates cost 10 % of the time of a million rows.
 FIRST_PIECE_IN_KEPT_ROWS = 2
+MOST_WAITING = 0.25  # New rows are put among those that are kept once they are so many, as a share of them.
 LARGEST_CHANCE = 2.0**500  # An infinite chance would give different rows the same priority, 0.
 
 
@@ -195,31 +196,6 @@ class KeptRows:
         """The sample of all rows of both or, with sign -1, of those of this one without the other's."""
         return self.with_rows(other.rows, other.priorities, sign * other.units, min(self.below, other.below))
 
-    def with_block(self, rows: NDArray[Any], weights: Integers | None, bits: int, threads: int) -> KeptRows:
-        """The sample with the rows of a block, of weights in steps of 2^-bits.
-
-        The first rows of all are taken in pieces: they set a limit, above which most of the others are left aside.
-        """
-        kept = self
-        for piece in self.pieces(len(rows)):
-            kept = kept.with_piece(rows[piece], None if weights is None else weights[piece], bits, threads)
-        return kept
-
-    def pieces(self, n_rows: int) -> Iterator[slice]:
-        """Parts of a block, one after the other, in which rows are looked for."""
-        start, step = 0, FIRST_PIECE_IN_KEPT_ROWS * self.rule.size if self.complete else n_rows
-        while start < n_rows:
-            yield slice(start, start + step)
-            start, step = start + step, 4 * step
-
-    def with_piece(self, rows: NDArray[Any], weights: Integers | None, bits: int, threads: int) -> KeptRows:
-        """The sample with rows, of weights in steps of 2^-bits; those above the limit may be left out before."""
-        first, priorities, totals = self.rule.candidates(rows, weights, self.below, threads)
-        if not len(first):
-            return self
-        new = rows[first].astype(np.float64) + 0.0  # -0 is +0, so that equal records are equal bytes
-        return self.with_rows(new, priorities, totals << (WEIGHT_BITS - bits), self.below)
-
     def with_rows(self, rows: Double, priorities: Double, units: Integers, below: float) -> KeptRows:
         """The sample with these rows; equal priorities are equal records, but for a chance of 2^-53."""
         priorities, units = np.concatenate([self.priorities, priorities]), np.concatenate([self.units, units])
@@ -263,6 +239,55 @@ class KeptRows:
             raise ValueError("the kept rows have impossible values or weights")
         if len(self) and (np.any(np.diff(self.priorities) <= 0) or self.priorities[-1] >= self.below):
             raise ValueError("the kept rows are not those that their rule keeps")
+
+
+class RowKeeper:
+    """Keeps rows as they come. New ones wait until they are many: to put them among those kept takes long for a few."""
+
+    def __init__(self, rule: Keeping) -> None:
+        self.rule, self._kept = rule, KeptRows.none(rule)
+        self._waiting: list[tuple[Double, Double, Integers]] = []
+        self._n_waiting = 0
+
+    @property
+    def kept(self) -> KeptRows:
+        """The sample of all rows that came."""
+        if self._waiting:
+            rows, priorities, units = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
+            self._kept = self._kept.with_rows(rows, priorities, units, self.below)
+            self._waiting, self._n_waiting = [], 0
+        return self._kept
+
+    @property
+    def below(self) -> float:
+        """Rows of a priority that is not below this need not be looked at."""
+        return self._kept.below
+
+    def add(self, rows: NDArray[Any], weights: Integers | None, bits: int, threads: int) -> None:
+        """Rows of weights in steps of 2^-bits."""
+        for piece in self.pieces(len(rows)):
+            self.add_piece(rows[piece], None if weights is None else weights[piece], bits, threads)
+
+    def pieces(self, n_rows: int) -> Iterator[slice]:
+        """Parts of a block, one after the other, in which rows are looked for.
+
+        The first rows of all are taken in pieces: they set a limit, above which most of the others are left aside.
+        """
+        start, step = 0, FIRST_PIECE_IN_KEPT_ROWS * self.rule.size if self.below == math.inf else n_rows
+        while start < n_rows:
+            yield slice(start, start + step)
+            start, step = start + step, 4 * step
+
+    def add_piece(self, rows: NDArray[Any], weights: Integers | None, bits: int, threads: int) -> None:
+        """Rows of one piece; those above the limit may be left out before."""
+        first, priorities, totals = self.rule.candidates(rows, weights, self.below, threads)
+        if not len(first):
+            return
+        new = rows[first].astype(np.float64) + 0.0  # -0 is +0, so that equal records are equal bytes
+        self._waiting.append((new, priorities, totals << (WEIGHT_BITS - bits)))
+        self._n_waiting += len(new)
+        if self._n_waiting > MOST_WAITING * self.rule.size:
+            _ = self.kept
 
 
 def _rows_of_both(old: Double, new: Double, which: NDArray[np.intp]) -> Double:

@@ -20,9 +20,8 @@ uint64_t hashed(uint64_t hash, double x) {
 }
 
 uint64_t finished(uint64_t hash) {
-  hash = (hash ^ (hash >> 33)) * 0xff51afd7ed558ccdu;
-  hash = (hash ^ (hash >> 33)) * 0xc4ceb9fe1a85ec53u;
-  return hash ^ (hash >> 33);
+  for (const uint64_t factor : kHashEnds) hash = (hash ^ (hash >> kHashEndShift)) * factor;
+  return hash ^ (hash >> kHashEndShift);
 }
 
 template <class T>
@@ -64,19 +63,15 @@ void prioritise(const KeepingRule& rule, const Rows& rows, int64_t i, uint64_t* 
 // The same of tiles of rows, by a kernel's vectors.
 template <class T>
 int64_t prioritise_tiles(const Kernel& kernel, const KeepingRule& rule, const Rows& rows, int64_t from, int64_t to,
-                         std::vector<double>& tile, uint64_t* hashes, double* priorities) {
-  const int64_t size = kernel.hash_rows, d = rows.n_features;
+                         uint64_t* hashes, double* priorities) {
+  const int64_t size = kernel.hash_rows;
   std::vector<double> squares(static_cast<size_t>(size));
   for (; to - from >= size; from += size) {
     const T* x = static_cast<const T*>(rows.data) + from * rows.row_stride;
-    double* to_tile = tile.data();
-    for (int64_t k = 0; k < d; k++, x += rows.column_stride)
-      for (int64_t r = 0; r < size; r++) *to_tile++ = static_cast<double>(x[r * rows.row_stride]);
-    kernel.hash_tile({tile.data(), d, rule.center, rule.scale, rule.key, hashes + from, squares.data()});
-    for (int64_t r = 0; r < size; r++) {
-      hashes[from + r] = finished(hashes[from + r]);
+    kernel.hash_tile({x, rows.is_double, rows.n_features, rows.row_stride, rows.column_stride, rule.center, rule.scale,
+                      rule.key, hashes + from, squares.data()});
+    for (int64_t r = 0; r < size; r++)
       priorities[from + r] = priority(rule, squares[static_cast<size_t>(r)], hashes[from + r]);
-    }
   }
   return from;
 }
@@ -97,14 +92,13 @@ struct PriorityWorker {
   const Rows& rows;
   uint64_t* hashes;
   double* priorities;
-  std::vector<double> tile = std::vector<double>(static_cast<size_t>(kernel.hash_rows * rows.n_features));
   int64_t take(int64_t from, int64_t to, int64_t*) {
     rows.is_double ? take_as<double>(from, to) : take_as<float>(from, to);
     return -1;
   }
   template <class T>
   void take_as(int64_t from, int64_t to) {
-    if (kernel.hash_rows) from = prioritise_tiles<T>(kernel, rule, rows, from, to, tile, hashes, priorities);
+    if (kernel.hash_rows) from = prioritise_tiles<T>(kernel, rule, rows, from, to, hashes, priorities);
     for (; to - from >= kRowsAtOnce; from += kRowsAtOnce) prioritise<T, kRowsAtOnce>(rule, rows, from, hashes, priorities);
     for (; from < to; from++) prioritise<T, 1>(rule, rows, from, hashes, priorities);
   }

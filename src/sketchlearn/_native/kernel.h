@@ -92,17 +92,20 @@ struct OddValues {
   const double *center, *bound, *factor;
 };
 
-// Rows to be hashed, [feature][hash_rows], what their distances are measured from and in, and where both go.
+// Rows to be hashed (strides in elements), what their distances are measured from and in, and where both go.
 struct HashTile {
-  const double* rows;
-  int64_t n_features;
+  const void* rows;
+  bool is_double;
+  int64_t n_features, row_stride, column_stride;
   const double *center, *scale;
   uint64_t key;
-  uint64_t* hashes;  // to be finished
+  uint64_t* hashes;
   double* squares;
 };
 constexpr uint64_t kHashFactor = 0x9e3779b97f4a7c15u;
 constexpr int kHashShift = 29;
+constexpr uint64_t kHashEnds[2] = {0xff51afd7ed558ccdu, 0xc4ceb9fe1a85ec53u};  // after the last column
+constexpr int kHashEndShift = 33;
 
 constexpr double kOddUnit = 0x1p15;         // what a column's bound becomes in OddValues: a product is 2^30 at most
 constexpr int kCrossBlock = 256;            // records whose features and values are multiplied at a time

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.gpu import Device, DeviceRows, Memory, Search, Stream, devices, downloaded, host_rows
-from sketchlearn.keeping import KeptRows
+from sketchlearn.keeping import KeptRows, RowKeeper
 from sketchlearn.progress import row_bar
 from sketchlearn.sketch_limits import check_room
 from sketchlearn.sources import Block, Source, check_width, gpu_rows
@@ -53,13 +53,17 @@ class ProcessorSums:
     def __init__(self, operator: Summable, threads: int) -> None:
         self._operator, self._threads = operator, threads
         self.sums, self.clipped = np.zeros(operator.n_sums, np.int64), 0
-        self.kept = None if operator.keeping is None else KeptRows.none(operator.keeping)
+        self.keeper = None if operator.keeping is None else RowKeeper(operator.keeping)
+
+    @property
+    def kept(self) -> KeptRows | None:
+        return None if self.keeper is None else self.keeper.kept
 
     def add(self, block: Block, weights: Integers | None, bits: int) -> None:
         """Adds the rows of a block, of weights in steps of 2^-bits."""
         self.add_sums(block, weights)
-        if self.kept is not None:
-            self.kept = self.kept.with_block(block.rows, weights, bits, self._threads)
+        if self.keeper is not None:
+            self.keeper.add(block.rows, weights, bits, self._threads)
 
     def add_sums(self, block: Block, weights: Integers | None) -> None:
         """Adds the rows of a block, without keeping any."""
@@ -168,23 +172,21 @@ class DeviceSums:
                 at = slot.sums.address + 8 * self._places[number].start
                 address = None if own_weights is None else own_weights.address
                 plan.add(rows, address, at, slot.bad.address, slot.stream)
-        if self._processor.kept is not None:
-            self._processor.kept = self._keep(block, rows, weights, bits)
+        if self._processor.keeper is not None:
+            self._keep(self._processor.keeper, block, rows, weights, bits)
 
-    def _keep(self, block: Any, rows: DeviceRows, weights: Integers | None, bits: int) -> KeptRows:
-        kept = self._processor.kept
-        assert kept is not None
+    def _keep(self, keeper: RowKeeper, block: Any, rows: DeviceRows, weights: Integers | None, bits: int) -> None:
         if not isinstance(block, GpuBlock):
-            return kept.with_block(block.rows, weights, bits, self._threads)
+            keeper.add(block.rows, weights, bits, self._threads)
+            return
         number = rows.device.number
         if number not in self._searches:
-            rule = kept.rule
+            rule = keeper.rule
             self._searches[number] = Search(rows.device, rule.center, rule.scale, rule.key, rule.certain_hashes)
-        for piece in kept.pieces(len(rows)):
-            found, which = self._searches[number].candidates(rows[piece], kept.below)
+        for piece in keeper.pieces(len(rows)):
+            found, which = self._searches[number].candidates(rows[piece], keeper.below)
             own = None if weights is None else weights[piece] if which is None else weights[piece][which]
-            kept = kept.with_piece(found, own, bits, self._threads)
-        return kept
+            keeper.add_piece(found, own, bits, self._threads)
 
     def _take(self, slot: _Slot) -> None:
         """Waits for what a slot has to do, and adds it."""

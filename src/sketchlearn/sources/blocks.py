@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.floating[Any]]
 
 BLOCK_BYTES = 1 << 25
-GATHERED_BYTES = 1 << 22  # Small batches are put together up to this size: the kernel is slow for ten rows at a time.
+GATHERED_BYTES = 1 << 21  # Small batches are put together up to this size: the kernel is slow for ten rows at a time.
 
 
 @dataclass(frozen=True)

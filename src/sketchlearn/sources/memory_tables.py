@@ -71,6 +71,8 @@ class Sparse(IndexedTable):
 class Beside(IndexedTable):
     """The columns of two arrays of equally many rows, put together block by block; the left one may be sparse."""
 
+    immutable = True  # a thread puts the next rows together meanwhile
+
     def __init__(self, left: Any, right: NDArray[Any]) -> None:
         self.left, self.right = left, right
         self.n_rows, self.n_columns = left.shape[0], left.shape[1] + right.shape[1]
@@ -82,7 +84,7 @@ class Beside(IndexedTable):
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
         """Pieces so small that the memory of one serves the next: new pages for each took as long as copying."""
-        return super().chunks(chosen, min(n_rows, max(1, 2 * GATHERED_BYTES // (8 * self.n_columns))))
+        return super().chunks(chosen, min(n_rows, max(1, GATHERED_BYTES // (8 * self.n_columns))))
 
     def side_by_side(self) -> tuple[Table, ...]:
         return (Sparse(self.left) if is_sparse(self.left) else Array(self.left), Array(self.right))

@@ -52,7 +52,7 @@ class Table(ABC):
     place: str = ""
     remark: str = ""  # what was told of the file from its first lines, and may be wrong
     decimal: str = "."  # of numbers in text
-    immutable: bool = False  # whether a thread may read ahead: in files it may, in a user's generator it may not
+    immutable: bool = False  # whether a thread may read ahead: files, yes; a user's generator, no
 
     def not_numbers(self, position: int) -> tuple[str, str] | None:  # noqa: ARG002
         """What a column that is not numbers is, and what can be done about it; None for numbers."""
