@@ -77,7 +77,6 @@ class Way:
         return skl.design(X[:DESIGN_ROWS], **given).sketch(X, n_jobs=1)
 
 
-
 WAYS = {
     way.name: way
     for way in (

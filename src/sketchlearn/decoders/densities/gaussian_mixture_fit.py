@@ -13,6 +13,7 @@ from sklearn.mixture import GaussianMixture
 from sketchlearn.decoders.densities.density_from_sketch import cleaned, fit_density
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.decoding_target import Target
+from sketchlearn.decoders.refinements.efficient_fit import BLOCK_OF_MIXTURE, efficient
 from sketchlearn.decoders.refinements.gauss_newton import (
     Whitening,
     correlated_errors,
@@ -183,7 +184,12 @@ def refined(problem: Problem, start: Mixture) -> tuple[Mixture, FitTest]:
     except np.linalg.LinAlgError:
         return mixture, FitTest(np.inf, None)
     polished, _ = levenberg_marquardt(some, mixture, whitening, iterations=20, hold=hold)
-    return (polished if some is target else mixture), tested(some, polished, whitening, hold)
+    test = tested(some, polished, whitening, hold)
+    if some is target:
+        return polished, test
+    # all frequencies, in blocks
+    better = efficient(target, polished, BLOCK_OF_MIXTURE) if test.passes else None
+    return (mixture if better is None else better), test
 
 
 def _likely(density: Mixture, k: int, covariance_type: str, rng: np.random.Generator) -> tuple[Double, Double, Double]:

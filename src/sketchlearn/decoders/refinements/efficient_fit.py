@@ -17,8 +17,9 @@ from sketchlearn.decoders.refinements.gauss_newton import CorrelatedErrors, corr
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import Double, Mixture
 
-#: frequencies, of a block alone and of one among several: half of 1000 had 1.2 % more variance, in half of the time
-LARGEST_BLOCK, ONE_OF_BLOCKS = 600, 500
+BLOCK = 500  # frequencies, for clusters: half of 1000 had 1.2 % more variance, in half of the time
+BLOCK_OF_MIXTURE = 1100  # covariances of overlapping components had 1.23 times the least error with 500, 1.15 with 1100
+ONE_BLOCK = 1.2  # So many times as large, one alone is not cut.
 LEAST_NUMBERS_PER_PARAMETER = 2.0
 MOST_PRODUCTS = 3e9  # numbers times squared parameters: more would take seconds
 RELATIVE_RIDGE = 1e-10  # of the normal matrix whose diagonal is one
@@ -38,7 +39,7 @@ class EfficientSteps:
     weighed: Double  # V J, (2 m, coordinates)
 
     @classmethod
-    def of(cls, target: Target, mixture: Mixture) -> EfficientSteps | None:
+    def of(cls, target: Target, mixture: Mixture, block: int) -> EfficientSteps | None:
         """Those near a mixture; None where the covariance of errors is not known, or would take long."""
         p = mixture.model.n_parameters(len(mixture), target.n_features)
         enough = target.n_numbers >= LEAST_NUMBERS_PER_PARAMETER * p and target.n_numbers * p**2 <= MOST_PRODUCTS
@@ -47,7 +48,7 @@ class EfficientSteps:
         jacobian, m = derivatives(target, mixture), len(target)
         blocks, weighed = [], np.empty_like(jacobian)
         try:
-            for which in np.array_split(np.arange(m), 1 if m <= LARGEST_BLOCK else -(-m // ONE_OF_BLOCKS)):
+            for which in np.array_split(np.arange(m), 1 if m <= ONE_BLOCK * block else -(-m // block)):
                 places = np.concatenate([which, m + which])
                 errors = correlated_errors(target.some(which), mixture)
                 weighed[places] = errors.weighed(jacobian[places])
@@ -76,11 +77,11 @@ class EfficientSteps:
         return np.concatenate([left.real, left.imag])
 
 
-def efficient(target: Target, mixture: Mixture) -> Mixture | None:
+def efficient(target: Target, mixture: Mixture, block: int = BLOCK) -> Mixture | None:
     """The mixture nearby whose errors are least; None where it is not found, or records are not of such a mixture."""
     found = replace(mixture, weights=mixture.weights / mixture.weights.sum())
     with one_blas_thread():
-        steps = EfficientSteps.of(target, found)
+        steps = EfficientSteps.of(target, found, block)
         if steps is None:
             return None
         for _ in range(MOST_STEPS):
@@ -90,9 +91,9 @@ def efficient(target: Target, mixture: Mixture) -> Mixture | None:
         return found if size <= SETTLED and steps.leaves(found) <= MOST_LEFT else None
 
 
-def slopes_of_efficient(target: Target, mixture: Mixture) -> Double | None:
+def slopes_of_efficient(target: Target, mixture: Mixture, block: int = BLOCK) -> Double | None:
     """How the parameters of a mixture, if it is an efficient fit, follow the parts of values; None if it is not."""
-    steps = EfficientSteps.of(target, mixture)
+    steps = EfficientSteps.of(target, mixture, block)
     return None if steps is None or steps.step(mixture)[1] > NEARLY_SETTLED else steps.slopes
 
 
