@@ -19,6 +19,7 @@ _HOMES = {
     "diagnostics.profiles": ("Profiles", "profiles"),
     "diagnostics.report.report_page": ("report",),
     "ledger": ("Ledger",),
+    "operators.measured_wave": ("MeasuredWave", "measured_wave"),
     "packed": ("PackedBits",),
     "privacy": ("privatize",),
     "privacy.budget": ("Budget",),

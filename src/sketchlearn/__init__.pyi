@@ -20,6 +20,7 @@ from sketchlearn.operators import (
     VeroneseMoments,
     concatenate,
 )
+from sketchlearn.operators.measured_wave import MeasuredWave, measured_wave
 from sketchlearn.packed import PackedBits
 from sketchlearn.privacy import privatize
 from sketchlearn.privacy.budget import Budget
@@ -74,6 +75,7 @@ __all__ = [
     "Glimpse",
     "Histograms",
     "Ledger",
+    "MeasuredWave",
     "Operator",
     "PackedBits",
     "PeriodicFeatures",
@@ -115,6 +117,7 @@ __all__ = [
     "load_design",
     "load_model",
     "load_schema",
+    "measured_wave",
     "merge",
     "model_array",
     "models",

@@ -44,6 +44,7 @@ class SketchOperator(Protocol):
     @property
     def sketch(self) -> Callable[..., Any]: ...
     def sketch_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Any: ...
+    def sketch_features(self, features: Any, *, sample_weight: Any = None) -> Any: ...
     def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]: ...
     def to_json(self) -> dict[str, Any]: ...
     def leaves(self, sketch: Any) -> list[Any]: ...
@@ -208,6 +209,11 @@ class Sketch:
             return self.__iadd__(added)
         self._require_same_operator(added, "add")
         return self._become(added if not self.units else self.merged(added, overlapping=False))
+
+    def update_features(self, features: Any, *, sample_weight: Any = None) -> Sketch:
+        """Adds records whose features something else computed, such as a sensor (see `Operator.sketch_features`)."""
+        self._require_exact("take in records")
+        return self.__iadd__(self.operator.sketch_features(features, sample_weight=sample_weight))
 
     def forget(
         self, data: Any, *, sample_weight: Any = None, nulls: str = "error", n_jobs: int | None = None

@@ -230,6 +230,35 @@ class FourierFeatures(Projected):
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         return super().write_rows(self._within(rows), threads)
 
+    def checked_features(self, features: Any) -> NDArray[Any]:
+        """Features that something else computed, if they are finite numbers, as many as there are frequencies."""
+        values = np.asarray(features)
+        kind = "complex" if self.wave.complex else "real"
+        if values.dtype.kind not in ("fiuc" if self.wave.complex else "fiu"):
+            raise TypeError(f"features must be {kind} numbers, as those of the operator's wave, not {values.dtype}")
+        if values.ndim != 2 or values.shape[1] != self.n_frequencies:
+            shape = " x ".join(map(str, values.shape))
+            raise ValueError(f"features must be rows of {self.n_frequencies:,} numbers, not {shape}")
+        odd = np.argwhere(~np.isfinite(values))
+        if len(odd):
+            raise ValueError(f"row {odd[0][0]}, feature {odd[0][1]} is {values[tuple(odd[0])]}")
+        return values
+
+    def integers_of_features(self, features: Any) -> Integers:
+        if self.subsample is not None or self.law.weighted:
+            raise ValueError("features can be given for all frequencies, of equal weight, alone: leave out subsample")
+        values = self.checked_features(features)
+        parts = np.concatenate([values.real, values.imag], axis=1) if self.wave.complex else values
+        integers = np.rint(parts.astype(np.float64) * self.wave.unit)
+        far = np.argwhere(np.abs(integers) > self.wave.ceiling)
+        if len(far):
+            row, place = int(far[0][0]), int(far[0][1])
+            raise ValueError(
+                f"row {row}, feature {place % self.n_frequencies} is {in_digits(float(parts[row, place]))}, beyond the "
+                "wave's largest value, 1: features of hardware are adapted first, see skl.measured_wave"
+            )
+        return integers.astype(np.int64)
+
     def write_first(
         self,
         rows: NDArray[Any],

@@ -298,6 +298,34 @@ class Operator(Value, ABC):
         check_room(self, units, n_bits)
         return Sketch(operator, bits.sums(weights), units, n_bits, heaviest=heaviest, batches=Batches.new(units))
 
+    def sketch_features(self, features: Any, *, sample_weight: Any = None) -> Sketch:
+        """The sketch of rows whose features something else computed, such as a sensor: `FourierFeatures` take them.
+
+        Parameters
+        ----------
+        features : values of the wave, between -1 and 1 in each part, (rows, frequencies), real or complex as it is.
+        sample_weight : how often each row counts.
+
+        >>> import numpy as np, sketchlearn as skl
+        >>> operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(2.0), seed=7)
+        >>> operator.sketch_features(operator.features(np.eye(3))) == operator.sketch(np.eye(3))
+        True
+        """
+        operator = self.without_keeping()  # features are no rows
+        integers = self.integers_of_features(features)
+        weights, n_bits, heaviest = _weights(sample_weight, len(integers))
+        units = len(integers) if weights is None else int(weights.sum())
+        check_room(self, units, n_bits)
+        sums = integers.sum(axis=0) if weights is None else weights @ integers
+        return Sketch(operator, sums, units, n_bits, heaviest=heaviest, batches=Batches.new(units))
+
+    def integers_of_features(self, features: Any) -> Integers:  # noqa: ARG002
+        """What rows of these features add to a sketch, (rows, n_sums)."""
+        raise ValueError(
+            f"features that something else computed are those of FourierFeatures, not {self.in_words}: take that part "
+            "of the operator, operator.part(skl.FourierFeatures)"
+        )
+
     def _require_one_bit(self) -> None:
         if not self.one_bit:
             raise ValueError("this operator's features are not single bits: use wave='square', without subsample")
