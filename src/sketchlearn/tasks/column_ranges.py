@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,8 +74,10 @@ def origin_of(bounds: Any) -> Origin:
     return Origin.SAMPLE if bounds is None else Origin.DECLARED
 
 
-def box(glimpse: Glimpse, bounds: Any) -> tuple[Double, Double]:
+def box(glimpse: Glimpse, bounds: Any, middle: Sequence[int] = ()) -> tuple[Double, Double]:
     """A center per column, and how far from it values may lie: as declared, as seen in all rows, or with much room.
+
+    Where all rows are seen, the center is the mean of a sample of them; of the columns `middle`, that of the range.
 
     >>> center, reach = box(Glimpse(np.array([[1.0], [3.0]]), False, None), None)
     >>> center.tolist(), reach.tolist()
@@ -89,6 +91,8 @@ def box(glimpse: Glimpse, bounds: Any) -> tuple[Double, Double]:
     center = rows.mean(axis=0, dtype=np.float64)
     if glimpse.everything is not None:
         low, high = np.hstack([_extremes(part) for part in glimpse.everything.side_by_side()])
+        at = list(middle)
+        center[at] = (low[at] + high[at]) / 2
         return center, _positive(np.maximum(high - center, center - low) * ROUNDING_ROOM, center)
     return center, _positive(_room(glimpse) * np.max(np.abs(rows - center), axis=0), center)
 

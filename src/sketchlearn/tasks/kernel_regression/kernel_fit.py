@@ -42,10 +42,17 @@ class KernelFit(FittedModel):
     penalty: float = scalar()  # as of `sklearn.kernel_ridge.KernelRidge`
     freedom: float = scalar()  # degrees of freedom
     flat: bool = flag(default=True)  # one target, given without a second dimension
+    #: no target was below or above: rows far from all others were predicted far beyond
+    lowest: Double | None = model_array("t", optional=True, default=None)
+    highest: Double | None = model_array("t", optional=True, default=None)
 
     def check(self) -> None:
         if self.flat and len(self.intercepts) > 1:
             raise ValueError("several targets cannot be flat")
+        if (self.lowest is None) != (self.highest is None):
+            raise ValueError("lowest and highest belong together")
+        if self.lowest is not None and self.highest is not None and np.any(self.lowest > self.highest):
+            raise ValueError("the lowest target is above the highest")
 
     def values(self, rows: Double) -> Double:
         """The targets of each row, (rows, targets)."""
@@ -58,12 +65,19 @@ class KernelFit(FittedModel):
             if bad >= 0:
                 raise ValueError(f"row {some.start + bad}, {self.waves.explain_refusal(rows[some.start + bad])}")
             found[some] = integers @ weights + (rows[some] - self.waves.middle) @ slopes + self.intercepts
-        return found
+        return found if self.lowest is None or self.highest is None else np.clip(found, self.lowest, self.highest)
+
+    def within(self, center: Double, reach: Double) -> KernelFit:
+        """The fit of targets that lie no farther than this from a center: nor do their means."""
+        return replace(self, lowest=center - reach, highest=center + reach)
 
     def in_units(self, widths: Double, centers: Double) -> KernelFit:
         """The fit of y where this one is of (y - center) / width, of each target."""
+        ends = [None if end is None else end * widths + centers for end in (self.lowest, self.highest)]
         return replace(
             self,
+            lowest=ends[0],
+            highest=ends[1],
             intercepts=self.intercepts * widths + centers,
             coefficients=self.coefficients * widths[:, None],
             slopes=self.slopes * widths[:, None],

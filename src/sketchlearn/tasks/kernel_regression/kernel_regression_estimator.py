@@ -117,7 +117,7 @@ class SketchKernelRegressor(NumberEstimator):
         if not targets or not features:
             raise ValueError("a kernel regression needs features and at least one target")
         seed = int(rng.integers(2**31))
-        center, reach = box(glimpse, self.bounds)
+        center, reach = box(glimpse, self.bounds, middle=targets)
         if len(glimpse.rows):
             rows = np.asarray(glimpse.rows, np.float64)
             m = n_frequencies_for(self.n_frequencies, len(rows))
@@ -139,6 +139,8 @@ class SketchKernelRegressor(NumberEstimator):
         problem = KernelProblem.of(moments, operator, table.targets)
         fit = replace(problem.fit(None if isinstance(self.alpha, str) else float(self.alpha)), flat=table.flat)
         warn_of_doubts(problem, fit)
+        at = list(table.targets)
+        fit = fit.within(operator.middle[at], np.array(operator.bound)[at])
         numbers = target_numbers(table.columns, table.targets)
         if numbers:
             fit = fit.in_units(np.array([n.width for n in numbers]), np.array([n.center for n in numbers]))
