@@ -7,7 +7,7 @@ NATIVE := $(wildcard src/sketchlearn/_native/*.*) CMakeLists.txt pyproject.toml
 # Tests start hundreds of programs: without bytecode on disk, each would compile the package anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-slow lint sanitize hot-loops ptx ptx-check gpu exhaustive everywhere kill fleet collector-fuzz audit fuzz memory benchmark benchmark-clustering benchmark-collector benchmark-engines benchmark-growth benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks docs wheels clean
+.PHONY: demo test test-slow lint sanitize hot-loops ptx ptx-check gpu exhaustive everywhere kill fleet collector-fuzz audit fuzz memory benchmark benchmark-clustering benchmark-collector benchmark-engines benchmark-growth benchmark-history benchmark-sources benchmark-privacy benchmark-tables benchmark-tasks docs wheels clean
 
 demo: .venv/installed-plot
 	$(BIN)/sketchlearn demo
@@ -104,6 +104,10 @@ benchmark: .venv/installed-benchmark
 # Every figure about clusters and mixtures, with peers beside it: an hour. DATA is the folder of mnist_spectral10.npz.
 benchmark-clustering: .venv/installed-benchmark
 	$(BIN)/python benchmarks/clustering.py $(if $(DATA),--data $(DATA))
+
+# Adds this commit's speed, beside peers, to a page: a minute, on a machine that does nothing else.
+benchmark-history: .venv/installed-benchmark .venv/installed-plot
+	$(BIN)/python benchmarks/history.py
 
 # How time grows with rows (to 1e8), clusters, columns and threads, beside KMeans, MiniBatchKMeans and faiss: hours.
 benchmark-growth: .venv/installed-benchmark
