@@ -1,8 +1,10 @@
 """Operators compute what they say, whatever the fixed point."""
 
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -232,3 +234,18 @@ def test_the_kernel_can_be_forced():
     for name in kernel.available():
         assert choose(name).stdout.strip() == name
     assert "SKETCHLEARN_KERNEL=mmx: this machine has the kernels" in choose("mmx").stderr
+
+
+def test_sources_that_were_not_built_say_so(tmp_path):
+    ignored = shutil.ignore_patterns("*.so", "__pycache__")
+    shutil.copytree(Path(skl.__file__).parent, tmp_path / "sketchlearn", ignore=ignored)
+    (tmp_path / "sketchlearn" / "_native").mkdir(exist_ok=True)
+    command = [
+        sys.executable,
+        "-S",
+        "-c",
+        "import sketchlearn; sketchlearn.design",
+    ]  # without installed packages' hooks
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert "sketchlearn is not built here: run `pip install .`" in run.stderr

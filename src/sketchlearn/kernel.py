@@ -18,6 +18,12 @@ from threadpoolctl import ThreadpoolController
 
 import sketchlearn._native as native
 
+if not hasattr(native, "LIMIT"):  # the folder of its sources was found instead
+    raise ImportError(
+        "sketchlearn is not built here: run `pip install .` in the folder that has its pyproject.toml, and start "
+        "Python somewhere else"
+    )
+
 Single = NDArray[np.float32]
 #: rows whose centred values exceed this are refused, and so are frequencies beyond the other: no phase can overflow
 LIMIT, FREQUENCY_LIMIT = native.LIMIT, native.FREQUENCY_LIMIT
