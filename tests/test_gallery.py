@@ -63,6 +63,13 @@ def test_noise_that_is_small_beside_the_rows_costs_little():
     assert found.iloc[0] > found.iloc[-1]
 
 
+def test_replacement_mends_what_greed_missed():
+    found = table("plot_fig_6_6_decoders", n=5000, ratios=(10,), draws=1, trials=3).set_index("decoder")
+    assert found["detected failures"]["CL-OMP"] == 1
+    assert found["RSSE"]["CL-OMP"] > 1.3 > found["RSSE"]["CL-OMPR x 3"]
+    assert found["RSSE"]["default"] < 1.01
+
+
 def test_classes_have_the_errors_of_the_thesis():
     found = table("plot_table_6_1_classes", draws=3).set_index("table")
     assert found["here "]["Breast cancer"] < 10  # 6.23 in the thesis
