@@ -31,10 +31,12 @@ def test_scales_show_noise_clusters_and_a_blur():
 
 
 def test_one_bit_pairs_have_the_kernel():
-    found = table("plot_fig_3_3_kernels", n=50, draws=30).set_index("features")
+    sizes = {"Gaussian": 200, "Laplace": 400}
+    found = table("plot_fig_3_3_kernels", n=50, draws=30, sizes=sizes).set_index(["kernel", "features"])
     to_kernel, to_own = found["mean of draws to the kernel"], found["mean of draws to its own kernel"]
-    assert to_kernel["one bit, cosine"] < 0.04
-    assert to_kernel["one bit, one bit"] > 0.05
+    for kernel in sizes:
+        assert to_kernel[kernel]["one bit, cosine"] < 0.04
+        assert to_kernel[kernel]["one bit, one bit"] > 0.05
     assert to_own.max() < 0.04
 
 
