@@ -80,10 +80,12 @@ def test_classes_have_the_errors_of_the_thesis():
 
 
 def test_components_from_few_squares():
-    found = table("plot_pca_004", d=30, k=2, n=3000, factors=(1, 6), draws=1)
-    shares = found["share of PCA's variance, median"]
+    found = table("plot_pca_004", d=30, k=2, n=3000, factors=(1, 6), draws=1).set_index("spectrum")
+    shares = found["share of PCA's variance, median"]["gap"]
     assert shares.iloc[-1] > 0.97
     assert shares.iloc[0] < shares.iloc[-1]
+    excess = found.loc["decay"].iloc[-1].filter(like="risk") - 1
+    assert excess["risk / PCA's, r = 2k"] < excess["risk / PCA's, r = k"] / 2
 
 
 def test_every_script_has_a_test():
