@@ -88,5 +88,11 @@ def test_components_from_few_squares():
     assert excess["risk / PCA's, r = 2k"] < excess["risk / PCA's, r = k"] / 2
 
 
+def test_spikes_are_found_where_they_are_separated():
+    found = table("plot_superresolution_001", n=20_000, separations=(2.0, 0.35), draws=2, trials=3)
+    assert (found.iloc[0][["grid", "CL-OMPR x 3"]] == 1).all()
+    assert (found.iloc[1].drop("separation / width") == 0).all()
+
+
 def test_every_script_has_a_test():
     assert all(f'"{script}"' in Path(__file__).read_text() for script in SCRIPTS)
