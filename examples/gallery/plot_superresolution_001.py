@@ -87,11 +87,11 @@ def draw(found):
 
 
 # %%
-# The survey's guarantees ask for a separation, and none holds without it: five spikes from 60 frequencies are found down
-# to one width of the kernel, in most draws down to 0.7 on the grid, and not at a third of a width. On a line, the grid
-# is small (20 nodes for each width), and its problem is convex; CL-OMPR, which needs no grid, loses spikes sooner. In d
-# columns a grid has as many nodes to the power of d: there, only the others are left. The library's default is not
-# shown: it looks for Gaussians about as wide as the kernel, and not for spikes.
+# Survey: guarantees usually ask for a separation, or for amplitudes that are positive. Here five spikes from 60
+# frequencies are found down to one width of the kernel, on the grid in most draws down to 0.7, and nowhere at a third
+# of a width, although amplitudes are positive. On a line, the grid is small (20 nodes for each width) and its problem
+# convex; CL-OMPR, which needs no grid, loses spikes sooner. In d columns a grid has as many nodes to the power of d.
+# The library's default is not shown: it looks for Gaussians about as wide as the kernel, and not for spikes.
 if __name__ == "__main__":
     numbers = table()
     print(numbers.to_string(index=False))
