@@ -67,8 +67,9 @@ def draw(found):
 # %%
 # Paper: bounded excess risk once m is a constant times k d, the constant not stated; a factor of the risk that grows
 # with k for r = k, and does not for r = 2k. Here r = 2k takes more squares, m = 3 k d; from 4 k d on it leaves a
-# quarter or less of the excess where variances decay (0.6 % instead of 2.6 % at 4 k d). With a gap there is nothing to gain:
-# beside the matrix of low rank, the library decodes a variance that is the same in all directions; the paper does not.
+# quarter or less of the excess where variances decay (0.6 % instead of 2.6 % at 4 k d). With a gap there is nothing to
+# gain: beside the matrix of low rank, the library decodes a variance that is the same in all directions; the paper does
+# not.
 if __name__ == "__main__":
     numbers = table()
     print(numbers.to_string(index=False))
