@@ -5,7 +5,16 @@ import functools
 import numpy as np
 
 import sketchlearn as skl
-from sketchlearn.frequencies import AdaptedRadius, Cauchy, FoldedGaussian, Gaussian, LogUniform, Mixture, Weighted
+from sketchlearn.frequencies import (
+    AdaptedRadius,
+    Cauchy,
+    FoldedGaussian,
+    Gaussian,
+    LogUniform,
+    Mixture,
+    ProductCauchy,
+    Weighted,
+)
 from sketchlearn.operators.cell_sums import packed
 from sketchlearn.waves import Cosine, Exponential, FourierSeries, Sawtooth, Square, Triangle
 
@@ -15,6 +24,7 @@ LAWS = {
     "adapted-mixture": AdaptedRadius(2.0),
     "adapted-kmeans": AdaptedRadius(2.0, variant="kmeans"),
     "cauchy": Cauchy(2.0),
+    "product-cauchy": ProductCauchy(2.0),
     "log-uniform": LogUniform(1.0, 4.0),
     "weighted": Weighted(2.0, n_components=10),
     "mixture": Mixture((Gaussian(1.0), FoldedGaussian(5.0)), shares=(2.0, 1.0)),

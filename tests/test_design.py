@@ -279,3 +279,72 @@ def test_rows_made_with_the_seed_of_the_design_do_not_choose_themselves(schema):
     )
     below, *_, above = histograms.operator.split_columns(histograms.sums)[0]
     assert below + above <= 0.01 * histograms.units
+
+
+def many_scales(rows, how):
+    if how == "bounds":
+        bounds = (rows.min(axis=0) - np.ptp(rows, axis=0), rows.max(axis=0) + 2 * np.ptp(rows, axis=0))
+        return skl.design(bounds=bounds, n_components=5, n_frequencies=200)
+    return skl.design(rows[:200], n_components=5, n_frequencies=200, representative=False)
+
+
+@pytest.mark.parametrize("how", ["bounds", "stream"])
+@pytest.mark.parametrize(("factor", "offset"), [(1.0, 0.0), (1e3, 7e3), (1e-3, 5.0)])
+def test_a_small_sketch_tells_the_scale(how, factor, offset):
+    rows = clusters() * factor + offset
+    first = many_scales(rows, how)
+    operator = skl.design(first.sketch(rows), n_components=5, n_frequencies=200)
+    expected = fourier_design(rows, n_components=5, n_frequencies=200)
+    found = operator.part(FourierFeatures)
+    assert found.n_frequencies == 200
+    ratio = np.exp(np.mean(np.log(found.law.widths(4) / expected.law.widths(4))))
+    assert 0.8 < ratio < 1.25
+    np.testing.assert_allclose(found.law.spread, rows.std(axis=0), rtol=0.25)
+    assert np.all(np.abs(found.center - rows.mean(axis=0)) < 0.25 * rows.std(axis=0))
+    assert [part for part in operator.parts if not isinstance(part, FourierFeatures)] == [
+        part for part in first.parts if not isinstance(part, FourierFeatures)
+    ]
+    assert operator.origin is Origin.SAMPLE
+
+
+def test_clusters_are_found_with_an_operator_of_a_small_sketch():
+    rows = clusters(20_000)
+    first = skl.design(bounds=([-60] * 4, [60] * 4), n_components=5, n_frequencies=100).sketch(rows[:2000])
+    sketch = skl.design(first, n_components=5).sketch(rows)
+    found = skl.SketchKMeans(5, random_state=0).fit_sketch(sketch)
+    best = skl.SketchKMeans(5, random_state=0).fit(rows)
+    assert found.score(rows) >= 1.01 * best.score(rows)
+
+
+def test_units_and_rows_of_a_small_sketch_stay():
+    rows = clusters() * [1.0, 10.0, 1.0, 1.0]
+    first = skl.design(rows[:500], n_components=5, representative=False, standardize=True, rows=50)
+    operator = skl.design(first.sketch(rows), n_components=5)
+    assert operator.error_units == first.error_units
+    assert operator.part(FourierFeatures).keeping == first.part(FourierFeatures).keeping
+    assert operator.sketch(rows).kept is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"task": "mixture"}, "not what 'mixture' needs"),
+        ({"rows": 10}, "rows needs a sample"),
+        ({"schema": "auto"}, "schema needs a sample"),
+        ({"n_rows": 1000}, "n_rows needs a sample"),
+        ({"subsample": 10}, "subsample needs a sample"),
+        ({"n_directions": 2}, "n_directions needs a sample"),
+        ({"normalize": True}, "normalize needs a sample"),
+        ({"bounds": (0, 1)}, "either a sample of rows or bounds"),
+    ],
+)
+def test_what_a_sketch_does_not_tell_is_refused(options, message):
+    sketch = many_scales(clusters(), "bounds").sketch(clusters())
+    with pytest.raises(ValueError, match=message):
+        skl.design(sketch, n_components=5, **options)
+
+
+def test_one_scale_tells_no_other():
+    sketch = skl.design(clusters(), n_components=5).sketch(clusters())
+    with pytest.raises(ValueError, match="one scale, which tells no better one"):
+        skl.design(sketch, n_components=5)

@@ -15,6 +15,7 @@ from sketchlearn.frequencies import (
     Law,
     Mixture,
     Probed,
+    ProductCauchy,
     Shaped,
     Weighted,
 )
@@ -29,6 +30,7 @@ DIGESTS = {
     "adapted-mixture": "5fe28c75a118a341",
     "adapted-kmeans": "773328a66895b32f",
     "cauchy": "dcd7ca113e80dfab",
+    "product-cauchy": "8c35063dd50703d4",
     "weighted": "f71819889f378fd4",
     "mixture": "5ccb04bcd241cdf3",
 }
@@ -40,7 +42,9 @@ def test_drawn_numbers_never_change(name):
     assert hashlib.sha256(drawn.astype("<f8").tobytes()).hexdigest()[:16] == DIGESTS[name]
 
 
-@pytest.mark.parametrize("name", [name for name in LAWS if name not in ("cauchy", "mixture", "log-uniform")])
+@pytest.mark.parametrize(
+    "name", [name for name in LAWS if name not in ("cauchy", "product-cauchy", "mixture", "log-uniform")]
+)
 @pytest.mark.parametrize("d", [1, 7])
 def test_mean_square_length_is_d_over_scale_squared(name, d):
     squares = LAWS[name].radii(d, 100_000, Stream(2, "test")) ** 2
@@ -101,7 +105,27 @@ def test_the_cauchy_law_gives_the_exponential_kernel():
         assert abs(np.cos(np.array(x) @ omega).mean() - expected) < 4 / np.sqrt(400_000)
 
 
-@pytest.mark.parametrize("name", LAWS)
+def test_the_product_of_cauchy_laws_gives_the_laplace_kernel():
+    omega = ProductCauchy(2.0).draw(3, 400_000, Stream(5, "test"))
+    for x in ([0.5, 0.0, 0.0], [1.0, -1.0, 2.0]):
+        distance = np.abs(x).sum()
+        expected = np.exp(-0.6744897501960817 * distance / 2)
+        assert ProductCauchy(2.0).kernel(np.array([distance]), 3)[0] == pytest.approx(expected)
+        assert abs(np.cos(np.array(x) @ omega).mean() - expected) < 4 / np.sqrt(400_000)
+    for row in omega[:, :20_000]:
+        assert stats.kstest(row * 2 / 0.6744897501960817, "cauchy").pvalue > 1e-4
+    assert abs(np.corrcoef(np.abs(omega) > np.median(np.abs(omega)))[0, 1:]).max() < 4 / np.sqrt(400_000)
+
+
+def test_a_product_of_cauchy_laws_has_no_radii():
+    for made in (lambda law: Mixture((law,)), lambda law: Shaped(law, Gaussian(1.0), ((1.0, 1.0),))):
+        with pytest.raises(ValueError, match=r"isotropic|prefers some directions"):
+            made(ProductCauchy(2.0))
+    with pytest.raises(ValueError, match="prefers the axes"):
+        ProductCauchy(2.0).radii(2, 3, Stream(0, "test"))
+
+
+@pytest.mark.parametrize("name", [name for name in LAWS if LAWS[name].isotropic])
 def test_directions_are_uniform(name):
     omega = LAWS[name].draw(3, 20_000, Stream(6, "test"))
     height = omega[2] / np.linalg.norm(omega, axis=0)  # uniform on [-1, 1] on the sphere in three dimensions

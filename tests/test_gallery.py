@@ -31,10 +31,12 @@ def test_scales_show_noise_clusters_and_a_blur():
 
 
 def test_one_bit_pairs_have_the_kernel():
-    found = table("plot_fig_3_3_kernels", n=50, draws=30).set_index("features")
+    sizes = {"Gaussian": 200, "Laplace": 400}
+    found = table("plot_fig_3_3_kernels", n=50, draws=30, sizes=sizes).set_index(["kernel", "features"])
     to_kernel, to_own = found["mean of draws to the kernel"], found["mean of draws to its own kernel"]
-    assert to_kernel["one bit, cosine"] < 0.04
-    assert to_kernel["one bit, one bit"] > 0.05
+    for kernel in sizes:
+        assert to_kernel[kernel]["one bit, cosine"] < 0.04
+        assert to_kernel[kernel]["one bit, one bit"] > 0.05
     assert to_own.max() < 0.04
 
 
@@ -63,6 +65,13 @@ def test_noise_that_is_small_beside_the_rows_costs_little():
     assert found.iloc[0] > found.iloc[-1]
 
 
+def test_replacement_mends_what_greed_missed():
+    found = table("plot_fig_6_6_decoders", n=5000, ratios=(10,), draws=1, trials=3).set_index("decoder")
+    assert found["detected failures"]["CL-OMP"] == 1
+    assert found["RSSE"]["CL-OMP"] > 1.3 > found["RSSE"]["CL-OMPR x 3"]
+    assert found["RSSE"]["default"] < 1.01
+
+
 def test_classes_have_the_errors_of_the_thesis():
     found = table("plot_table_6_1_classes", draws=3).set_index("table")
     assert found["here "]["Breast cancer"] < 10  # 6.23 in the thesis
@@ -71,10 +80,18 @@ def test_classes_have_the_errors_of_the_thesis():
 
 
 def test_components_from_few_squares():
-    found = table("plot_pca_004", d=30, k=2, n=3000, factors=(1, 6), draws=1)
-    shares = found["share of PCA's variance, median"]
+    found = table("plot_pca_004", d=30, k=2, n=3000, factors=(1, 6), draws=1).set_index("spectrum")
+    shares = found["share of PCA's variance, median"]["gap"]
     assert shares.iloc[-1] > 0.97
     assert shares.iloc[0] < shares.iloc[-1]
+    excess = found.loc["decay"].iloc[-1].filter(like="risk") - 1
+    assert excess["risk / PCA's, r = 2k"] < excess["risk / PCA's, r = k"] / 2
+
+
+def test_spikes_are_found_where_they_are_separated():
+    found = table("plot_superresolution_001", n=20_000, separations=(2.0, 0.35), draws=2, trials=3)
+    assert (found.iloc[0][["grid", "CL-OMPR x 3"]] == 1).all()
+    assert (found.iloc[1].drop("separation / width") == 0).all()
 
 
 def test_every_script_has_a_test():

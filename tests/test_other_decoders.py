@@ -13,6 +13,7 @@ from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.decoders.problems.mixture_cost import normal_equations, prune
 from sketchlearn.decoders.refinements.reduction_to_points import centroids
+from sketchlearn.decoders.searches.dirac_pursuit import DiracOmpr, climbed
 from sketchlearn.decoders.searches.genetic_search import Genetic
 from sketchlearn.decoders.searches.hierarchical_splitting import HierarchicalSplitting, split
 from sketchlearn.decoders.searches.mean_shift import SketchAndShift
@@ -91,3 +92,72 @@ def test_pruning_leaves_one():
     left = prune(target, found.some(against), 1)
     assert left.weights.tolist() == [1.0]
     assert left.locations in places[against]
+
+
+@pytest.mark.parametrize("decoder", ["dirac-ompr", "dirac-omp", DiracOmpr(trials=3)])
+def test_points_are_centers(decoder):
+    """The literature's k-means: as many points as clusters, with the shares of the records around them."""
+    rng = np.random.default_rng(0)
+    X = MEANS[rng.integers(K, size=N)] + 0.1 * rng.standard_normal((N, D))
+    sketch = skl.FourierFeatures(D, 20 * K * D, law=Gaussian(4.0), seed=1).sketch(X)
+    one, two = (skl.SketchKMeans(K, decoder=decoder, random_state=0).fit_sketch(sketch) for _ in range(2))
+    np.testing.assert_array_equal(one.cluster_centers_, two.cluster_centers_)
+    distances = cdist(MEANS, one.cluster_centers_)
+    assert distances[linear_sum_assignment(distances)].max() < NEAR
+    np.testing.assert_allclose(one.weights_, 1 / K, atol=0.03)
+    assert len(one.outcome_.mixture) == K
+
+
+def test_replacement_and_trials_lower_the_cost():
+    problem = separated("exponential")
+    costs = {}
+    for name, decoder in {
+        "none": DiracOmpr(replacement=False),
+        "replacement": DiracOmpr(),
+        "trials": DiracOmpr(trials=4),
+    }.items():
+        runs = [decode(decoder, problem, np.random.default_rng(seed)).mixture for seed in range(5)]
+        costs[name] = np.mean([problem.plain.cost(run) for run in runs])
+    assert costs["trials"] <= costs["replacement"] <= costs["none"]
+
+
+def test_a_climb_ends_higher_and_in_the_box():
+    problem = separated("exponential")
+    box, nothing = DiracOmpr().box(problem), Mixture(Dirac(), np.zeros(0), np.zeros((0, D)), np.zeros((1, 0)))
+    rng = np.random.default_rng(0)
+    for start in rng.uniform(box.low, box.high, (20, D)):
+        end = climbed(problem.plain, nothing, start, box)
+        assert np.all((box.low <= end) & (end <= box.high))
+        before, after = (
+            np.mean((problem.plain.values * np.exp(-1j * problem.plain.frequencies.omega @ c)).real)
+            for c in (start, end)
+        )
+        assert after >= before
+
+
+def test_bounds_are_in_the_units_of_the_data():
+    problem = separated("exponential")
+    low, high = MEANS.min(axis=0), MEANS.max(axis=0)
+    box = DiracOmpr(bounds=(tuple(low), tuple(high))).box(problem)
+    corners = Mixture(Dirac(), np.ones(2), np.stack([box.low, box.high]), np.zeros((1, 0)))
+    np.testing.assert_allclose(problem.in_data_units(corners).locations, [low, high])
+    with pytest.raises(ValueError, match="bounds must be the least and the largest values of 3 columns"):
+        DiracOmpr(bounds=((0.0, 0.0), (1.0, 1.0))).box(problem)
+
+
+@pytest.mark.parametrize("estimator", [skl.SketchKMedians, skl.SketchGaussianMixture, skl.SketchStableMixture])
+def test_points_are_no_density(estimator):
+    with pytest.raises(ValueError, match="finds the points of k-means, which are no density"):
+        estimator(2, decoder="dirac-ompr").fit(np.zeros((10, 2)))
+
+
+def test_points_are_explained():
+    """A search that points did not end well is named: a mixture explains the sketch."""
+    rng = np.random.default_rng(0)
+    X = MEANS[rng.integers(K, size=N)] + rng.standard_normal((N, D))
+    sketch = skl.design(X, n_components=K, seed=0).sketch(X)
+    decoder = DiracOmpr(replacement=False)
+    fitted = skl.SketchKMeans(K, decoder=decoder, random_state=0).fit_sketch(sketch)
+    for explanation in (skl.explain(fitted), skl.explain(sketch, n_components=K, decoder=decoder)):
+        assert explanation.figures["best_misfit"] < 1.5 < explanation.figures["misfit"]
+        assert explanation.verdict.name in ("FINE", "DECODER")

@@ -11,7 +11,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sketchlearn as skl
-from sketchlearn.frequencies import AdaptedRadius, Cauchy, FoldedGaussian, Gaussian, Mixture, Weighted
+from sketchlearn.frequencies import AdaptedRadius, Cauchy, FoldedGaussian, Gaussian, Mixture, ProductCauchy, Weighted
 from sketchlearn.packed import PackedBits
 from sketchlearn.randomness import Stream
 from sketchlearn.waves import TAIL_SHARE, Cosine, FourierSeries, Pair, Sawtooth, Square, Triangle
@@ -21,6 +21,7 @@ Z = 4.4  # deviations; two-sided chance of 1e-5 for each comparison
 KERNELS = {
     "gaussian": Gaussian(2.0),
     "cauchy": Cauchy(2.0),
+    "product-cauchy": ProductCauchy(2.0),
     "folded": FoldedGaussian(2.0),
     "adapted-mixture": AdaptedRadius(2.0),
     "adapted-kmeans": AdaptedRadius(2.0, variant="kmeans"),
@@ -112,7 +113,7 @@ WAVE_PAIRS = [
 
 
 @pytest.mark.parametrize(("wave", "query"), WAVE_PAIRS, ids=str)
-@pytest.mark.parametrize("law", [Gaussian(2.0), Cauchy(2.0)], ids=str)
+@pytest.mark.parametrize("law", [Gaussian(2.0), Cauchy(2.0), ProductCauchy(2.0)], ids=str)
 def test_products_are_the_kernel(wave, query, law):
     features = skl.PeriodicFeatures(M, law=law, wave=wave, query=query, random_state=3).fit(ROWS)
     asked, known = features.transform_queries(ROWS[:10]), features.transform(ROWS[10:20])

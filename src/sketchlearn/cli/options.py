@@ -210,4 +210,6 @@ SafeCsv = Annotated[
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit with code 3 if there was a warning about the fit.")]
 StrictAlarms = Annotated[bool, typer.Option("--strict", help="Exit with code 3 if the records differ or changed.")]
-Decoder = Annotated[str, typer.Option(help="auto, ompr, splitting, shift, amp or genetic.")]
+Decoder = Annotated[
+    str, typer.Option(help="auto, ompr, splitting, shift, amp, genetic; for k-means also dirac-ompr, dirac-omp.")
+]

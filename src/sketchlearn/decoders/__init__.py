@@ -4,6 +4,7 @@ from sketchlearn.decoders.densities.density_from_sketch import cleaned, fit_dens
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.decoding_target import Target
 from sketchlearn.decoders.refinements.reduction_to_points import centroids
+from sketchlearn.decoders.searches.dirac_pursuit import DiracOmpr
 from sketchlearn.decoders.searches.genetic_search import Genetic
 from sketchlearn.decoders.searches.hierarchical_splitting import HierarchicalSplitting
 from sketchlearn.decoders.searches.matching_pursuit import ClOmpr
@@ -20,6 +21,8 @@ NAMED: dict[str, Decoder] = {
     "shift": SketchAndShift(),
     "amp": ClAmp(),
     "genetic": Genetic(),
+    "dirac-ompr": DiracOmpr(),
+    "dirac-omp": DiracOmpr(replacement=False),
 }
 
 
@@ -37,6 +40,7 @@ __all__ = [
     "ClAmp",
     "ClOmpr",
     "Decoder",
+    "DiracOmpr",
     "Genetic",
     "HierarchicalSplitting",
     "Outcome",

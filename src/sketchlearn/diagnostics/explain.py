@@ -203,9 +203,13 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
         target = Target.of(fitted)
         problem = Problem.of(target, whole("n_components", n_components))
         chosen = decoder_from(decoder)
-        outcome = fit_density(problem, chosen, rng)[1] if target.released else decode(chosen, problem, rng)
-        density, units = problem.in_data_units(outcome.mixture).heavy(), error_units(fitted.operator)
-        found = reduced_in_units(centroids, density, problem, units, rng)[0]
+        of_density = target.released and not chosen.points
+        outcome = fit_density(problem, chosen, rng)[1] if of_density else decode(chosen, problem, rng)
+        density, units = problem.in_data_units(outcome.mixture), error_units(fitted.operator)
+        if chosen.points:
+            found = density.locations
+        else:
+            found = reduced_in_units(centroids, density.heavy(), problem, units, rng)[0]
         return _Case(target, problem, chosen, outcome, found, found, units)
     if not isinstance(fitted, BaseEstimator):
         raise TypeError(f"explain needs a fitted estimator or a sketch with n_components, not {name}")

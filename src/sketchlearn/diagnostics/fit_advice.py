@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from sketchlearn.decoders import Outcome, Problem, Status
 from sketchlearn.decoders.densities.component_path import n_affordable
 from sketchlearn.decoders.densities.number_of_gaussians import number_of_gaussians
 from sketchlearn.kernel import one_blas_thread
-from sketchlearn.models import DiagonalGaussian, Mixture
+from sketchlearn.models import DiagonalGaussian, Dirac, Mixture
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.uncertainty.fisher_bound import errors_over_bound
 from sketchlearn.uncertainty.sketch_influence import in_own_units
@@ -107,6 +107,8 @@ def _next_component(
     most = min(2 * k + SPARE, MOST_COMPONENTS, n_affordable(problem, DiagonalGaussian()))
     if k > most - 1 or not problem.plain.whole:
         return 0.0, 0, None, None
+    if isinstance(mixture.model, Dirac):  # points: a path begins with Gaussians around them
+        mixture = replace(problem.start, weights=mixture.weights, locations=mixture.locations)
     with one_blas_thread():
         path = number_of_gaussians(problem, problem.in_data_units(mixture).heavy(), n_records, most)
     enough = path.n_components if path.explains else None

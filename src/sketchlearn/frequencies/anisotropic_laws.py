@@ -9,11 +9,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.cost import Cost
-from sketchlearn.frequencies.isotropic_laws import Law
-from sketchlearn.randomness import Floats, Stream, uniform_cost
+from sketchlearn.frequencies.isotropic_laws import NORMAL_MEDIAN, Law, ScaledLaw
+from sketchlearn.randomness import Floats, Stream, normal_cost, uniform_cost
 from sketchlearn.values import listed, number, positive, shortened
 
 MOST_SHAPES = 1000
+
+
+@dataclass(frozen=True)
+class ProductCauchy(ScaledLaw):
+    """The coordinates of omega are independent Cauchy numbers: the Laplace kernel exp(-0.6745 |x - y|_1 / scale).
+
+    Distances are sums of absolute differences, and frequencies prefer the axes. As in `Cauchy`, which is the same law
+    in one column, 0.6745 makes a typical coordinate as large as in `Gaussian`: exp(-|x - y|_1 / tau) is the kernel of
+    scale 0.6745 tau. (Schellekens 2021, section 3.6.1.)
+
+    >>> law = ProductCauchy(scale=2.0)
+    >>> law.draw(3, 5, Stream(0, "example")).shape
+    (3, 5)
+    >>> law.kernel(np.array([0.0, 2.0]), 3).round(3)  # at distances of 0 and 2 in all coordinates together
+    array([1.   , 0.509])
+    """
+
+    isotropic = False
+    kernel_norm = 1
+
+    def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:  # noqa: ARG002
+        raise ValueError("a product of Cauchy laws prefers the axes: it cannot be part of another law")
+
+    def draw(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
+        n = n_features * n_frequencies
+        vectors = stream.normal(n)
+        vectors /= stream.normal(n)
+        vectors *= NORMAL_MEDIAN / self.scale
+        return vectors.reshape(n_features, n_frequencies)
+
+    def cost(self, n_features: int, n_frequencies: int) -> Cost:
+        n = n_features * n_frequencies
+        return normal_cost(n) + normal_cost(n) + Cost.of_numbers(n)
+
+    def kernel(self, distances: Floats, n_features: int) -> Floats:  # noqa: ARG002
+        return np.asarray(np.exp(-NORMAL_MEDIAN * distances / self.scale))
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,8 @@ class Law(Value, ABC):
     isotropic: ClassVar[bool] = True
     #: whether features have factors that depend on their frequency
     weighted: ClassVar[bool] = False
+    #: p, where the kernel is one of |x - y|_p
+    kernel_norm: ClassVar[int] = 2
 
     @abstractmethod
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
@@ -68,7 +70,7 @@ class Law(Value, ABC):
         return f"{name} law"
 
     def kernel(self, distances: Floats, n_features: int) -> Floats:  # noqa: ARG002
-        """E cos(omega . x) for rows x of these lengths: the kernel that the law's features give."""
+        """E cos(omega . x) for rows x of these lengths (in `kernel_norm`): the kernel that the law's features give."""
         raise ValueError(f"the kernel of {type(self).__name__} frequencies is not known in closed form: use features")
 
     def widths(self, n_features: int) -> Floats | None:  # noqa: ARG002
@@ -330,8 +332,11 @@ class Mixture(Law):
         laws = listed(self.laws)
         if not 1 <= len(laws) <= MOST_LAWS or not all(isinstance(law, Law) for law in laws):
             raise ValueError(f"laws must be a list of at least one law of frequencies and at most {MOST_LAWS}")
-        if not all(law.isotropic for law in laws):
-            raise ValueError("a law with probes or shapes cannot be part of a mixture: make it of the mixture instead")
+        if directed := [type(law).__name__ for law in laws if not law.isotropic]:
+            raise ValueError(
+                f"{directed[0]} prefers some directions and cannot be part of a mixture: mix other laws; Probed and "
+                "Shaped take a mixture as their own law"
+            )
         if any(law.weighted for law in laws):
             raise ValueError("the weighted law cannot be part of a mixture: its features have other weights")
         given = listed(self.shares) if isinstance(self.shares, Iterable) else (self.shares,)

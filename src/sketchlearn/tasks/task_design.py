@@ -14,6 +14,7 @@ from sketchlearn.designing.cluster_operators import Asked, in_bounds, on_sample
 from sketchlearn.designing.frequency_laws import STREAM_SPREAD_FACTOR, plain, times_as_many
 from sketchlearn.designing.private_budget import budget_of
 from sketchlearn.designing.sample_summary import MOST_ROWS, deviations, rows_of, rows_wanted
+from sketchlearn.designing.scale_of_sketch import on_sketch
 from sketchlearn.designing.touched_frequencies import AUTO, checked_subsample
 from sketchlearn.frequencies import LogUniform, Probed
 from sketchlearn.keeping import MOST_KEPT
@@ -31,6 +32,7 @@ from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.cell_sums import MOST_DIRECTIONS
 from sketchlearn.operators.origin import Origin
 from sketchlearn.schemas import Schema
+from sketchlearn.sketch import Sketch
 from sketchlearn.sources import source
 from sketchlearn.tasks.column_ranges import checked_bounds, fourth_moments, keeping_rows, second_moments
 from sketchlearn.tasks.estimating.glimpse import Glimpse
@@ -77,7 +79,9 @@ def design(
     Parameters
     ----------
     sample : some rows (up to 5000 are used, 20,000 for mixtures), best drawn from all over the data; or anything that
-        `source` takes, of which some rows are read. If its columns have names, so have the operator's.
+        `source` takes, of which some rows are read. If its columns have names, so have the operator's. For clusters, a
+        small sketch with frequencies of many scales will do, such as one of `design(bounds=..., n_frequencies=100)`:
+        center, spread and scale are read off it.
     n_components : the number of clusters or mixture components; not for "generator", "moments" and "subspaces".
     task : "kmeans", "mixture" (Gaussians with spherical, tied or diagonal covariances), "mixture-full" or
         "stable" (components with heavy tails) or "histograms" (half of the frequencies along the axes);
@@ -134,6 +138,9 @@ def design(
     280
     >>> skl.design(bounds=([0, 0], [1, 100]), n_components=4).part(skl.Histograms).edges[1][-1]
     100.0
+    >>> first = skl.design(bounds=([-9] * 3, [9] * 3), n_components=4, n_frequencies=100).sketch(X)
+    >>> skl.design(first, n_components=4).part(skl.FourierFeatures).law.widths(3).round(1)
+    array([1.6, 1.6, 1.6])
     >>> private = [skl.design(bounds=(-9, [9] * 5), n_components=4, n_rows=10**5, epsilon=e) for e in (0.02, 1)]
     >>> private[0].n_sums < private[1].n_sums
     True
@@ -147,10 +154,23 @@ def design(
         raise ValueError(f"task must be one of {', '.join(designs())}, not {shortened(task)}")
     if (sample is None) == (bounds is None):
         raise ValueError("design needs either a sample of rows or bounds")
-    if schema is not None:
+    if schema is not None and not isinstance(sample, Sketch):
         if sample is None:
             raise ValueError("a schema needs a sample here: bounds are those of its numbers, which nobody knows")
         sample = source(sample, schema=schema)
+    if isinstance(sample, Sketch):
+        _leave_out_of_sketch(
+            task,
+            representative=representative is not None,
+            epsilon=epsilon,
+            n_rows=n_rows,
+            standardize=standardize,
+            rows=rows,
+            schema=schema,
+            subsample=subsample not in (AUTO, None),
+            n_directions=n_directions not in (AUTO, None),
+            normalize=normalize,
+        )
     origin = Origin.SAMPLE if bounds is None else Origin.DECLARED
     sizes = {"epsilon": epsilon, "n_rows": n_rows, "delta": delta, "standardize": standardize, "rows": rows}
     sizes["neighbors"] = neighbors != ADD_REMOVE
@@ -181,6 +201,8 @@ def design(
         return operator.with_origin(origin)
     fixed = None if n_frequencies is None else whole("n_frequencies", n_frequencies)
     asked = Asked(whole("n_components", n_components), task, wave_from(wave), fixed, seed, n_rows, few)
+    if isinstance(sample, Sketch):
+        return on_sketch(asked, sample).with_origin(origin)
     budget = budget_of(bounds, n_rows, epsilon, delta, neighbors)
     n_kept = _checked_kept(rows, bounds)
     standardize = truth("standardize", standardize)
@@ -301,6 +323,15 @@ def _leave_out(task: str, **given: Any) -> None:
     for name, value in given.items():
         if value:
             raise ValueError(f"task={task!r} has one size for all: leave out {name}")
+
+
+def _leave_out_of_sketch(task: str, **given: Any) -> None:
+    """Refuses what a sketch in place of a sample does not tell."""
+    if task != "kmeans":
+        raise ValueError(f"a sketch tells the scale of clusters, not what {task!r} needs: give design a sample of rows")
+    for name, value in given.items():
+        if value:
+            raise ValueError(f"{name} needs a sample of rows, or bounds, in place of a sketch")
 
 
 def _cumulants(

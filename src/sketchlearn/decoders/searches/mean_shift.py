@@ -46,7 +46,7 @@ class Landscape:
         c, velocity = starts, np.zeros_like(starts)
         longest = LONGEST_STEP * np.sqrt(self.width * c.shape[1])
         for _ in range(steps):
-            height, slope = self._evaluate(c)
+            height, slope = self.evaluate(c)
             step = self.width * slope / np.maximum(height, 0.05 * np.abs(height.max()) + 1e-12)[:, None]
             length = np.sqrt(np.sum(step * step, axis=1, keepdims=True))
             step *= np.minimum(1, longest / np.maximum(length, 1e-12))
@@ -56,9 +56,9 @@ class Landscape:
 
     def heights(self, c: Double) -> Double:
         """f at each point, for components of norm one."""
-        return self._evaluate(c)[0] / self.norm
+        return self.evaluate(c)[0] / self.norm
 
-    def _evaluate(self, c: Double) -> tuple[Double, Double]:
+    def evaluate(self, c: Double) -> tuple[Double, Double]:
         """f and its gradient at each point."""
         sums = kernel.compare(
             (self.frequencies.turns, self.frequencies.shift_turns, self.frequencies.half_squares[:0]),

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import ClassVar
 
 import numpy as np
 
@@ -97,6 +98,8 @@ class Decoder(ABC):
 
     #: takes turns with this one, where a small sketch leaves one search unsure
     other: Decoder | None = None
+    #: finds points: clusters of k-means, but no density
+    points: ClassVar[bool] = False
 
     def start(self, problem: Problem, rng: np.random.Generator) -> State:  # noqa: ARG002
         """The state before the first step."""

@@ -30,6 +30,7 @@ from sketchlearn.tasks.clusters.clusters_of_sketch import (
     clusters_of_sketch,
     clusters_with_rows,
     mixture_clusters,
+    point_clusters,
 )
 from sketchlearn.tasks.estimating.component_estimator import (
     FittedComponents,
@@ -200,6 +201,7 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
     normalize: bool = False
 
     model_type = Clusters
+    _learns_points = True
     cluster_centers_ = model_attribute("centers")
     _reduce = staticmethod(centroids)
     _loss: ClassVar[Any] = SquaredLoss()
@@ -236,7 +238,8 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         elif self.decoder == "auto":
             found = clusters_of_sketch(task, decoder_from("auto"))
         else:  # a decoder that is named has no other beside it
-            found = mixture_clusters(task, decoder_from(self.decoder))
+            decoder = decoder_from(self.decoder)
+            found = point_clusters(task, decoder) if decoder.points else mixture_clusters(task, decoder)
         return self._model(sketch, found, choice)
 
     def _of_cells(self, sketch: Sketch, cells: Cells, rng: np.random.Generator) -> Clusters:
@@ -375,6 +378,7 @@ class SketchKMedians(SketchKMeans):
     (1, 2)
     """
 
+    _learns_points = False
     _reduce = staticmethod(medians)
     _loss: ClassVar[Any] = DistanceLoss()
 

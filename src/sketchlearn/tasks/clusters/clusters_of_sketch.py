@@ -8,7 +8,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from sketchlearn.decoders import Decoder, Outcome, Status, Target
+from sketchlearn.decoders import Decoder, Outcome, Status, Target, decode
 from sketchlearn.decoders.densities.density_from_sketch import cleaned, continued_density, fit_density, pooled_density
 from sketchlearn.decoders.problems.decoding_target import fourier_part
 from sketchlearn.decoders.refinements.efficient_fit import efficient
@@ -62,6 +62,14 @@ def mixture_clusters(task: Task, decoder: Decoder) -> Decoded:
     """Those of a mixture that a decoder fits to the sketch."""
     problem = cleaned(task.problem, decoder, task.rng, task.progress)
     return _of_density(task, *fit_density(problem, decoder, task.rng, task.progress))
+
+
+def point_clusters(task: Task, decoder: Decoder) -> Decoded:
+    """The points themselves that a decoder fits to the sketch."""
+    outcome = decode(decoder, task.problem, task.rng, progress=task.progress)
+    density = task.problem.in_data_units(outcome.mixture)
+    shares = density.weights / density.weights.sum()
+    return Decoded(density.locations, shares, replace(density, weights=shares), outcome)
 
 
 def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:

@@ -50,6 +50,7 @@ class DesignedEstimator(ErrorBarredEstimator):
     wave: str | Wave = "exponential"
     subsample: int | str | None = AUTO
 
+    _learns_points: ClassVar[bool] = False  # whether decoders may find points, which are no density
     standardize = False  # a parameter of k-means alone
     normalize = False  # and so is this
     outcome_ = model_attribute("outcome")
@@ -82,7 +83,11 @@ class DesignedEstimator(ErrorBarredEstimator):
         k = self._n_components
         if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
             raise ValueError(f"the number of clusters or components must be a positive whole number, not {k!r}")
-        decoder_from(self.decoder)
+        if decoder_from(self.decoder).points and not self._learns_points:
+            raise ValueError(
+                f"decoder {shortened(self.decoder)} finds the points of k-means, which are no density: choose another "
+                "decoder here"
+            )
         checked_subsample(self.subsample)
 
     def check_size(self, n_rows: int) -> None:

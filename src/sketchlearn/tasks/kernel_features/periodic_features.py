@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -130,10 +130,11 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         sum over k of F_k conj(G_k) kappa(k (x - y)), of which coefficients of 0.001 in all may be left out.
         """
         rows = self._rows(X)
-        distances = euclidean_distances(rows, rows if Y is None else self._rows(Y))
+        law, d = self.operator_.law, self.n_features_in_
+        between = manhattan_distances if law.kernel_norm == 1 else euclidean_distances
+        distances = between(rows, rows if Y is None else self._rows(Y))
         if Y is None:
             np.fill_diagonal(distances, 0.0)
-        law, d = self.operator_.law, self.n_features_in_
         return self._pair.kernel(lambda r: law.kernel(r, d), distances.astype(np.float64))
 
     def _rows(self, X: Any) -> Any:
