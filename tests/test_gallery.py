@@ -57,6 +57,16 @@ def test_risk_falls_with_the_size_of_the_sketch():
     assert found["full, 100 rows"].iloc[-1] > 1
 
 
+@pytest.mark.slow
+def test_a_wrong_scale_fails_and_the_designed_one_lies_between():
+    found = table("plot_fig_4_7_scale", n=2000, scales=(0.3, 2.0, 16.0)).set_index("scale")
+    errors = found[["RSSE, full", "RSSE, one bit"]]
+    assert (errors.loc[2.0] < 1.05).all()
+    assert (errors.loc[[0.3, 16.0]] > 1.3).all(axis=None)
+    assert (found.loc[2.0, ["gap, full", "gap, one bit"]] < 0.1).all()
+    assert 0.3 < 2.0 / found["over the design's"][2.0] < 16.0
+
+
 def test_noise_that_is_small_beside_the_rows_costs_little():
     found = table("plot_fig_5_2_privacy", counts=(30_000,), epsilons=(0.01, 1.0), draws=1)["RSSE, median"]
     assert found.iloc[-1] < 1.1
