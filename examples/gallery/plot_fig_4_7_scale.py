@@ -34,7 +34,7 @@ def designed_scale(X):
 
 
 def errors(X, sketch, seed):
-    """Clusters: squared error over that of k-means. Mixtures: how much less likely rows are than under EM's, in nats."""
+    """Squared error of clusters over that of k-means; how much likelier rows are under EM's mixture, in nats per row."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # fits at wrong scales are doubtful, and say so
         centers = skl.SketchKMeans(K, decoder="ompr", random_state=seed).fit_sketch(sketch).cluster_centers_
@@ -63,7 +63,8 @@ def draw(found):
     for ax, column, label in zip(axes, ("RSSE", "gap"), ("RSSE of clusters", "gap to EM, nats per row"), strict=True):
         for name, style in zip(WAVES, ("o-", "s--"), strict=True):
             ax.loglog(found["scale"], np.maximum(found[f"{column}, {name}"], 1e-4), style, label=name)
-        ax.axvline((found["scale"] / found["over the design's"]).iloc[-1], color="k", linestyle=":", label="the design's")
+        designed = (found["scale"] / found["over the design's"]).iloc[-1]
+        ax.axvline(designed, color="k", linestyle=":", label="the design's")
         ax.set(xlabel="scale, in deviations of a cluster", ylabel=label)
     axes[0].legend()
     return figure
