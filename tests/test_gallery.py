@@ -67,6 +67,14 @@ def test_a_wrong_scale_fails_and_the_designed_one_lies_between():
     assert 0.3 < 2.0 / found["over the design's"][2.0] < 16.0
 
 
+def test_a_sketch_keeps_as_many_bytes_of_any_number_of_rows():
+    found = table("plot_time_memory", counts=(2000, 40_000)).set_index("n")
+    few, many = found["bytes, sketch"]
+    assert abs(many - few) < 0.05 * few
+    assert found["bytes, k-means"].tolist() == [2000 * 44, 40_000 * 44]  # ten columns and a label of 4 bytes each
+    assert (found["squared error / k-means"] < 1.01).all()
+
+
 def test_noise_that_is_small_beside_the_rows_costs_little():
     found = table("plot_fig_5_2_privacy", counts=(30_000,), epsilons=(0.01, 1.0), draws=1)["RSSE, median"]
     assert found.iloc[-1] < 1.1

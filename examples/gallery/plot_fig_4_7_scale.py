@@ -34,7 +34,7 @@ def designed_scale(X):
 
 
 def errors(X, sketch, seed):
-    """Squared error of clusters over that of k-means; how much likelier rows are under EM's mixture, in nats per row."""
+    """Squared error of clusters over that of k-means; how much likelier rows are under EM's mixture, in nats."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # fits at wrong scales are doubtful, and say so
         centers = skl.SketchKMeans(K, decoder="ompr", random_state=seed).fit_sketch(sketch).cluster_centers_
