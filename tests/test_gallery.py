@@ -81,6 +81,15 @@ def test_noise_that_is_small_beside_the_rows_costs_little():
     assert found.iloc[0] > found.iloc[-1]
 
 
+@pytest.mark.slow
+def test_larger_sketches_are_worse_under_pure_epsilon():
+    found = table("plot_fig_5_5_size", counts=(10_000,), ratios=(2, 100), draws=1).set_index(["epsilon", "delta"])
+    large = found["m = 100 K d"]
+    assert found["m = 2 K d"][1.0, 0.0] < min(1.2, large[1.0, 0.0], found["DPLloyd"][1.0, 0.0])
+    assert large[0.1, 0.0] > 1.5
+    assert large[0.1, 1e-8] < 1.2
+
+
 def test_classes_have_the_errors_of_the_thesis():
     found = table("plot_table_6_1_classes", draws=3).set_index("table")
     assert found["here "]["Breast cancer"] < 10  # 6.23 in the thesis
