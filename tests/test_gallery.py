@@ -97,6 +97,15 @@ def test_classes_have_the_errors_of_the_thesis():
     assert (found["SketchClassifier"] < found["thesis: m = 1000"]).all()
 
 
+def test_classes_need_a_kernel_as_wide_as_their_clusters():
+    found = table("plot_fig_6_2_classes", n=3000, sizes=(10, 300), scales=(0.3, 10.0), draws=1)
+    found = found.set_index(["rows", "scale"])
+    for shape in ("clusters", "rings"):
+        assert found["m = 10"][shape, 0.3] < found["m = 300"][shape, 0.3]
+        assert found["m = 300"][shape, 10.0] < 60 < 85 < found["m = 300"][shape, 0.3]
+        assert found["SketchClassifier"][shape, 0.3] > found["best possible"][shape, 0.3] - 3
+
+
 def test_components_from_few_squares():
     found = table("plot_pca_004", d=30, k=2, n=3000, factors=(1, 6), draws=1)
     shares = found["share of PCA's variance, median"]
