@@ -102,8 +102,14 @@ def test_classes_need_a_kernel_as_wide_as_their_clusters():
     found = found.set_index(["rows", "scale"])
     for shape in ("clusters", "rings"):
         assert found["m = 10"][shape, 0.3] < found["m = 300"][shape, 0.3]
-        assert found["m = 300"][shape, 10.0] < 60 < 85 < found["m = 300"][shape, 0.3]
+        assert found["m = 300"][shape, 10.0] < 60 < 75 < found["m = 300"][shape, 0.3]
         assert found["SketchClassifier"][shape, 0.3] > found["best possible"][shape, 0.3] - 3
+
+
+def test_images_by_means_of_outputs_err_as_in_the_thesis():
+    found = table("plot_table_6_2_images", mnist=None, sizes=(250,), draws=2).set_index("method")["test error, %"]
+    assert 5 < found["mean of m = 250 outputs per class"] < 20  # 16.83 in the thesis, on MNIST
+    assert found["SketchClassifier, 98 outputs"] < 3
 
 
 def test_components_from_few_squares():
