@@ -112,6 +112,15 @@ def test_images_by_means_of_outputs_err_as_in_the_thesis():
     assert found["SketchClassifier, 98 outputs"] < 3
 
 
+@pytest.mark.slow
+def test_a_network_learns_a_ring():
+    pytest.importorskip("torch")
+    sizes = {"n": 20_000, "max_iter": 300, "batch_size": 300, "generated": 10_000}
+    found = table("plot_fig_6_4_generators", shapes=("ring",), **sizes).iloc[0]
+    assert found["of real rows, %"] < found["histograms differ by, %"] < 50
+    assert found["outside, %"] < 2
+
+
 def test_components_from_few_squares():
     found = table("plot_pca_004", d=30, k=2, n=3000, factors=(1, 6), draws=1)
     shares = found["share of PCA's variance, median"]
