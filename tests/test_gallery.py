@@ -43,6 +43,22 @@ def test_one_bit_takes_a_third_more_features():
     assert 1 < found["ratio"].item() < 2
 
 
+def test_machines_trained_on_cosines_need_few_and_bits_need_regularisation():
+    found = table("plot_fig_3_5_machines", n=1000, sizes=(50, 300), draws=1)
+    found = found.set_index(["trained with", "C", "questions, kept"])
+    few, many = found["m = 50"], found["m = 300"]
+    assert few["cosines", 5.0, "cosine, cosine"] > 90 > few["kernel", 5.0, "cosine, cosine"]
+    assert many["cosines", 5.0, "bits, cosine"] > many["cosines", 5.0, "cosine, bits"]
+    assert few["cosines", 0.25, "cosine, bits"] > few["cosines", 5.0, "cosine, bits"]
+
+
+def test_modulo_features_need_most_coefficients():
+    found = table("plot_fig_3_8_pairs", n=40, sizes=(400, 700, 1200, 2000), draws=4).set_index("features")
+    half = found["half succeed at"]
+    assert half["cosine"] < half["one bit"] < half["modulo"]
+    assert half["cosine, complex"] < half["one bit, complex"] < half["modulo, complex"]
+
+
 @pytest.mark.slow
 def test_sizes_are_a_small_multiple_of_the_parameters():
     found = table("plot_fig_4_4_phase_transition", cases=((2, 5),), ratios=(1.0, 2.0, 4.0), draws=2)
