@@ -91,6 +91,13 @@ def test_a_sketch_keeps_as_many_bytes_of_any_number_of_rows():
     assert (found["squared error / k-means"] < 1.01).all()
 
 
+def test_sketches_of_digits_have_the_clusters_of_k_means():
+    found = table("plot_fig_4_8_digits", folder=None, draws=1).set_index("method")
+    assert found["SSE / n"]["sketch, full"] < 1.05 * found["SSE / n"]["k-means, 5 starts"]
+    assert found["SSE / n"]["sketch, one bit"] < 1.2 * found["SSE / n"]["k-means, 5 starts"]
+    assert (found["ARI"] > 0.6).all()
+
+
 def test_noise_that_is_small_beside_the_rows_costs_little():
     found = table("plot_fig_5_2_privacy", counts=(30_000,), epsilons=(0.01, 1.0), draws=1)["RSSE, median"]
     assert found.iloc[-1] < 1.1

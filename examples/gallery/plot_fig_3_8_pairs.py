@@ -65,7 +65,7 @@ def draw(found):
 
 
 # %%
-# The order is that of the thesis: half of the draws succeed with 841 coefficients of cosines, 1,262 bits and 2,140 modulo
+# The order is that of the thesis: half of the draws succeed with 841 cosines, 1,262 bits and 2,140 modulo
 # features, and with 714, 1,102 and 1,788 coefficients of complex ones. So complex features are somewhat better here at
 # as many coefficients, where the thesis finds them similar.
 #
