@@ -70,7 +70,7 @@ def draw(found):
 #
 # The thesis has one split and 100 draws of the frequencies; here each draw has its own split, of a third for the
 # test. Not here: the Adult table (a download). The images of table 6.2 are in
-# :ref:`sphx_glr_gallery_plot_table_6_2_images.py`.
+# :doc:`/gallery/plot_table_6_2_images`.
 if __name__ == "__main__":
     numbers = table()
     print(numbers.to_string(index=False))
