@@ -105,6 +105,12 @@ def test_noise_that_is_small_beside_the_rows_costs_little():
 
 
 @pytest.mark.slow
+def test_private_mixtures_are_nearer_to_em_than_private_em():
+    found = table("plot_fig_5_4_private_mixtures", n=20_000, epsilons=(1.0,), draws=1).iloc[0]
+    assert found["sketch"] < 1 < found["DP-EM, 5 rounds"]
+
+
+@pytest.mark.slow
 def test_larger_sketches_are_worse_under_pure_epsilon():
     found = table("plot_fig_5_5_size", counts=(10_000,), ratios=(2, 100), draws=1).set_index(["epsilon", "delta"])
     large = found["m = 100 K d"]

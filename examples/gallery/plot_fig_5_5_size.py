@@ -114,8 +114,8 @@ def draw(found):
 # any start end in poor optima, and 4.4 to 5.7 at 10,000 rows and epsilon 0.1. Only the largest sketch did worse there.
 #
 # The thesis has up to 10^6 rows and medians of 200 draws: ``table(counts=(10_000, 100_000, 1_000_000), draws=200)``,
-# which takes hours. Here are 3 draws. Not here: the tables of figure 5.3 (downloads, and other peers), and the
-# mixtures of figure 5.4, which ``benchmarks/privacy.py --only mixtures`` has, without its peer.
+# which takes hours. Here are 3 draws. Not here: the tables of figure 5.3 (downloads, and other peers).
+# Mixtures are in :doc:`/gallery/plot_fig_5_4_private_mixtures`.
 if __name__ == "__main__":
     numbers = table()
     print(numbers.to_string(index=False))
