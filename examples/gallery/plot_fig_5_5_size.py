@@ -107,7 +107,7 @@ def draw(found):
 
 
 # %%
-# So it is here. The noise of a release is never drawn twice; in one run 2 K d frequencies were the best size in each
+# So it is here. The noise of a release is never drawn twice; in one run no size was better than 2 K d in any
 # line of pure epsilon (1.007 at 10,000 rows and epsilon 1, 1.008 at 100,000 rows and epsilon 0.1), and 100 K d gave
 # 1.918 and 1.829 there. At 10,000 rows and epsilon 0.1 no size did well (3.2 at best), unless with delta = 1e-8:
 # between 1.02 and 1.09 from 2 K d frequencies on. DPLloyd had 1.6 to 2.1 where noise was small, as five rounds from
