@@ -45,6 +45,22 @@ def test_one_bit_takes_a_third_more_features():
     assert 1 < found["ratio"].item() < 2
 
 
+def test_machines_trained_on_cosines_need_few_and_bits_need_regularisation():
+    found = table("plot_fig_3_5_machines", n=1000, sizes=(50, 300), draws=1)
+    found = found.set_index(["trained with", "C", "questions, kept"])
+    few, many = found["m = 50"], found["m = 300"]
+    assert few["cosines", 5.0, "cosine, cosine"] > 90 > few["kernel", 5.0, "cosine, cosine"]
+    assert many["cosines", 5.0, "bits, cosine"] > many["cosines", 5.0, "cosine, bits"]
+    assert few["cosines", 0.25, "cosine, bits"] > few["cosines", 5.0, "cosine, bits"]
+
+
+def test_modulo_features_need_most_coefficients():
+    found = table("plot_fig_3_8_pairs", n=40, sizes=(400, 700, 1200, 2000), draws=4).set_index("features")
+    half = found["half succeed at"]
+    assert half["cosine"] < half["one bit"] < half["modulo"]
+    assert half["cosine, complex"] < half["one bit, complex"] < half["modulo, complex"]
+
+
 @pytest.mark.slow
 def test_sizes_are_a_small_multiple_of_the_parameters():
     found = table("plot_fig_4_4_phase_transition", cases=((2, 5),), ratios=(1.0, 2.0, 4.0), draws=2)
@@ -57,6 +73,31 @@ def test_risk_falls_with_the_size_of_the_sketch():
     found = table("plot_fig_4_5_risk", n=5000, ratios=(1, 10), draws=1, fewer=(100,))
     assert (found[["full", "one bit", "modulo"]].iloc[-1] < 1).all()
     assert found["full, 100 rows"].iloc[-1] > 1
+
+
+@pytest.mark.slow
+def test_a_wrong_scale_fails_and_the_designed_one_lies_between():
+    found = table("plot_fig_4_7_scale", n=2000, scales=(0.3, 2.0, 16.0)).set_index("scale")
+    errors = found[["RSSE, full", "RSSE, one bit"]]
+    assert (errors.loc[2.0] < 1.05).all()
+    assert (errors.loc[[0.3, 16.0]] > 1.3).all(axis=None)
+    assert (found.loc[2.0, ["gap, full", "gap, one bit"]] < 0.1).all()
+    assert 0.3 < 2.0 / found["over the design's"][2.0] < 16.0
+
+
+def test_a_sketch_keeps_as_many_bytes_of_any_number_of_rows():
+    found = table("plot_time_memory", counts=(2000, 40_000)).set_index("n")
+    few, many = found["bytes, sketch"]
+    assert abs(many - few) < 0.05 * few
+    assert found["bytes, k-means"].tolist() == [2000 * 44, 40_000 * 44]  # ten columns and a label of 4 bytes each
+    assert (found["squared error / k-means"] < 1.01).all()
+
+
+def test_sketches_of_digits_have_the_clusters_of_k_means():
+    found = table("plot_fig_4_8_digits", folder=None, draws=1).set_index("method")
+    assert found["SSE / n"]["sketch, full"] < 1.05 * found["SSE / n"]["k-means, 5 starts"]
+    assert found["SSE / n"]["sketch, one bit"] < 1.2 * found["SSE / n"]["k-means, 5 starts"]
+    assert (found["ARI"] > 0.6).all()
 
 
 def test_noise_that_is_small_beside_the_rows_costs_little():
@@ -72,11 +113,50 @@ def test_replacement_mends_what_greed_missed():
     assert found["RSSE"]["default"] < 1.01
 
 
+@pytest.mark.slow
+def test_private_mixtures_are_nearer_to_em_than_private_em():
+    found = table("plot_fig_5_4_private_mixtures", n=20_000, epsilons=(1.0,), draws=1).iloc[0]
+    assert found["sketch"] < 1 < found["DP-EM, 5 rounds"]
+
+
+@pytest.mark.slow
+def test_larger_sketches_are_worse_under_pure_epsilon():
+    found = table("plot_fig_5_5_size", counts=(10_000,), ratios=(2, 100), draws=1).set_index(["epsilon", "delta"])
+    large = found["m = 100 K d"]
+    assert found["m = 2 K d"][1.0, 0.0] < min(1.2, large[1.0, 0.0], found["DPLloyd"][1.0, 0.0])
+    assert large[0.1, 0.0] > 1.5
+    assert large[0.1, 1e-8] < 1.2
+
+
 def test_classes_have_the_errors_of_the_thesis():
     found = table("plot_table_6_1_classes", draws=3).set_index("table")
     assert found["here "]["Breast cancer"] < 10  # 6.23 in the thesis
     assert found["here "]["Wine"] < 14  # 8.19
     assert (found["SketchClassifier"] < found["thesis: m = 1000"]).all()
+
+
+def test_classes_need_a_kernel_as_wide_as_their_clusters():
+    found = table("plot_fig_6_2_classes", n=3000, sizes=(10, 300), scales=(0.3, 10.0), draws=1)
+    found = found.set_index(["rows", "scale"])
+    for shape in ("clusters", "rings"):
+        assert found["m = 10"][shape, 0.3] < found["m = 300"][shape, 0.3]
+        assert found["m = 300"][shape, 10.0] < 60 < 75 < found["m = 300"][shape, 0.3]
+        assert found["SketchClassifier"][shape, 0.3] > found["best possible"][shape, 0.3] - 3
+
+
+def test_images_by_means_of_outputs_err_as_in_the_thesis():
+    found = table("plot_table_6_2_images", mnist=None, sizes=(250,), draws=2).set_index("method")["test error, %"]
+    assert 5 < found["mean of m = 250 outputs per class"] < 20  # 16.83 in the thesis, on MNIST
+    assert found["SketchClassifier, 98 outputs"] < 3
+
+
+@pytest.mark.slow
+def test_a_network_learns_a_ring():
+    pytest.importorskip("torch")
+    sizes = {"n": 20_000, "max_iter": 300, "batch_size": 300, "generated": 10_000}
+    found = table("plot_fig_6_4_generators", shapes=("ring",), **sizes).iloc[0]
+    assert found["of real rows, %"] < found["histograms differ by, %"] < 50
+    assert found["outside, %"] < 2
 
 
 def test_components_from_few_squares():

@@ -69,7 +69,8 @@ def draw(found):
 # equal shares either way, and a larger error here.
 #
 # The thesis has one split and 100 draws of the frequencies; here each draw has its own split, of a third for the
-# test. Not here: the Adult table (a download), and the images of table 6.2, which :doc:`/images` has.
+# test. Not here: the Adult table (a download). The images of table 6.2 are in
+# :doc:`/gallery/plot_table_6_2_images`.
 if __name__ == "__main__":
     numbers = table()
     print(numbers.to_string(index=False))
