@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
+from sklearn.exceptions import ConvergenceWarning
 
 import sketchlearn as skl
 from sketchlearn.decoders.densities.density_from_sketch import cleaned, fit_density
@@ -161,3 +162,13 @@ def test_points_are_explained():
     for explanation in (skl.explain(fitted), skl.explain(sketch, n_components=K, decoder=decoder)):
         assert explanation.figures["best_misfit"] < 1.5 < explanation.figures["misfit"]
         assert explanation.verdict.name in ("FINE", "DECODER")
+
+
+def test_a_search_that_failed_says_so():
+    """Its clusters have three times the least squared error; nothing but the sketch is there to judge them by."""
+    rng = np.random.default_rng(1)
+    centers = 2.97 * rng.standard_normal((4, 8))
+    X = np.clip(centers[rng.integers(0, 4, 20_000)] + rng.standard_normal((20_000, 8)), -12, 12)
+    sketch = skl.FourierFeatures(8, 320, law=skl.frequencies.Gaussian(2.97), seed=1).sketch(X)
+    with pytest.warns(ConvergenceWarning, match=r"clusters may be poor, as no mixture .* \(misfit .*\): keep rows"):
+        skl.SketchKMeans(4, random_state=1).fit_sketch(sketch)

@@ -5,6 +5,8 @@ Schellekens' thesis (2021), figures 5.5 and 5.2: k-means from sketches with nois
 for several numbers of rows and budgets, and beside them private Lloyd iterations (DPLloyd). The thesis reports (in
 curves, without numbers) that pure epsilon has a best m, that larger sketches are worse where n epsilon is moderate,
 that a delta makes m matter little, that all errors fall with n, and that DPLloyd is worse.
+
+The scale was chosen after a look at results: at half of it, some searches fail without any noise.
 """
 
 import math

@@ -10,7 +10,7 @@ import numpy as np
 from sketchlearn.decoders import Status
 from sketchlearn.decoders.densities.density_in_noise import error_of_noise
 from sketchlearn.decoders.refinements.reduction_to_points import nearest
-from sketchlearn.plain_digits import counted
+from sketchlearn.plain_digits import counted, in_digits
 from sketchlearn.tasks.clusters.cluster_task import Decoded, Task
 from sketchlearn.weighting.clusters_of_rows import RowSample
 from sketchlearn.weighting.histogram_columns import Column
@@ -25,6 +25,7 @@ LEAST_SAMPLE_ROWS = 3  # of a given sample in a cluster
 HEAVY_TAIL_SHARE = 0.33  # of the variance: samples with risks of 1.06 to 8 had 0.34 to 0.92, others less
 LEAST_RECORDS = 10  # of a cluster: those with risks above 1.05, of eight clusters, had one of 1 to 5
 LEAST_SHARE = 1 / 1500  # of the records: a design's 5000 rows have about three of such a cluster (Shuttle had 1.11)
+MOST_MISFIT = 3.0  # of clusters that nothing but the sketch judges: with 160 and 300, risks were 3.0 and 2.1
 MOST_ERROR_OF_NOISE = 0.025  # of a private sketch: with more, 20 of 29 had risks above 1.1, up to 22
 
 
@@ -56,6 +57,9 @@ def judgeable(task: Task, found: Decoded) -> Decoded:
     outcome = found.outcome
     if outcome.status is Status.HIDDEN:
         return replace(found, doubts=(f"{outcome.status.value}; {outcome.advice}",))
+    if outcome.status is not Status.EXPLAINED and not task.private and outcome.misfit > MOST_MISFIT:
+        misfit = f"no mixture was found that explains the sketch (misfit {in_digits(outcome.misfit)})"
+        return replace(found, doubts=(f"clusters may be poor, as {misfit}: {KEEP_ROWS}, or {outcome.advice}",))
     if outcome.status is not Status.EXPLAINED or task.many_records:
         return replace(found, doubts=doubts_of_noise(task))
     n, d = float(task.sketch.count), task.problem.target.n_features
