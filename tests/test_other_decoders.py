@@ -166,9 +166,9 @@ def test_points_are_explained():
 
 def test_a_search_that_failed_says_so():
     """Its clusters have three times the least squared error; nothing but the sketch is there to judge them by."""
-    rng = np.random.default_rng(1)
-    centers = 2.97 * rng.standard_normal((4, 8))
+    rng, scale = np.random.default_rng(1), 2.5 * 4 ** (1 / 8)
+    centers = scale * rng.standard_normal((4, 8))
     X = np.clip(centers[rng.integers(0, 4, 20_000)] + rng.standard_normal((20_000, 8)), -12, 12)
-    sketch = skl.FourierFeatures(8, 320, law=skl.frequencies.Gaussian(2.97), seed=1).sketch(X)
+    sketch = skl.FourierFeatures(8, 320, law=skl.frequencies.Gaussian(scale), seed=1).sketch(X)
     with pytest.warns(ConvergenceWarning, match=r"clusters may be poor, as no mixture .* \(misfit .*\): keep rows"):
         skl.SketchKMeans(4, random_state=1).fit_sketch(sketch)
