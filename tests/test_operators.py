@@ -248,4 +248,4 @@ def test_sources_that_were_not_built_say_so(tmp_path):
     ]  # without installed packages' hooks
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     run = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert "sketchlearn is not built here: run `pip install .`" in run.stderr
+    assert "sketchlearn is not built here: install it with pip" in run.stderr

@@ -37,6 +37,8 @@ FROM_PYTHON_ALONE = (
     "sample_weight needs an array of rows",
     "as operator.pack(rows) gives them",
     "use wave='square', without subsample",
+    "see skl.measured_wave",  # features that hardware computed
+    "features that something else computed",
     "use wave='cosine'",
     "count_share must be a number between 0 and 1",
     "only `marginal` can be asked of histograms alone",

@@ -20,8 +20,8 @@ import sketchlearn._native as native
 
 if not hasattr(native, "LIMIT"):  # the folder of its sources was found instead
     raise ImportError(
-        "sketchlearn is not built here: run `pip install .` in the folder that has its pyproject.toml, and start "
-        "Python somewhere else"
+        "sketchlearn is not built here: install it with pip from the folder of its sources, and start Python somewhere "
+        "else"
     )
 
 Single = NDArray[np.float32]

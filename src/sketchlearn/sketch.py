@@ -5,16 +5,15 @@ from __future__ import annotations
 import html
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.batches import RELEASED, Batches
 from sketchlearn.few_records import warn_of_few_records
-from sketchlearn.keeping import Keeping, KeptRows, checked_rows
+from sketchlearn.keeping import KeptRows, checked_rows
 from sketchlearn.ledger import Ledger
 from sketchlearn.packed import PackedBits
 from sketchlearn.plain_digits import counted
@@ -22,32 +21,12 @@ from sketchlearn.private_bits import PrivateBits
 from sketchlearn.private_sums import check_private, merged_ledger, require_enough_shares
 from sketchlearn.protected_unit import ProtectedUnit, unit_of_sum
 from sketchlearn.sketch_limits import LARGEST_INTEGER, canonical, check_room, total_weight
+from sketchlearn.sketch_operator import SketchOperator
 from sketchlearn.sources import WEIGHT_BITS
 from sketchlearn.storage import container
 from sketchlearn.storage.signatures import signed
 from sketchlearn.values import difference, shortened, whole
 from sketchlearn.version import __version__
-
-
-class SketchOperator(Protocol):
-    """What a sketch needs of its operator, which is a value that compares with ==."""
-
-    @property
-    def n_sums(self) -> int: ...
-    @property
-    def ceiling(self) -> int: ...
-    def why_impossible(self, sums: NDArray[np.int64], units: int) -> str | None: ...
-    @property
-    def keeping(self) -> Keeping | None: ...
-    def without_keeping(self) -> Any: ...
-    def with_worse_origin(self, other: Any) -> Any: ...
-    @property
-    def sketch(self) -> Callable[..., Any]: ...
-    def sketch_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Any: ...
-    def sketch_features(self, features: Any, *, sample_weight: Any = None) -> Any: ...
-    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]: ...
-    def to_json(self) -> dict[str, Any]: ...
-    def leaves(self, sketch: Any) -> list[Any]: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -19,8 +19,9 @@ from sketchlearn.control_characters import check_names
 from sketchlearn.cost import Cost
 from sketchlearn.gpu import Device
 from sketchlearn.keeping import Keeping
+from sketchlearn.operators.computed_elsewhere import sketch_of_bits, sketch_of_integers, weights_of_rows
 from sketchlearn.operators.origin import Origin, public_design
-from sketchlearn.operators.packing import ledger_of, private_bits
+from sketchlearn.operators.packing import private_bits
 from sketchlearn.operators.summing import DevicePlan, sum_of_rows
 from sketchlearn.packed import PackedBits
 from sketchlearn.private_bits import PrivateBits
@@ -28,15 +29,7 @@ from sketchlearn.protected_unit import ProtectedUnit
 from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
-from sketchlearn.sketch_limits import check_room
-from sketchlearn.sources import (
-    Block,
-    RowsOfUnits,
-    Source,
-    rows_of_units,
-    source,
-    weight_units,
-)
+from sketchlearn.sources import Block, RowsOfUnits, Source, rows_of_units, source
 from sketchlearn.values import Value, truth
 
 Double = NDArray[np.float64]
@@ -242,7 +235,7 @@ class Operator(Value, ABC):
         sample_weight = rows.weights if sample_weight is None else sample_weight
         if sample_weight is not None and rows.n_rows is None:
             raise ValueError("sample_weight needs an array of rows: for a stream, update a sketch block by block")
-        weights, bits, heaviest = _weights(sample_weight, rows.n_rows or 0)
+        weights, bits, heaviest = weights_of_rows(sample_weight, rows.n_rows or 0)
         units, summed = sum_of_rows(self, rows, weights, bits, threads, device, progress)
         # a sketch of units has a number even if it is empty: that must not be told by how it combines with others
         batches = Batches.new(units if protected is None else 1)
@@ -283,20 +276,7 @@ class Operator(Value, ABC):
     def sketch_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Sketch:
         """The sketch of the rows that `pack` packed: the same integers, or the same on average if they are private."""
         self._require_one_bit()
-        if not isinstance(bits, PackedBits | PrivateBits):
-            raise TypeError(f"expected PackedBits, as operator.pack(rows) gives them, not {type(bits).__name__}")
-        if bits.n_bits != self.n_sums:
-            raise ValueError(f"the packed rows have {bits.n_bits} bits, but this operator gives {self.n_sums}")
-        operator = self.without_keeping()  # signs are no rows
-        if isinstance(bits, PrivateBits):
-            if sample_weight is not None or not len(bits):
-                raise ValueError("a private sketch is of at least one reading, and each counts once: leave out weights")
-            ledger, batches = ledger_of(bits, self.origin), Batches.new(len(bits))
-            return Sketch(operator, bits.sums(), len(bits), ledger=ledger, batches=batches)
-        weights, n_bits, heaviest = _weights(sample_weight, len(bits))
-        units = len(bits) if weights is None else int(weights.sum())
-        check_room(self, units, n_bits)
-        return Sketch(operator, bits.sums(weights), units, n_bits, heaviest=heaviest, batches=Batches.new(units))
+        return sketch_of_bits(self, bits, sample_weight)
 
     def sketch_features(self, features: Any, *, sample_weight: Any = None) -> Sketch:
         """The sketch of rows whose features something else computed, such as a sensor: `FourierFeatures` take them.
@@ -311,13 +291,7 @@ class Operator(Value, ABC):
         >>> operator.sketch_features(operator.features(np.eye(3))) == operator.sketch(np.eye(3))
         True
         """
-        operator = self.without_keeping()  # features are no rows
-        integers = self.integers_of_features(features)
-        weights, n_bits, heaviest = _weights(sample_weight, len(integers))
-        units = len(integers) if weights is None else int(weights.sum())
-        check_room(self, units, n_bits)
-        sums = integers.sum(axis=0) if weights is None else weights @ integers
-        return Sketch(operator, sums, units, n_bits, heaviest=heaviest, batches=Batches.new(units))
+        return sketch_of_integers(self, self.integers_of_features(features), sample_weight)
 
     def integers_of_features(self, features: Any) -> Integers:  # noqa: ARG002
         """What rows of these features add to a sketch, (rows, n_sums)."""
@@ -413,11 +387,3 @@ class Operator(Value, ABC):
         """The fields and the origin alone: what is cached is made anew where the pickle is read."""
         kept = (*self.__dataclass_fields__, "_origin")  # type: ignore[attr-defined]
         return {name: self.__dict__[name] for name in kept if name in self.__dict__}
-
-
-def _weights(sample_weight: Any, n_rows: int) -> tuple[Integers | None, int, int]:
-    """The weights of rows in steps of 2^-bits, bits, and the largest weight, rounded up."""
-    if sample_weight is None:
-        return None, 0, 1
-    weights, bits = weight_units(sample_weight, n_rows)
-    return weights, bits, max(1, -(-int(weights.max(initial=0)) >> bits))

@@ -13,7 +13,7 @@ from sketchlearn.designing.cell_operators import CellsAsked, cells_on_sample, di
 from sketchlearn.designing.cluster_operators import Asked, in_bounds, on_sample
 from sketchlearn.designing.frequency_laws import STREAM_SPREAD_FACTOR, plain, times_as_many
 from sketchlearn.designing.private_budget import budget_of
-from sketchlearn.designing.sample_summary import MOST_ROWS, deviations, rows_of, rows_wanted
+from sketchlearn.designing.sample_summary import MOST_ROWS, Sampled, deviations, rows_of, rows_wanted
 from sketchlearn.designing.scale_of_sketch import on_sketch
 from sketchlearn.designing.touched_frequencies import AUTO, checked_subsample
 from sketchlearn.frequencies import LogUniform, Probed
@@ -159,18 +159,9 @@ def design(
             raise ValueError("a schema needs a sample here: bounds are those of its numbers, which nobody knows")
         sample = source(sample, schema=schema)
     if isinstance(sample, Sketch):
-        _leave_out_of_sketch(
-            task,
-            representative=representative is not None,
-            epsilon=epsilon,
-            n_rows=n_rows,
-            standardize=standardize,
-            rows=rows,
-            schema=schema,
-            subsample=subsample not in (AUTO, None),
-            n_directions=n_directions not in (AUTO, None),
-            normalize=normalize,
-        )
+        given = {"epsilon": epsilon, "n_rows": n_rows, "rows": rows, "standardize": standardize, "schema": schema}
+        given["representative"] = representative is not None
+        _leave_out_of_sketch(task, subsample, n_directions, normalize=normalize, **given)
     origin = Origin.SAMPLE if bounds is None else Origin.DECLARED
     sizes = {"epsilon": epsilon, "n_rows": n_rows, "delta": delta, "standardize": standardize, "rows": rows}
     sizes["neighbors"] = neighbors != ADD_REMOVE
@@ -211,18 +202,24 @@ def design(
         raise ValueError("n_directions and normalize need a sample: bounds do not tell how the records lie")
     if bounds is None:
         sampled = rows_of(sample, seed, rows_wanted(task), representative)
-        if directions_for(sampled.columns, n_directions, normalize=normalize) is None:
-            cells = None
-        if cells is not None and cells.wanted(sampled.rows.shape[1]):
-            with one_blas_thread():
-                found = cells_on_sample(cells, sampled, standardize=standardize, n_kept=n_kept)
-            return found.with_origin(origin)
-        return on_sample(asked, sampled, standardize=standardize, n_kept=n_kept).with_origin(origin)
+        directed = directions_for(sampled.columns, n_directions, normalize=normalize) is not None
+        found = _on_rows(asked, cells if directed else None, sampled, standardize=standardize, n_kept=n_kept)
+        return found.with_origin(origin)
     if standardize:
         raise ValueError(NEED_SAMPLE)
     if sizes["subsample"]:
         raise ValueError("subsample needs a sample here: from bounds, records contribute to all frequencies")
     return in_bounds(asked, *checked_bounds(bounds), budget).with_origin(origin)
+
+
+def _on_rows(
+    asked: Asked, cells: CellsAsked | None, sampled: Sampled, *, standardize: bool, n_kept: int | None
+) -> Operator:
+    """An operator for rows like these: cells, if those are asked for and rows have many columns, or frequencies."""
+    if cells is None or not cells.wanted(sampled.rows.shape[1]):
+        return on_sample(asked, sampled, standardize=standardize, n_kept=n_kept)
+    with one_blas_thread():
+        return cells_on_sample(cells, sampled, standardize=standardize, n_kept=n_kept)
 
 
 def _cells_asked(asked: Asked, n_directions: Any, *, normalize: Any) -> CellsAsked | None:
@@ -325,8 +322,9 @@ def _leave_out(task: str, **given: Any) -> None:
             raise ValueError(f"task={task!r} has one size for all: leave out {name}")
 
 
-def _leave_out_of_sketch(task: str, **given: Any) -> None:
+def _leave_out_of_sketch(task: str, subsample: Any, n_directions: Any, **given: Any) -> None:
     """Refuses what a sketch in place of a sample does not tell."""
+    given |= {"subsample": subsample not in (AUTO, None), "n_directions": n_directions not in (AUTO, None)}
     if task != "kmeans":
         raise ValueError(f"a sketch tells the scale of clusters, not what {task!r} needs: give design a sample of rows")
     for name, value in given.items():

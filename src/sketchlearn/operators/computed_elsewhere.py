@@ -1,0 +1,56 @@
+"""Sketches of rows whose bits or features come without them; and what rows weigh."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.batches import Batches
+from sketchlearn.operators.packing import ledger_of
+from sketchlearn.packed import PackedBits
+from sketchlearn.private_bits import PrivateBits
+from sketchlearn.sketch import Sketch
+from sketchlearn.sketch_limits import check_room
+from sketchlearn.sources import weight_units
+
+Integers = NDArray[np.int64]
+
+
+def weights_of_rows(sample_weight: Any, n_rows: int) -> tuple[Integers | None, int, int]:
+    """The weights of rows in steps of 2^-bits, bits, and the largest weight, rounded up."""
+    if sample_weight is None:
+        return None, 0, 1
+    weights, bits = weight_units(sample_weight, n_rows)
+    return weights, bits, max(1, -(-int(weights.max(initial=0)) >> bits))
+
+
+def sketch_of_bits(operator: Any, bits: Any, sample_weight: Any) -> Sketch:
+    """The sketch of rows that were packed, exactly or with randomised responses; the operator is one-bit."""
+    if not isinstance(bits, PackedBits | PrivateBits):
+        raise TypeError(f"expected PackedBits, as operator.pack(rows) gives them, not {type(bits).__name__}")
+    if bits.n_bits != operator.n_sums:
+        raise ValueError(f"the packed rows have {bits.n_bits} bits, but this operator gives {operator.n_sums}")
+    if isinstance(bits, PrivateBits):
+        if sample_weight is not None or not len(bits):
+            raise ValueError("a private sketch is of at least one reading, and each counts once: leave out weights")
+        ledger, batches = ledger_of(bits, operator.origin), Batches.new(len(bits))
+        return Sketch(operator.without_keeping(), bits.sums(), len(bits), ledger=ledger, batches=batches)
+    weights, n_bits, heaviest = weights_of_rows(sample_weight, len(bits))
+    units = len(bits) if weights is None else int(weights.sum())
+    return _without_rows(operator, bits.sums(weights), units, n_bits, heaviest)
+
+
+def sketch_of_integers(operator: Any, integers: Integers, sample_weight: Any) -> Sketch:
+    """The sketch of rows of which each one's integers are known, (rows, n_sums)."""
+    weights, n_bits, heaviest = weights_of_rows(sample_weight, len(integers))
+    units = len(integers) if weights is None else int(weights.sum())
+    sums = integers.sum(axis=0) if weights is None else weights @ integers
+    return _without_rows(operator, sums, units, n_bits, heaviest)
+
+
+def _without_rows(operator: Any, sums: Integers, units: int, n_bits: int, heaviest: int) -> Sketch:
+    check_room(operator, units, n_bits)
+    batches = Batches.new(units)
+    return Sketch(operator.without_keeping(), sums, units, n_bits, heaviest=heaviest, batches=batches)
