@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("matplotlib").use("agg")
 GALLERY = Path(__file__).parent.parent / "examples" / "gallery"
+pytestmark = pytest.mark.slow
 SCRIPTS = sorted(path.stem for path in GALLERY.glob("plot_*.py"))
 
 
@@ -61,21 +62,18 @@ def test_modulo_features_need_most_coefficients():
     assert half["cosine, complex"] < half["one bit, complex"] < half["modulo, complex"]
 
 
-@pytest.mark.slow
 def test_sizes_are_a_small_multiple_of_the_parameters():
     found = table("plot_fig_4_4_phase_transition", cases=((2, 5),), ratios=(1.0, 2.0, 4.0), draws=2)
     assert found["m / (K d), full"].item() <= 2
     assert found["m / (K d), one bit"].item() <= 4
 
 
-@pytest.mark.slow
 def test_risk_falls_with_the_size_of_the_sketch():
     found = table("plot_fig_4_5_risk", n=5000, ratios=(1, 10), draws=1, fewer=(100,))
     assert (found[["full", "one bit", "modulo"]].iloc[-1] < 1).all()
     assert found["full, 100 rows"].iloc[-1] > 1
 
 
-@pytest.mark.slow
 def test_a_wrong_scale_fails_and_the_designed_one_lies_between():
     found = table("plot_fig_4_7_scale", n=2000, scales=(0.3, 2.0, 16.0)).set_index("scale")
     errors = found[["RSSE, full", "RSSE, one bit"]]
@@ -113,13 +111,11 @@ def test_replacement_mends_what_greed_missed():
     assert found["RSSE"]["default"] < 1.01
 
 
-@pytest.mark.slow
 def test_private_mixtures_are_nearer_to_em_than_private_em():
     found = table("plot_fig_5_4_private_mixtures", n=20_000, epsilons=(1.0,), draws=1).iloc[0]
     assert found["sketch"] < 1 < found["DP-EM, 5 rounds"]
 
 
-@pytest.mark.slow
 def test_larger_sketches_are_worse_under_pure_epsilon():
     found = table("plot_fig_5_5_size", counts=(10_000,), ratios=(2, 100), draws=1).set_index(["epsilon", "delta"])
     large = found["m = 100 K d"]
@@ -150,7 +146,6 @@ def test_images_by_means_of_outputs_err_as_in_the_thesis():
     assert found["SketchClassifier, 98 outputs"] < 3
 
 
-@pytest.mark.slow
 def test_a_network_learns_a_ring():
     pytest.importorskip("torch")
     sizes = {"n": 20_000, "max_iter": 300, "batch_size": 300, "generated": 10_000}

@@ -109,6 +109,7 @@ def test_points_are_centers(decoder):
     assert len(one.outcome_.mixture) == K
 
 
+@pytest.mark.slow
 def test_replacement_and_trials_lower_the_cost():
     problem = separated("exponential")
     costs = {}
@@ -152,6 +153,7 @@ def test_points_are_no_density(estimator):
         estimator(2, decoder="dirac-ompr").fit(np.zeros((10, 2)))
 
 
+@pytest.mark.slow
 def test_points_are_explained():
     """A search that points did not end well is named: a mixture explains the sketch."""
     rng = np.random.default_rng(0)
