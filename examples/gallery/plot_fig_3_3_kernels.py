@@ -2,9 +2,9 @@
 Kernels from one-bit features
 =============================
 Schellekens' thesis (2021), figure 3.3: the Gaussian kernel of scale 1.5 in five columns from m = 200 random features
-(top row), and the Laplace kernel exp(-|x - y|_1 / 1.5) from m = 2000 (bottom row), with cosines on both sides, one bit
-on one side, and one bit on both. The first two are the kernel up to chance; the third is a distorted kernel, which is
-known.
+(top row), and the Laplace kernel ``exp(-|x - y|_1 / 1.5)`` from m = 2000 (bottom row), with cosines on both sides,
+one bit on one side, and one bit on both. The first two are the kernel up to chance; the third is a distorted kernel,
+which is known.
 """
 
 import itertools
