@@ -8,13 +8,15 @@ constexpr int kHashRows = 0;  // 64-bit products of vectors are slower there tha
 // The same column of kDoubles rows.
 template <class T>
 inline Doubles column_of_rows(const T* x, int64_t s) {
-  if constexpr (kDoubles == 8)
-    return Doubles{static_cast<double>(x[0]),     static_cast<double>(x[s]),     static_cast<double>(x[2 * s]),
-                   static_cast<double>(x[3 * s]), static_cast<double>(x[4 * s]), static_cast<double>(x[5 * s]),
-                   static_cast<double>(x[6 * s]), static_cast<double>(x[7 * s])};
+#ifdef SKETCHLEARN_AVX512
+  return Doubles{static_cast<double>(x[0]),     static_cast<double>(x[s]),     static_cast<double>(x[2 * s]),
+                 static_cast<double>(x[3 * s]), static_cast<double>(x[4 * s]), static_cast<double>(x[5 * s]),
+                 static_cast<double>(x[6 * s]), static_cast<double>(x[7 * s])};
+#else
   Doubles values;
   for (int r = 0; r < kDoubles; r++) values[r] = static_cast<double>(x[r * s]);
   return values;
+#endif
 }
 
 template <class T>
