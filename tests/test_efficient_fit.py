@@ -7,9 +7,9 @@ import pytest
 
 import sketchlearn as skl
 from sketchlearn.decoders import Problem, Target, centroids
+from sketchlearn.decoders.densities.gaussian_mixture_fit import MOST_WHITENED
 from sketchlearn.decoders.refinements.efficient_fit import (
     BLOCK,
-    BLOCK_OF_MIXTURE,
     EfficientSteps,
     efficient,
     slopes_of_efficient,
@@ -95,7 +95,7 @@ def test_mixtures_of_many_frequencies_follow_all_of_them():
     found = problem.in_own_units(
         DiagonalGaussian(), model.weights_, model.means_, np.array([np.diag(c) for c in model.covariances_])
     )
-    assert slopes_of_efficient(problem.plain, found, BLOCK_OF_MIXTURE) is not None
+    assert slopes_of_efficient(problem.plain, found, MOST_WHITENED) is not None
 
 
 def test_what_is_not_known_or_not_so_is_left_alone():

@@ -252,10 +252,7 @@ class RowKeeper:
     @property
     def kept(self) -> KeptRows:
         """The sample of all rows that came."""
-        if self._waiting:
-            rows, priorities, units = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
-            self._kept = self._kept.with_rows(rows, priorities, units, self.below)
-            self._waiting, self._n_waiting = [], 0
+        self._take_in()
         return self._kept
 
     @property
@@ -287,7 +284,14 @@ class RowKeeper:
         self._waiting.append((new, priorities, totals << (WEIGHT_BITS - bits)))
         self._n_waiting += len(new)
         if self._n_waiting > MOST_WAITING * self.rule.size:
-            _ = self.kept
+            self._take_in()
+
+    def _take_in(self) -> None:
+        """Puts the rows that wait among those that are kept."""
+        if self._waiting:
+            rows, priorities, units = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
+            self._kept = self._kept.with_rows(rows, priorities, units, self.below)
+            self._waiting, self._n_waiting = [], 0
 
 
 def _rows_of_both(old: Double, new: Double, which: NDArray[np.intp]) -> Double:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,20 +38,24 @@ def sketch_of_bits(operator: Any, bits: Any, sample_weight: Any) -> Sketch:
             raise ValueError("a private sketch is of at least one reading, and each counts once: leave out weights")
         ledger, batches = ledger_of(bits, operator.origin), Batches.new(len(bits))
         return Sketch(operator.without_keeping(), bits.sums(), len(bits), ledger=ledger, batches=batches)
-    weights, n_bits, heaviest = weights_of_rows(sample_weight, len(bits))
-    units = len(bits) if weights is None else int(weights.sum())
-    return _without_rows(operator, bits.sums(weights), units, n_bits, heaviest)
+    return _without_rows(operator, len(bits), bits.sums, sample_weight)
 
 
 def sketch_of_integers(operator: Any, integers: Integers, sample_weight: Any) -> Sketch:
     """The sketch of rows of which each one's integers are known, (rows, n_sums)."""
-    weights, n_bits, heaviest = weights_of_rows(sample_weight, len(integers))
-    units = len(integers) if weights is None else int(weights.sum())
-    sums = integers.sum(axis=0) if weights is None else weights @ integers
-    return _without_rows(operator, sums, units, n_bits, heaviest)
+
+    def sums(weights: Integers | None) -> Integers:
+        return np.asarray(integers.sum(axis=0) if weights is None else weights @ integers)
+
+    return _without_rows(operator, len(integers), sums, sample_weight)
 
 
-def _without_rows(operator: Any, sums: Integers, units: int, n_bits: int, heaviest: int) -> Sketch:
+def _without_rows(
+    operator: Any, n_rows: int, sums: Callable[[Integers | None], Integers], sample_weight: Any
+) -> Sketch:
+    """The sketch of rows whose weighted sums a function gives; none of them can be kept."""
+    weights, n_bits, heaviest = weights_of_rows(sample_weight, n_rows)
+    units = n_rows if weights is None else int(weights.sum())
     check_room(operator, units, n_bits)
     batches = Batches.new(units)
-    return Sketch(operator.without_keeping(), sums, units, n_bits, heaviest=heaviest, batches=batches)
+    return Sketch(operator.without_keeping(), sums(weights), units, n_bits, heaviest=heaviest, batches=batches)

@@ -7,7 +7,7 @@ from scipy.special import softmax
 
 from sketchlearn.decoders import Problem
 from sketchlearn.decoders.densities.gaussian_mixture_fit import MOST_WHITENED
-from sketchlearn.decoders.refinements.efficient_fit import BLOCK_OF_MIXTURE, slopes_of_efficient
+from sketchlearn.decoders.refinements.efficient_fit import slopes_of_efficient
 from sketchlearn.decoders.refinements.gauss_newton import correlated_errors, derivatives, independent_errors
 from sketchlearn.models import Double, KnownGaussian, Mixture
 from sketchlearn.plain_digits import counted
@@ -76,7 +76,7 @@ def errors_of_sketch(
         half = root @ (parameters.gradients @ parameters.steps.keeping_sum).T
         factor = 1 / (target.sampling * independent_records(sketch))  # units, say, are fewer than their records
         return parameters.named(np.sqrt(factor * np.sum(half**2, axis=0)))
-    slopes = slopes_of_efficient(target, own, BLOCK_OF_MIXTURE)
+    slopes = slopes_of_efficient(target, own, MOST_WHITENED)
     if slopes is not None:
         check_size(target, own)
         influence = SketchInfluence(sketch, target, own, slopes)

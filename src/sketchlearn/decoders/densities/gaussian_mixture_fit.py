@@ -13,7 +13,7 @@ from sklearn.mixture import GaussianMixture
 from sketchlearn.decoders.densities.density_from_sketch import cleaned, fit_density
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.problems.decoding_target import Target
-from sketchlearn.decoders.refinements.efficient_fit import BLOCK_OF_MIXTURE, efficient
+from sketchlearn.decoders.refinements.efficient_fit import efficient
 from sketchlearn.decoders.refinements.gauss_newton import (
     Whitening,
     correlated_errors,
@@ -28,7 +28,9 @@ from sketchlearn.decoders.searches.search_loop import Decoder, Outcome, Progress
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import DiagonalGaussian, Double, Mixture, Model
 
-MOST_WHITENED = 1100  # frequencies; the covariance of all errors is expensive to compute
+#: frequencies at a time; the covariance of all errors is expensive to compute. In blocks of 500, covariances of
+#: overlapping components had 1.23 times the least error, in blocks of 1100 1.15
+MOST_WHITENED = 1100
 EM_SAMPLES = 20_000
 TAIL_SHARE = 0.03  # The density knows little of its own tails, so EM sees some rows from all over.
 MOST_COMPONENTS_PER_SHAPE = 2  # A declared shape that serves many components says little about any of them.
@@ -188,7 +190,7 @@ def refined(problem: Problem, start: Mixture) -> tuple[Mixture, FitTest]:
     if some is target:
         return polished, test
     # all frequencies, in blocks
-    better = efficient(target, polished, BLOCK_OF_MIXTURE) if test.passes else None
+    better = efficient(target, polished, MOST_WHITENED) if test.passes else None
     return (mixture if better is None else better), test
 
 

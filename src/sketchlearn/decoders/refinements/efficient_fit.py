@@ -18,7 +18,6 @@ from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import Double, Mixture
 
 BLOCK = 500  # frequencies, for clusters: half of 1000 had 1.2 % more variance, in half of the time
-BLOCK_OF_MIXTURE = 1100  # covariances of overlapping components had 1.23 times the least error with 500, 1.15 with 1100
 ONE_BLOCK = 1.2  # So many times as large, one alone is not cut.
 LEAST_NUMBERS_PER_PARAMETER = 2.0
 MOST_PRODUCTS = 3e9  # numbers times squared parameters: more would take seconds
