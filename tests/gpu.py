@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import sketchlearn as skl
 from sketchlearn.gpu import DeviceError, devices
@@ -59,13 +61,56 @@ def operators(rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
         yield f"histograms {d}", skl.Histograms.even([-3.0] * d, [3.0] * d, bins=50)
         rows = rng.normal(size=(3000, d))
         yield f"a design for {d} columns", skl.design(rows, n_components=3, rows=100)
+    law = skl.frequencies.Gaussian(1.0)
+    for wave in WAVES:
+        waves = skl.FourierFeatures(9, 200, law=law, wave=wave, seed=int(rng.integers(2**32)))
+        some = skl.SomeColumns(waves, 70, which=list(range(60, 69)))
+        yield f"{some.in_words}", some
+        yield f"crosses: {waves.in_words}", skl.CrossFeatures(some, bound=1e6, n_crossed=50)
+        yield f"moments of features: {waves.in_words}", skl.FeatureMoments(waves, bound=1e6)
+        for d, m, subsample in ((9, 100, None), (100, 300, None), (700, 1500, None), (40, 192, 64)):
+            given = {"law": law, "wave": wave, "subsample": subsample, "seed": int(rng.integers(2**32))}
+            yield f"structured {wave} {d} x {m}", skl.FourierFeatures(d, m, structured=True, **given)
+    for d in (65, 100, 300):
+        rows = rng.normal(size=(3000, d)) + 3 * rng.normal(size=(5, d))[rng.integers(5, size=3000)]
+        for normalize in (False, True):
+            yield f"cells of {d} columns", skl.design(rows, n_components=5, normalize=normalize)
+        mixture = skl.SketchGaussianMixture(5, covariance_type="diag", random_state=0)
+        yield f"cells of {d} columns, squares", mixture.fit(np.tile(rows, (2, 1))).sketch_.operator
+
+
+def any_rows() -> None:
+    """Rows of any number, columns, strides, kind and size, on the GPU: hypothesis draws them."""
+    torch = _module("torch")
+
+    @settings(deadline=None, max_examples=200, database=None)
+    @given(st.data())
+    def same(data: Any) -> None:
+        n, d, m = (data.draw(st.integers(1, most)) for most in (700, 40, 300))
+        rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+        held = rng.normal(size=(2 * n, d + 3)) * data.draw(st.sampled_from([1e-30, 1.0, 1e4, 1e9]))
+        held = held.astype(data.draw(st.sampled_from([np.float32, np.float64])))
+        cut = data.draw(st.sampled_from([np.s_[:n, :d], np.s_[::2, 2 : d + 2], np.s_[n:, 3:]]))
+        wave, weighted = data.draw(st.sampled_from(WAVES)), data.draw(st.booleans())
+        given = {"law": skl.frequencies.Gaussian(1.0), "wave": wave, "seed": data.draw(st.integers(0, 99))}
+        operator = skl.FourierFeatures(d, m, structured=d >= 8 and data.draw(st.booleans()), **given)
+        weights = rng.integers(0, 9, n) if weighted else None
+        expected = operator.sketch(held[cut], sample_weight=weights)
+        found = operator.sketch(torch.from_numpy(held).cuda()[cut], sample_weight=weights)
+        assert found.content() == expected.content()
+        if operator.one_bit:
+            assert operator.pack(torch.from_numpy(held).cuda()[cut]) == operator.pack(held[cut])
+
+    if torch is not None and torch.cuda.is_available():
+        same()
+        print("200 drawn sets of rows: the same bytes")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--most-rows", type=int, default=40_000)
-    given = parser.parse_args()
+    chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     try:
         there = devices("cuda")
@@ -74,11 +119,11 @@ def main() -> int:
         return 0
     ways = carriers()
     print(f"{', '.join(own.name for own in there)}; arrays of {', '.join(ways) or 'no library'}")
-    rng, wrong, n = np.random.default_rng(given.seed), [], 0
+    rng, wrong, n = np.random.default_rng(chosen.seed), [], 0
     for name, operator in operators(rng):
         for kind in KINDS:
-            rows = (2 * rng.normal(size=(int(rng.integers(1, given.most_rows)), operator.n_features))).astype(kind)
-            if kind == np.float64 and isinstance(operator, skl.FourierFeatures):
+            rows = (2 * rng.normal(size=(int(rng.integers(1, chosen.most_rows)), operator.n_features))).astype(kind)
+            if kind == np.float64 and isinstance(operator, skl.FourierFeatures) and not operator.structured:
                 rows[: len(rows) // 100] *= 1e8  # phases of many turns
             weights = rng.integers(0, 5, len(rows))
             plain, weighted = operator.sketch(rows), operator.sketch(rows, sample_weight=weights)
@@ -91,6 +136,7 @@ def main() -> int:
                     wrong.append(f"{name}, {kind.__name__}, {len(rows)} rows, {way}: other bytes")
     print("\n".join(wrong), end="\n" if wrong else "")
     print(f"{n - len(wrong)} passed, {len(wrong)} failed")
+    any_rows()
     return bool(wrong)
 
 

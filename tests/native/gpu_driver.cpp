@@ -11,6 +11,15 @@
 namespace UNIT(centre) {
 #include "centre.cu"
 }
+namespace UNIT(cells) {
+#include "cells.cu"
+}
+namespace UNIT(columns) {
+#include "columns.cu"
+}
+namespace UNIT(cross) {
+#include "cross.cu"
+}
 namespace UNIT(histogram) {
 #include "histogram.cu"
 }
@@ -22,58 +31,58 @@ namespace UNIT(keeping) {
 }
 #define SKETCHLEARN_WAVE Exponential<2>
 namespace UNIT(exponential) {
-#include "fourier.cu"
+#include "gpu_wave.h"
 }
 #undef SKETCHLEARN_WAVE
 #define SKETCHLEARN_WAVE Exponential<1>
 namespace UNIT(cosine) {
-#include "fourier.cu"
+#include "gpu_wave.h"
 }
 #undef SKETCHLEARN_WAVE
 #define SKETCHLEARN_WAVE Square<2>
 namespace UNIT(square) {
-#include "fourier.cu"
+#include "gpu_wave.h"
 }
 #undef SKETCHLEARN_WAVE
 #define SKETCHLEARN_WAVE Square<1>
 namespace UNIT(square_real) {
-#include "fourier.cu"
+#include "gpu_wave.h"
 }
 #undef SKETCHLEARN_WAVE
 #define SKETCHLEARN_WAVE Sawtooth<2>
 namespace UNIT(sawtooth) {
-#include "fourier.cu"
+#include "gpu_wave.h"
 }
 #undef SKETCHLEARN_WAVE
 #define SKETCHLEARN_WAVE Sawtooth<1>
 namespace UNIT(sawtooth_real) {
-#include "fourier.cu"
+#include "gpu_wave.h"
 }
 #undef SKETCHLEARN_WAVE
 #define SKETCHLEARN_WAVE Triangle<2>
 namespace UNIT(triangle) {
-#include "fourier.cu"
+#include "gpu_wave.h"
 }
 #undef SKETCHLEARN_WAVE
 #define SKETCHLEARN_WAVE Triangle<1>
 namespace UNIT(triangle_real) {
-#include "fourier.cu"
+#include "gpu_wave.h"
 }
 #undef SKETCHLEARN_WAVE
 #define SKETCHLEARN_WAVE Quadratic
 namespace UNIT(quadratic) {
-#include "fourier.cu"
+#include "gpu_wave.h"
 }
 #undef SKETCHLEARN_WAVE
 #define SKETCHLEARN_FAR_ONLY
 #define SKETCHLEARN_WAVE Series<2>
 namespace UNIT(series) {
-#include "fourier.cu"
+#include "gpu_wave.h"
 }
 #undef SKETCHLEARN_WAVE
 #define SKETCHLEARN_WAVE Series<1>
 namespace UNIT(series_real) {
-#include "fourier.cu"
+#include "gpu_wave.h"
 }
 
 namespace {
@@ -84,14 +93,25 @@ template <class Work, void (*kernel)(Work)>
 void with_argument() { kernel(*static_cast<const Work*>(argument)); }
 
 #define RUN(unit, kernel, Work) {#unit "/" #kernel, with_argument<const UNIT(unit)::Work, UNIT(unit)::kernel>}
-#define BOTH(unit) RUN(unit, dense_near, DenseWork), RUN(unit, dense_far, DenseWork)
+#define DENSE(unit, kernel) \
+  {#unit "/" #kernel, with_argument<const UNIT(unit)::dense::DenseWork, UNIT(unit)::dense::kernel>}
+#define BOTH(unit) DENSE(unit, dense_near), DENSE(unit, dense_far)
+#define SELDOM(unit)                                                                                                  \
+  {#unit "_written/write_features",                                                                                   \
+   with_argument<const UNIT(unit)::written::DenseWork, UNIT(unit)::written::write_features>},                         \
+  {#unit "_structured/structured_sums",                                                                               \
+   with_argument<const UNIT(unit)::structured::StructuredWork, UNIT(unit)::structured::structured_sums>}
 const std::map<std::string, Run> kernels = {
     RUN(centre, find_groups, CentreWork), RUN(centre, place_groups, CentreWork), RUN(centre, place_rows, CentreWork),
     RUN(centre, centre_rows, CentreWork), RUN(keeping, find_candidates, KeepWork), RUN(keeping, gather_rows, KeepWork),
     RUN(histogram, count_values, CountWork), RUN(moments, add_moments, MomentsWork),
     BOTH(exponential), BOTH(cosine), BOTH(square), BOTH(square_real), BOTH(sawtooth), BOTH(sawtooth_real),
-    BOTH(triangle), BOTH(triangle_real), BOTH(quadratic), RUN(series, dense_far, DenseWork),
-    RUN(series_real, dense_far, DenseWork),
+    BOTH(triangle), BOTH(triangle_real), BOTH(quadratic), DENSE(series, dense_far),
+    DENSE(series_real, dense_far), RUN(cells, measure_rows, CellsWork), RUN(cells, place_rows, CellsWork),
+    RUN(cells, find_cells, CellsWork), RUN(cells, add_cells, CellsWork), RUN(columns, choose_columns, ColumnsWork),
+    RUN(cross, add_crosses, CrossWork), RUN(cross, pack_signs, CrossWork), RUN(cross, join_rows, CrossWork),
+    SELDOM(exponential), SELDOM(cosine), SELDOM(square), SELDOM(square_real), SELDOM(sawtooth), SELDOM(sawtooth_real),
+    SELDOM(triangle), SELDOM(triangle_real), SELDOM(series), SELDOM(series_real),
 };
 
 std::string wish() {  // how to fail

@@ -27,6 +27,7 @@ inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z,
 
 using std::isinf;
 using std::isnan;
+using std::rint;
 template <class T>
 inline T min(T a, T b) { return b < a ? b : a; }
 inline float __fadd_rn(float a, float b) { return a + b; }
@@ -35,6 +36,7 @@ inline float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, 
 inline double __dadd_rn(double a, double b) { return a + b; }
 inline double __dmul_rn(double a, double b) { return a * b; }
 inline double __ddiv_rn(double a, double b) { return a / b; }
+inline double __dsqrt_rn(double a) { return std::sqrt(a); }
 inline double __fma_rn(double a, double b, double c) { return __builtin_fma(a, b, c); }
 inline float __double2float_rn(double a) { return (float)a; }
 inline float __fadd_rd(float a, float b) {  // towards minus infinity: what nearest gives, unless that is above the sum

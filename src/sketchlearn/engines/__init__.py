@@ -31,12 +31,13 @@ def sketch(
     operator: Operator,
     *,
     nulls: str = "error",
+    device: str | None = None,
     unit: str | None = None,
     rows_per_unit: int | None = None,
 ) -> Sketch:
     """The sketch of a Dask collection or a Spark data frame."""
     engine = dask.sketch if _is_dask(data) else spark.sketch
-    return engine(data, operator, nulls=nulls, unit=unit, rows_per_unit=rows_per_unit)
+    return engine(data, operator, nulls=nulls, device=device, unit=unit, rows_per_unit=rows_per_unit)
 
 
 def sample(

@@ -28,6 +28,7 @@ def sketch(
     operator: Operator,
     *,
     nulls: str = "error",
+    device: str | None = None,
     unit: str | None = None,
     rows_per_unit: int | None = None,
 ) -> Sketch:
@@ -41,6 +42,7 @@ def sketch(
         paths, each read by one task on the worker.
     operator : the operator.
     nulls : what to do with missing values, as for `operator.sketch`.
+    device : where each worker computes the features of its partitions: "cpu", "cuda", "cuda:1" or "auto".
     unit, rows_per_unit : the column of ids, and how many rows of each count, as for `operator.sketch`; of data frames
         alone, which are shuffled so that a unit's rows come together.
 
@@ -54,10 +56,10 @@ def sketch(
     <Sketch of 1,000,000 records: ...>
     """
     units = {} if unit is None and rows_per_unit is None else {"unit": unit, "rows_per_unit": rows_per_unit}
-    return partial.total([tree(collection, operator, nulls=nulls, **units).compute()], operator)
+    return partial.total([tree(collection, operator, nulls=nulls, device=device, **units).compute()], operator)
 
 
-def tree(collection: Any, operator: Operator, *, nulls: str = "error", **units: Any) -> Any:
+def tree(collection: Any, operator: Operator, *, nulls: str = "error", device: str | None = None, **units: Any) -> Any:
     """The delayed bytes of the sketch: a tree of tasks, none of which takes more than eight partial sketches."""
     dask = required("dask", "dask")
     text = partial.text_of(operator)
@@ -65,7 +67,7 @@ def tree(collection: Any, operator: Operator, *, nulls: str = "error", **units: 
     operator_node = dask.delayed(text, name=f"operator-{dask.base.tokenize(text)}", traverse=False)
     sketched, merged = (dask.delayed(task, pure=False, traverse=True) for task in (partial.sketched, partial.merged))
     parts = _parts_by_unit(collection, operator, **units) if units else partitions(collection, operator)
-    level = [sketched(name, part, operator_node, nulls, **units) for name, part in parts]
+    level = [sketched(name, part, operator_node, nulls, device, **units) for name, part in parts]
     while len(level) > 1:
         groups = [level[first : first + partial.ARITY] for first in range(0, len(level), partial.ARITY)]
         level = [group[0] if len(group) == 1 else merged(group, operator_node) for group in groups]

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from sketchlearn.batches import Batches
+from sketchlearn.gpu import DeviceError
 from sketchlearn.operators import Operator
 from sketchlearn.protected_unit import ProtectedUnit
 from sketchlearn.schemas import read_columns
@@ -28,7 +29,7 @@ from sketchlearn.storage.sketch_files import kept_rows
 
 ARITY = 8  # No merge on a worker takes more partial sketches than this.
 # Rows, files and operators are refused with these errors; any other is a bug and keeps its traceback.
-REFUSALS = (ValueError, TypeError, OverflowError, OSError, ImportError)
+REFUSALS = (ValueError, TypeError, OverflowError, OSError, ImportError, DeviceError)
 _drawing = Lock()  # Tasks that start together in one process would all draw the same numbers.
 
 
@@ -55,15 +56,22 @@ def _drawn(text: str) -> Operator:
 
 
 def sketched(
-    name: str, rows: Any, text: str, nulls: str, unit: str | None = None, rows_per_unit: int | None = None
+    name: str,
+    rows: Any,
+    text: str,
+    nulls: str,
+    device: str | None = None,
+    unit: str | None = None,
+    rows_per_unit: int | None = None,
 ) -> bytes:
-    """The sketch of one partition's rows, by one thread: engines run one task per core.
+    """The sketch of one partition's rows, by one thread, or on the worker's GPUs: engines run one task per core.
 
     All rows of a unit must be in one partition.
     """
     with refusals_of(name):
         operator = operator_from(text)
-        return operator.sketch(rows, nulls=nulls, n_jobs=1, unit=unit, rows_per_unit=rows_per_unit).content()
+        units: dict[str, Any] = {"unit": unit, "rows_per_unit": rows_per_unit}
+        return operator.sketch(rows, nulls=nulls, n_jobs=1, device=device, **units).content()
 
 
 def texts_of_ids(ids: Any, unit: str) -> Any:

@@ -33,6 +33,7 @@ def sketch(
     *,
     columns: Sequence[str] | None = None,
     nulls: str = "error",
+    device: str | None = None,
     unit: str | None = None,
     rows_per_unit: int | None = None,
 ) -> Sketch:
@@ -46,6 +47,7 @@ def sketch(
     operator : the operator.
     columns : names of the columns to read, all numeric; by default those of the operator, or all.
     nulls : what to do with missing values, as for `operator.sketch`.
+    device : where each worker computes the features of its partitions: "cpu", "cuda", "cuda:1" or "auto".
     unit, rows_per_unit : the column of ids, and how many rows of each count, as for `operator.sketch`. The data frame
         is repartitioned so that a unit's rows come together; an executor holds one partition in memory.
 
@@ -63,14 +65,14 @@ def sketch(
         names = needed(table.columns, operator, columns)
         encoded = isinstance(operator.columns, SchemaColumns)
         parts = _selected(table, names, encoded).mapInArrow(
-            lambda rows: _sketch_batches(rows, names, text, nulls), SCHEMA
+            lambda rows: _sketch_batches(rows, names, text, nulls, device), SCHEMA
         )
     else:
         others = partial.check_unit(unit, rows_per_unit, table.columns, operator)
         names = needed(table.columns, operator, others if columns is None else columns)
         chosen = (*names, str(unit))
         parts = _by_unit(table, names, str(unit)).mapInArrow(
-            lambda rows: _sketch_batches(rows, chosen, text, nulls, unit, rows_per_unit), SCHEMA
+            lambda rows: _sketch_batches(rows, chosen, text, nulls, device, unit, rows_per_unit), SCHEMA
         )
     functions = required("pyspark.sql.functions", "spark")
     group = functions.floor(functions.col("part") / partial.ARITY).cast("int")
@@ -167,6 +169,7 @@ def _sketch_batches(
     names: Sequence[str],
     text: str,
     nulls: str,
+    device: str | None,
     unit: str | None = None,
     rows_per_unit: int | None = None,
 ) -> Iterator[Any]:
@@ -179,7 +182,7 @@ def _sketch_batches(
         empty = pa.schema([(name, pa.string() if name == unit else pa.float64()) for name in names])
         held = list(named)
         named = pa.Table.from_batches(held, held[0].schema if held else empty)
-    data = partial.sketched(f"partition {number}", named, text, nulls, unit, rows_per_unit)
+    data = partial.sketched(f"partition {number}", named, text, nulls, device, unit, rows_per_unit)
     yield pa.record_batch({"part": pa.array([number], pa.int32()), "sketch": pa.array([data], pa.binary())})
 
 

@@ -1,22 +1,33 @@
 """Sketches on NVIDIA's GPUs: the same bits, through the driver alone."""
 
+from sketchlearn.gpu.cell_plans import CellsPlan
+from sketchlearn.gpu.chosen_columns import ColumnsPlan, DevicePlan
 from sketchlearn.gpu.column_sums import CountsPlan, MomentsPlan
 from sketchlearn.gpu.device_keeping import Search, gathered
 from sketchlearn.gpu.device_rows import DeviceRows, device_rows, downloaded, host_rows, is_on_gpu
 from sketchlearn.gpu.driver import Device, DeviceError, Event, Memory, Stream, device, devices
-from sketchlearn.gpu.projections import DensePlan
+from sketchlearn.gpu.feature_products import CrossPlan, FeatureMomentsPlan, FeatureWriter, packed_words
+from sketchlearn.gpu.projections import LARGEST_TRANSFORM, DensePlan, StructuredPlan
 
 __all__ = [
+    "LARGEST_TRANSFORM",
+    "CellsPlan",
+    "ColumnsPlan",
     "CountsPlan",
+    "CrossPlan",
     "DensePlan",
     "Device",
     "DeviceError",
+    "DevicePlan",
     "DeviceRows",
     "Event",
+    "FeatureMomentsPlan",
+    "FeatureWriter",
     "Memory",
     "MomentsPlan",
     "Search",
     "Stream",
+    "StructuredPlan",
     "device",
     "device_rows",
     "devices",
@@ -24,4 +35,5 @@ __all__ = [
     "gathered",
     "host_rows",
     "is_on_gpu",
+    "packed_words",
 ]

@@ -46,6 +46,8 @@ class _CountWork(ctypes.Structure):
 class MomentsPlan:
     """First and second moments."""
 
+    sees_all_columns = True
+
     def __init__(self, owner: Device, center: Double, bound: Double, *, once: bool) -> None:
         self._device, self._once = owner, once
         self._center, self._bound, self._factor = owner.copy(center), owner.copy(bound), owner.copy(2.0**15 / bound)
@@ -72,6 +74,8 @@ class MomentsPlan:
 
 class CountsPlan:
     """Counts of values between edges."""
+
+    sees_all_columns = True
 
     def __init__(self, owner: Device, edges: Double, starts: NDArray[np.int64]) -> None:
         self._device, self._n_counts = owner, len(edges) + len(starts) - 1

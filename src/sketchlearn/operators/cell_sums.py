@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sketchlearn.cost import Cost
+from sketchlearn.gpu import CellsPlan, Device
 from sketchlearn.keeping import Keeping, check_keeping
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.operators.bounded_operators import CLIP, FIXED_POINT, Boxed
@@ -220,12 +221,32 @@ class CellSums(Boxed):
         if self.squares == "sum":
             small = np.rint(values * 2.0 ** (SQUARE_BITS - VALUE_BITS))
             np.multiply(small, small, out=small)
-            squares[:, 0] = np.rint(small.sum(axis=1) * (FIXED_POINT / 2.0 ** (2 * SQUARE_BITS) / d))
+            squares[:, 0] = np.rint(small.sum(axis=1) * self._square_unit)
         else:
             np.multiply(values, values, out=squares)
             squares *= FIXED_POINT / 2.0 ** (2 * VALUE_BITS)
             np.rint(squares, out=squares)
         return features, self._cells_of_values(values), -1
+
+    @property
+    def _square_unit(self) -> float:
+        """What the sum of a row's squares, in steps of 2^-16, is times."""
+        return float(FIXED_POINT / 2.0 ** (2 * SQUARE_BITS) / self.n_features)
+
+    def device_plan(self, owner: Device) -> CellsPlan:
+        bound = np.array(self.bound)
+        return CellsPlan(
+            owner,
+            self._matrix,
+            self._points,
+            middle=self.middle,
+            bound=bound,
+            factor=2.0**VALUE_BITS / bound,
+            place_unit=2.0**-self.shift,
+            square_unit=self._square_unit,
+            normalize=self.normalize,
+            by_column=self.squares == "columns",
+        )
 
     def _pieces(self, n_rows: int) -> list[slice]:
         step = max(1, VALUES_AT_ONCE // self.width)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sketchlearn import kernel
 from sketchlearn._native import add_crosses, write_crosses
 from sketchlearn.cost import Cost
+from sketchlearn.gpu import CrossPlan, Device
 from sketchlearn.operators.bounded_operators import FIXED_POINT, REFUSE
 from sketchlearn.operators.column_checks import check_column_numbers
 from sketchlearn.operators.composed_operators import FeatureUser, Mapped
@@ -231,6 +232,12 @@ class CrossFeatures(Crossed, FeatureUser):
             if max(outcomes) >= 0:
                 return first + min(bad for bad in outcomes if bad >= 0)
         return -1
+
+    def device_plan(self, owner: Device) -> CrossPlan | None:
+        writer, box = self.crossed.feature_writer(owner, self.n_frequencies), self._box
+        if writer is None:
+            return None
+        return CrossPlan(writer, FACTOR_UNIT / self.waves.wave.unit, box.middle, np.array(box.bound), self.values)
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         products = np.zeros((len(rows), self.n_sums), np.int64)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.gpu import Device, FeatureMomentsPlan
 from sketchlearn.operators.bounded_operators import REFUSE
 from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.operators.crosses import MOST_SUMS, Crossed
@@ -101,6 +102,12 @@ class FeatureMoments(Crossed, Mapped):
             if bad >= 0:
                 return first + bad
         return -1
+
+    def device_plan(self, owner: Device) -> FeatureMomentsPlan | None:
+        writer = self.crossed.feature_writer(owner, self.n_frequencies)
+        if writer is None:
+            return None
+        return FeatureMomentsPlan(writer, 1 / self.waves.wave.unit, self.inner.device_plan(owner))
 
     @property
     def in_words(self) -> str:

@@ -17,12 +17,12 @@ from sketchlearn import kernel
 from sketchlearn.batches import Batches
 from sketchlearn.control_characters import check_names
 from sketchlearn.cost import Cost
-from sketchlearn.gpu import Device
+from sketchlearn.gpu import Device, DevicePlan, FeatureWriter
 from sketchlearn.keeping import Keeping
 from sketchlearn.operators.computed_elsewhere import sketch_of_bits, sketch_of_integers, weights_of_rows
 from sketchlearn.operators.origin import Origin, public_design
-from sketchlearn.operators.packing import private_bits
-from sketchlearn.operators.summing import DevicePlan, sum_of_rows
+from sketchlearn.operators.packing import packed_rows, private_bits
+from sketchlearn.operators.summing import sum_of_rows
 from sketchlearn.packed import PackedBits
 from sketchlearn.private_bits import PrivateBits
 from sketchlearn.protected_unit import ProtectedUnit
@@ -246,6 +246,10 @@ class Operator(Value, ABC):
         """What computes its features on a GPU; None where the processor does."""
         return None
 
+    def feature_writer(self, owner: Device, n: int | None = None) -> FeatureWriter | None:  # noqa: ARG002
+        """What writes the integers of its first n frequencies, row by row, on a GPU; None where the processor does."""
+        return None
+
     def features(self, data: Any, *, n_jobs: int | None = None) -> NDArray[Any]:
         """Phi(x) of each row; the mean over rows is the mean of their sketch."""
         return self.mean_of(np.concatenate(list(self._integers(data, n_jobs))).astype(np.float64))
@@ -270,8 +274,7 @@ class Operator(Value, ABC):
         if epsilon is not None:
             public_design(self, truth("assume_public_design", assume_public_design))
             return private_bits(self._integers(data, n_jobs), self.n_sums, epsilon)
-        words = [PackedBits.from_signs(signs).words for signs in self._integers(data, n_jobs)]
-        return PackedBits(np.concatenate(words), self.n_sums)
+        return PackedBits(packed_rows(self, self._source(data), kernel.n_threads(n_jobs)), self.n_sums)
 
     def sketch_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Sketch:
         """The sketch of the rows that `pack` packed: the same integers, or the same on average if they are private."""

@@ -1,16 +1,56 @@
-"""Sketches of signs: of all that readings contribute, or of what randomised response leaves of them."""
+"""Signs of rows: all that they contribute, or what randomised response leaves of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.gpu import Device, FeatureWriter, packed_words
 from sketchlearn.ledger import ASSUMED, DECLARED, RANDOMISED_RESPONSE, REPLACE, Ledger
 from sketchlearn.operators.origin import Origin
+from sketchlearn.operators.summing import gpu_blocks
+from sketchlearn.packed import PackedBits
 from sketchlearn.private_bits import PrivateBits
 from sketchlearn.randomised_response import RandomisedResponse
+from sketchlearn.sources import Block, Source, check_width, gpu_rows
+
+
+class Packable(Protocol):
+    """What an operator of signs tells of itself here."""
+
+    @property
+    def n_features(self) -> int: ...
+    @property
+    def n_sums(self) -> int: ...
+    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]: ...
+    def accept(self, block: Block, bad: int) -> None: ...
+    def feature_writer(self, owner: Device) -> FeatureWriter | None: ...
+
+
+def packed_rows(operator: Packable, rows: Source, threads: int) -> NDArray[np.uint64]:
+    """The words of all rows' signs; of rows on a GPU, packed there."""
+
+    def packed(block: Block) -> NDArray[np.uint64]:
+        signs, bad = operator.write_rows(block.rows, threads)
+        operator.accept(block, bad)
+        return PackedBits.from_signs(signs).words
+
+    found, there = [np.empty((0, -(-operator.n_sums // 64)), np.uint64)], gpu_rows(rows)
+    writer = None if there is None else operator.feature_writer(there.device)
+    if there is None or writer is None:
+        return np.concatenate([*found, *(packed(block) for block in rows.blocks(operator.n_features))])
+    check_width(there.shape[1], operator.n_features)
+    for block in gpu_blocks(there):
+        words = packed_words(writer, block.rows)
+        if words is None:  # a row is outside the domain: the processor says which
+            on_processor = block.downloaded()
+            rows.refuse_gaps(on_processor)
+            words = packed(on_processor)
+        found.append(words)
+    return np.concatenate(found)
 
 
 def private_bits(blocks: Iterable[NDArray[np.integer]], n_bits: int, epsilon: float) -> PrivateBits:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.cost import Cost
+from sketchlearn.gpu import ColumnsPlan, Device, FeatureWriter
 from sketchlearn.operators.column_checks import check_column_numbers, check_columns
 from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.operators.operator_base import LEADING_COLUMN, MOST_FEATURES, Double, Integers, Kind, Operator
@@ -70,6 +71,14 @@ class SomeColumns(Mapped):
     def mapped(self, rows: NDArray[Any], threads: int) -> NDArray[Any]:  # noqa: ARG002
         """The chosen columns."""
         return rows[:, self.which]
+
+    def device_plan(self, owner: Device) -> ColumnsPlan | None:
+        inner = self.inner.device_plan(owner)
+        return None if inner is None else ColumnsPlan(owner, self.which, inner)
+
+    def feature_writer(self, owner: Device, n: int | None = None) -> FeatureWriter | None:
+        inner = self.inner.feature_writer(owner, n)
+        return None if inner is None else inner.of_columns(self.which)
 
     @property
     def in_words(self) -> str:

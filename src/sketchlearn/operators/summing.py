@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.gpu import Device, DeviceRows, Memory, Search, Stream, devices, downloaded, host_rows
+from sketchlearn.gpu import Device, DevicePlan, DeviceRows, Memory, Search, Stream, devices, downloaded, host_rows
 from sketchlearn.keeping import KeptRows, RowKeeper
 from sketchlearn.progress import row_bar
 from sketchlearn.sketch_limits import check_room
@@ -20,13 +20,6 @@ Integers = NDArray[np.int64]
 SLOTS_PER_DEVICE = 2  # blocks that are on their way through one GPU: one is copied while the other one is summed
 ROWS_PER_BLOCK = 1 << 24  # of rows that are on a GPU already
 NONE_BAD = 2**64 - 1
-
-
-class DevicePlan(Protocol):
-    """What computes an operator's integers on a GPU."""
-
-    def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
-        """Lets the stream add the integers of rows to sums; a row outside the domain makes bad less than 2^64 - 1."""
 
 
 class Summable(Protocol):
@@ -137,7 +130,8 @@ class DeviceSums:
     @property
     def sees_every_value(self) -> bool:
         """Whether kernels look at all values: they refuse missing ones, so that nobody else needs to."""
-        return all(plan is not None for slot in self._slots for plan in slot.plans)
+        plans = self._slots[0].plans
+        return None not in plans and any(plan is not None and plan.sees_all_columns for plan in plans)
 
     @property
     def sums(self) -> Integers:

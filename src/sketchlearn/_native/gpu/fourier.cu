@@ -1,15 +1,8 @@
-// Sums of the features of rows that centre.cu prepared: SKETCHLEARN_WAVE says which. Compiled once for each wave.
+// Sums of the features of rows that centre.cu prepared. Compiled once for each wave.
 //
 // A phase is one chain of fused multiply-adds over the columns, in their order, as on a processor; the sums are integers, so
 // that threads and blocks may add theirs in any order.
-#include "device.h"
-#include "../wave_numbers.h"
-
-// Fourier coefficients of a wave given by them; see kernel.h.
-struct Coefficients {
-  const float* values;
-  int64_t harmonics;
-};
+#include "wave_kernels.h"
 
 namespace near {
 #define SKETCHLEARN_NEAR
@@ -19,41 +12,14 @@ namespace near {
 using Wave = SKETCHLEARN_WAVE;
 }  // namespace near
 
-namespace far {
-#include "lane.h"
-#include "../waves.h"
-using Wave = SKETCHLEARN_WAVE;
-}  // namespace far
-
-struct DenseWork {
-  const float* rows;  // [column][stride], centred; zeros beyond a tile's rows
-  const TileOfRows* tiles;
-  const float* frequencies;  // [column][padded], in turns, each group's at a multiple of kTileColumns
-  const float* dither;       // [padded]
-  const int64_t* weights;    // of each row, or null
-  int64_t* sums;             // [part][columns]
-  Coefficients given;
-  int64_t stride, padded, columns;
-  int32_t n_features, n_tiles, tiles_per_block, group_columns, padded_group;  // at most 15 tiles: 32 bits hold their sums
-  float limit;  // tiles with values beyond it may have phases of 2^20 turns or more
-};
-
-constexpr int kTileColumns = 128, kThreads = 256, kDepth = 16, kWarps = kThreads / 32;
+constexpr int kDepth = 16, kWarps = kThreads / 32;
 constexpr int kOwnRows = 16, kOwnColumns = 4;  // of a thread of dense_near
-constexpr int kRowsAtOnce = 8;                 // of a thread of dense_far
 
 // Whether all of a tile's rows are there, and its phases are small.
 DEVICE bool is_near(const DenseWork& work, const TileOfRows& tile) {
   return tile.count == kTileRows && tile.largest <= work.limit;
 }
 
-struct Quad {
-  float v[4];
-};
-DEVICE Quad load_quad(const float* p) {
-  const float4 q = *(const float4*)p;
-  return {{q.x, q.y, q.z, q.w}};
-}
 DEVICE void store_quad(float* p, Quad q) { *(float4*)p = make_float4(q.v[0], q.v[1], q.v[2], q.v[3]); }
 
 // One column of the rows times one row of the frequencies: a thread's own phases. All threads of a warp have the same rows,
@@ -169,33 +135,17 @@ KERNEL(kThreads, 2) dense_near(const DenseWork work) {
 }
 #endif
 
-// One tile that is not near, or whose rows have weights: a thread has one column, and takes eight rows at a time.
+// One tile that is not near, or whose rows have weights.
 DEVICE void take_far(const DenseWork& work, int tile, int column) {
   using W = far::Wave;
-  const TileOfRows about = work.tiles[tile];
   if (column >= work.group_columns) return;
-  const int64_t at = about.group * (int64_t)work.padded_group + column;
-  const far::Floats shift = far::pack(work.dither[at]) * W::unit;
   int64_t sums[2] = {0, 0};
-  for (int row = 0; row < about.count; row += kRowsAtOnce) {
-    const float* own_rows = work.rows + (int64_t)tile * kTileRows + row;
-    float phase[kRowsAtOnce];
-    UNROLL for (int r = 0; r < kRowsAtOnce; r++) phase[r] = 0.0f;
-    for (int64_t k = 0; k < work.n_features; k++) {
-      const float w = work.frequencies[k * work.padded + at];
-      const Quad low = load_quad(own_rows + k * work.stride), high = load_quad(own_rows + k * work.stride + 4);
-      UNROLL for (int r = 0; r < kRowsAtOnce; r++) phase[r] = __fmaf_rn(r < 4 ? low.v[r % 4] : high.v[r % 4], w, phase[r]);
-    }
-    UNROLL for (int r = 0; r < kRowsAtOnce; r++) {
-      if (row + r >= about.count) continue;
-      far::Bits value[2] = {};
-      W::eval(W::reduced({phase[r]}, shift), far::Addends(), work.given, value[0], value[1]);
-      const int64_t weight = work.weights ? work.weights[(int64_t)tile * kTileRows + row + r] : 1;
-      UNROLL for (int part = 0; part < W::parts; part++) sums[part] += weight * (int32_t)(value[part].v - W::bias);
-    }
-  }
-  UNROLL for (int part = 0; part < W::parts; part++)
-    add_to(work.sums + part * work.columns + about.group * (int64_t)work.group_columns + column, sums[part]);
+  visit_column(work, tile, column, [&](int row, const int32_t* parts) {
+    const int64_t weight = work.weights ? work.weights[(int64_t)tile * kTileRows + row] : 1;
+    UNROLL for (int part = 0; part < W::parts; part++) sums[part] += weight * parts[part];
+  });
+  const int64_t first = work.tiles[tile].group * (int64_t)work.group_columns + column;
+  UNROLL for (int part = 0; part < W::parts; part++) add_to(work.sums + part * work.columns + first, sums[part]);
 }
 
 // The tiles that dense_near leaves, found as many at a time as a block has threads.

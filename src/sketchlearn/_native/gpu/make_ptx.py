@@ -28,13 +28,19 @@ WAVES = {
     "series_real": "Series<1>",
     "quadratic": "Quadratic",
 }
+PERIODIC = {name: wave for name, wave in WAVES.items() if wave != "Quadratic"}
 #: what is written, and of which source with which wave
 UNITS = {
+    "cells": ("cells.cu", None),
     "centre": ("centre.cu", None),
+    "columns": ("columns.cu", None),
+    "cross": ("cross.cu", None),
     "histogram": ("histogram.cu", None),
     "keeping": ("keeping.cu", None),
     "moments": ("moments.cu", None),
     **{name: ("fourier.cu", wave) for name, wave in WAVES.items()},
+    **{f"{name}_written": ("written.cu", wave) for name, wave in PERIODIC.items()},
+    **{f"{name}_structured": ("structured.cu", wave) for name, wave in PERIODIC.items()},
 }
 # compute_70: cards from 2017 on. fmad: no product is fused with a sum unless the source says so.
 OPTIONS = ("--gpu-architecture=compute_70", "--std=c++17", "--fmad=false", "--device-as-default-execution-space")

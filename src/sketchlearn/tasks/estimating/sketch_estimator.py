@@ -205,7 +205,7 @@ class SketchEstimator(BaseEstimator):
         some, columns = engines.sample(X, self._most_rows(), int(rng.integers(2**31)), encoded)
         table = self._with_targets(SketchedTable(columns, some.shape[1]), y)
         operator, notes = self._designed(Glimpse(some, True, columns, None, table.targets), rng)
-        sketch = engines.sketch(X, operator)
+        sketch = engines.sketch(X, operator, device=self.device)
         self.check_size(int(sketch.count))
         return FittedState(table, sketch, design_notes=notes)
 
