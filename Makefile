@@ -46,6 +46,9 @@ ptx-check:
 # Sketches on a GPU beside the processor's, byte by byte, and how fast they are; says so where there is none.
 gpu: .venv/installed-test
 	$(BIN)/python tests/gpu.py
+	if command -v compute-sanitizer; then for tool in memcheck racecheck; do compute-sanitizer --tool $$tool --error-exitcode 1 \
+	  $(BIN)/python tests/gpu.py --every 7 --most-rows 700 --draws 5 || exit 1; done; \
+	else echo "compute-sanitizer is not installed: memory and races are not checked"; fi
 	$(BIN)/python benchmarks/gpu.py
 
 # Every float32 phase from 2^-28 turns on, through every wave: twenty minutes.

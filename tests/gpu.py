@@ -10,14 +10,17 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sketchlearn as skl
 from sketchlearn.gpu import DeviceError, devices
+from sketchlearn.operators import summing
 from sketchlearn.waves import FourierSeries
 
 WAVES = ("exponential", "cosine", "square", "sawtooth", "triangle", FourierSeries((0.3, 0.1 - 0.05j)))
@@ -79,11 +82,11 @@ def operators(rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
         yield f"cells of {d} columns, squares", mixture.fit(np.tile(rows, (2, 1))).sketch_.operator
 
 
-def any_rows() -> None:
+def any_rows(draws: int) -> None:
     """Rows of any number, columns, strides, kind and size, on the GPU: hypothesis draws them."""
     torch = _module("torch")
 
-    @settings(deadline=None, max_examples=200, database=None)
+    @settings(deadline=None, max_examples=draws, database=None)
     @given(st.data())
     def same(data: Any) -> None:
         n, d, m = (data.draw(st.integers(1, most)) for most in (700, 40, 300))
@@ -96,20 +99,45 @@ def any_rows() -> None:
         operator = skl.FourierFeatures(d, m, structured=d >= 8 and data.draw(st.booleans()), **given)
         weights = rng.integers(0, 9, n) if weighted else None
         expected = operator.sketch(held[cut], sample_weight=weights)
-        found = operator.sketch(torch.from_numpy(held).cuda()[cut], sample_weight=weights)
+        summing.ROWS_PER_BLOCK = data.draw(st.sampled_from([50, 129, 1 << 24]))
+        with torch.cuda.stream(torch.cuda.Stream()):  # what is left to do there is waited for
+            rows = torch.from_numpy(held).cuda() * 1
+        found = operator.sketch(rows[cut], sample_weight=weights)
         assert found.content() == expected.content()
         if operator.one_bit:
             assert operator.pack(torch.from_numpy(held).cuda()[cut]) == operator.pack(held[cut])
 
     if torch is not None and torch.cuda.is_available():
         same()
-        print("200 drawn sets of rows: the same bytes")
+        print(f"{draws} drawn sets of rows: the same bytes")
+
+
+def failures() -> None:
+    """What a real card cannot do is said in a sentence, and leaves a sketch as it was."""
+    torch = _module("torch")
+    if torch is None or not torch.cuda.is_available():
+        return
+    operator = skl.FourierFeatures(10, 100, law=skl.frequencies.Gaussian(1.0))
+    rows = np.random.default_rng(0).normal(size=(1_000_000, 10))
+    sketch = operator.sketch(rows[:5])
+    free, _ = torch.cuda.mem_get_info()
+    held = torch.empty(free - (30 << 20), dtype=torch.uint8, device="cuda")
+    for device, sentence in (("cuda", "the GPU's memory is full"), ("cuda:99", "there is no GPU number 99")):
+        with pytest.raises(DeviceError, match=sentence):
+            sketch.update(rows, device=device)
+    del held
+    torch.cuda.empty_cache()
+    assert sketch == operator.sketch(rows[:5])
+    assert sketch.update(rows, device="cuda").count == len(rows) + 5
+    print("full memory and a wrong number: a sentence each, nothing added")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--most-rows", type=int, default=40_000)
+    parser.add_argument("--every", type=int, default=1, help="try every so many of the operators")
+    parser.add_argument("--draws", type=int, default=200)
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     try:
@@ -120,7 +148,7 @@ def main() -> int:
     ways = carriers()
     print(f"{', '.join(own.name for own in there)}; arrays of {', '.join(ways) or 'no library'}")
     rng, wrong, n = np.random.default_rng(chosen.seed), [], 0
-    for name, operator in operators(rng):
+    for name, operator in islice(operators(rng), 0, None, chosen.every):
         for kind in KINDS:
             rows = (2 * rng.normal(size=(int(rng.integers(1, chosen.most_rows)), operator.n_features))).astype(kind)
             if kind == np.float64 and isinstance(operator, skl.FourierFeatures) and not operator.structured:
@@ -136,7 +164,8 @@ def main() -> int:
                     wrong.append(f"{name}, {kind.__name__}, {len(rows)} rows, {way}: other bytes")
     print("\n".join(wrong), end="\n" if wrong else "")
     print(f"{n - len(wrong)} passed, {len(wrong)} failed")
-    any_rows()
+    any_rows(chosen.draws)
+    failures()
     return bool(wrong)
 
 

@@ -3,21 +3,25 @@
 `make gpu` runs the same and more on a machine that has a GPU.
 """
 
+import json
 import os
 import re
 import runpy
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sketchlearn as skl
 from sketchlearn import gpu
+from sketchlearn.cli import commands
 from sketchlearn.gpu import driver as driver_module
 from sketchlearn.operators.summing import DeviceSums
 from sketchlearn.waves import FourierSeries
@@ -122,6 +126,122 @@ def test_moments(rounding, d):
     assert operator.sketch(rows, device="cuda").content() == operator.sketch(rows).content()
     expected = operator.sketch(rows, sample_weight=weights).content()
     assert operator.sketch(OnGpu(rows), sample_weight=weights).content() == expected
+
+
+def assert_same(operator, rows):
+    """The same bytes from all kinds of numbers, with weights and without, all computed by kernels."""
+    assert None not in [part.device_plan(gpu.device(0)) for part in operator.side_by_side]
+    weights = np.random.default_rng(5).integers(0, 5, len(rows))
+    for kind in (np.float16, np.float32, np.float64):
+        own = rows.astype(kind)
+        assert operator.sketch(OnGpu(own)).content() == operator.sketch(own).content()
+        expected = operator.sketch(own, sample_weight=weights).content()
+        assert operator.sketch(OnGpu(own), sample_weight=weights).content() == expected
+
+
+@pytest.mark.usefixtures("processor")
+@pytest.mark.parametrize("wave", WAVES, ids=lambda wave: wave if isinstance(wave, str) else "series")
+def test_structured_frequencies(wave):
+    rng, law = np.random.default_rng(2), skl.frequencies.Gaussian(1.0)
+    center = tuple(rng.normal(size=20))
+    assert_same(
+        skl.FourierFeatures(20, 70, law=law, wave=wave, structured=True, center=center), rng.normal(size=(150, 20))
+    )
+    if wave == "exponential":
+        subsampled = skl.FourierFeatures(20, 96, law=law, structured=True, subsample=32)
+        assert_same(subsampled, rng.normal(size=(300, 20)))
+        assert_same(skl.FourierFeatures(700, 1500, law=law, structured=True), rng.normal(size=(9, 700)))
+        too_wide = skl.FourierFeatures(5000, 10, law=law, structured=True)
+        assert too_wide.device_plan(gpu.device(0)) is None
+
+
+@pytest.mark.usefixtures("processor")
+@pytest.mark.parametrize("wave", ["exponential", "cosine", "square"])
+def test_products_of_features(wave):
+    rng, waves = np.random.default_rng(3), features(3, 70, wave)
+    some = skl.SomeColumns(waves, 80, which=[5, 0, 79])
+    nested = skl.SomeColumns(skl.SomeColumns(waves, 4, which=[3, 0, 2]), 6, which=[5, 1, 0, 2])
+    assert_same(skl.CrossFeatures(waves, bound=10.0, n_crossed=20, values=[2]), rng.normal(size=(200, 3)))
+    assert_same(skl.CrossFeatures(nested, bound=10.0, center=(0.1,) * 6), rng.normal(size=(200, 6)))
+    assert_same(skl.concatenate([some, skl.CrossFeatures(some, bound=10.0)]), rng.normal(size=(150, 80)))
+    moments = skl.FeatureMoments(skl.SomeColumns(waves, 4, which=[0, 1, 3]), bound=9.0, outside="clip")
+    assert_same(moments, rng.normal(size=(150, 4)))
+    beyond = rng.normal(size=(50, 4))
+    beyond[7, 2] = 12.0
+    assert moments.sketch(OnGpu(beyond)).content() == moments.sketch(beyond).content()
+
+
+@pytest.mark.usefixtures("processor")
+@pytest.mark.parametrize(("normalize", "squares"), [(False, "sum"), (True, "sum"), (False, "columns")])
+def test_cells(normalize, squares):
+    rng = np.random.default_rng(4)
+    rows = rng.normal(size=(3000, 70)) + 3 * rng.normal(size=(80, 70))[rng.integers(80, size=3000)]
+    operator = replace(skl.design(rows, n_components=40, normalize=normalize), squares=squares)
+    assert operator.n_cells > 64
+    assert_same(operator, rows[:70])
+    odd = rows[:8].copy()
+    odd[0] = 0.0
+    odd[1] = 1e-310 if normalize else 0.25
+    odd[2] *= 1e300 if normalize else 1.0
+    assert operator.sketch(OnGpu(odd)).content() == operator.sketch(odd).content()
+    far = rows[:9] * np.where(np.arange(9) == 4, 1e6, 1.0)[:, None]  # clipped, unless divided by its length
+    found, expected = operator.sketch(OnGpu(far)), operator.sketch(far)
+    assert (found.content(), found.clipped) == (expected.content(), expected.clipped)
+    far[3, 1] = np.nan
+    with pytest.raises(ValueError, match="row 3, column 1 is missing"):
+        operator.sketch(OnGpu(far))
+
+
+@pytest.mark.usefixtures("processor")
+def test_missing_values_of_columns_that_no_kernel_looks_at():
+    rows = np.zeros((50, 6))
+    rows[41, 4] = np.nan
+    with pytest.raises(ValueError, match="row 41, column 4 is missing"):
+        skl.SomeColumns(features(3, 70), 6, which=[0, 1, 2]).sketch(rows, device="cuda")
+
+
+@pytest.mark.usefixtures("processor")
+def test_packed_signs():
+    operator, rng = features(3, 100, "square"), np.random.default_rng(6)
+    some = skl.SomeColumns(operator, 7, which=[5, 1, 2])
+    rows = rng.normal(size=(333, 7))
+    assert operator.pack(OnGpu(rows[:, :3])) == operator.pack(rows[:, :3])
+    assert some.pack(OnGpu(rows)) == some.pack(rows)
+    assert some.pack(OnGpu(rows[:0])) == some.pack(rows[:0])
+    rows[7, 5] = np.nan
+    with pytest.raises(ValueError, match="row 7, column 5 is missing"):
+        some.pack(OnGpu(rows))
+    rows[7, 5] = 1e30
+    with pytest.raises(ValueError, match="row 7, column 5"):
+        some.pack(OnGpu(rows))
+    with pytest.raises(ValueError, match="columns"):
+        some.pack(OnGpu(rows[:, :4]))
+
+
+@pytest.mark.usefixtures("processor")
+def test_workers_use_their_gpus(monkeypatch):
+    da = pytest.importorskip("dask.array", reason="Dask is not installed")
+    import dask
+
+    operator, rows = features(3, 40), np.random.default_rng(0).normal(size=(500, 3))
+    used = []
+    monkeypatch.setattr(DeviceSums, "finish", lambda self, done=DeviceSums.finish: used.append(1) or done(self))
+    parts = da.from_array(rows, chunks=(100, 3))
+    with dask.config.set(scheduler="synchronous"):  # the processor is one card, which runs one kernel at a time
+        found = skl.engines.dask.sketch(parts, operator, device="cuda")
+        assert found.content() == operator.sketch(rows).content()
+        assert len(used) == 5
+        with pytest.raises(ValueError, match="no GPU number 7"):
+            skl.engines.dask.sketch(parts, operator, device="cuda:7")
+
+
+@pytest.mark.usefixtures("processor")
+def test_info_names_devices(capsys):
+    app = typer.main.get_command(commands.app)
+    app(["info"], standalone_mode=False)
+    assert re.search(r"cuda:0 +the processor\ncuda:1 +the processor", capsys.readouterr().out)
+    app(["info", "--json"], standalone_mode=False)
+    assert json.loads(capsys.readouterr().out)["gpus"] == ["the processor"] * 2
 
 
 @pytest.mark.usefixtures("processor")

@@ -24,18 +24,25 @@ Facts = tuple[dict[str, Any], list[tuple[str, str]]]
 
 def info(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A sketch, design, model or schema; - is standard input.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="[FILE]", help="A sketch, design, model or schema; - is standard input.", show_default=False
+        ),
+    ] = None,
     trusted: Trusted = None,
     json: Json = False,
 ) -> None:
-    """Say what a sketch, design, model or schema file holds.
+    """Say what a sketch, design, model or schema file holds; without a file, what this machine computes with.
 
     \b
     Example:
+      sketchlearn info
       sketchlearn info day1.sketch
       sketchlearn info design.json --json
     """
+    if file is None:
+        _report_facts(json, *_of_machine())
+        return
     keys, data = keys_from(trusted), read(file)
     with naming(file):
         reader = _reader(data)
@@ -46,8 +53,28 @@ def info(
     digest = hashlib.sha256(data).hexdigest()
     figures |= {**signature, "file": file, "bytes": len(data), "sha256": digest}
     rows += [*signed, ("size", f"{len(data):,} bytes"), ("SHA-256", digest)]
+    _report_facts(json, figures, rows)
+
+
+def _report_facts(json: bool, figures: dict[str, Any], rows: list[tuple[str, str]]) -> None:
     width = max(len(name) for name, _ in rows)
     report(json, figures, *(f"{name:{width}}  {value}" for name, value in rows))
+
+
+def _of_machine() -> Facts:
+    """The version, the processor's kernel and threads, and the GPUs."""
+    from sketchlearn import kernel
+    from sketchlearn.gpu import DeviceError, devices
+    from sketchlearn.version import __version__
+
+    threads = kernel.n_threads(None)
+    try:
+        found, why = [own.name for own in devices("cuda")], ""
+    except DeviceError as error:
+        found, why = [], str(error)
+    figures = {"version": __version__, "kernel": kernel.active, "threads": threads, "gpus": found}
+    rows = [("sketchlearn", __version__), ("processor", f"{threads} threads, kernel {kernel.active}")]
+    return figures, rows + ([(f"cuda:{n}", name) for n, name in enumerate(found)] or [("GPU", f"none: {why}")])
 
 
 def _reader(data: bytes) -> Callable[[bytes], Facts]:

@@ -184,8 +184,9 @@ class Memory:
 
     def __init__(self, size: int, owner: Device) -> None:
         self.size, self._owner, self._address = size, owner, Pointer()
-        with owner.current():
-            owner.call("cuMemAlloc_v2", ctypes.byref(self._address), Size(max(size, 1)))
+        if size:
+            with owner.current():
+                owner.call("cuMemAlloc_v2", ctypes.byref(self._address), Size(size))
 
     @property
     def address(self) -> int:

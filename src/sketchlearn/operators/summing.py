@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -96,11 +97,15 @@ class _Slot:
     """A place for one block on a GPU, with what its kernels need."""
 
     def __init__(self, owner: Device, operator: Summable) -> None:
-        self.device, self.stream = owner, Stream(owner)
-        self.plans = [part.device_plan(owner) for part in operator.side_by_side]
+        self.device, self.stream, self._operator = owner, Stream(owner), operator
         self.sums, self.bad = Memory(8 * operator.n_sums, owner), Memory(8, owner)
         self.work: tuple[Any, Integers | None, Any] | None = None
         self._room: Memory | None = None
+
+    @cached_property
+    def plans(self) -> list[DevicePlan | None]:
+        """What computes each part; those of the second slot are made while the first one is at work."""
+        return [part.device_plan(self.device) for part in self._operator.side_by_side]
 
     def uploaded(self, rows: NDArray[Any]) -> DeviceRows:
         """Rows on their way to the GPU: pinned memory is copied while others are summed, and other memory soon."""
