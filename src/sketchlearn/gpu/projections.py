@@ -18,7 +18,7 @@ MOST_TILES_PER_BLOCK = 15  # of a block's sums, which 32 bits hold
 BLOCKS_PER_MULTIPROCESSOR = 2  # that run at a time
 NEAR_TURNS = 2.0**19  # Smaller phases are reduced at the speed of an addition; those of a square wave are times 4.
 MOST_BLOCKS_DOWN = 1024
-LARGEST_TRANSFORM = 4096  # that a block's shared memory has room for
+LARGEST_TRANSFORM = 2048  # that a block's shared memory has room for
 
 
 class _DenseWork(ctypes.Structure):

@@ -11,30 +11,48 @@ struct StructuredWork {
   int64_t* sums;
   Coefficients given;
   int64_t stride, columns;
-  int32_t n_features, n_tiles, tiles_per_block, group_columns, size;  // at most kFlat
+  int32_t n_features, n_tiles, tiles_per_block, group_columns, size;  // at most kLargest
 };
 
+constexpr int kLargest = 2048;
 constexpr int kFlat = 4096;  // numbers that are transformed together: rows of `size` of them, one after the other
+
+DEVICE int place(int i) { return i + i / 32; }  // so that numbers 32 apart are not in the same bank of shared memory
+
+// Stages h, 2 h, ..., n h / 2 of the transforms: a thread has n numbers that are h apart at a time.
+template <int n>
+DEVICE void transform_stages(float* y, int h) {
+  for (int set = threadIdx.x; set < kFlat / n; set += kThreads) {
+    const int first = (set - set % h) * n + set % h;
+    float v[n];
+    UNROLL for (int j = 0; j < n; j++) v[j] = y[place(first + j * h)];
+    UNROLL for (int apart = 1; apart < n; apart *= 2)
+      UNROLL for (int j = 0; j < n; j++) {
+        if (j & apart) continue;
+        const float a = v[j], b = v[j + apart];
+        v[j] = __fadd_rn(a, b), v[j + apart] = __fadd_rn(a, -b);
+      }
+    UNROLL for (int j = 0; j < n; j++) y[place(first + j * h)] = v[j];
+  }
+  __syncthreads();
+}
 
 // Walsh-Hadamard transforms of rows that lie one after the other: stages 1, 2, 4, ..., each pair (a, b) becoming
 // (a + b, a - b).
 DEVICE void transform_rows(float* y, int size) {
-  for (int h = 1; h < size; h *= 2) {
-    __syncthreads();
-    for (int pair = threadIdx.x; pair < kFlat / 2; pair += kThreads) {
-      const int i = 2 * pair - pair % h;
-      const float a = y[i], b = y[i + h];
-      y[i] = __fadd_rn(a, b), y[i + h] = __fadd_rn(a, -b);
-    }
-  }
   __syncthreads();
+  int h = 1;
+  for (; 16 * h <= size; h *= 16) transform_stages<16>(y, h);
+  if (8 * h == size) transform_stages<8>(y, h);
+  if (4 * h == size) transform_stages<4>(y, h);
+  if (2 * h == size) transform_stages<2>(y, h);
 }
 
 // One block of structured frequencies, for some tiles: rows are transformed as many at a time as there is room for.
 KERNEL(kThreads, 1) structured_sums(const StructuredWork work) {
   using W = far::Wave;
-  SHARED float y[kFlat];
-  SHARED int32_t sums[W::parts][kFlat];
+  SHARED float y[kFlat + kFlat / 32];
+  SHARED int32_t sums[W::parts][kLargest];
   const int thread = threadIdx.x, size = work.size, together = kFlat / size;
   const int first_column = blockIdx.x * size, width = min(size, work.group_columns - first_column);
   const int first_tile = blockIdx.y * work.tiles_per_block;
@@ -67,11 +85,12 @@ KERNEL(kThreads, 1) structured_sums(const StructuredWork work) {
       for (int i = thread; i < kFlat; i += kThreads) {
         const int row = i / size, k = i - row * size;
         const bool there = k < work.n_features && first + row < about.count;
-        y[i] = there ? __fmul_rn(own[k * work.stride + row], signs[k]) : 0.0f;
+        y[place(i)] = there ? __fmul_rn(own[k * work.stride + row], signs[k]) : 0.0f;
       }
       transform_rows(y, size);
       for (int turn = 1; turn < 3; turn++) {
-        for (int i = thread; i < kFlat; i += kThreads) y[i] = __fmul_rn(y[i], signs[turn * size + i % size]);
+        for (int i = thread; i < kFlat; i += kThreads)
+          y[place(i)] = __fmul_rn(y[place(i)], signs[turn * size + i % size]);
         transform_rows(y, size);
       }
       for (int i = thread; i < kFlat; i += kThreads) {
@@ -79,7 +98,7 @@ KERNEL(kThreads, 1) structured_sums(const StructuredWork work) {
         if (c >= width || first + row >= about.count) continue;
         far::Bits value[2] = {};
         const far::Floats shift = far::pack(dither[c]) * W::unit;
-        W::eval(W::reduced({__fmul_rn(y[i], radii[c])}, shift), far::Addends(), work.given, value[0], value[1]);
+        W::eval(W::reduced({__fmul_rn(y[place(i)], radii[c])}, shift), far::Addends(), work.given, value[0], value[1]);
         UNROLL for (int part = 0; part < W::parts; part++) {
           const int32_t integer = (int32_t)(value[part].v - W::bias);
           if (work.weights)
