@@ -147,8 +147,8 @@ class FourierFeatures(Projected):
         return self.wave.ceiling
 
     @property
-    def one_bit(self) -> bool:
-        return self.wave.ceiling == 1 and self.subsample is None
+    def packed_bits(self) -> int | None:
+        return None if self.subsample else self.wave.packed_bits
 
     @cached_property
     def _dense(self) -> Single:
@@ -215,7 +215,7 @@ class FourierFeatures(Projected):
         return (self.wave.feature, center, self._dither, math.inf, coefficients, self._key, self.n_groups)
 
     def device_plan(self, owner: Device) -> DensePlan | None:
-        return None if self.structured else DensePlan(owner, *self._planned, self._dense)
+        return None if self.structured or not self.wave.on_gpu else DensePlan(owner, *self._planned, self._dense)
 
     def mean_of(self, sums: Double) -> NDArray[Any]:
         values = sums * (self.n_groups / self.wave.unit)

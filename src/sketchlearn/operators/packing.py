@@ -1,4 +1,4 @@
-"""Sketches of signs: of all that readings contribute, or of what randomised response leaves of them."""
+"""Sketches of bits: of all that readings contribute, or of what randomised response leaves of them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,31 @@ from numpy.typing import NDArray
 
 from sketchlearn.ledger import ASSUMED, DECLARED, RANDOMISED_RESPONSE, REPLACE, Ledger
 from sketchlearn.operators.origin import Origin
+from sketchlearn.packed import PackedBits
 from sketchlearn.private_bits import PrivateBits
 from sketchlearn.randomised_response import RandomisedResponse
+
+
+def packed_integers(integers: NDArray[np.integer], n_bits: int) -> PackedBits:
+    """Rows of odd numbers below 2^n_bits in size, as the signs of their powers of two, the highest power first.
+
+    >>> packed_integers(np.array([[3, -1]]), 2).signs()
+    array([[ 1, -1,  1,  1]], dtype=int8)
+    """
+    if n_bits == 1:
+        return PackedBits.from_signs(integers)
+    steps = (integers + (2**n_bits - 1)) >> 1
+    ones = [steps >> place & 1 for place in reversed(range(n_bits))]
+    return PackedBits.from_signs(2 * np.concatenate(ones, axis=1) - 1)
+
+
+def unpacked_sums(sums: NDArray[np.int64], n_bits: int) -> NDArray[np.int64]:
+    """The sums of such numbers, out of those of their signs.
+
+    >>> unpacked_sums(np.array([1, -1, 1, 1]), 2)
+    array([ 3, -1])
+    """
+    return 2 ** np.arange(n_bits)[::-1] @ sums.reshape(n_bits, -1)
 
 
 def private_bits(blocks: Iterable[NDArray[np.integer]], n_bits: int, epsilon: float) -> PrivateBits:
