@@ -16,7 +16,16 @@ from sketchlearn.frequencies import (
     Weighted,
 )
 from sketchlearn.operators.cell_sums import packed
-from sketchlearn.waves import Cosine, Exponential, FourierSeries, Sawtooth, Square, Triangle
+from sketchlearn.waves import (
+    Cosine,
+    Exponential,
+    FourierSeries,
+    QuantizedCosine,
+    QuantizedSawtooth,
+    Sawtooth,
+    Square,
+    Triangle,
+)
 
 LAWS = {
     "gaussian": Gaussian(2.0),
@@ -42,6 +51,10 @@ WAVES = {
     "series": FourierSeries((0.2 + 0.1j, 0.0, -0.1j, 0.05), complex=True),
     "series-real": FourierSeries((0.2 + 0.1j, 0.0, -0.1j, 0.05)),
     "series-long": FourierSeries(tuple(1j**k / 33 for k in range(16)), complex=True),
+    "quantized-cosine": QuantizedCosine(3),
+    "quantized-cosine-real": QuantizedCosine(2, complex=False),
+    "quantized-sawtooth": QuantizedSawtooth(8),
+    "quantized-sawtooth-real": QuantizedSawtooth(4, complex=False),
 }
 
 

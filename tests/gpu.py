@@ -21,9 +21,15 @@ from hypothesis import strategies as st
 import sketchlearn as skl
 from sketchlearn.gpu import DeviceError, devices
 from sketchlearn.operators import summing
-from sketchlearn.waves import FourierSeries
+from sketchlearn.waves import FourierSeries, QuantizedCosine, QuantizedSawtooth
 
 WAVES = ("exponential", "cosine", "square", "sawtooth", "triangle", FourierSeries((0.3, 0.1 - 0.05j)))
+QUANTIZED = (
+    QuantizedCosine(2),
+    QuantizedCosine(8, complex=False),
+    QuantizedSawtooth(3),
+    QuantizedSawtooth(4, complex=False),
+)
 SHAPES = ((1, 40, None), (2, 200, None), (10, 1000, None), (17, 300, 50), (70, 640, None), (300, 128, None))
 KINDS = (np.float16, np.float32, np.float64)
 
@@ -51,7 +57,7 @@ def _module(name: str) -> Any:
 
 
 def operators(rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
-    for wave in WAVES:
+    for wave in (*WAVES, *QUANTIZED):
         for d, m, subsample in SHAPES:
             center, law = tuple(rng.normal(size=d)), skl.frequencies.Gaussian(1.0)
             seed = int(rng.integers(2**32))
@@ -94,7 +100,7 @@ def any_rows(draws: int) -> None:
         held = rng.normal(size=(2 * n, d + 3)) * data.draw(st.sampled_from([1e-30, 1.0, 1e4, 1e9]))
         held = held.astype(data.draw(st.sampled_from([np.float32, np.float64])))
         cut = data.draw(st.sampled_from([np.s_[:n, :d], np.s_[::2, 2 : d + 2], np.s_[n:, 3:]]))
-        wave, weighted = data.draw(st.sampled_from(WAVES)), data.draw(st.booleans())
+        wave, weighted = data.draw(st.sampled_from((*WAVES, *QUANTIZED))), data.draw(st.booleans())
         given = {"law": skl.frequencies.Gaussian(1.0), "wave": wave, "seed": data.draw(st.integers(0, 99))}
         operator = skl.FourierFeatures(d, m, structured=d >= 8 and data.draw(st.booleans()), **given)
         weights = rng.integers(0, 9, n) if weighted else None
@@ -104,7 +110,7 @@ def any_rows(draws: int) -> None:
             rows = torch.from_numpy(held).cuda() * 1
         found = operator.sketch(rows[cut], sample_weight=weights)
         assert found.content() == expected.content()
-        if operator.one_bit:
+        if operator.packed_bits is not None:
             assert operator.pack(torch.from_numpy(held).cuda()[cut]) == operator.pack(held[cut])
 
     if torch is not None and torch.cuda.is_available():

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from cases import WAVES, operators
 from conftest import with_kernel
+from thresholds import at_a_threshold
 from twin import fma, phase_error_bound, phases, record_integers
 
 import sketchlearn as skl
 from sketchlearn.frequencies import Gaussian
 from sketchlearn.randomness import Stream
+from sketchlearn.waves import Quantized
 
 
 def rows(n, d, seed=0, scale=1.0, dtype=np.float32):
@@ -61,8 +63,13 @@ def test_features_are_within_two_to_the_minus_19(name, kernel_name, monkeypatch)
     wave = WAVES[name]
     operator = with_kernel(skl.FourierFeatures(1, 50, law=Gaussian(1.0), wave=wave, seed=2), kernel_name, monkeypatch)
     X = np.concatenate([rows(3000, 1), rows(300, 1, 1, 2.0**-28), rows(300, 1, 2, 2.0**20), rows(300, 1, 3, 2.0**40)])
-    exact = wave(phases(operator, X).astype(np.float64))
+    t = phases(operator, X).astype(np.float64)
+    exact = wave(t)
     error = operator.features(X) - exact
+    if isinstance(wave, Quantized):  # of the wave before, so that the next step may begin there
+        doubtful = at_a_threshold(wave, t)
+        assert np.mean(doubtful[:3000]) < 0.01  # later rows lie at few phases
+        error[doubtful] = 0
     assert max(np.abs(error.real).max(), np.abs(error.imag).max()) <= 2.0**-19
 
 

@@ -56,10 +56,12 @@ def test_machines_trained_on_cosines_need_few_and_bits_need_regularisation():
 
 
 def test_modulo_features_need_most_coefficients():
-    found = table("plot_fig_3_8_pairs", n=40, sizes=(400, 700, 1200, 2000), draws=4).set_index("features")
+    found = table("plot_fig_3_8_pairs", n=40, sizes=(400, 700, 1200, 2000), draws=15).set_index("features")
     half = found["half succeed at"]
     assert half["cosine"] < half["one bit"] < half["modulo"]
     assert half["cosine, complex"] < half["one bit, complex"] < half["modulo, complex"]
+    assert half["cosine"] <= half["3 bits"] <= half["2 bits"] < half["one bit"]
+    assert half["one bit"] < half["2 bits, universal"] < half["modulo"]
 
 
 def test_sizes_are_a_small_multiple_of_the_parameters():

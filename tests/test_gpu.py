@@ -24,7 +24,7 @@ from sketchlearn import gpu
 from sketchlearn.cli import commands
 from sketchlearn.gpu import driver as driver_module
 from sketchlearn.operators.summing import DeviceSums
-from sketchlearn.waves import FourierSeries
+from sketchlearn.waves import FourierSeries, QuantizedCosine, QuantizedSawtooth
 
 ROOT = Path(__file__).parents[1]
 PTX = ROOT / "src" / "sketchlearn" / "gpu" / "ptx"
@@ -77,7 +77,10 @@ def anew():
     driver_module.device.cache_clear()
 
 
-WAVES = ["exponential", "cosine", "square", "sawtooth", "triangle", FourierSeries((0.3, 0.1 - 0.05j))]
+WAVES = [
+    *("exponential", "cosine", "square", "sawtooth", "triangle"),
+    *(FourierSeries((0.3, 0.1 - 0.05j)), QuantizedCosine(3), QuantizedSawtooth(2, complex=False)),
+]
 
 
 def features(d, m, wave="exponential", subsample=None, seed=0):
@@ -87,7 +90,7 @@ def features(d, m, wave="exponential", subsample=None, seed=0):
 
 
 @pytest.mark.usefixtures("processor")
-@pytest.mark.parametrize("wave", WAVES, ids=lambda wave: wave if isinstance(wave, str) else "series")
+@pytest.mark.parametrize("wave", WAVES, ids=str)
 @pytest.mark.parametrize(("d", "m", "subsample"), [(2, 130, None), (17, 60, 20)])
 def test_waves(wave, d, m, subsample):
     operator, rng = features(d, m, wave, subsample), np.random.default_rng(1)
@@ -140,7 +143,7 @@ def assert_same(operator, rows):
 
 
 @pytest.mark.usefixtures("processor")
-@pytest.mark.parametrize("wave", WAVES, ids=lambda wave: wave if isinstance(wave, str) else "series")
+@pytest.mark.parametrize("wave", WAVES, ids=str)
 def test_structured_frequencies(wave):
     rng, law = np.random.default_rng(2), skl.frequencies.Gaussian(1.0)
     center = tuple(rng.normal(size=20))
@@ -202,7 +205,10 @@ def test_missing_values_of_columns_that_no_kernel_looks_at():
 
 @pytest.mark.usefixtures("processor")
 def test_packed_signs():
-    operator, rng = features(3, 100, "square"), np.random.default_rng(6)
+    rng = np.random.default_rng(6)
+    quantized = features(3, 70, QuantizedCosine(5))
+    assert quantized.pack(OnGpu(np.ones((9, 3)))) == quantized.pack(np.ones((9, 3)))
+    operator = features(3, 100, "square")
     some = skl.SomeColumns(operator, 7, which=[5, 1, 2])
     rows = rng.normal(size=(333, 7))
     assert operator.pack(OnGpu(rows[:, :3])) == operator.pack(rows[:, :3])

@@ -11,7 +11,7 @@ import sketchlearn as skl
 from sketchlearn import kernel
 from sketchlearn.frequencies import Gaussian
 from sketchlearn.packed import PackedBits
-from sketchlearn.waves import Square
+from sketchlearn.waves import QuantizedCosine, QuantizedSawtooth, Square
 
 D = 9
 RNG = np.random.default_rng(0)
@@ -20,6 +20,11 @@ OPERATORS = {
     "complex": skl.FourierFeatures(D, 50, law=Gaussian(1.0), wave="square", seed=3),
     "real": skl.FourierFeatures(D, 128, law=Gaussian(1.0), wave=Square(complex=False), seed=4),
     "structured": skl.FourierFeatures(D, 37, law=Gaussian(1.0), wave="square", structured=True, seed=5),
+    **{
+        f"{kind.__name__} {bits}": skl.FourierFeatures(D, 41, law=Gaussian(1.0), wave=kind(bits, bits % 2 == 0), seed=6)
+        for bits in range(2, 9)
+        for kind in (QuantizedCosine, QuantizedSawtooth)
+    },
 }
 OPERATOR = OPERATORS["complex"]
 
@@ -66,8 +71,11 @@ def test_values_do_not_change_with_the_array_they_came_from():
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_sketch_of_bits_is_the_sketch_of_rows(name):
     operator = OPERATORS[name]
-    bits = operator.pack(ROWS)
-    np.testing.assert_array_equal(bits.signs(), operator.write_rows(ROWS, 1)[0])
+    bits, n = operator.pack(ROWS), operator.packed_bits
+    planes = bits.signs().astype(int).reshape(len(ROWS), n, -1)
+    powers = [2**place for place in reversed(range(n))]
+    np.testing.assert_array_equal(np.einsum("j,ijk", powers, planes), operator.write_rows(ROWS, 1)[0])
+    assert PackedBits.from_bytes(bits.to_bytes()) == bits
     assert operator.sketch_packed(bits) == operator.sketch(ROWS)
     assert skl.Sketch(operator).update_packed(bits[:300]).update(ROWS[300:]) == operator.sketch(ROWS)
     for weights in (RNG.integers(0, 9, len(ROWS)), RNG.random(len(ROWS)) + 0.1):
@@ -130,9 +138,9 @@ def test_what_cannot_be_packed():
         skl.FourierFeatures(D, 60, law=Gaussian(1.0), wave="square", subsample=20),
         skl.SecondMoments(D, bound=100.0),
     ):
-        with pytest.raises(ValueError, match="not single bits: use wave"):
+        with pytest.raises(ValueError, match="not single bits, nor a few: use wave"):
             operator.pack(ROWS)
-        with pytest.raises(ValueError, match="not single bits: use wave"):
+        with pytest.raises(ValueError, match="not single bits, nor a few: use wave"):
             skl.Sketch(operator).update_packed(bits)
     with pytest.raises(ValueError, match="have 100 bits, but this operator gives 128"):
         OPERATORS["real"].sketch_packed(bits)
@@ -142,6 +150,14 @@ def test_what_cannot_be_packed():
         OPERATOR.pack(np.where(np.arange(27).reshape(3, 9) == 11, np.nan, 1.0))
     with pytest.raises(ValueError, match="has shape"):
         OPERATOR.sketch_packed(bits, sample_weight=[1.0])
+    finer = OPERATORS["QuantizedCosine 2"]
+    with pytest.raises(ValueError, match="have 100 bits, but this operator gives 164"):
+        finer.sketch_packed(bits)
+    with pytest.raises(ValueError, match="randomised responses are of single bits"):
+        finer.with_origin("declared").pack(ROWS, epsilon=1.0)
+    one_bit = skl.FourierFeatures(D, 82, law=Gaussian(1.0), wave="square").with_origin("declared")
+    with pytest.raises(ValueError, match="private bits are of wave='square'"):
+        finer.sketch_packed(one_bit.pack(ROWS, epsilon=1.0))
     heavy = OPERATOR.sketch_packed(bits, sample_weight=[2**60] * 3)
     with pytest.raises(OverflowError, match="a sum could overflow"):
         heavy.merged(heavy, overlapping=True).update_packed(bits, sample_weight=[2**60] * 3)

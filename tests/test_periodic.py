@@ -14,7 +14,18 @@ import sketchlearn as skl
 from sketchlearn.frequencies import AdaptedRadius, Cauchy, FoldedGaussian, Gaussian, Mixture, ProductCauchy, Weighted
 from sketchlearn.packed import PackedBits
 from sketchlearn.randomness import Stream
-from sketchlearn.waves import TAIL_SHARE, Cosine, FourierSeries, Pair, Sawtooth, Square, Triangle
+from sketchlearn.waves import (
+    PAIR_GRID,
+    TAIL_SHARE,
+    Cosine,
+    FourierSeries,
+    Pair,
+    QuantizedCosine,
+    QuantizedSawtooth,
+    Sawtooth,
+    Square,
+    Triangle,
+)
 
 M = 10_000
 Z = 4.4  # deviations; two-sided chance of 1e-5 for each comparison
@@ -108,6 +119,9 @@ WAVE_PAIRS = [
     (Square(), Square()),
     ("cosine", Square()),
     ("exponential", Square()),
+    ("cosine", QuantizedCosine(2)),
+    ("cosine", QuantizedSawtooth(3, complex=False)),
+    (QuantizedCosine(3, complex=False), QuantizedCosine(4, complex=False)),
     (FourierSeries((0.3, 0.1)), "triangle"),
 ]
 
@@ -125,13 +139,14 @@ def test_products_are_the_kernel(wave, query, law):
     np.testing.assert_allclose(np.diag(features.kernel(ROWS[:10])), 1)
 
 
-@pytest.mark.parametrize("query", ["square", Square()], ids=str)
+@pytest.mark.parametrize("query", ["square", Square(), QuantizedCosine(3), QuantizedSawtooth(2, False)], ids=str)
 @pytest.mark.parametrize("model", [LinearSVC(), Ridge()], ids=str)
 def test_bits_get_the_answer_of_signs(query, model):
     features = skl.PeriodicFeatures(300, scale=1.5, query=query, random_state=0).fit(ROWS)
-    bits = features.pack(ROWS[:50])
-    assert bits.n_bits == features.transform(ROWS).shape[1]
-    np.testing.assert_allclose(bits.signs() * features.query_factor_, features.transform_queries(ROWS[:50]))
+    bits, wave = features.pack(ROWS[:50]), features.query_operator_.wave
+    assert bits.n_bits == wave.packed_bits * features.transform(ROWS).shape[1]
+    if query in ("square", Square()):
+        np.testing.assert_allclose(bits.signs() * features.query_factor_, features.transform_queries(ROWS[:50]))
     for labels in (LABELS, LABELS > 0):
         fitted = model.fit(features.transform(ROWS), labels)
         signs = features.transform_queries(ROWS[:50])
@@ -139,6 +154,24 @@ def test_bits_get_the_answer_of_signs(query, model):
         np.testing.assert_allclose(features.decision(fitted, bits), expected, atol=1e-4)
         if isinstance(model, LinearSVC):
             assert np.array_equal(features.classify(fitted, bits), fitted.predict(signs))
+
+
+def test_more_bits_need_fewer_features():
+    """Variances of products with cosines far away, beside those of two cosines: as many more features are needed."""
+
+    def more_features(wave):
+        first = wave.coefficient(1)
+        g = FourierSeries((first / (2 * abs(first)),))
+        return np.mean(wave(PAIR_GRID) ** 2) * np.mean(g(PAIR_GRID) ** 2) / Pair(wave, g).product ** 2
+
+    cosines = [more_features(QuantizedCosine(bits, complex=False)) for bits in range(2, 9)]
+    sawtooths = [more_features(QuantizedSawtooth(bits, complex=False)) for bits in range(2, 9)]
+    assert cosines == sorted(cosines, reverse=True)
+    assert more_features(Square(complex=False)) == pytest.approx(np.pi**2 / 8, rel=1e-6)
+    assert cosines[:2] == pytest.approx([1.0468, 1.0112], abs=1e-3)
+    assert cosines[-1] == pytest.approx(1, abs=1e-4)
+    assert sawtooths == sorted(sawtooths)  # two bits are better than the whole sawtooth
+    assert sawtooths[-1] == pytest.approx(np.pi**2 / 6, rel=1e-3)
 
 
 def test_one_bit_queries_are_classified_well():

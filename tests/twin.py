@@ -8,7 +8,16 @@ from fractions import Fraction
 import numpy as np
 
 import sketchlearn as skl
-from sketchlearn.waves import Cosine, Exponential, FourierSeries, Sawtooth, Square, Triangle
+from sketchlearn.waves import (
+    Cosine,
+    Exponential,
+    FourierSeries,
+    QuantizedCosine,
+    QuantizedSawtooth,
+    Sawtooth,
+    Square,
+    Triangle,
+)
 
 f32, f64 = np.float32, np.float64
 
@@ -53,6 +62,10 @@ def to_integer(product_a, product_b, start):
 
 def wave_integers(wave, t):
     """Integers of each part of a wave at float32 phases t (with their dither)."""
+    if isinstance(wave, QuantizedCosine | QuantizedSawtooth):
+        before = Exponential() if isinstance(wave, QuantizedCosine) else Sawtooth()
+        steps = [(part + 2**20) * 2**wave.bits // 2**21 for part in wave_integers(before, t)[: wave.parts]]
+        return [2 * np.minimum(step, 2**wave.bits - 1) + 1 - 2**wave.bits for step in steps]
     u = (t - nearest(t)).astype(f32)
     if isinstance(wave, Cosine | Exponential):
         s, c = halves(u)

@@ -69,6 +69,26 @@ namespace UNIT(triangle_real) {
 #include "gpu_wave.h"
 }
 #undef SKETCHLEARN_WAVE
+#define SKETCHLEARN_WAVE Quantized<Exponential<2>>
+namespace UNIT(quantized_cosine) {
+#include "gpu_wave.h"
+}
+#undef SKETCHLEARN_WAVE
+#define SKETCHLEARN_WAVE Quantized<Exponential<1>>
+namespace UNIT(quantized_cosine_real) {
+#include "gpu_wave.h"
+}
+#undef SKETCHLEARN_WAVE
+#define SKETCHLEARN_WAVE Quantized<Sawtooth<2>>
+namespace UNIT(quantized_sawtooth) {
+#include "gpu_wave.h"
+}
+#undef SKETCHLEARN_WAVE
+#define SKETCHLEARN_WAVE Quantized<Sawtooth<1>>
+namespace UNIT(quantized_sawtooth_real) {
+#include "gpu_wave.h"
+}
+#undef SKETCHLEARN_WAVE
 #define SKETCHLEARN_WAVE Quadratic
 namespace UNIT(quadratic) {
 #include "gpu_wave.h"
@@ -106,12 +126,14 @@ const std::map<std::string, Run> kernels = {
     RUN(centre, centre_rows, CentreWork), RUN(keeping, find_candidates, KeepWork), RUN(keeping, gather_rows, KeepWork),
     RUN(histogram, count_values, CountWork), RUN(moments, add_moments, MomentsWork),
     BOTH(exponential), BOTH(cosine), BOTH(square), BOTH(square_real), BOTH(sawtooth), BOTH(sawtooth_real),
-    BOTH(triangle), BOTH(triangle_real), BOTH(quadratic), DENSE(series, dense_far),
+    BOTH(triangle), BOTH(triangle_real), BOTH(quadratic), BOTH(quantized_cosine), BOTH(quantized_cosine_real),
+    BOTH(quantized_sawtooth), BOTH(quantized_sawtooth_real), DENSE(series, dense_far),
     DENSE(series_real, dense_far), RUN(cells, measure_rows, CellsWork), RUN(cells, place_rows, CellsWork),
     RUN(cells, find_cells, CellsWork), RUN(cells, add_cells, CellsWork), RUN(columns, choose_columns, ColumnsWork),
-    RUN(cross, add_crosses, CrossWork), RUN(cross, pack_signs, CrossWork), RUN(cross, join_rows, CrossWork),
+    RUN(cross, add_crosses, CrossWork), RUN(cross, pack_bits, CrossWork), RUN(cross, join_rows, CrossWork),
     SELDOM(exponential), SELDOM(cosine), SELDOM(square), SELDOM(square_real), SELDOM(sawtooth), SELDOM(sawtooth_real),
-    SELDOM(triangle), SELDOM(triangle_real), SELDOM(series), SELDOM(series_real),
+    SELDOM(triangle), SELDOM(triangle_real), SELDOM(series), SELDOM(series_real), SELDOM(quantized_cosine),
+    SELDOM(quantized_cosine_real), SELDOM(quantized_sawtooth), SELDOM(quantized_sawtooth_real),
 };
 
 std::string wish() {  // how to fail

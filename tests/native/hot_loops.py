@@ -52,6 +52,8 @@ LOOPS = [
     HotLoop("sums of sawtooths", r"total<Sawtooth<2>>", ROUND),
     HotLoop("sums of triangles", r"total<Triangle<2>>", ROUND),
     HotLoop("sums of Fourier series", r"total<Series<2>>", ROUND),
+    HotLoop("sums of quantized cosines", r"total<Quantized<Exponential<2>>\s*>", ROUND),
+    HotLoop("sums of quantized sawtooths", r"total<Quantized<Sawtooth<2>>\s*>", ROUND),
     HotLoop("sums of squares", r"total<Quadratic>", MULTIPLY_ADD),
     HotLoop("exponentials, row by row", r"visit<Exponential<2>>", ROUND),
     HotLoop("Hadamard transforms", r"hadamard", r"fsub|vsubps"),

@@ -9,6 +9,7 @@ namespace {
 #include "simd.h"
 #include "addends.h"
 #include "waves.h"
+#include "quantized_waves.h"
 #include "kernel_body.h"
 
 constexpr Kernel kernel = make_kernel("avx2");

@@ -8,21 +8,25 @@ namespace sketchlearn {
 // What a phase becomes. The names are those that Python uses.
 enum class Feature : int {
   exponential, cosine, square, square_real, sawtooth, sawtooth_real, triangle, triangle_real, series, series_real, quadratic,
+  quantized_cosine, quantized_cosine_real, quantized_sawtooth, quantized_sawtooth_real,
 };
 constexpr const char* kFeatureNames[] = {
     "exponential",   "cosine",      "square",        "square_real", "sawtooth",  "sawtooth_real",
     "triangle",      "triangle_real", "series",      "series_real", "quadratic",
+    "quantized_cosine", "quantized_cosine_real", "quantized_sawtooth", "quantized_sawtooth_real",
 };
 
 // Integers per feature: 2 for the complex waves.
 constexpr int parts_of(Feature feature) {
   return feature == Feature::exponential || feature == Feature::square || feature == Feature::sawtooth ||
-                 feature == Feature::triangle || feature == Feature::series
+                 feature == Feature::triangle || feature == Feature::series || feature == Feature::quantized_cosine ||
+                 feature == Feature::quantized_sawtooth
              ? 2
              : 1;
 }
 
-// Fourier coefficients of a wave given by them: (a_1, b_1, a_2, b_2, ...) of each part, times 2^20.
+// Fourier coefficients of a wave given by them: (a_1, b_1, a_2, b_2, ...) of each part, times 2^20. A quantized wave has one,
+// its number of bits.
 struct Coefficients {
   const float* values = nullptr;
   int64_t harmonics = 0;

@@ -1,4 +1,4 @@
-// The loops, written once; each instruction set's file includes this after simd.h and waves.h.
+// The loops, written once; each instruction set's file includes this after simd.h, waves.h and quantized_waves.h.
 
 constexpr int kColumns = kTileVectors * kLanes;
 static_assert(kBlockRows % kTileRows == 0 && kBlockRows <= 1024, "blocks of whole tiles, and sums that 32 bits hold");
@@ -255,6 +255,10 @@ inline void with_feature(Feature feature, const Run& run) {
     case Feature::series: return run(Series<2>{});
     case Feature::series_real: return run(Series<1>{});
     case Feature::quadratic: return run(Quadratic{});
+    case Feature::quantized_cosine: return run(Quantized<Exponential<2>>{});
+    case Feature::quantized_cosine_real: return run(Quantized<Exponential<1>>{});
+    case Feature::quantized_sawtooth: return run(Quantized<Sawtooth<2>>{});
+    case Feature::quantized_sawtooth_real: return run(Quantized<Sawtooth<1>>{});
   }
 }
 

@@ -106,6 +106,8 @@ Plan::Common common(const std::string& kernel, const std::string& feature, const
                     double radius, const std::vector<float>& coefficients, uint64_t key, int64_t n_groups) {
   const int64_t n_columns = (int64_t)dither.size();
   require(center.size() > 0 && n_groups >= 1 && n_columns >= 1 && n_columns % n_groups == 0, "sizes do not fit");
+  const bool one_given = coefficients.size() == 1 && coefficients[0] >= 2 && coefficients[0] <= 8;
+  require(feature.rfind("quantized", 0) != 0 || one_given, "a quantized wave comes with its bits, 2 to 8");
   return {find_kernel(kernel), find_feature(feature), copied(center), radius, coefficients, key, n_groups, copied(dither)};
 }
 

@@ -6,6 +6,7 @@ namespace {
 #include "simd.h"
 #include "addends.h"
 #include "waves.h"
+#include "quantized_waves.h"
 #include "kernel_body.h"
 
 constexpr Kernel kernel = make_kernel("portable");

@@ -1,4 +1,4 @@
-"""What is made of the features of rows on a GPU: products with values and with each other, and packed signs."""
+"""What is made of the features of rows on a GPU: products with values and with each other, and packed bits."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ class _CrossWork(ctypes.Structure):
         ("rows_per_block", ctypes.c_int64),
         ("n_features", ctypes.c_int32),
         ("n_values", ctypes.c_int32),
+        ("n_bits", ctypes.c_int32),
     )
 
 
@@ -143,9 +144,9 @@ class FeatureMomentsPlan:
             self._moments.add(joined, None if weights is None else weights + 8 * first, sums, bad, stream)
 
 
-def packed_words(writer: FeatureWriter, rows: DeviceRows) -> NDArray[np.uint64] | None:
-    """The signs of the features of rows, 64 to a word; None where a row is outside the domain."""
-    owner, width = writer.device, -(-writer.width // 64)
+def packed_words(writer: FeatureWriter, rows: DeviceRows, n_bits: int) -> NDArray[np.uint64] | None:
+    """The features of rows, n_bits each, 64 bits to a word; None where a row is outside the domain."""
+    owner, width = writer.device, -(-n_bits * writer.width // 64)
     words, bad = np.empty((len(rows), width), np.uint64), np.empty(1, np.uint64)
     if not len(rows):
         return words
@@ -155,8 +156,9 @@ def packed_words(writer: FeatureWriter, rows: DeviceRows) -> NDArray[np.uint64] 
         for first, own, integers in writer.pieces(rows, flag.address, stream, 8 * width):
             if room.size < 8 * width * len(own):
                 room = Memory(8 * width * len(own), owner)
-            work = _CrossWork(rows=own.described(), integers=integers, words=room.address, n_features=writer.width)
-            owner.launch("cross", "pack_signs", (-(-len(own) * width // 256), 1), 256, work, stream)
+            sizes = {"n_features": writer.width, "n_bits": n_bits}
+            work = _CrossWork(rows=own.described(), integers=integers, words=room.address, **sizes)
+            owner.launch("cross", "pack_bits", (-(-len(own) * width // 256), 1), 256, work, stream)
             _download(words[first : first + len(own)], room, stream)
         _download(bad, flag, stream)
     return words if int(bad[0]) == NONE_BAD else None

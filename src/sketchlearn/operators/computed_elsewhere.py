@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.batches import Batches
-from sketchlearn.operators.packing import ledger_of
+from sketchlearn.operators.packing import ledger_of, unpacked_sums
 from sketchlearn.packed import PackedBits
 from sketchlearn.private_bits import PrivateBits
 from sketchlearn.sketch import Sketch
@@ -28,17 +28,21 @@ def weights_of_rows(sample_weight: Any, n_rows: int) -> tuple[Integers | None, i
 
 
 def sketch_of_bits(operator: Any, bits: Any, sample_weight: Any) -> Sketch:
-    """The sketch of rows that were packed, exactly or with randomised responses; the operator is one-bit."""
+    """The sketch of rows that were packed, exactly or with randomised responses; the operator has `packed_bits`."""
     if not isinstance(bits, PackedBits | PrivateBits):
         raise TypeError(f"expected PackedBits, as operator.pack(rows) gives them, not {type(bits).__name__}")
-    if bits.n_bits != operator.n_sums:
-        raise ValueError(f"the packed rows have {bits.n_bits} bits, but this operator gives {operator.n_sums}")
+    n_bits = operator.packed_bits
+    if bits.n_bits != n_bits * operator.n_sums:
+        given = n_bits * operator.n_sums
+        raise ValueError(f"the packed rows have {bits.n_bits} bits, but this operator gives {given}")
+    if isinstance(bits, PrivateBits) and n_bits > 1:
+        raise ValueError("private bits are of wave='square': this operator has more than one bit a feature")
     if isinstance(bits, PrivateBits):
         if sample_weight is not None or not len(bits):
             raise ValueError("a private sketch is of at least one reading, and each counts once: leave out weights")
         ledger, batches = ledger_of(bits, operator.origin), Batches.new(len(bits))
         return Sketch(operator.without_keeping(), bits.sums(), len(bits), ledger=ledger, batches=batches)
-    return _without_rows(operator, len(bits), bits.sums, sample_weight)
+    return _without_rows(operator, len(bits), lambda weights: unpacked_sums(bits.sums(weights), n_bits), sample_weight)
 
 
 def sketch_of_integers(operator: Any, integers: Integers, sample_weight: Any) -> Sketch:

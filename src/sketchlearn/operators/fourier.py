@@ -147,8 +147,8 @@ class FourierFeatures(Projected):
         return self.wave.ceiling
 
     @property
-    def one_bit(self) -> bool:
-        return self.wave.ceiling == 1 and self.subsample is None
+    def packed_bits(self) -> int | None:
+        return None if self.subsample else self.wave.packed_bits
 
     @cached_property
     def _dense(self) -> Single:

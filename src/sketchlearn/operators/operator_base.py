@@ -170,9 +170,14 @@ class Operator(Value, ABC):
         return self if self.keeping is None else self.with_keeping(None)
 
     @property
+    def packed_bits(self) -> int | None:
+        """Bits that hold each integer of each record, an odd number below 2^bits in size; None if none do."""
+        return None
+
+    @property
     def one_bit(self) -> bool:
         """Whether each integer of each record is +1 or -1, so that 64 of them go into a word."""
-        return False
+        return self.packed_bits == 1
 
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         """Which rows are outside a bound and moved onto it before they contribute."""
@@ -257,28 +262,42 @@ class Operator(Value, ABC):
     def pack(
         self, data: Any, *, epsilon: float | None = None, assume_public_design: bool = False, n_jobs: int | None = None
     ) -> Any:
-        """The signs that rows contribute to their sketch, one bit each, for operators that are `one_bit`: `PackedBits`.
+        """What rows contribute to their sketch, one bit each or a few, for operators with `packed_bits`: `PackedBits`.
 
-        With epsilon, `PrivateBits`: a randomised response per row, which costs epsilon, for a server that nobody
-        trusts. Pack each row once. An operator that was not declared needs assume_public_design=True.
+        The bits of an integer are the signs of its powers of two, which add up to it. The signs of the highest power
+        come first, those of all integers; then those of the next one.
+
+        With epsilon, for operators that are `one_bit`, `PrivateBits`: a randomised response per row, which costs
+        epsilon, for a server that nobody trusts. Pack each row once. An operator that was not declared needs
+        assume_public_design=True.
 
         >>> import numpy as np, sketchlearn as skl
         >>> operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(2.0), wave="square", seed=7)
         >>> operator.sketch_packed(operator.pack(np.eye(3))) == operator.sketch(np.eye(3))
         True
+        >>> wave = skl.waves.QuantizedCosine(4)
+        >>> finer = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(2.0), wave=wave, seed=7)
+        >>> finer.pack(np.eye(3))
+        <PackedBits: 3 rows of 800 bits>
+        >>> finer.sketch_packed(finer.pack(np.eye(3))) == finer.sketch(np.eye(3))
+        True
         >>> declared = operator.with_origin("declared")
         >>> print(declared.sketch_packed(declared.pack(np.eye(3), epsilon=2.0)).ledger)
         local privacy: epsilon 2 for replacing one record; randomised response noise of deviation 28.2 on each sum
         """
-        self._require_one_bit()
+        self._require_bits()
         if epsilon is not None:
+            if not self.one_bit:
+                raise ValueError("randomised responses are of single bits: use wave='square', or leave out epsilon")
             public_design(self, truth("assume_public_design", assume_public_design))
             return private_bits(self._integers(data, n_jobs), self.n_sums, epsilon)
-        return PackedBits(packed_rows(self, self._source(data), kernel.n_threads(n_jobs)), self.n_sums)
+        n_bits = self.packed_bits or 1
+        words = packed_rows(self, self._source(data), n_bits, kernel.n_threads(n_jobs))
+        return PackedBits(words, n_bits * self.n_sums)
 
     def sketch_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Sketch:
         """The sketch of the rows that `pack` packed: the same integers, or the same on average if they are private."""
-        self._require_one_bit()
+        self._require_bits()
         return sketch_of_bits(self, bits, sample_weight)
 
     def sketch_features(self, features: Any, *, sample_weight: Any = None) -> Sketch:
@@ -303,9 +322,12 @@ class Operator(Value, ABC):
             "of the operator, operator.part(skl.FourierFeatures)"
         )
 
-    def _require_one_bit(self) -> None:
-        if not self.one_bit:
-            raise ValueError("this operator's features are not single bits: use wave='square', without subsample")
+    def _require_bits(self) -> None:
+        if self.packed_bits is None:
+            raise ValueError(
+                "this operator's features are not single bits, nor a few: use wave='square' or "
+                "skl.waves.QuantizedCosine(bits), without subsample"
+            )
 
     def _source(self, data: Any, nulls: str = "error") -> Source:
         """The data's rows, of the operator's own columns."""

@@ -1,4 +1,4 @@
-"""Signs of rows: all that they contribute, or what randomised response leaves of them."""
+"""Sketches of bits: of all that readings contribute, or of what randomised response leaves of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sketchlearn.sources import Block, Source, check_width, gpu_rows
 
 
 class Packable(Protocol):
-    """What an operator of signs tells of itself here."""
+    """What an operator of bits tells of itself here."""
 
     @property
     def n_features(self) -> int: ...
@@ -30,27 +30,49 @@ class Packable(Protocol):
     def feature_writer(self, owner: Device) -> FeatureWriter | None: ...
 
 
-def packed_rows(operator: Packable, rows: Source, threads: int) -> NDArray[np.uint64]:
-    """The words of all rows' signs; of rows on a GPU, packed there."""
+def packed_rows(operator: Packable, rows: Source, n_bits: int, threads: int) -> NDArray[np.uint64]:
+    """The words of all rows' integers, n_bits each; of rows on a GPU, packed there."""
 
     def packed(block: Block) -> NDArray[np.uint64]:
-        signs, bad = operator.write_rows(block.rows, threads)
+        integers, bad = operator.write_rows(block.rows, threads)
         operator.accept(block, bad)
-        return PackedBits.from_signs(signs).words
+        return packed_integers(integers, n_bits).words
 
-    found, there = [np.empty((0, -(-operator.n_sums // 64)), np.uint64)], gpu_rows(rows)
+    found, there = [np.empty((0, -(-n_bits * operator.n_sums // 64)), np.uint64)], gpu_rows(rows)
     writer = None if there is None else operator.feature_writer(there.device)
     if there is None or writer is None:
         return np.concatenate([*found, *(packed(block) for block in rows.blocks(operator.n_features))])
     check_width(there.shape[1], operator.n_features)
     for block in gpu_blocks(there):
-        words = packed_words(writer, block.rows)
+        words = packed_words(writer, block.rows, n_bits)
         if words is None:  # a row is outside the domain: the processor says which
             on_processor = block.downloaded()
             rows.refuse_gaps(on_processor)
             words = packed(on_processor)
         found.append(words)
     return np.concatenate(found)
+
+
+def packed_integers(integers: NDArray[np.integer], n_bits: int) -> PackedBits:
+    """Rows of odd numbers below 2^n_bits in size, as the signs of their powers of two, the highest power first.
+
+    >>> packed_integers(np.array([[3, -1]]), 2).signs()
+    array([[ 1, -1,  1,  1]], dtype=int8)
+    """
+    if n_bits == 1:
+        return PackedBits.from_signs(integers)
+    steps = (integers + (2**n_bits - 1)) >> 1
+    ones = [steps >> place & 1 for place in reversed(range(n_bits))]
+    return PackedBits.from_signs(2 * np.concatenate(ones, axis=1) - 1)
+
+
+def unpacked_sums(sums: NDArray[np.int64], n_bits: int) -> NDArray[np.int64]:
+    """The sums of such numbers, out of those of their signs.
+
+    >>> unpacked_sums(np.array([1, -1, 1, 1]), 2)
+    array([ 3, -1])
+    """
+    return 2 ** np.arange(n_bits)[::-1] @ sums.reshape(n_bits, -1)
 
 
 def private_bits(blocks: Iterable[NDArray[np.integer]], n_bits: int, epsilon: float) -> PrivateBits:

@@ -105,8 +105,8 @@ class SomeColumns(Mapped):
         return self.inner.tells_by_refusing
 
     @property
-    def one_bit(self) -> bool:
-        return self.inner.one_bit
+    def packed_bits(self) -> int | None:
+        return self.inner.packed_bits
 
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         return self.inner.beyond(self.mapped(rows, 1))

@@ -1,4 +1,4 @@
-// What is made of the features that write_features wrote: products with values, signs packed into words, and features beside
+// What is made of the features that write_features wrote: products with values, bits packed into words, and features beside
 // values.
 #include "device.h"
 #include "rows_at_device.h"
@@ -10,12 +10,12 @@ struct CrossWork {
   const double *center, *bound, *factor;  // factor: 2^15 / bound
   const int64_t* weights;                 // of each row, or null
   int64_t* sums;                          // [feature][value]
-  uint64_t* words;                        // [row][word]: of pack_signs
+  uint64_t* words;                        // [row][word]: of pack_bits
   double* joined;                         // [row][features, then values]: of join_rows
   unsigned long long* first_bad;
   double unit;  // what an integer is times
   int64_t rows_per_block;  // at most 2^20
-  int32_t n_features, n_values;
+  int32_t n_features, n_values, n_bits;
 };
 
 constexpr int kSide = 64, kOwnSide = 4, kCrossThreads = 256, kRowsHeld = 8;
@@ -76,15 +76,20 @@ KERNEL(kCrossThreads, 1) add_crosses(const CrossWork work) {
     }
 }
 
-// Signs, 64 to a word, from its low end: bits are set where the integer is positive.
-KERNEL(256, 1) pack_signs(const CrossWork work) {
+// Bits, 64 to a word, from its low end: those of the highest power of two first, feature by feature, then of the next one.
+// An integer is odd, below 2^n_bits in size; its bits are those of its number among such integers.
+KERNEL(256, 1) pack_bits(const CrossWork work) {
   const int64_t at = blockIdx.x * (int64_t)256 + threadIdx.x;
-  const int64_t width = (work.n_features + 63) / 64, row = at / width;
+  const int n_bits = work.n_bits * work.n_features;
+  const int64_t width = (n_bits + 63) / 64, row = at / width;
   if (row >= work.rows.count) return;
-  const int first = (int)(at - row * width) * 64, last = min(first + 64, work.n_features);
+  const int first = (int)(at - row * width) * 64, last = min(first + 64, n_bits);
   uint64_t word = 0;
-  for (int f = first; f < last; f++)
-    if (work.integers[row * work.n_features + f] > 0) word |= 1ull << (f - first);
+  for (int bit = first; bit < last; bit++) {
+    const int power = work.n_bits - 1 - bit / work.n_features, feature = bit % work.n_features;
+    const int32_t number = (work.integers[row * work.n_features + feature] + (1 << work.n_bits) - 1) >> 1;
+    if (number >> power & 1) word |= 1ull << (bit - first);
+  }
   work.words[at] = word;
 }
 

@@ -8,6 +8,7 @@ namespace near {
 #define SKETCHLEARN_NEAR
 #include "lane.h"
 #include "../waves.h"
+#include "../quantized_waves.h"
 #undef SKETCHLEARN_NEAR
 using Wave = SKETCHLEARN_WAVE;
 }  // namespace near

@@ -52,4 +52,9 @@ DEVICE Bits operator*(Bits x, uint32_t y) { return {x.v * y}; }
 DEVICE Bits operator&(Bits x, uint32_t y) { return {x.v & y}; }
 DEVICE Bits operator<<(Bits x, int y) { return {x.v << y}; }
 DEVICE Bits operator>>(Bits x, int y) { return {x.v >> y}; }
+typedef uint32_t BitVector;  // of which there is one
+template <class Function>
+DEVICE Bits each(const Function& function, Bits x) {
+  return {function(x.v)};
+}
 DEVICE Bits spread_sign(Bits x) { return {(uint32_t)((int32_t)x.v >> 31)}; }

@@ -11,6 +11,7 @@ struct Coefficients {
 namespace far {
 #include "lane.h"
 #include "../waves.h"
+#include "../quantized_waves.h"
 using Wave = SKETCHLEARN_WAVE;
 }  // namespace far
 

@@ -39,7 +39,7 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     wave : g, the wave of `transform`: "cosine" (default; in phase with the query's), "softened" (a smooth wave near the
         query's: the kernel is distorted, but models with few features predict much better), "square", "sawtooth" or
         "triangle", which mean the real ones, or a wave of `sketchlearn.waves`.
-    query : f, the wave of queries, as `wave`; only square waves can be packed.
+    query : f, the wave of queries, as `wave`; square waves can be packed, and quantized ones, of 2 to 8 bits.
     random_state : seed of the frequencies and the dither.
     n_jobs : threads; None means all cores.
 
@@ -105,7 +105,10 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return self._columns(self.query_operator_, rows) * self.query_factor_
 
     def pack(self, X: Any) -> PackedBits:
-        """The queries' signs, one bit each; `transform_queries` has them times `query_factor_`."""
+        """The queries' signs, one bit each; `transform_queries` has them times `query_factor_`.
+
+        Quantized waves have more bits: those of a feature are the signs of its powers of two.
+        """
         return self.query_operator_.pack(self._rows(X), n_jobs=self.n_jobs)
 
     def decision(self, model: Any, queries: PackedBits) -> NDArray[np.float32]:
@@ -115,7 +118,11 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             raise TypeError(f"decision needs a fitted linear model, with coef_, not {shortened(model)}")
         if not isinstance(queries, PackedBits):
             raise TypeError(f"queries must be PackedBits, as pack(rows) gives them, not {type(queries).__name__}")
-        values = queries @ (np.asarray(model.coef_).T * self.query_factor_) + np.asarray(model.intercept_, np.float32)
+        wave, weights = self._pair.query, np.asarray(model.coef_).T * self.query_factor_
+        powers = 2.0 ** np.arange(wave.packed_bits or 1)[::-1] / wave.unit
+        if len(powers) > 1:  # the signs of the highest power come first
+            weights = np.concatenate([power * weights for power in powers])
+        values = queries @ weights + np.asarray(model.intercept_, np.float32)
         return np.asarray(values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values, np.float32)
 
     def classify(self, model: Any, queries: PackedBits) -> NDArray[Any]:
