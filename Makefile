@@ -47,7 +47,7 @@ ptx-check:
 gpu: .venv/installed-test
 	$(BIN)/python tests/gpu.py
 	if command -v compute-sanitizer; then for tool in memcheck racecheck; do compute-sanitizer --tool $$tool --error-exitcode 1 \
-	  $(BIN)/python tests/gpu.py --every 7 --most-rows 700 --draws 5 || exit 1; done; \
+	  $(BIN)/python tests/gpu.py --few || exit 1; done; \
 	else echo "compute-sanitizer is not installed: memory and races are not checked"; fi
 	$(BIN)/python benchmarks/gpu.py
 

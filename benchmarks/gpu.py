@@ -81,13 +81,14 @@ def torch_rate(torch: Any, rows: Any, *, waves: bool) -> float:
     return len(rows) * M / statistics.median(found[3:])
 
 
-def wall(work: Any) -> float:
+def wall(work: Any, repeats: int = 5) -> float:
+    """The median time by the clock, once all is warm."""
     found = []
-    for _ in range(5):
+    for _ in range(repeats + 3):
         start = time.perf_counter()
         work()
         found.append(time.perf_counter() - start)
-    return statistics.median(found)
+    return statistics.median(found[3:])
 
 
 def issue_limit(owner: Any, d: int) -> float:
@@ -193,13 +194,13 @@ def of_ten_columns(torch: Any, owner: Any) -> list[bool]:
     rows = clustered(torch, 10_000_000)
     operator = skl.FourierFeatures(10, 1000, law=skl.frequencies.Gaussian(2.0), seed=0)
     alone = 1000 * kernel_seconds(owner, device_rows(rows), operator)
-    clock = 1000 * wall(lambda: operator.sketch(rows))
+    clock = 1000 * wall(lambda: operator.sketch(rows), REPEATS)
     print(f"10^7 x 10 rows on the device, m = 1000: {alone:.1f} ms (asked 13), {clock:.1f} ms by the clock")
     pinned = rows.cpu().pin_memory()
     plain = np.array(pinned.numpy())
-    copied = 1000 * wall(lambda: (pinned.cuda(), torch.cuda.synchronize()))
+    copied = 1000 * wall(lambda: (pinned.cuda(), torch.cuda.synchronize()), REPEATS)
     of_pinned, of_other = (
-        1000 * wall(lambda own=own: operator.sketch(own, device="cuda")) for own in (pinned.numpy(), plain)
+        1000 * wall(lambda own=own: operator.sketch(own, device="cuda"), REPEATS) for own in (pinned.numpy(), plain)
     )
     times = of_pinned / max(copied, alone)
     print(f"out of pinned memory: {of_pinned:.1f} ms; the copy {copied:.1f}: {times:.2f} times the longer (asked 1.2)")
