@@ -5,10 +5,12 @@ import time
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from sklearn.exceptions import ConvergenceWarning
 from twin import record_integers
 from typer.testing import CliRunner
 
@@ -298,6 +300,7 @@ def test_bins_of_a_sample_tell_about_its_rows(bins, message):
 # questions
 
 
+@pytest.mark.filterwarnings("ignore:.* lie outside:UserWarning")  # one column's edges are few, on purpose
 @pytest.mark.parametrize("beside", [False, True])
 def test_marginals_are_exact(beside):
     operator = skl.concatenate([FOURIER, OPERATOR]) if beside else OPERATOR
@@ -479,3 +482,23 @@ def test_info_and_marginal_on_the_command_line(tmp_path):
     assert figures["note"] == "exact counts"
     assert figures["exact"] == [True] * len(figures["shares"])
     assert np.allclose(figures["shares"], np.histogram(ROWS[:, 0], figures["edges"])[0] / len(ROWS), atol=1e-15)
+
+
+def test_records_in_other_units_than_the_design(monkeypatch):
+    """Heights in centimetres, bounds in metres: said when they are sketched, and refused when they are clustered."""
+    rng = np.random.default_rng(0)
+    operator = skl.design(bounds=([0.5, 30], [3, 200]), n_components=3).with_columns(("height", "weight"))
+    rows = pd.DataFrame({"height": rng.normal(170, 10, 5000), "weight": rng.normal(70, 10, 5000)})
+    with pytest.warns(UserWarning, match=r"100% of the first 100 rows lie outside 0\.5 to 3, .* in 'height'"):
+        sketch = operator.sketch(rows)
+    with pytest.raises(ValueError, match=r"100% of the records lie outside 0\.5 to 3, .*, in 'height': design in the"):
+        skl.SketchKMeans(3, random_state=0).fit_sketch(sketch)
+    # however such records come to be clustered, it ends
+    monkeypatch.setattr("sketchlearn.tasks.clusters.clusters_of_sketch.refuse_other_ranges", lambda *_: None)
+    with pytest.warns(ConvergenceWarning):
+        skl.SketchKMeans(3, random_state=0).fit_sketch(sketch)
+    both = skl.design(bounds=([0, 0], [1, 1]), n_components=3)
+    with pytest.warns(UserWarning, match="lie outside 0 to 1, the range of the design, in column 0"):
+        sketch = both.sketch(rows.to_numpy())
+    with pytest.warns(ConvergenceWarning):
+        skl.SketchKMeans(3, random_state=0).fit_sketch(sketch)

@@ -36,7 +36,9 @@ FROM_PYTHON_ALONE = (
     "its class must define change_by_record",  # classes of one's own
     "sample_weight needs an array of rows",
     "as operator.pack(rows) gives them",
-    "use wave='square', without subsample",
+    "use wave='square' or skl.waves.QuantizedCosine(bits)",
+    "private bits are of wave='square'",
+    "randomised responses are of single bits",
     "see skl.measured_wave",  # features that hardware computed
     "features that something else computed",
     "use wave='cosine'",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.cost import Cost
 from sketchlearn.keeping import Keeping
+from sketchlearn.operators.histograms import Histograms
 from sketchlearn.operators.operator_base import Double, Integers, Kind, Operator
 from sketchlearn.operators.origin import Origin
 from sketchlearn.sensitivity import Sensitivity
@@ -196,6 +197,8 @@ class Concatenated(Operator):
     def warn_of_noise(self, rows: NDArray[Any]) -> None:
         for part in self.parts:
             part.warn_of_noise(rows)
+            if isinstance(part, Histograms):  # beside other features they are those of a design
+                part.warn_of_range(rows)
 
     @property
     def cost(self) -> Cost:

@@ -12,14 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn._native import add_counts, find_counts
+from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.gpu import CountsPlan, Device
 from sketchlearn.operators.column_checks import check_columns
 from sketchlearn.operators.operator_base import MOST_FEATURES, Double, Integers, Operator
 from sketchlearn.operators.origin import Origin
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import shortened, whole
 
 MOST_BINS = 4096  # of a column: with more, a sketch would take megabytes
+MOST_OUTSIDE = 0.5  # of the first rows, in one column, before a warning
 MOST_EDGES = 2**20  # of all columns: their counts take 8 MB, and a file of them loads in a second
 
 
@@ -105,6 +108,20 @@ class Histograms(Operator):
 
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
         return add_counts(rows, self._all_edges, self._starts, weights, threads, sums)
+
+    def warn_of_range(self, rows: NDArray[Any]) -> None:
+        """Warns where most of the rows lie outside the edges of a column, which is no range for a design."""
+        ends = np.array([(own[0], own[-1]) for own in self.edges])
+        outside = np.mean((rows < ends[:, 0]) | (rows > ends[:, 1]), axis=0)
+        worst = int(np.argmax(outside))
+        if outside[worst] <= MOST_OUTSIDE:
+            return
+        low, high = (in_digits(float(edge)) for edge in ends[worst])
+        name = self.column_names[worst] if self.columns is None else repr(self.columns[worst])
+        warn_caller(
+            f"{outside[worst]:.0%} of the first {len(rows)} rows lie outside {low} to {high}, the range of the design, "
+            f"in {name}: design in the units of the rows, on bounds or a sample that reach as far as they do"
+        )
 
     def device_plan(self, owner: Device) -> CountsPlan:
         return CountsPlan(owner, self._all_edges, self._starts)

@@ -234,11 +234,12 @@ def breathe(
     """
     k = len(centers)
     breath, total = min(deepest, k // 2), float(weights @ np.sum(rows * rows, axis=1))
+    noise = 4 * float(np.finfo(rows.dtype).eps) * total  # of costs: gains below it went on and off for ever
     while breath > 0:
         larger = with_more(rows, centers, weights, breath)
         fewer = np.delete(larger, _least_missed(rows, larger, breath, weights), axis=0)
         smaller, other = lloyd(rows, fewer, weights, TOLERANCE)
-        if other < cost - TOLERANCE * (total + cost):
+        if other < cost - TOLERANCE * (total + cost) - noise:
             centers, cost = smaller, other
         else:
             breath -= 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,7 @@ LEAST_SAMPLE_ROWS = 3  # of a given sample in a cluster
 HEAVY_TAIL_SHARE = 0.33  # of the variance: samples with risks of 1.06 to 8 had 0.34 to 0.92, others less
 LEAST_RECORDS = 10  # of a cluster: those with risks above 1.05, of eight clusters, had one of 1 to 5
 LEAST_SHARE = 1 / 1500  # of the records: a design's 5000 rows have about three of such a cluster (Shuttle had 1.11)
+MOST_OUTSIDE = 0.5  # of the records, in one column
 MOST_MISFIT = 3.0  # of clusters that nothing but the sketch judges: with 160 and 300, risks were 3.0 and 2.1
 MOST_ERROR_OF_NOISE = 0.025  # of a private sketch: with more, 20 of 29 had risks above 1.1, up to 22
 
@@ -88,6 +90,21 @@ def doubts_of_rows(task: Task, sample: RowSample, found: Decoded) -> tuple[str, 
             f"may lie farther still: {remedy}"
         )
     return tuple(doubts)
+
+
+def refuse_other_ranges(task: Task, columns: Sequence[Column]) -> None:
+    """Refuses sketches of records of which most lie outside the design in a column: nothing tells them apart there."""
+    outside = [float(column.chances[0] + column.chances[-1]) for column in columns]
+    worst = int(np.argmax(outside))
+    if outside[worst] <= MOST_OUTSIDE:
+        return
+    low, high = (in_digits(float(edge)) for edge in columns[worst].edges[[0, -1]])
+    operator: Any = task.sketch.operator
+    name = operator.column_names[worst] if operator.columns is None else repr(operator.columns[worst])
+    raise ValueError(
+        f"{outside[worst]:.0%} of the records lie outside {low} to {high}, the range of the design, in {name}: design "
+        "in the units of the records, on bounds or a sample that reach as far as they do"
+    )
 
 
 def risk_beyond(task: Task, columns: Sequence[Column], risk: float) -> float:

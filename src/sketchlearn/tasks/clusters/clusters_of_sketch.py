@@ -22,6 +22,7 @@ from sketchlearn.tasks.clusters.cluster_doubts import (
     doubts_of_noise,
     doubts_of_rows,
     judgeable,
+    refuse_other_ranges,
     risk_beyond,
 )
 from sketchlearn.tasks.clusters.cluster_task import Decoded, Task
@@ -80,6 +81,7 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     columns = task.columns
     if columns is None:
         return _without_columns(task, decoder)
+    refuse_other_ranges(task, columns)
     atoms = _atoms(task, columns)
     sample = RowSample(atoms.points, task.units)
     left = cache(partial(_left_by_atoms, task, atoms))
@@ -121,7 +123,7 @@ def _better(task: Task, found: Decoded, atoms: Atoms, centers: Double, left: Cal
     """
     sample = RowSample(atoms.points, task.units)
     risk, explained = task.risk(sample, centers), found.outcome.status is Status.EXPLAINED
-    relative_risk = task.risk(sample, found.centers) / risk
+    relative_risk = task.risk(sample, found.centers) / max(risk, 1e-300)
     if explained and relative_risk <= EQUAL_RISK_RATIO:
         return True
     by_mixture = _left_by_mixture(task, found.outcome.mixture)
