@@ -76,12 +76,12 @@ def draw(found):
 
 
 # %%
-# Single bits narrow the range on both sides: at a scale of 0.5 exact sketches still find clusters (an RSSE of 1.057) and
-# mixtures (a gap of 0.003), and single bits neither (10.307 and 4.169); at 4 single bits begin to fail (2.099 and
+# Single bits narrow the range on both sides: at a scale of 0.5 exact sketches still find clusters (an RSSE of 1.057)
+# and mixtures (a gap of 0.003), and single bits neither (10.307 and 4.169); at 4 single bits begin to fail (2.099 and
 # 0.309), where exact sketches do so at 16 (1.281 and 1.116). Clusters outlive mixtures at large scales, as in the
 # thesis. What differs is the other end: no task outlives the other there, perhaps as the library's clusters are
-# Gaussians, too, where those of the thesis are points. The scale that the library chooses from 1,000 rows (dotted) is in
-# the middle of the range of each curve.
+# Gaussians, too, where those of the thesis are points. The scale that the library chooses from 1,000 rows (dotted) is
+# in the middle of the range of each curve.
 #
 # The thesis has 10^5 and 10^6 rows, three laws, sketches up to 316 K d and success rates; here are medians of three
 # draws, four clusters in four columns, 5,000 rows, one law, 10 K d frequencies and the errors themselves.
