@@ -139,7 +139,7 @@ def draw(found):
         part = found[found["rows"] == name]
         for method, style in zip(METHODS, ("o-", "o--", "s:", "^:"), strict=True):
             if part[method].notna().any():
-                ax.loglog(part["epsilon"], part[method], style, label=method)
+                ax.semilogx(part["epsilon"], part[method], style, label=method)
         title = f"{name}: {part['n'].iloc[0]:,} rows of {part['columns'].iloc[0]} columns"
         ax.set(xlabel="epsilon", ylabel="RSSE", title=title)
         ax.legend()
