@@ -31,9 +31,10 @@ def rows(n: int, k: int, d: int, seed: int) -> Rows:
 
 
 def scale_of(operator: Any) -> float:
-    """The scale of the frequencies that are there for clusters, after the probes."""
-    law = operator.part(skl.FourierFeatures).law.law
-    return float((law.laws[0] if hasattr(law, "laws") else law).scale)
+    """The scale of the frequencies that are there for clusters, after the probes; columns have units of their own."""
+    probed = operator.part(skl.FourierFeatures).law
+    law = probed.law.laws[0] if hasattr(probed.law, "laws") else probed.law
+    return float(law.scale * np.exp(np.mean(np.log(probed.units))))
 
 
 def loose_sketch(X: Rows, k: int, m: int, seed: int) -> skl.Sketch:
