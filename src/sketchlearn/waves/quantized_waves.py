@@ -60,7 +60,7 @@ class Quantized(Wave):
         return np.asarray((2 * step + 1) / self.unit - 1)
 
     def change_by_record(self) -> Sensitivity:
-        # A middle is within one integer of the other wave, and a 1 / FIXED_POINT of that, where it was rounded.
+        # A middle is within one integer of the other wave, which is itself known to FEATURE_ERROR only.
         away = 1 + FEATURE_ERROR * self.unit / FIXED_POINT
         l1, l2 = self._norms_before if self.complex else (1.0, 1.0)
         l1, l2 = self.unit * l1 + self.parts * away, self.unit * l2 + math.sqrt(self.parts) * away
