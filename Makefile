@@ -136,9 +136,10 @@ benchmark-tables: .venv/installed-benchmark .venv/installed-privacy
 benchmark-tasks: .venv/installed-test
 	$(BIN)/python benchmarks/tasks.py
 
-# The site, gallery included, in build/site/index.html; without a network, warnings are errors.
+# The site, gallery included, in build/site/index.html; without a network, warnings are errors. Two scripts of the
+# gallery run at a time, with one thread of BLAS each.
 docs: .venv/installed-docs
-	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
 
 # A source distribution, and a wheel out of it that runs without a compiler: built, repaired, tested in a fresh place.
 wheels: .venv/installed-wheels

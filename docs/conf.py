@@ -54,6 +54,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "min_reported_time": 10,
     "abort_on_example_error": True,
+    "parallel": 2,  # scripts at a time: most of them use one core
 }
 
 html_theme = "pydata_sphinx_theme"

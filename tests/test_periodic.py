@@ -15,8 +15,6 @@ from sketchlearn.frequencies import AdaptedRadius, Cauchy, FoldedGaussian, Gauss
 from sketchlearn.packed import PackedBits
 from sketchlearn.randomness import Stream
 from sketchlearn.waves import (
-    PAIR_GRID,
-    TAIL_SHARE,
     Cosine,
     FourierSeries,
     Pair,
@@ -26,6 +24,7 @@ from sketchlearn.waves import (
     Square,
     Triangle,
 )
+from sketchlearn.waves.wave_pairs import PAIR_GRID, TAIL_SHARE
 
 M = 10_000
 Z = 4.4  # deviations; two-sided chance of 1e-5 for each comparison

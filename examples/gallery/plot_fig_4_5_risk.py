@@ -18,7 +18,7 @@ import sketchlearn as skl
 
 K, D = 10, 5
 WAVES = {"full": "exponential", "one bit": "square", "modulo": "sawtooth"}
-RATIOS = (1, 2, 5, 10)  # m / (K d)
+RATIOS = (2, 5, 10)  # m / (K d)
 
 
 def rows(n, seed):
@@ -38,7 +38,7 @@ def rsse(X, sketched, m, wave, best, seed):
     return ((X[:, None] - found) ** 2).sum(axis=2).min(axis=1).sum() / best
 
 
-def table(n=20_000, ratios=RATIOS, draws=2, fewer=(100,)):
+def table(n=20_000, ratios=RATIOS, draws=3, fewer=(100,)):
     """Median excess of the squared error, in per cent of that of k-means: each size, wave, and number of rows."""
     data = [rows(n, seed) for seed in range(draws)]
     bests = [KMeans(K, n_init=5, random_state=0).fit(X).inertia_ for X in data]
@@ -70,8 +70,13 @@ def draw(found):
 
 
 # %%
+# From 5 K d frequencies on the excess is 0.05 per cent at most, with any wave; at 2 K d exact sketches have 0.27, where
+# single bits and modulo features fail (221 and 279 per cent). A sketch of 100 rows has 16 and 10 per cent too much at 5
+# and 10 K d, since the rows themselves err. Sizes of K d are left out: every wave fails there, by 400 per cent and
+# more, and decoding takes longest where nothing can be found.
+#
 # The thesis has n = 100,000 (10,000,000 for the second question), 25 draws or more, CL-OMP, and k-means and mixtures;
-# here are clusters, 20,000 rows, two draws, and the library's CL-OMPR, which fits Gaussians and needs smaller
+# here are clusters, 20,000 rows, three draws, and the library's CL-OMPR, which fits Gaussians and needs smaller
 # sketches.
 if __name__ == "__main__":
     numbers = table()

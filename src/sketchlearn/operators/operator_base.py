@@ -262,24 +262,15 @@ class Operator(Value, ABC):
     def pack(
         self, data: Any, *, epsilon: float | None = None, assume_public_design: bool = False, n_jobs: int | None = None
     ) -> Any:
-        """What rows contribute to their sketch, one bit each or a few, for operators with `packed_bits`: `PackedBits`.
+        """What rows contribute to their sketch, in one bit each or in a few (`packed_bits`): `PackedBits`.
 
-        The bits of an integer are the signs of its powers of two, which add up to it. The signs of the highest power
-        come first, those of all integers; then those of the next one.
-
-        With epsilon, for operators that are `one_bit`, `PrivateBits`: a randomised response per row, which costs
-        epsilon, for a server that nobody trusts. Pack each row once. An operator that was not declared needs
-        assume_public_design=True.
+        Several bits of an integer are the signs of its powers of two. Those of the highest power come first, of all
+        integers. With epsilon, for single bits, `PrivateBits`: a randomised response per row, which costs epsilon, for
+        a server that nobody trusts. Pack each row once. An undeclared operator needs assume_public_design=True.
 
         >>> import numpy as np, sketchlearn as skl
         >>> operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(2.0), wave="square", seed=7)
         >>> operator.sketch_packed(operator.pack(np.eye(3))) == operator.sketch(np.eye(3))
-        True
-        >>> wave = skl.waves.QuantizedCosine(4)
-        >>> finer = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(2.0), wave=wave, seed=7)
-        >>> finer.pack(np.eye(3))
-        <PackedBits: 3 rows of 800 bits>
-        >>> finer.sketch_packed(finer.pack(np.eye(3))) == finer.sketch(np.eye(3))
         True
         >>> declared = operator.with_origin("declared")
         >>> print(declared.sketch_packed(declared.pack(np.eye(3), epsilon=2.0)).ledger)
@@ -324,10 +315,8 @@ class Operator(Value, ABC):
 
     def _require_bits(self) -> None:
         if self.packed_bits is None:
-            raise ValueError(
-                "this operator's features are not single bits, nor a few: use wave='square' or "
-                "skl.waves.QuantizedCosine(bits), without subsample"
-            )
+            what = "this operator's features are not single bits, nor a few"
+            raise ValueError(f"{what}: use wave='square' or skl.waves.QuantizedCosine(bits), without subsample")
 
     def _source(self, data: Any, nulls: str = "error") -> Source:
         """The data's rows, of the operator's own columns."""

@@ -1,13 +1,4 @@
-"""The periodic functions that turn a phase into a feature, and their Fourier coefficients.
-
-A wave f has period 1: its argument counts turns. Its complex version is f(t) + i f(t - 1/4). All waves but the
-exponential take a dither, a random shift of each frequency's phase, so that all but their first harmonic average out.
-What is learned from the sketch then uses exp and divides by the coefficient F_1: asymmetric learning.
-
-For a query x seen by f and a row y seen by g, both with the same frequencies and dither, the mean product of their
-features is the sum over k of F_k conj(G_k) kappa(k (x - y)), kappa the kernel of the frequencies' law: undistorted if
-one of the two waves has no harmonics but the first. (Schellekens and Jacques, "Breaking the waves", proposition 3.8.)
-"""
+"""The periodic functions themselves, with their Fourier coefficients and bounds."""
 
 from __future__ import annotations
 
@@ -15,24 +6,19 @@ import cmath
 import math
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.sensitivity import Sensitivity
-from sketchlearn.values import Value, shortened, truth, whole
+from sketchlearn.values import Value, shortened, truth
 
 Floats = NDArray[np.float64]
 FIXED_POINT = 2**20
 FEATURE_ERROR = 2  # The largest error of a part of a feature, in integers: docs/arithmetic.md promises 2^-19 of a unit.
 _GRID = np.arange(2**16) / 2**16
-TAIL_SHARE = 1e-3  # The coefficients that a pair leaves out add up to at most this share of its mean product.
-HIGHEST_ORDER = 4096  # of a pair's coefficients
-PAIR_GRID = (np.arange(2**14) + 0.5) / 2**14
 Number = complex  # the fields named complex hide the type
 
 
@@ -130,7 +116,7 @@ class Wave(Value, ABC):
         return FourierSeries(tuple((float(c.real), float(c.imag)) for c in series), complex=self.complex)
 
 
-def _nearest(t: Floats) -> Floats:
+def from_nearest(t: Floats) -> Floats:
     return np.asarray(t - np.rint(t))
 
 
@@ -144,7 +130,7 @@ class Exponential(Wave):
     norms = (math.sqrt(2), 1.0)
 
     def real_part(self, t: Floats) -> Floats:
-        return np.asarray(np.cos(2 * np.pi * _nearest(t)))
+        return np.asarray(np.cos(2 * np.pi * from_nearest(t)))
 
     def _coefficient(self, k: int) -> Number:
         return 0.5 * (abs(k) == 1)
@@ -203,7 +189,7 @@ class Triangle(Wave):
     norms = (1.0, 1.0)
 
     def real_part(self, t: Floats) -> Floats:
-        return 1 - 4 * np.abs(_nearest(t))
+        return 1 - 4 * np.abs(from_nearest(t))
 
     def _coefficient(self, k: int) -> Number:
         return 4 / (math.pi * k) ** 2 if k % 2 else 0.0
@@ -236,8 +222,8 @@ class FourierSeries(Wave):
         self._set(coefficients=tuple((c.real + 0.0, c.imag + 0.0) for c in values))
 
     def real_part(self, t: Floats) -> Floats:
-        u = _nearest(t)
-        angles = [2 * np.pi * _nearest(k * u) for k in range(1, len(self.coefficients) + 1)]
+        u = from_nearest(t)
+        angles = [2 * np.pi * from_nearest(k * u) for k in range(1, len(self.coefficients) + 1)]
         pairs = zip(self.coefficients, angles, strict=True)
         return np.asarray(sum(2 * a * np.cos(x) - 2 * b * np.sin(x) for (a, b), x in pairs))
 
@@ -268,110 +254,6 @@ class FourierSeries(Wave):
         return first + second if self.complex else first
 
 
-class Quantized(Wave):
-    """A wave of 2^bits values: the middles of equal steps from -1 to 1, in one of which another wave is.
-
-    In integers these are the odd numbers from 1 - 2^bits to 2^bits - 1, over 2^bits. The bits of such a number are the
-    signs of its powers of two: 2^(bits - 1), ..., 2, 1, each added or subtracted.
-    """
-
-    bits: int
-    complex: bool
-    #: bounds of the L1 and L2 norms of the other wave's two parts
-    _norms_before: ClassVar[tuple[float, float]]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if isinstance(self.bits, numbers.Real) and self.bits == 1:
-            raise ValueError("bits must be 2 to 8: a wave of one bit is Square")
-        self._set(bits=whole("bits", self.bits, 2, 8))
-
-    @property
-    def unit(self) -> int:  # type: ignore[override]
-        return int(2**self.bits)
-
-    @property
-    def ceiling(self) -> int:  # type: ignore[override]
-        return int(2**self.bits - 1)
-
-    @property
-    def packed_bits(self) -> int:  # type: ignore[override]
-        return self.bits
-
-    @property
-    def kernel_coefficients(self) -> list[float]:
-        return [float(self.bits)]
-
-    @property
-    def _thresholds(self) -> Floats:
-        """Where a step of the other wave ends and the next one begins."""
-        return 2 * np.arange(1, self.unit) / self.unit - 1
-
-    def _middles(self, values: Floats) -> Floats:
-        """The middle of each value's step; 1 belongs to the last one."""
-        step = np.minimum(np.floor((values + 1) * (self.unit / 2)), self.unit - 1)
-        return np.asarray((2 * step + 1) / self.unit - 1)
-
-    def change_by_record(self) -> Sensitivity:
-        # A middle is within one integer of the other wave, and a 1 / FIXED_POINT of that, where it was rounded.
-        away = 1 + FEATURE_ERROR * self.unit / FIXED_POINT
-        l1, l2 = self._norms_before if self.complex else (1.0, 1.0)
-        l1, l2 = self.unit * l1 + self.parts * away, self.unit * l2 + math.sqrt(self.parts) * away
-        bound = Sensitivity.of_norms(l1, l2, n=self.parts, largest=self.ceiling)
-        every = Sensitivity.of_integers(self.parts, self.ceiling)
-        return every if every == bound else bound
-
-
-@dataclass(frozen=True)
-class QuantizedCosine(Quantized):
-    """The cosine in 2^bits values: random Fourier features after a uniform quantiser of 2 to 8 bits.
-
-    >>> wave = QuantizedCosine(2, complex=False)
-    >>> wave(np.array([0.0, 0.2, 0.3, 0.5]))
-    array([ 0.75,  0.25, -0.25, -0.75])
-    >>> round(wave.coefficient().real, 4)  # of the cosine, 0.5
-    0.4348
-    """
-
-    bits: int
-    complex: bool = True
-    name = "quantized_cosine"
-    _norms_before = (math.sqrt(2), 1.0)
-
-    def real_part(self, t: Floats) -> Floats:
-        return self._middles(np.cos(2 * np.pi * _nearest(t)))
-
-    def _coefficient(self, k: int) -> Number:
-        # each threshold adds a step of 2 / 2^bits where the cosine is above it: between plus and minus an angle
-        angles = np.arccos(self._thresholds)
-        return float(np.sum(np.sin(k * angles))) * 2 / (self.unit * math.pi * k) if k else 0.0
-
-
-@dataclass(frozen=True)
-class QuantizedSawtooth(Quantized):
-    """The sawtooth in 2^bits values: the lowest 2 to 8 bits of a uniform quantiser, or universal quantisation.
-
-    >>> wave = QuantizedSawtooth(2, complex=False)
-    >>> wave(np.array([-0.5, -0.2, 0.0, 0.3, 0.5]))
-    array([-0.75, -0.25,  0.25,  0.75, -0.75])
-    """
-
-    bits: int
-    complex: bool = True
-    name = "quantized_sawtooth"
-    _norms_before = (1.5, math.sqrt(1.25))
-
-    def real_part(self, t: Floats) -> Floats:
-        return self._middles(2 * (t - np.floor(t + 0.5)))
-
-    def _coefficient(self, k: int) -> Number:
-        # each threshold adds a step of 2 / 2^bits from half of it to half a turn
-        if not k:
-            return 0.0
-        ends = np.exp(-1j * np.pi * k * self._thresholds) - (-1) ** (k % 2)
-        return Number(np.sum(ends) / (1j * np.pi * k * self.unit))
-
-
 def _complex(c: Any) -> Number:
     parts = c if isinstance(c, tuple) and len(c) == 2 else (c,)
     if not all(isinstance(part, numbers.Real if len(parts) == 2 else numbers.Complex) for part in parts):
@@ -391,54 +273,3 @@ def wave_from(wave: str | Wave) -> Wave:
     if isinstance(wave, str) and wave in NAMED:
         return NAMED[wave]
     raise ValueError(f"wave must be one of {', '.join(NAMED)}, or a wave of sketchlearn.waves, not {shortened(wave)}")
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two waves, both real or both complex; of complex ones, the real part of the product counts."""
-
-    query: Wave
-    wave: Wave
-
-    def __post_init__(self) -> None:
-        if self.query.complex != self.wave.complex:
-            raise ValueError("wave and query must both be real or both be complex")
-        if abs(self.product) < 1e-6:
-            raise ValueError("the two waves are a quarter turn apart, their products tell nothing: use wave='cosine'")
-
-    @cached_property
-    def product(self) -> float:
-        """Mean of f conj(g) over a turn.
-
-        >>> round(Pair(Square(complex=False), Cosine()).product * np.pi, 6)
-        2.0
-        """
-        return float(np.mean((self.query(PAIR_GRID) * np.conj(self.wave(PAIR_GRID))).real))
-
-    @cached_property
-    def size(self) -> float:
-        """Root mean square of g over a turn."""
-        return float(np.sqrt(np.mean(np.abs(self.wave(PAIR_GRID)) ** 2)))
-
-    @cached_property
-    def coefficients(self) -> dict[int, float]:
-        """Of each order k, Re(F_k conj(G_k) + F_-k conj(G_-k)), as far as those left out exceed `TAIL_SHARE`."""
-        f, g = self.query.coefficient, self.wave.coefficient
-        products = {k: float((f(k) * g(k).conjugate()).real) for k in range(-HIGHEST_ORDER, HIGHEST_ORDER + 1)}
-        both = {k: products[k] + products[-k] for k in range(1, HIGHEST_ORDER + 1)}
-        left, kept = sum(abs(c) for c in both.values()), {}
-        for k, c in both.items():
-            if left < TAIL_SHARE / 2 * abs(self.product):
-                break
-            left -= abs(c)
-            if abs(c) > 1e-12:
-                kept[k] = c
-        return kept
-
-    def kernel(self, kappa: Callable[[Floats], Floats], distances: Floats) -> Floats:
-        """The expected product at these distances, divided by that at none; wrong by `TAIL_SHARE` at most."""
-        result, rest, last = np.zeros(np.shape(distances)), self.product, 1
-        for k, c in self.coefficients.items():
-            result += c * kappa(k * distances)
-            rest, last = rest - c, k
-        return np.asarray((result + rest * kappa(2 * last * distances)) / self.product)
