@@ -17,11 +17,14 @@ from typer.testing import CliRunner
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
 from sketchlearn.designing.histogram_bins import bins_of_rows
+from sketchlearn.models import Mixture, SphericalGaussian
 from sketchlearn.operators.histograms import MOST_BINS
 from sketchlearn.operators.origin import Origin
 from sketchlearn.privacy import Sensitivity, sensitivity
 from sketchlearn.storage import container
 from sketchlearn.storage.sketch_files import from_bytes
+from sketchlearn.tasks.clusters.cluster_doubts import is_possible
+from sketchlearn.weighting.histogram_columns import Column
 
 RNG = np.random.default_rng(0)
 OPERATOR = skl.Histograms(3, edges=[(-1, 0, 2), (0, 0.1, 0.2, 0.3), np.linspace(-3, 3, 61)])
@@ -502,3 +505,14 @@ def test_records_in_other_units_than_the_design(monkeypatch):
         sketch = both.sketch(rows.to_numpy())
     with pytest.warns(ConvergenceWarning):
         skl.SketchKMeans(3, random_state=0).fit_sketch(sketch)
+
+
+def test_a_density_is_no_wider_than_histograms():
+    """Round components of a table with mixed units said that years deviate by 870."""
+    columns = [
+        Column(np.linspace(0, 1e5, 101), np.full(102, 1 / 102)),
+        Column(np.array([2021.0, 2024.0]), np.eye(3)[1]),
+    ]
+    for deviation, possible in ((870.0, False), (1.0, True)):
+        density = Mixture(SphericalGaussian(), np.ones(1), np.array([[5e4, 2022.5]]), np.array([[deviation**2]]))
+        assert is_possible(density, columns) is possible

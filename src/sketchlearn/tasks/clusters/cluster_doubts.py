@@ -11,6 +11,7 @@ import numpy as np
 from sketchlearn.decoders import Status
 from sketchlearn.decoders.densities.density_in_noise import error_of_noise
 from sketchlearn.decoders.refinements.reduction_to_points import nearest
+from sketchlearn.models import Mixture
 from sketchlearn.plain_digits import counted, in_digits
 from sketchlearn.tasks.clusters.cluster_task import Decoded, Task
 from sketchlearn.weighting.clusters_of_rows import RowSample
@@ -26,6 +27,7 @@ LEAST_SAMPLE_ROWS = 3  # of a given sample in a cluster
 HEAVY_TAIL_SHARE = 0.33  # of the variance: samples with risks of 1.06 to 8 had 0.34 to 0.92, others less
 LEAST_RECORDS = 10  # of a cluster: those with risks above 1.05, of eight clusters, had one of 1 to 5
 LEAST_SHARE = 1 / 1500  # of the records: a design's 5000 rows have about three of such a cluster (Shuttle had 1.11)
+MOST_TIMES_WIDER = 10.0  # the variance of a column in a density; tails beyond the histogram have some
 MOST_OUTSIDE = 0.5  # of the records, in one column
 MOST_MISFIT = 3.0  # of clusters that nothing but the sketch judges: with 160 and 300, risks were 3.0 and 2.1
 MOST_ERROR_OF_NOISE = 0.025  # of a private sketch: with more, 20 of 29 had risks above 1.1, up to 22
@@ -90,6 +92,13 @@ def doubts_of_rows(task: Task, sample: RowSample, found: Decoded) -> tuple[str, 
             f"may lie farther still: {remedy}"
         )
     return tuple(doubts)
+
+
+def is_possible(density: Mixture, columns: Sequence[Column]) -> bool:
+    """Whether no column of a density is far wider than its histogram: round components may be, where units differ."""
+    away = density.locations - density.weights @ density.locations
+    variances = density.weights @ (density.variances() + away**2) / density.weights.sum()
+    return bool(np.all(variances <= MOST_TIMES_WIDER * np.array([column.spread for column in columns])))
 
 
 def refuse_other_ranges(task: Task, columns: Sequence[Column]) -> None:

@@ -21,6 +21,7 @@ from sketchlearn.tasks.clusters.cluster_doubts import (
     doubts_of_atoms,
     doubts_of_noise,
     doubts_of_rows,
+    is_possible,
     judgeable,
     refuse_other_ranges,
     risk_beyond,
@@ -90,7 +91,11 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     if joined is not None:
         sample, found = joined, _of_points(task, joined, Status.ATOMS)
     best = found
-    if of_mixture and _better(task, of_mixture, atoms, found.centers, left):
+    if (
+        of_mixture
+        and is_possible(of_mixture.density, columns)
+        and _better(task, of_mixture, atoms, found.centers, left)
+    ):
         best = of_mixture
     elif of_mixture and task.private and (drawn := _drawn_atoms(task, of_mixture.outcome, left(), decoder)):
         atoms, sample = drawn, RowSample(drawn.points, task.units)
