@@ -137,7 +137,7 @@ def draw(found):
     figure, axes = plt.subplots(1, len(names), figsize=(9, 3.5), layout="constrained", squeeze=False)
     for ax, name in zip(axes[0], names, strict=True):
         part = found[found["rows"] == name]
-        for method, style in zip(METHODS, ("o-", "o--", "s:", "^:"), strict=True):
+        for method, style in zip(METHODS, ("C0o-", "C1o--", "C2s:", "C3^:"), strict=True):
             if part[method].notna().any():
                 ax.semilogx(part["epsilon"], part[method], style, label=method)
         title = f"{name}: {part['n'].iloc[0]:,} rows of {part['columns'].iloc[0]} columns"
