@@ -142,10 +142,10 @@ def draw(found):
 # at random points, as no row may be looked at, and ends in poor optima.
 #
 # Of patches, sketches do better up to epsilon 1 (12, 5.2 and 5.6, where five rounds of DP-EM left 86, 51 and 10), and
-# then stop: 5.5 at epsilon 10, where DP-EM has 5.4. That is no noise, either. Patches are no mixture of three
-# Gaussians: most of them lie in a small part of the ball, with heavy tails, and a design of the box alone has few
+# then stop: 5.5 at epsilon 10, where DP-EM has 5.4. So that is not noise, either. Patches are no mixture of three
+# Gaussians, and most of them lie in a small part of the ball: perhaps a design that knows a box alone has too few
 # frequencies that are fine enough for them. The thesis chooses its scale, and reports that sketches are better on its
-# table.
+# table, too.
 #
 # DP-EM here is a short one, of equal shares and a floor under weights, so that no Gaussian is lost for good; that of
 # the thesis has other shares, of a published variant. The sketch's design knows a box, the number of rows and the

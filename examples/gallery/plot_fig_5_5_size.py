@@ -109,15 +109,15 @@ def draw(found):
 
 
 # %%
-# So it is here. The noise of a release is never drawn twice; in one run no size was better than 2 K d in any
-# line of pure epsilon (1.007 at 10,000 rows and epsilon 1, 1.008 at 100,000 rows and epsilon 0.1), and 100 K d gave
-# 1.918 and 1.829 there. At 10,000 rows and epsilon 0.1 no size did well (3.2 at best), unless with delta = 1e-8:
-# between 1.02 and 1.09 from 2 K d frequencies on. DPLloyd had 1.6 to 2.1 where noise was small, as five rounds from
-# any start end in poor optima, and 4.4 to 5.7 at 10,000 rows and epsilon 0.1. Only the largest sketch did worse there.
+# So it is here. The noise of a release is never drawn twice; in one run no size was better than 2 K d in any line of
+# pure epsilon (1.007 at 10,000 rows and epsilon 1, 1.008 at 100,000 rows and epsilon 0.1), and 100 K d gave 1.918 and
+# 1.829 there. At 10,000 rows and epsilon 0.1 no size did well (3.2 at best), unless with delta = 1e-8: between 1.02 and
+# 1.09 from 2 K d frequencies on. DPLloyd had 1.6 to 2.1 where noise was small, as five rounds from any start end in
+# poor optima, and 4.4 to 5.7 at 10,000 rows and epsilon 0.1. Only the largest sketch did worse there.
 #
 # The thesis has up to 10^6 rows and medians of 200 draws: ``table(counts=(10_000, 100_000, 1_000_000), draws=200)``,
-# which takes hours. Here are 3 draws. Not here: the tables of figure 5.3 (downloads, and other peers).
-# Mixtures are in :doc:`/gallery/plot_fig_5_4_private_mixtures`.
+# which takes hours. Here are 3 draws. Measured rows are in :doc:`/gallery/plot_fig_5_3_private_tables`, and mixtures
+# are in :doc:`/gallery/plot_fig_5_4_private_mixtures`.
 if __name__ == "__main__":
     numbers = table()
     print(numbers.to_string(index=False))
