@@ -214,3 +214,100 @@ def test_numbers_of_a_schema_go_by_frequencies():
     assert operator.part(skl.CellSums) is None
     fitted = skl.SketchKMeans(2, schema=schema, random_state=0).fit(frame)
     assert fitted.sketch_.operator.part(skl.CellSums) is None
+
+
+ALONG = np.column_stack([X[:, :6] + 5 * np.eye(6)[LABELS], 1000 * LABELS + 50 * X[:, 50], X[:, 51] > 1]).astype(
+    np.float64
+)
+
+
+def test_columns_that_travel_along_do_not_count_but_are_summed():
+    model = skl.SketchKMeans(4, along=[6, -1], random_state=0).fit(ALONG)
+    assert model.outcome_.status.name == "CELLS"
+    others = skl.SketchKMeans(4, random_state=0).fit(ALONG[:, :6])
+    assert np.isclose(model.inertia_, others.inertia_, rtol=0.003)
+    changed = ALONG.copy()
+    changed[:, 6:] = 0
+    assert np.array_equal(model.predict(changed), model.labels_)
+    assert np.array_equal(np.argmin(model.transform(changed), axis=1), model.labels_)
+    operator = model.sketch_.operator
+    owners = model.predict(operator.split(model.sketch_.mean)[1])[operator.cells_of(ALONG)]  # those of a record's cell
+    for cluster in range(4):
+        own = ALONG[owners == cluster]
+        assert np.allclose(model.cluster_centers_[cluster], own.mean(axis=0), rtol=0, atol=1e-2)
+        assert np.allclose(model.cluster_centers_[cluster, 7], own[:, 7].mean(), rtol=0, atol=1e-5)
+        assert np.isclose(model.weights_[cluster], len(own) / len(ALONG))
+        by_rows = ALONG[model.labels_ == cluster]
+        assert np.allclose(model.cluster_centers_[cluster, 6:], by_rows[:, 6:].mean(axis=0), rtol=0, atol=[40, 0.02])
+
+
+def test_few_rows_travel_along_exactly():
+    model = skl.SketchKMeans(4, along=[6, 7], random_state=0).fit(ALONG[:900])
+    assert model.outcome_.status.name == "ALL_ROWS"
+    for cluster in range(4):
+        assert np.allclose(model.cluster_centers_[cluster], ALONG[:900][model.labels_ == cluster].mean(axis=0))
+
+
+def test_profiles_over_all_records_of_a_table(tmp_path):
+    frame = pd.DataFrame(
+        {
+            **{f"x{i}": ALONG[:, i] for i in range(6)},
+            "income": ALONG[:, 6],
+            "member": np.where(ALONG[:, 7] > 0, "yes", "no"),
+            "country": np.array(["FR", "DE", "IT"])[(LABELS + (ALONG[:, 7] > 0)) % 3],
+        }
+    )
+    model = skl.SketchKMeans(4, schema="auto", along=["income", "member", "country"], random_state=0).fit(frame)
+    skl.save_model(model, tmp_path / "model.json")
+    loaded = skl.load_model(tmp_path / "model.json")
+    assert loaded.along == ["income", "member", "country"]
+    for found in (skl.profiles(model), skl.profiles(loaded, model.sketch_)):
+        for profile in found:
+            own, columns = frame[model.labels_ == profile.number], {one.name: one for one in profile.columns}
+            assert abs(profile.share.value - len(own) / len(frame)) < 0.01
+            income = columns["income"]
+            assert abs(income.estimates["mean"].value - own.income.mean()) < 40
+            assert abs(income.spread - own.income.std()) < 60
+            assert abs(columns["member"].estimates["yes"].value - np.mean(own.member == "yes")) < 0.02
+            shares = {level: one.value for level, one in columns["country"].estimates.items() if level != "other"}
+            assert all(abs(share - np.mean(own.country == level)) < 0.02 for level, share in shares.items())
+        assert [one.name for one in found.overall] == list(frame.columns)
+    assert "income" in skl.report(model.sketch_, model)
+
+
+def test_profiles_of_wide_rows_are_over_all_records():
+    model = skl.SketchKMeans(4, random_state=0).fit(X)
+    first = skl.profiles(model).clusters[0]
+    own = X[model.labels_ == 0].astype(np.float64)
+    assert first.share.error == 0
+    found = {one.name: one.estimates["mean"].value for one in first.columns}
+    assert np.allclose([found[f"column {i}"] for i in range(100)], own.mean(axis=0), rtol=0, atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"along": ["income"]}, "no names"),
+        ({"along": [9]}, "along must be names"),
+        ({"along": [1, 1]}, "twice"),
+        ({"along": list(range(8))}, "leave some to cluster on"),
+        ({"along": [1], "normalize": True}, "along is for clusters in cells"),
+        ({"along": [1], "n_directions": None}, "along is for clusters in cells"),
+        ({"along": [1], "task": "mixture"}, "along is for clusters in cells"),
+        ({"along": [1], "task": "moments", "n_components": None}, "leave it out"),
+    ],
+)
+def test_columns_that_cannot_travel_along_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        skl.design(ALONG[:500], **{"n_components": 3, **options})
+
+
+def test_along_is_refused_where_there_is_no_sample():
+    with pytest.raises(ValueError, match="along needs a sample"):
+        skl.design(bounds=(np.zeros(3), np.ones(3)), n_components=3, along=[1])
+    with pytest.raises(ValueError, match="along needs cells"):
+        skl.SketchKMeans("auto", along=[1]).fit(ALONG)
+    operator = skl.design(ALONG[:500], n_components=3, along=[6])
+    for change in ({"along": (0,)}, {"along": (6, 6)}, {"squares": "sum"}):
+        with pytest.raises(ValueError, match="along"):
+            replace(operator, **change)

@@ -32,12 +32,15 @@ from sketchlearn.operators.cell_sums import (
     CellSums,
     packed,
 )
-from sketchlearn.schemas import SchemaColumns
+from sketchlearn.schemas import SchemaColumns, read_columns
+from sketchlearn.sources.source_base import by_name
+from sketchlearn.values import shortened
 
 WIDE = 64  # Rows of more columns are projected: docs/decisions.md has both ways side by side.
 CANDIDATES = (8, 16, 32, 64, 128)  # numbers of directions, of which held-out rows choose
 ADDED_ERROR = 0.002  # of the squared error of held-out rows, that fewer directions may cost
 CELLS_PER_CLUSTER = 2.5  # 1.4 to 5 gave about the same clusters
+CELLS_WITH_MORE = 512  # with columns that travel along: borders of clusters follow those of cells
 LEAST_CELLS = 32
 MOST_FILE_BYTES = 1.9e6  # of a sketch with more cells than clusters
 DIGITS_PER_COLUMN = 45
@@ -58,19 +61,48 @@ class CellsAsked:
     normalize: bool
     columns_squared: bool  # for variances of each column
     seed: int
+    along: tuple[int, ...] = ()  # positions of columns that travel along
 
     def wanted(self, n_features: int) -> bool:
         """Whether rows of so many columns are put into cells."""
-        return n_features > WIDE or self.normalize or self.n_directions is not None
+        return n_features > WIDE or self.normalize or self.n_directions is not None or bool(self.along)
 
 
-def directions_for(columns: Any, n_directions: int | str | None, *, normalize: bool) -> int | str | None:
+def directions_for(columns: Any, n_directions: int | str | None, *, in_cells: bool) -> int | str | None:
     """The directions that are asked for; None, which means frequencies, for the numbers of a schema if none are.
 
-    They are many where levels are, and profiles and kept rows of such tables need frequencies.
+    They are many where levels are, and profiles and kept rows of such tables need frequencies, unless something else
+    asks for cells.
     """
-    encoded = isinstance(columns, SchemaColumns) and n_directions == AUTO and not normalize
+    encoded = isinstance(columns, SchemaColumns) and n_directions == AUTO and not in_cells
     return None if encoded else n_directions
+
+
+def columns_along(along: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int, ...]:
+    """Positions of the numbers that columns become which are named, or given by position; none for None.
+
+    >>> columns_along(["b"], ("a", "b", "c"), 3), columns_along(-1, None, 3)
+    ((1,), (2,))
+    """
+    if along is None:
+        return ()
+    wanted: list[Any] = [along] if isinstance(along, str | int | np.integer) else list(along)
+    if all(isinstance(name, str) for name in wanted):
+        if columns is None:
+            raise ValueError(f"the columns have no names: give their positions, such as along=[{width - 1}]")
+        which = by_name(read_columns(columns), wanted)
+        if isinstance(columns, SchemaColumns):
+            sizes = [len(column.encoded_names) for column in columns.schema.columns]
+            which = tuple(columns.first_number(i) + j for i in which for j in range(sizes[i]))
+    elif all(isinstance(i, int | np.integer) and -width <= i < width for i in wanted):
+        which = tuple(int(i) % width for i in wanted)
+    else:
+        raise ValueError(f"along must be names of columns, or their positions, not {shortened(along)}")
+    if len(set(which)) < len(which):
+        raise ValueError(f"along names a column twice: {shortened(along)}")
+    if len(which) == width:
+        raise ValueError("all columns travel along: leave some to cluster on")
+    return tuple(sorted(which))
 
 
 def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n_kept: int | None) -> CellSums:
@@ -80,34 +112,39 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
     units = deviations(rows) if standardize else np.ones(d)
     center = np.zeros(d) if asked.normalize else rows.mean(axis=0).astype(np.float32).astype(np.float64)
     seen = _as_errors_see(rows, center, units, normalize=asked.normalize)
-    bound = 1.0
-    if not asked.normalize:
-        reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
-        bound = reach * (max(float(seen.max()), -float(seen.min())) or 1.0)
+    counted = np.setdiff1d(np.arange(d), asked.along)
+    reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
+    farthest = np.maximum(seen.max(axis=0), -seen.min(axis=0)).astype(np.float64)
+    bound = 1.0 if asked.normalize else reach * (float(farthest[counted].max()) or 1.0)
+    bounds = np.full(d, bound)
+    bounds[list(asked.along)] = reach * np.where(farthest > 0, farthest, 1.0)[list(asked.along)]
     rng = np.random.default_rng(asked.seed)
-    directions, places = principal_directions(seen, asked, rng)
+    directions, places = principal_directions(seen[:, counted], asked, rng)
     k, width = asked.n_components, 1 + d * (2 if asked.columns_squared else 1)
     # base 64 of 2 bytes for each number of a direction, of 4 for each of a cell; center and bound in digits
     fixed, each = d * (8 / 3 * len(directions) + DIGITS_PER_COLUMN), 8 * width + 16 / 3 * len(directions)
-    wanted = max(CELLS_PER_CLUSTER * k, LEAST_CELLS)
+    wanted = max(CELLS_PER_CLUSTER * k, CELLS_WITH_MORE if asked.along else LEAST_CELLS)
     n_cells = max(k, int(min(wanted, (MOST_FILE_BYTES - fixed) / each, n / ROWS_PER_CELL)))
     points = cell_points(places, n_cells, rng)
     scaled, shift, steps = _in_steps(directions, bound, points, places)
+    everywhere = np.zeros((len(scaled), d), np.int64)
+    everywhere[:, counted] = scaled
     notes = {"units": laws.plain(units)} if standardize else {}
     operator = CellSums(
         d,
-        bound=laws.plain(bound * units),
+        bound=laws.plain(bounds * units),
         center=None if asked.normalize else laws.plain(center),
         columns=sampled.columns,
         n_directions=len(directions),
-        directions=packed(scaled, "<i2"),
+        directions=packed(everywhere, "<i2"),
         cells=packed(steps, "<i4"),
         shift=shift,
         normalize=asked.normalize,
         squares="columns" if asked.columns_squared else "sum",
+        along=asked.along or None,
         **notes,  # type: ignore[arg-type]
     )
-    operator = replace(operator, spread=_spread(operator.cells_of(rows), seen))
+    operator = replace(operator, spread=_spread(operator.cells_of(rows), seen[:, counted]))
     if n_kept is None:
         return operator
     return operator.with_keeping(Keeping.designed(sampled.rows, n_kept, units, asked.seed))
@@ -133,10 +170,15 @@ def _cell_means(cells: NDArray[np.intp], rows: Single) -> tuple[Single, Double]:
 
 
 def _spread(cells: NDArray[np.intp], rows: Single) -> float:
-    """The mean squared distance of rows from the mean of their cell."""
+    """The mean squared distance of rows from the mean of their cell, as other rows than those of the sample have it.
+
+    A sample lies nearer to means of its own: by 1 / n in a cell of n rows, as much as others lie farther.
+    """
     means, sizes = _cell_means(cells, rows)
     total = float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
-    return max(total - float(sizes @ np.sum(means.astype(np.float64) ** 2, axis=1)), 0.0) / len(rows)
+    own = max(total - float(sizes @ np.sum(means.astype(np.float64) ** 2, axis=1)), 0.0) / len(rows)
+    n, fitted = len(rows), np.sum(sizes > 0)
+    return own * float(n + fitted) / max(float(n - fitted), 1.0)
 
 
 def principal_directions(rows: Single, asked: CellsAsked, rng: np.random.Generator) -> tuple[Single, Single]:
@@ -152,7 +194,7 @@ def principal_directions(rows: Single, asked: CellsAsked, rng: np.random.Generat
     _, sizes, found = randomized_svd(around, p, n_iter=POWER_ITERATIONS, random_state=seed)
     alive = max(1, int(np.sum(sizes > 1e-6 * max(float(sizes[0]), 1e-300))))
     directions = found[:alive].astype(np.float32)
-    if asked.n_directions is None:
+    if asked.n_directions is None and d > WIDE:
         directions = directions[: enough_directions(around, around @ directions.T, asked.n_components, rng)]
     return directions, rows @ directions.T
 

@@ -56,6 +56,8 @@ class CellSums(Boxed):
     bound, center, outside, columns : as those of `SecondMoments`; values beyond the bound are clipped by default.
     spread : mean squared distance, in units, of a sample's rows from their cell's mean; 0 if unknown. Not compared.
     units : the unit in which squared errors of each column are counted, None for the columns as they are. Not compared.
+    along : positions of columns that travel along: no direction sees them, and squared errors do not count them. Their
+        sums are known all the same. They need squares="columns".
     keeping : which rows are kept beside a sketch, None for none. Not compared.
 
     Examples
@@ -78,6 +80,7 @@ class CellSums(Boxed):
         "normalize": False,
         "squares": "sum",
         "spread": 0.0,
+        "along": None,
     }
     n_directions: int = field(kw_only=True)
     directions: str = field(kw_only=True)
@@ -86,6 +89,7 @@ class CellSums(Boxed):
     outside: str = field(default=CLIP, kw_only=True)
     normalize: bool = field(default=False, kw_only=True)
     squares: str = field(default="sum", kw_only=True)
+    along: tuple[int, ...] | None = field(default=None, kw_only=True)
     spread: float = field(default=0.0, compare=False, kw_only=True)
     units: tuple[float, ...] | None = field(default=None, compare=False, kw_only=True)
     keeping: Keeping | None = field(default=None, compare=False, kw_only=True)
@@ -111,8 +115,25 @@ class CellSums(Boxed):
         check_keeping(self.keeping, d)
         if number("spread", self.spread) < 0:
             raise ValueError(f"spread must not be negative, not {self.spread}")
-        self._set(spread=float(self.spread))
+        self._set(spread=float(self.spread), along=self._checked_along(directions.reshape(p, d)))
         self._set(n_directions=p, shift=whole("shift", self.shift, 0, MOST_SHIFT), normalize=normalize, units=units)
+
+    def _checked_along(self, directions: NDArray[Any]) -> tuple[int, ...] | None:
+        """The positions of columns that travel along, in order; refuses those that directions see."""
+        if self.along is None:
+            return None
+        given = [whole("along", position, 0, self.n_features - 1) for position in listed(self.along)]
+        found = tuple(sorted(set(given)))
+        if not 0 < len(found) == len(given) < self.n_features or np.any(directions[:, list(found)]):
+            raise ValueError("along must be positions of some columns, each once, of which directions are 0")
+        if self.squares != "columns" or self.normalize:
+            raise ValueError('columns that travel along need squares="columns", and rows as they are')
+        return found
+
+    @cached_property
+    def counted(self) -> NDArray[np.intp]:
+        """Positions of the columns whose squared errors count: all but those that travel along."""
+        return np.setdiff1d(np.arange(self.n_features), self.along or ())
 
     @property
     def n_cells(self) -> int:
@@ -124,7 +145,9 @@ class CellSums(Boxed):
         p = f"{self.n_directions} direction" + ("s" if self.n_directions > 1 else "")
         what = "means" if self.squares == "sum" else "means and squares"
         rows = " of rows of length 1" if self.normalize else ""
-        return f"{what} of {self.n_features:,} columns{rows} in {self.n_cells:,} cells, told apart in {p}"
+        cells = f"{self.n_cells:,} cells, told apart in {p}"
+        cells += "" if self.along is None else f" of {len(self.counted):,} columns"
+        return f"{what} of {self.n_features:,} columns{rows} in {cells}"
 
     @property
     def can_keep(self) -> bool:

@@ -238,7 +238,7 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
                 'designed with task="mixture"; for others, design it with n_directions=None'
             )
         self.check_size(int(np.ceil(sketch.count)))
-        for doubt in cells.doubts:
+        for doubt in cells.doubts(float(cells.shares @ cells.within)):
             warn_caller(doubt, ConvergenceWarning)
         return FittedGaussians.of(
             fit_mixture_of_cells(cells, self._n_components, self.covariance_type, rng), self.covariance_type
