@@ -44,7 +44,7 @@ def test_cells_have_exact_means_and_squares():
     for cell in np.unique(cells):
         own = X[cells == cell].astype(np.float64)
         assert np.allclose(means[cell], own.mean(axis=0), rtol=0, atol=1e-4)
-        assert np.isclose(squares[cell], np.sum(own.var(axis=0)), rtol=1e-3)
+        assert np.allclose(squares[cell], own.var(axis=0), rtol=1e-3)
 
 
 def test_cells_are_the_nearest_in_the_projection():
@@ -153,8 +153,6 @@ def test_doubtful_results_say_so():
     clipped = pytest.warns(ConvergenceWarning, match="beyond the design's range")
     with clipped, pytest.warns(ConvergenceWarning, match="times as far"):
         skl.SketchKMeans(4, random_state=0).fit_sketch(far)
-    with pytest.warns(UserWarning, match="cells do not tell"):
-        assert skl.SketchKMeans(4, random_state=0).fit_sketch(OPERATOR.sketch(X)).inertia_ is None
 
 
 def test_private_cells_tell_clusters_and_large_noise_says_so():
@@ -179,6 +177,8 @@ def test_private_cells_tell_clusters_and_large_noise_says_so():
         ({"normalize": True}, "bound of 1"),
         ({"shift": 99}, "shift must be"),
         ({"units": (1.0,)}, "units must be"),
+        ({"covariance": packed(np.ones(2), "<f4")}, "covariance must be"),
+        ({"covariance": packed(-np.ones(OPERATOR.n_directions * 33), "<f4")[: len(OPERATOR.covariance)]}, "negative"),
     ],
 )
 def test_impossible_cells_are_refused(change, message):
@@ -190,8 +190,10 @@ def test_what_cells_cannot_tell_is_refused():
     sketch = OPERATOR.sketch(X)
     with pytest.raises(ValueError, match="cannot tell 50 clusters"):
         skl.SketchKMeans(50).fit_sketch(sketch)
-    with pytest.raises(ValueError, match="does not tell how many"):
-        skl.SketchKMeans("auto").fit_sketch(sketch)
+    with pytest.raises(ValueError, match="does not tell what lies within cells"):
+        skl.SketchKMeans("auto").fit_sketch(replace(OPERATOR, covariance="").sketch(X))
+    with pytest.warns(UserWarning, match="cells do not tell it"):
+        assert skl.SketchKMedians(4, random_state=0).fit_sketch(sketch).inertia_ is None
     with pytest.raises(ValueError, match="n_directions=None"):
         skl.SketchGaussianMixture(4, covariance_type="full").fit_sketch(sketch)
     with pytest.raises(ValueError, match="need a sample"):
@@ -311,3 +313,84 @@ def test_along_is_refused_where_there_is_no_sample():
     for change in ({"along": (0,)}, {"along": (6, 6)}, {"squares": "sum"}):
         with pytest.raises(ValueError, match="along"):
             replace(operator, **change)
+
+
+def test_covariance_within_cells_is_that_of_the_sample():
+    operator = skl.design(X[:3000], n_components=4)
+    places, cells = (X[3000:] - operator.middle) @ operator.projection.T, operator.cells_of(X[3000:])
+    means = np.array([places[cells == cell].mean(axis=0) for cell in range(operator.n_cells)])
+    left = (places - means[cells])[:, :32]
+    found = operator.covariance_matrix
+    assert np.allclose(np.diag(found), np.mean(left**2, axis=0), rtol=0.3)  # directions are those of the sample
+    assert np.allclose(found, found.T)
+    assert replace(operator, covariance="") == operator
+    assert skl.design(X[:24], n_components=4).covariance_matrix is None
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_inertia_and_errors_of_cells(normalize):
+    rows = X / np.linalg.norm(X, axis=1, keepdims=True) if normalize else X
+    sketch = skl.design(X[:3000], n_components=4, normalize=normalize).sketch(X)
+    model = skl.SketchKMeans(4, random_state=0).fit_sketch(sketch)
+    assert abs(model.inertia_ + model.score(X)) <= 2 * model.inertia_error_ + 1e-5 * model.inertia_
+    errors, labels = model.standard_errors_, model.predict(X)
+    for cluster in range(4):
+        own = rows[labels == cluster].astype(np.float64)
+        assert np.allclose(errors["cluster_centers_"][cluster], own.std(axis=0) / np.sqrt(len(own)), rtol=0.01)
+        share = len(own) / len(X)
+        assert np.isclose(errors["weights_"][cluster], np.sqrt(share * (1 - share) / len(X)), rtol=1e-3)
+    assert "lie apart" in model.error_bars().premise
+    low, high = model.intervals()["weights_"]
+    assert np.all((low < model.weights_) & (model.weights_ < high))
+
+
+def test_errors_of_clusters_that_touch_are_withheld():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((8000, 100))
+    rows[:, 0] += 3 * rng.integers(0, 2, 8000)
+    model = skl.SketchKMeans(2, random_state=0).fit_sketch(skl.design(rows[:3000], n_components=2).sketch(rows))
+    with pytest.warns(UserWarning, match="some clusters touch"):
+        assert model.standard_errors_ == {}
+    assert abs(model.inertia_ + model.score(rows)) <= 2 * model.inertia_error_
+
+
+def test_errors_are_withheld_where_noise_or_room_does_not_allow_them():
+    assert OPERATOR.squares == "columns"
+    without = replace(OPERATOR, squares="sum").sketch(X)
+    with pytest.warns(UserWarning, match="no room for squares"):
+        assert skl.SketchKMeans(4, random_state=0).fit_sketch(without).standard_errors_ == {}
+    cosine = skl.design(X[:3000], n_components=4, normalize=True).sketch(X)
+    private = skl.privatize(cosine, epsilon=20.0, delta=1e-6, assume_public_design=True)
+    model = skl.SketchKMeans(4, random_state=0).fit_sketch(private)
+    with pytest.warns(UserWarning, match="noise of a private release"):
+        assert model.standard_errors_ == {}
+    with pytest.warns(UserWarning, match="noise of a private release"):
+        assert model.inertia_ is None
+    with pytest.raises(ValueError, match="private release of cells"):
+        skl.choose_k(private)
+    many = skl.design(np.repeat(X, 8, axis=1), n_components=100)
+    assert many.squares == "sum"
+
+
+@pytest.mark.parametrize(("k", "n"), [(1, 3000), (4, 3000), (12, 6000), (4, 150)])
+def test_the_number_of_clusters_of_many_columns(k, n):
+    rows, _ = clusters(n, 100, k, seed=k)
+    model = skl.SketchKMeans("auto", random_state=0).fit(rows)
+    assert model.n_clusters_ == k
+    assert model.choice_.basis.name == ("GAP" if n < 200 else "CELLS")
+    assert model.sketch_.operator.part(skl.CellSums) is not None
+
+
+def test_the_choice_of_a_sketch_of_cells_is_said_and_saved(tmp_path):
+    sketch = skl.design(X[:3000], n_components=10).sketch(X)
+    choice = skl.choose_k(sketch, 10)
+    assert choice.n_clusters == 4
+    assert choice.low == choice.high == 4
+    assert "4 Gaussians, each of some cells" in choice.sentences[0]
+    assert len(choice.table()) == 11
+    model = skl.SketchKMeans("auto", max_clusters=10, random_state=0).fit_sketch(sketch)
+    skl.save_model(model, tmp_path / "model.json")
+    assert skl.load_model(tmp_path / "model.json").choice_ == model.choice_
+    largest = skl.choose_k(sketch, 3)
+    assert largest.headline == "3 or more clusters"
+    assert "larger max_clusters" in largest.sentences[0]

@@ -26,6 +26,7 @@ from sketchlearn.keeping import Keeping
 from sketchlearn.models import Double, Single
 from sketchlearn.operators.cell_sums import (
     DIRECTION_BITS,
+    MOST_COVARYING,
     MOST_DIRECTIONS,
     PLACE_BITS,
     VALUE_BITS,
@@ -45,6 +46,7 @@ LEAST_CELLS = 32
 MOST_FILE_BYTES = 1.9e6  # of a sketch with more cells than clusters
 DIGITS_PER_COLUMN = 45
 ROWS_PER_CELL = 5  # of the sample, at least
+ROWS_PER_DIRECTION = 4  # of the sample, more than cells: the determinant of a covariance of fewer means little
 STARTS = 3
 ROWS_AT_ONCE = 512
 POWER_ITERATIONS = 4
@@ -120,11 +122,7 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
     bounds[list(asked.along)] = reach * np.where(farthest > 0, farthest, 1.0)[list(asked.along)]
     rng = np.random.default_rng(asked.seed)
     directions, places = principal_directions(seen[:, counted], asked, rng)
-    k, width = asked.n_components, 1 + d * (2 if asked.columns_squared else 1)
-    # base 64 of 2 bytes for each number of a direction, of 4 for each of a cell; center and bound in digits
-    fixed, each = d * (8 / 3 * len(directions) + DIGITS_PER_COLUMN), 8 * width + 16 / 3 * len(directions)
-    wanted = max(CELLS_PER_CLUSTER * k, CELLS_WITH_MORE if asked.along else LEAST_CELLS)
-    n_cells = max(k, int(min(wanted, (MOST_FILE_BYTES - fixed) / each, n / ROWS_PER_CELL)))
+    n_cells, columns_squared = _size(asked, n, d, len(directions))
     points = cell_points(places, n_cells, rng)
     scaled, shift, steps = _in_steps(directions, bound, points, places)
     everywhere = np.zeros((len(scaled), d), np.int64)
@@ -140,14 +138,32 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
         cells=packed(steps, "<i4"),
         shift=shift,
         normalize=asked.normalize,
-        squares="columns" if asked.columns_squared else "sum",
+        squares="columns" if columns_squared else "sum",
         along=asked.along or None,
         **notes,  # type: ignore[arg-type]
     )
-    operator = replace(operator, spread=_spread(operator.cells_of(rows), seen[:, counted]))
+    cells = operator.cells_of(rows)
+    spread = _spread(cells, seen[:, counted])
+    # places as cells have them
+    unit = 2.0 ** (VALUE_BITS + DIRECTION_BITS - shift) / (bound * float(np.max(np.abs(directions))))
+    operator = replace(operator, spread=spread, covariance=_covariance(unit * places[:, :MOST_COVARYING], cells))
     if n_kept is None:
         return operator
     return operator.with_keeping(Keeping.designed(sampled.rows, n_kept, units, asked.seed))
+
+
+def _size(asked: CellsAsked, n: int, d: int, n_directions: int) -> tuple[int, bool]:
+    """How many cells a sketch has, and whether with squares of each column, which tell errors, if there is room."""
+    k = asked.n_components
+    # base 64 of 2 bytes for each number of a direction, of 4 for each of a cell; center and bound in digits
+    fixed = d * (8 / 3 * n_directions + DIGITS_PER_COLUMN) + 8 / 3 * MOST_COVARYING * (MOST_COVARYING + 1)
+    wanted = min(max(CELLS_PER_CLUSTER * k, CELLS_WITH_MORE if asked.along else LEAST_CELLS), n / ROWS_PER_CELL)
+
+    def room(width: int) -> float:
+        return (MOST_FILE_BYTES - fixed) / (8 * width + 16 / 3 * n_directions)
+
+    columns_squared = asked.columns_squared or room(1 + 2 * d) >= wanted
+    return max(k, int(min(wanted, room(1 + 2 * d if columns_squared else 2 + d)))), columns_squared
 
 
 def _as_errors_see(rows: Double, center: Double, units: Double, *, normalize: bool) -> Single:
@@ -179,6 +195,18 @@ def _spread(cells: NDArray[np.intp], rows: Single) -> float:
     own = max(total - float(sizes @ np.sum(means.astype(np.float64) ** 2, axis=1)), 0.0) / len(rows)
     n, fitted = len(rows), np.sum(sizes > 0)
     return own * float(n + fitted) / max(float(n - fitted), 1.0)
+
+
+def _covariance(places: Single, cells: NDArray[np.intp]) -> str:
+    """That of places about the mean of their cell, as other rows than those of the sample have it; "" of few rows."""
+    if len(places) - len(np.unique(cells)) < ROWS_PER_DIRECTION * places.shape[1]:
+        return ""
+    sizes = np.maximum(np.bincount(cells), 1)
+    totals = np.zeros((len(sizes), places.shape[1]))
+    np.add.at(totals, cells, places)
+    left, n, fitted = places - (totals / sizes[:, None])[cells], len(places), len(np.unique(cells))
+    found = left.T @ left / n * ((n + fitted) / (n - fitted))
+    return packed(found[np.tril_indices(len(found))], "<f4")
 
 
 def principal_directions(rows: Single, asked: CellsAsked, rng: np.random.Generator) -> tuple[Single, Single]:

@@ -29,9 +29,13 @@ def profiles_of_cells(model: Any, sketch: Sketch) -> Profiles | None:
         return None
     cells = Cells.of(sketch)
     assert cells is not None
-    k, squares = len(model.fitted_model().weights), cells.squares
-    owners = np.asarray(model.predict(source(cells.means)), np.intp)
-    members, everything = Members(owners, cells.shares, k), Members(np.zeros_like(owners), cells.shares, 1)
+    learned, squares = model.fitted_model(), cells.squares
+    if learned.kind_of_part == "cluster":
+        members = cells.members(learned.centers_of_parts)
+    else:
+        owners = np.asarray(model.predict(source(cells.means)), np.intp)
+        members = Members(owners, cells.shares, len(learned.weights))
+    everything = Members(np.zeros_like(members.owners), cells.shares, 1)
     within = squares if squares.ndim > 1 else np.full(cells.means.shape, np.nan)  # known column by column, or not
     means, spreads = members.means(cells.means), members.deviations(cells.means, within)
     mean, spread = everything.means(cells.means), everything.deviations(cells.means, within)

@@ -33,6 +33,7 @@ from sketchlearn.values import listed, number, positive, shortened, truth, whole
 
 VALUE_BITS, DIRECTION_BITS, PLACE_BITS = 22, 14, 20
 MOST_DIRECTIONS, MOST_CELLS = 256, 2**16
+MOST_COVARYING = 32  # directions of which a covariance is noted: samples of hundreds of rows tell no larger ones
 MOST_SHIFT = 52
 LENGTH_BITS = 18  # of a value beside the largest of its row: squares of 2^16 of them add up below 2^53
 SQUARE_BITS = 16  # of a value whose squares are added up
@@ -55,6 +56,8 @@ class CellSums(Boxed):
     squares : "sum" adds up the squares of a row's values, "columns" keeps those of each column, for variances.
     bound, center, outside, columns : as those of `SecondMoments`; values beyond the bound are clipped by default.
     spread : mean squared distance, in units, of a sample's rows from their cell's mean; 0 if unknown. Not compared.
+    covariance : that of a sample's rows about their cell's mean, in the units of the cells, in all or the first 32
+        directions: the lower triangle, as `packed` writes it in "<f4"; "" if unknown. Not compared.
     units : the unit in which squared errors of each column are counted, None for the columns as they are. Not compared.
     along : positions of columns that travel along: no direction sees them, and squared errors do not count them. Their
         sums are known all the same. They need squares="columns".
@@ -81,6 +84,7 @@ class CellSums(Boxed):
         "squares": "sum",
         "spread": 0.0,
         "along": None,
+        "covariance": "",
     }
     n_directions: int = field(kw_only=True)
     directions: str = field(kw_only=True)
@@ -91,6 +95,7 @@ class CellSums(Boxed):
     squares: str = field(default="sum", kw_only=True)
     along: tuple[int, ...] | None = field(default=None, kw_only=True)
     spread: float = field(default=0.0, compare=False, kw_only=True)
+    covariance: str = field(default="", compare=False, kw_only=True)
     units: tuple[float, ...] | None = field(default=None, compare=False, kw_only=True)
     keeping: Keeping | None = field(default=None, compare=False, kw_only=True)
 
@@ -113,6 +118,8 @@ class CellSums(Boxed):
         if units is not None and len(units) != d:
             raise ValueError(f"units must be {d} positive numbers, not {shortened(self.units)}")
         check_keeping(self.keeping, d)
+        if self.covariance != "":
+            _checked_covariance(self.covariance, p)
         if number("spread", self.spread) < 0:
             raise ValueError(f"spread must not be negative, not {self.spread}")
         self._set(spread=float(self.spread), along=self._checked_along(directions.reshape(p, d)))
@@ -193,6 +200,11 @@ class CellSums(Boxed):
     @cached_property
     def _points(self) -> Double:
         return unpacked("cells", self.cells, "<i4", None).astype(np.float64).reshape(-1, self.n_directions)
+
+    @property
+    def covariance_matrix(self) -> Double | None:
+        """The covariance within cells, in the first directions, at most 32; None if unknown."""
+        return None if self.covariance == "" else _checked_covariance(self.covariance, self.n_directions)
 
     @property
     def projection(self) -> Double:
@@ -336,8 +348,22 @@ class CellSums(Boxed):
         return Cost.of_numbers(len(self.directions) + len(self.cells) + self.n_sums, operations_each=10)
 
 
+def _checked_covariance(text: Any, n_directions: int) -> Double:
+    """The matrix whose lower triangle a text holds."""
+    n = min(n_directions, MOST_COVARYING)
+    numbers = unpacked("covariance", text, "<f4", n * (n + 1) // 2)
+    matrix = np.zeros((n, n))
+    if len(numbers) != n * (n + 1) // 2 or not np.all(np.isfinite(numbers)):
+        raise ValueError(f"covariance must be the lower triangle of {n} x {n} numbers")
+    matrix[np.tril_indices(n)] = numbers
+    found = np.asarray(matrix + np.tril(matrix, -1).T)
+    if np.any(np.diag(found) < 0):
+        raise ValueError("covariance must have no negative variance")
+    return found
+
+
 def packed(numbers: NDArray[Any], kind: str) -> str:
-    """Whole numbers as text: base 64 of their bytes, of a kind such as "<i2".
+    """Numbers as text: base 64 of their bytes, of a kind such as "<i2".
 
     >>> unpacked("cells", packed(np.array([[1, -2]]), "<i4"), "<i4", None)
     array([ 1, -2], dtype=int32)

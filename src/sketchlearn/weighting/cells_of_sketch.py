@@ -21,7 +21,7 @@ MOST_ADDED_COST = 0.1  # of all that clusters cost, by cells that are wider: man
 MOST_CLIPPED = 1e-3  # of the records
 NOISE_DEVIATIONS = 5.0  # With a smaller count, a cell of a private sketch may be noise.
 NO_ERRORS_OF_CELLS = "cells do not tell them: learn from frequencies, with n_directions=None"
-NO_INERTIA_OF_CELLS = "cells do not tell it: score rows, or learn from frequencies, with n_directions=None"
+NO_DISTANCES_OF_CELLS = "cells do not tell it: score rows, or learn from frequencies, with n_directions=None"
 FROM_ALL_OVER = "design it on a sample from all over the data"
 
 
@@ -97,6 +97,10 @@ class Cells:
         reach = self.operator.bound[self.counted[0]] / self.units[0]
         added = rows.shape[1] * (self.noise * reach) ** 2 * float(np.sum(n_cells[sizes > 0] / sizes[sizes > 0]))
         return float(added) / max(self.operator.spread + float(self.shares @ squares), 1e-300)
+
+    def members(self, centers: Double) -> Members:
+        """Which of some centers, of all columns, each cell is nearest to."""
+        return Members(nearest(self.scaled, centers[:, self.counted] / self.units)[0], self.shares, len(centers))
 
     def require(self, k: int) -> None:
         """Refuses more clusters than there are cells."""

@@ -44,9 +44,10 @@ from sketchlearn.tasks.estimating.nearest_clusters import NearestClusters, array
 from sketchlearn.tasks.estimating.row_mean_estimator import RowMeanEstimator
 from sketchlearn.tasks.estimating.row_samples import error_units, kept_rows
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
+from sketchlearn.uncertainty.cell_errors import errors_of_cells, mean_cost_of_cells
 from sketchlearn.uncertainty.cluster_errors import errors_of_density, errors_of_rows
 from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
-from sketchlearn.weighting.cells_of_sketch import NO_ERRORS_OF_CELLS, NO_INERTIA_OF_CELLS, Cells
+from sketchlearn.weighting.cells_of_sketch import NO_DISTANCES_OF_CELLS, Cells
 from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, SquaredLoss
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
@@ -230,10 +231,17 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
     def _number(self) -> int | str:
         return self.n_clusters
 
+    @property
+    def _directions(self) -> int | str | None:
+        """None where frequencies are needed: for decoders that are named."""
+        if self.decoder != AUTO or (self._number == AUTO and self.along is not None):
+            return None
+        return self.n_directions
+
     def check_parameters(self) -> None:
         super().check_parameters()
         if self.normalize and self._directions is None:
-            raise ValueError("normalize needs cells: give n_clusters a number, and leave out decoder and n_directions")
+            raise ValueError("normalize needs cells: leave out decoder and n_directions")
         if self.along is not None and self._directions is None:
             raise ValueError("along needs cells: give n_clusters a number, and leave out decoder and n_directions")
 
@@ -262,20 +270,15 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
 
     def _of_cells(self, sketch: Sketch, cells: Cells, rng: np.random.Generator) -> Clusters:
         """Clusters of cells, or of all rows, if those were kept."""
-        if self._number == AUTO:
-            raise ValueError(
-                "a sketch of cells does not tell how many clusters there are: give n_clusters, or design it with "
-                "n_directions=None"
-            )
-        k = self._n_components
-        self.check_size(int(np.ceil(sketch.count)))
         rows = kept_rows(sketch)
+        k, choice = self._chosen(sketch, rows, rng)
+        self.check_size(int(np.ceil(sketch.count)))
         if rows is None or not rows.complete:
-            return self._model(sketch, clusters_of_cells(cells, k, self._loss, rng), None)
+            return self._model(sketch, clusters_of_cells(cells, k, self._loss, rng), choice)
         operator: CellSums = cells.operator
         if operator.normalize:
             rows = replace(rows, rows=replace(rows.rows, rows=operator.whole_values(rows.rows.rows) / 2.0**VALUE_BITS))
-        return self._model(sketch, clusters_of_all_rows(operator, rows, k, self._loss, rng), None)
+        return self._model(sketch, clusters_of_all_rows(operator, rows, k, self._loss, rng), choice)
 
     def _model(self, sketch: Sketch, found: Decoded, choice: ClusterChoice | None) -> Clusters:
         """What was found, the largest cluster first, with a word on what is doubtful."""
@@ -303,8 +306,8 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
         model, sketch = state.model, state.sketch
-        if part_of(sketch, CellSums) is not None:
-            return ErrorBars(withheld=NO_ERRORS_OF_CELLS)
+        if (cells := Cells.of(sketch)) is not None:
+            return errors_of_cells(sketch, cells, cells.members(model.centers))
         units = np.ones(model.centers.shape[1]) if model.units is None else model.units
         reason, k = "", len(model.weights)
         rows = sketch.kept is not None and len(sketch.kept)
@@ -335,9 +338,14 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         return "inertia", found
 
     def _estimated(self, sketch: Sketch, state: FittedState, rng: np.random.Generator) -> RowMean:
-        if part_of(sketch, CellSums) is not None:
-            return RowMean(withheld=NO_INERTIA_OF_CELLS)
-        return super()._estimated(sketch, state, rng)
+        if (cells := Cells.of(sketch)) is None:
+            return super()._estimated(sketch, state, rng)
+        if sketch.kept is not None and sketch.kept.complete:
+            weights = sketch.kept.weights(float(sketch.count))
+            return RowMean(float(weights @ self.row_values(state.model, sketch.kept.rows)), 0.0)
+        if isinstance(self._loss, DistanceLoss):
+            return RowMean(withheld=NO_DISTANCES_OF_CELLS)
+        return mean_cost_of_cells(sketch, cells, state.model.centers)
 
     def row_values(self, model: Clusters, rows: Double) -> Double:
         return self._costs(model.nearest_and_squares(rows)[1])

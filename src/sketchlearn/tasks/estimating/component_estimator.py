@@ -160,16 +160,16 @@ class DesignedEstimator(ErrorBarredEstimator):
         in_cells = self.normalize or self.along is not None
         return directions_for(glimpse.columns, self._directions, in_cells=in_cells)
 
+    def _in_cells(self, glimpse: Glimpse) -> bool:
+        """Whether rows such as these are put into cells."""
+        suits = self.n_frequencies is None and self.wave == "exponential" and self.subsample in (AUTO, None)
+        wide = glimpse.rows.shape[1] > WIDE or self.normalize or self.along is not None or self._directions != AUTO
+        return suits and wide and self._directions_of(glimpse) is not None
+
     def _n_kept(self, glimpse: Glimpse, k: int) -> int | None:
         """How many rows are kept beside the sketch; beside cells none, unless all rows are few."""
-        most = max(rows_wanted(self._task), ROWS_PER_COMPONENT * k)
-        in_cells = (
-            self._directions_of(glimpse) is not None and self.n_frequencies is None and self.wave == "exponential"
-        )
-        in_cells = in_cells and self.subsample in (AUTO, None)
-        wide = glimpse.rows.shape[1] > WIDE or self.normalize or self.along is not None or self._directions != AUTO
-        if not (in_cells and wide):
-            return most
+        if not self._in_cells(glimpse):
+            return max(rows_wanted(self._task), ROWS_PER_COMPONENT * k)
         few = glimpse.n_rows is not None and glimpse.n_rows <= MOST_ROWS
         return MOST_ROWS if few and self._task == "kmeans" else None
 
