@@ -26,7 +26,6 @@ from sketchlearn.keeping import Keeping
 from sketchlearn.models import Double, Single
 from sketchlearn.operators.cell_sums import (
     DIRECTION_BITS,
-    MOST_COVARYING,
     MOST_DIRECTIONS,
     PLACE_BITS,
     VALUE_BITS,
@@ -46,6 +45,8 @@ LEAST_CELLS = 32
 MOST_FILE_BYTES = 1.9e6  # of a sketch with more cells than clusters
 DIGITS_PER_COLUMN = 45
 ROWS_PER_CELL = 5  # of the sample, at least
+MOST_COVARYING = 32  # directions of which covariances within cells are noted: twenty centers differ in 19
+NOTE_BYTES = 1.5e5  # of those notes
 ROWS_PER_DIRECTION = 4  # of the sample, more than cells: the determinant of a covariance of fewer means little
 STARTS = 3
 ROWS_AT_ONCE = 512
@@ -127,7 +128,7 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
     scaled, shift, steps = _in_steps(directions, bound, points, places)
     everywhere = np.zeros((len(scaled), d), np.int64)
     everywhere[:, counted] = scaled
-    notes = {"units": laws.plain(units)} if standardize else {}
+    given = {"units": laws.plain(units)} if standardize else {}
     operator = CellSums(
         d,
         bound=laws.plain(bounds * units),
@@ -140,13 +141,14 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
         normalize=asked.normalize,
         squares="columns" if columns_squared else "sum",
         along=asked.along or None,
-        **notes,  # type: ignore[arg-type]
+        **given,  # type: ignore[arg-type]
     )
     cells = operator.cells_of(rows)
     spread = _spread(cells, seen[:, counted])
     # places as cells have them
     unit = 2.0 ** (VALUE_BITS + DIRECTION_BITS - shift) / (bound * float(np.max(np.abs(directions))))
-    operator = replace(operator, spread=spread, covariance=_covariance(unit * places[:, :MOST_COVARYING], cells))
+    covariances = _covariances(unit * places, cells, operator.n_cells)
+    operator = replace(operator, spread=spread, covariances=covariances)
     if n_kept is None:
         return operator
     return operator.with_keeping(Keeping.designed(sampled.rows, n_kept, units, asked.seed))
@@ -156,7 +158,7 @@ def _size(asked: CellsAsked, n: int, d: int, n_directions: int) -> tuple[int, bo
     """How many cells a sketch has, and whether with squares of each column, which tell errors, if there is room."""
     k = asked.n_components
     # base 64 of 2 bytes for each number of a direction, of 4 for each of a cell; center and bound in digits
-    fixed = d * (8 / 3 * n_directions + DIGITS_PER_COLUMN) + 8 / 3 * MOST_COVARYING * (MOST_COVARYING + 1)
+    fixed = d * (8 / 3 * n_directions + DIGITS_PER_COLUMN) + NOTE_BYTES
     wanted = min(max(CELLS_PER_CLUSTER * k, CELLS_WITH_MORE if asked.along else LEAST_CELLS), n / ROWS_PER_CELL)
 
     def room(width: int) -> float:
@@ -197,16 +199,26 @@ def _spread(cells: NDArray[np.intp], rows: Single) -> float:
     return own * float(n + fitted) / max(float(n - fitted), 1.0)
 
 
-def _covariance(places: Single, cells: NDArray[np.intp]) -> str:
-    """That of places about the mean of their cell, as other rows than those of the sample have it; "" of few rows."""
-    if len(places) - len(np.unique(cells)) < ROWS_PER_DIRECTION * places.shape[1]:
+def _covariances(places: Single, cells: NDArray[np.intp], n_cells: int) -> str:
+    """How many places each cell has, and their covariance about its mean, as other rows than the sample's have it.
+
+    That of a cell is drawn to that of all, by as much as that of so many rows as there are directions. "" of few rows.
+    """
+    q = min(places.shape[1], MOST_COVARYING, math.isqrt(int(NOTE_BYTES / (8 / 3 * n_cells))))  # in base 64
+    places, n, sizes = places[:, :q], len(places), np.bincount(cells, minlength=n_cells)
+    if n - np.sum(sizes > 0) < ROWS_PER_DIRECTION * q:
         return ""
-    sizes = np.maximum(np.bincount(cells), 1)
-    totals = np.zeros((len(sizes), places.shape[1]))
-    np.add.at(totals, cells, places)
-    left, n, fitted = places - (totals / sizes[:, None])[cells], len(places), len(np.unique(cells))
-    found = left.T @ left / n * ((n + fitted) / (n - fitted))
-    return packed(found[np.tril_indices(len(found))], "<f4")
+    own, overall = np.zeros((n_cells, q, q)), np.zeros((q, q))
+    for cell in np.flatnonzero(sizes > 1):
+        here = places[cells == cell].astype(np.float64)
+        left = here - here.mean(axis=0)
+        own[cell] = left.T @ left
+        overall += own[cell]
+        own[cell] *= (sizes[cell] + 1) / (sizes[cell] - 1)
+    overall *= (n + np.sum(sizes > 0)) / (n - np.sum(sizes > 0)) / n
+    found = (own + q * overall) / (sizes + q)[:, None, None]
+    i, j = np.tril_indices(q)
+    return packed(np.column_stack([sizes, found[:, i, j]]), "<f4")
 
 
 def principal_directions(rows: Single, asked: CellsAsked, rng: np.random.Generator) -> tuple[Single, Single]:

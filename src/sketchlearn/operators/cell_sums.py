@@ -33,7 +33,6 @@ from sketchlearn.values import listed, number, positive, shortened, truth, whole
 
 VALUE_BITS, DIRECTION_BITS, PLACE_BITS = 22, 14, 20
 MOST_DIRECTIONS, MOST_CELLS = 256, 2**16
-MOST_COVARYING = 32  # directions of which a covariance is noted: samples of hundreds of rows tell no larger ones
 MOST_SHIFT = 52
 LENGTH_BITS = 18  # of a value beside the largest of its row: squares of 2^16 of them add up below 2^53
 SQUARE_BITS = 16  # of a value whose squares are added up
@@ -56,8 +55,9 @@ class CellSums(Boxed):
     squares : "sum" adds up the squares of a row's values, "columns" keeps those of each column, for variances.
     bound, center, outside, columns : as those of `SecondMoments`; values beyond the bound are clipped by default.
     spread : mean squared distance, in units, of a sample's rows from their cell's mean; 0 if unknown. Not compared.
-    covariance : that of a sample's rows about their cell's mean, in the units of the cells, in all or the first 32
-        directions: the lower triangle, as `packed` writes it in "<f4"; "" if unknown. Not compared.
+    covariances : those of a sample's rows about the mean of their cell, in the units of the cells, in all or the first
+        directions; for each cell the number of its rows and the lower triangle, as `packed` writes them in "<f4"; "" if
+        unknown. Not compared.
     units : the unit in which squared errors of each column are counted, None for the columns as they are. Not compared.
     along : positions of columns that travel along: no direction sees them, and squared errors do not count them. Their
         sums are known all the same. They need squares="columns".
@@ -84,7 +84,7 @@ class CellSums(Boxed):
         "squares": "sum",
         "spread": 0.0,
         "along": None,
-        "covariance": "",
+        "covariances": "",
     }
     n_directions: int = field(kw_only=True)
     directions: str = field(kw_only=True)
@@ -95,7 +95,7 @@ class CellSums(Boxed):
     squares: str = field(default="sum", kw_only=True)
     along: tuple[int, ...] | None = field(default=None, kw_only=True)
     spread: float = field(default=0.0, compare=False, kw_only=True)
-    covariance: str = field(default="", compare=False, kw_only=True)
+    covariances: str = field(default="", compare=False, kw_only=True)
     units: tuple[float, ...] | None = field(default=None, compare=False, kw_only=True)
     keeping: Keeping | None = field(default=None, compare=False, kw_only=True)
 
@@ -118,8 +118,8 @@ class CellSums(Boxed):
         if units is not None and len(units) != d:
             raise ValueError(f"units must be {d} positive numbers, not {shortened(self.units)}")
         check_keeping(self.keeping, d)
-        if self.covariance != "":
-            _checked_covariance(self.covariance, p)
+        if self.covariances != "":
+            _checked_covariances(self.covariances, len(cells) // p, p)
         if number("spread", self.spread) < 0:
             raise ValueError(f"spread must not be negative, not {self.spread}")
         self._set(spread=float(self.spread), along=self._checked_along(directions.reshape(p, d)))
@@ -201,10 +201,12 @@ class CellSums(Boxed):
     def _points(self) -> Double:
         return unpacked("cells", self.cells, "<i4", None).astype(np.float64).reshape(-1, self.n_directions)
 
-    @property
-    def covariance_matrix(self) -> Double | None:
-        """The covariance within cells, in the first directions, at most 32; None if unknown."""
-        return None if self.covariance == "" else _checked_covariance(self.covariance, self.n_directions)
+    @cached_property
+    def sampled_cells(self) -> tuple[Double, Double] | None:
+        """Of each cell, how many rows of the design's sample it has, and their covariance; None if unknown."""
+        if self.covariances == "":
+            return None
+        return _checked_covariances(self.covariances, self.n_cells, self.n_directions)
 
     @property
     def projection(self) -> Double:
@@ -348,18 +350,19 @@ class CellSums(Boxed):
         return Cost.of_numbers(len(self.directions) + len(self.cells) + self.n_sums, operations_each=10)
 
 
-def _checked_covariance(text: Any, n_directions: int) -> Double:
-    """The matrix whose lower triangle a text holds."""
-    n = min(n_directions, MOST_COVARYING)
-    numbers = unpacked("covariance", text, "<f4", n * (n + 1) // 2)
-    matrix = np.zeros((n, n))
-    if len(numbers) != n * (n + 1) // 2 or not np.all(np.isfinite(numbers)):
-        raise ValueError(f"covariance must be the lower triangle of {n} x {n} numbers")
-    matrix[np.tril_indices(n)] = numbers
-    found = np.asarray(matrix + np.tril(matrix, -1).T)
-    if np.any(np.diag(found) < 0):
-        raise ValueError("covariance must have no negative variance")
-    return found
+def _checked_covariances(text: Any, n_cells: int, n_directions: int) -> tuple[Double, Double]:
+    """The counts and matrices that a text holds."""
+    numbers = unpacked("covariances", text, "<f4", n_cells * (1 + n_directions * (n_directions + 1) // 2))
+    n = (math.isqrt(8 * (len(numbers) // n_cells) - 7) - 1) // 2 if len(numbers) > n_cells else 0
+    width = 1 + n * (n + 1) // 2
+    if not 0 < n <= n_directions or len(numbers) != n_cells * width or not np.all(np.isfinite(numbers)):
+        raise ValueError("covariances must be a count and the lower triangle of a matrix for each cell")
+    table, (i, j) = numbers.reshape(n_cells, width).astype(np.float64), np.tril_indices(n)
+    matrices = np.zeros((n_cells, n, n))
+    matrices[:, i, j] = matrices[:, j, i] = table[:, 1:]
+    if np.any(table[:, 0] < 0) or np.any(np.diagonal(matrices, axis1=1, axis2=2) < 0):
+        raise ValueError("covariances must have no negative count or variance")
+    return table[:, 0], matrices
 
 
 def packed(numbers: NDArray[Any], kind: str) -> str:

@@ -14,7 +14,7 @@ from sketchlearn.models import Double
 from sketchlearn.sketch import Sketch
 from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
 from sketchlearn.uncertainty.sketch_influence import UndeterminedError, independent_records
-from sketchlearn.weighting.cell_clusters import CellClusters
+from sketchlearn.weighting.cell_clusters import NO_COVARIANCES, CellClusters
 from sketchlearn.weighting.cells_of_sketch import Cells, Members
 
 FROM_FREQUENCIES = "learn from frequencies, with n_directions=None"
@@ -24,9 +24,6 @@ MOST_MOVED = 1.0
 FEWEST_RECORDS = 30  # of a cluster
 ROUNDING = 1e-6  # of a cost, by values in fixed point and rows in float32
 PREMISE = "those of clusters that lie apart, as these do as far as cells tell"
-NO_COVARIANCE = (
-    "the design, of few rows or an earlier version, does not tell what lies within cells: design it on more rows"
-)
 PRIVATE = f"the noise of a private release is in all cells, and what it does to this is not known: {FROM_FREQUENCIES}"
 
 
@@ -36,7 +33,7 @@ def errors_of_cells(sketch: Sketch, cells: Cells, members: Members) -> ErrorBars
         raise UndeterminedError(PRIVATE)
     clusters = CellClusters.of(cells, members)
     if clusters is None:
-        raise UndeterminedError(NO_COVARIANCE)
+        raise UndeterminedError(NO_COVARIANCES)
     if cells.squares.ndim == 1:
         raise UndeterminedError(
             f"so many cells leave no room for squares of each column: design the sketch for fewer clusters, or "
@@ -69,7 +66,7 @@ def mean_cost_of_cells(sketch: Sketch, cells: Cells, centers: Double) -> RowMean
         return RowMean(withheld=PRIVATE)
     clusters = CellClusters.of(cells, cells.members(centers))
     if clusters is None:
-        return RowMean(withheld=NO_COVARIANCE)
+        return RowMean(withheld=NO_COVARIANCES)
     scaled = centers[:, cells.counted] / cells.units
     cost, gain = cells.cost(scaled), gain_beyond_borders(clusters, scaled)
     return RowMean(cost - gain / 2, gain / 2 + ROUNDING * cost)

@@ -33,6 +33,7 @@ class Cells:
     shares: Double
     means: Double
     squares: Double
+    there: NDArray[np.intp]  # positions of these cells among all of the operator
     wider: float  # how many times as large squared distances within cells are as those of the sample; 0 if unknown
     clipped: float  # share of the records
     noise: float = 0.0  # deviation that a private release adds to a share, or to a share times a value over its bound
@@ -53,7 +54,8 @@ class Cells:
             raise ValueError("the noise of the release hides all cells: release more records, or a larger epsilon")
         bound, middle = np.array(operator.bound), operator.middle
         shares, means = shares[there] / shares[there].sum(), np.clip(means[there], middle - bound, middle + bound)
-        found = cls(operator, shares, means, squares[there], 0.0, float(sketch.clipped / sketch.count), noise)
+        clipped = float(sketch.clipped / sketch.count)
+        found = cls(operator, shares, means, squares[there], np.flatnonzero(there), 0.0, clipped, noise)
         if not operator.spread or part.ledger is not None:
             return found
         return replace(found, wider=float(shares @ found.within) / operator.spread)

@@ -70,9 +70,9 @@ def choose_with_rows(sketch: Sketch, most: int, sample: RowSample | None, rng: n
     require_enough_shares(sketch.ledger)
     if (cells := Cells.of(sketch)) is not None:
         with one_blas_thread():
-            if cells.operator.covariance_matrix is None and sample is not None and sample.complete:
+            if cells.operator.sampled_cells is None and sample is not None and sample.complete:
                 return _of_few_rows(sample.scaled_rows().rows, most, rng)
-            return choose_among_cells(sketch, cells, most, rng)
+            return choose_among_cells(sketch, cells, most)
     target = Target.of(sketch, HIGHEST_HARMONIC)
     reach, decoder = _reach(target, min(most, int(np.ceil(sketch.count)))), decoder_from("auto")
     with one_blas_thread():
