@@ -193,8 +193,8 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         of the law that the rows are a sample of: they tell how far other rows of the same law would move them. Rows are
         taken to be independent; one of a whole weight w is w rows, fractions are weights of a survey. Noise of a
         private release, one-bit waves and subsampling are counted in. They are found through a mixture that explains
-        the sketch, or from rows that are kept beside it, whatever their law; where neither is there, they are withheld,
-        and a warning says why.
+        the sketch, or from rows that are kept beside it, whatever their law, or from cells, for clusters that lie
+        apart; where none of these tells them, they are withheld, and a warning says why.
     n_clusters_, choice_ : the number of clusters, and how it was chosen, if it was (a `ClusterChoice`).
 
     Examples
