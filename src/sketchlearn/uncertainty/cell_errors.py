@@ -7,8 +7,10 @@ cells do not tell.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import stdtr
 
 from sketchlearn.models import Double
 from sketchlearn.sketch import Sketch
@@ -60,7 +62,8 @@ def mean_cost_of_cells(sketch: Sketch, cells: Cells, centers: Double) -> RowMean
     """The mean squared distance, in units, of all records from the nearest center.
 
     That from the center of a record's own cell is exact. It is larger, by what records gain that lie nearer to another
-    center: at most about `gain`, of which Gaussians tell. The value lies in the middle, and so does the error.
+    center: at most about what they would if clusters had tails of Student's law with 4 degrees of freedom. The value
+    lies in the middle, and the error is half of it. (Gaussian tails held 7 % of inertias where there were 6 degrees.)
     """
     if sketch.ledger is not None:
         return RowMean(withheld=PRIVATE)
@@ -73,12 +76,19 @@ def mean_cost_of_cells(sketch: Sketch, cells: Cells, centers: Double) -> RowMean
 
 
 def gain_beyond_borders(clusters: CellClusters, centers: Double) -> float:
-    """What records of Gaussian clusters gain by the center that is nearest to them, in squared units."""
+    """What records gain by the center that is nearest to them, in squared units, if clusters have tails."""
     gaps = np.minimum(clusters.gaps(), 1e3)
     distances = np.linalg.norm(centers[:, None] - centers, axis=2)
-    densities = np.exp(-(gaps**2) / 2) / np.sqrt(2 * np.pi)
     # beyond the border by t deviations of size distance / (2 gap), a record gains 2 distance t of them
-    beyond = densities - gaps * ndtr(-gaps)
-    each = 2 * distances * np.divide(distances, 2 * gaps, out=np.zeros_like(gaps), where=gaps > 0) * beyond
+    deviations = np.divide(distances, 2 * gaps, out=np.zeros_like(gaps), where=gaps > 0)
+    each = 2 * distances * deviations * _mean_beyond(gaps)
     np.fill_diagonal(each, 0.0)
     return float(clusters.shares @ each.sum(axis=1))
+
+
+def _mean_beyond(gaps: Double) -> Double:
+    """The mean of max(t - gap, 0), t of Student's law with 4 degrees of freedom, scaled to a variance of 1."""
+    scale = math.sqrt(0.5)
+    at = gaps / scale
+    density = 0.375 * (1 + at**2 / 4) ** -2.5
+    return np.asarray(scale * ((4 + at**2) / 3 * density - at * stdtr(4, -at)))
