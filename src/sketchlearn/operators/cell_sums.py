@@ -134,7 +134,7 @@ class CellSums(Boxed):
         if not 0 < len(found) == len(given) < self.n_features or np.any(directions[:, list(found)]):
             raise ValueError("along must be positions of some columns, each once, of which directions are 0")
         if self.squares != "columns" or self.normalize:
-            raise ValueError('columns that travel along need squares="columns", and rows as they are')
+            raise ValueError("columns that travel along need squares of each column, and rows as they are")
         return found
 
     @cached_property
