@@ -44,7 +44,7 @@ def test_cells_have_exact_means_and_squares():
     for cell in np.unique(cells):
         own = X[cells == cell].astype(np.float64)
         assert np.allclose(means[cell], own.mean(axis=0), rtol=0, atol=1e-4)
-        assert np.isclose(squares[cell], np.sum(own.var(axis=0)), rtol=1e-3)
+        assert np.allclose(squares[cell], own.var(axis=0), rtol=1e-3)
 
 
 def test_cells_are_the_nearest_in_the_projection():
@@ -153,8 +153,6 @@ def test_doubtful_results_say_so():
     clipped = pytest.warns(ConvergenceWarning, match="beyond the design's range")
     with clipped, pytest.warns(ConvergenceWarning, match="times as far"):
         skl.SketchKMeans(4, random_state=0).fit_sketch(far)
-    with pytest.warns(UserWarning, match="cells do not tell"):
-        assert skl.SketchKMeans(4, random_state=0).fit_sketch(OPERATOR.sketch(X)).inertia_ is None
 
 
 def test_private_cells_tell_clusters_and_large_noise_says_so():
@@ -179,6 +177,8 @@ def test_private_cells_tell_clusters_and_large_noise_says_so():
         ({"normalize": True}, "bound of 1"),
         ({"shift": 99}, "shift must be"),
         ({"units": (1.0,)}, "units must be"),
+        ({"covariances": packed(np.ones(2), "<f4")}, "covariances must be"),
+        ({"covariances": packed(np.full(2 * OPERATOR.n_cells, -1.0), "<f4")}, "no negative count"),
     ],
 )
 def test_impossible_cells_are_refused(change, message):
@@ -190,8 +190,10 @@ def test_what_cells_cannot_tell_is_refused():
     sketch = OPERATOR.sketch(X)
     with pytest.raises(ValueError, match="cannot tell 50 clusters"):
         skl.SketchKMeans(50).fit_sketch(sketch)
-    with pytest.raises(ValueError, match="does not tell how many"):
-        skl.SketchKMeans("auto").fit_sketch(sketch)
+    with pytest.raises(ValueError, match="does not tell what lies within cells"):
+        skl.SketchKMeans("auto").fit_sketch(replace(OPERATOR, covariances="").sketch(X))
+    with pytest.warns(UserWarning, match="cells do not tell it"):
+        assert skl.SketchKMedians(4, random_state=0).fit_sketch(sketch).inertia_ is None
     with pytest.raises(ValueError, match="n_directions=None"):
         skl.SketchGaussianMixture(4, covariance_type="full").fit_sketch(sketch)
     with pytest.raises(ValueError, match="need a sample"):
@@ -214,3 +216,182 @@ def test_numbers_of_a_schema_go_by_frequencies():
     assert operator.part(skl.CellSums) is None
     fitted = skl.SketchKMeans(2, schema=schema, random_state=0).fit(frame)
     assert fitted.sketch_.operator.part(skl.CellSums) is None
+
+
+ALONG = np.column_stack([X[:, :6] + 5 * np.eye(6)[LABELS], 1000 * LABELS + 50 * X[:, 50], X[:, 51] > 1]).astype(
+    np.float64
+)
+
+
+def test_columns_that_travel_along_do_not_count_but_are_summed():
+    model = skl.SketchKMeans(4, along=[6, -1], random_state=0).fit(ALONG)
+    assert model.outcome_.status.name == "CELLS"
+    others = skl.SketchKMeans(4, random_state=0).fit(ALONG[:, :6])
+    assert np.isclose(model.inertia_, others.inertia_, rtol=0.003)
+    changed = ALONG.copy()
+    changed[:, 6:] = 0
+    assert np.array_equal(model.predict(changed), model.labels_)
+    assert np.array_equal(np.argmin(model.transform(changed), axis=1), model.labels_)
+    operator = model.sketch_.operator
+    owners = model.predict(operator.split(model.sketch_.mean)[1])[operator.cells_of(ALONG)]  # those of a record's cell
+    for cluster in range(4):
+        own = ALONG[owners == cluster]
+        assert np.allclose(model.cluster_centers_[cluster], own.mean(axis=0), rtol=0, atol=1e-2)
+        assert np.allclose(model.cluster_centers_[cluster, 7], own[:, 7].mean(), rtol=0, atol=1e-5)
+        assert np.isclose(model.weights_[cluster], len(own) / len(ALONG))
+        by_rows = ALONG[model.labels_ == cluster]
+        assert np.allclose(model.cluster_centers_[cluster, 6:], by_rows[:, 6:].mean(axis=0), rtol=0, atol=[40, 0.02])
+
+
+def test_few_rows_travel_along_exactly():
+    model = skl.SketchKMeans(4, along=[6, 7], random_state=0).fit(ALONG[:900])
+    assert model.outcome_.status.name == "ALL_ROWS"
+    for cluster in range(4):
+        assert np.allclose(model.cluster_centers_[cluster], ALONG[:900][model.labels_ == cluster].mean(axis=0))
+
+
+def test_profiles_over_all_records_of_a_table(tmp_path):
+    frame = pd.DataFrame(
+        {
+            **{f"x{i}": ALONG[:, i] for i in range(6)},
+            "income": ALONG[:, 6],
+            "member": np.where(ALONG[:, 7] > 0, "yes", "no"),
+            "country": np.array(["FR", "DE", "IT"])[(LABELS + (ALONG[:, 7] > 0)) % 3],
+        }
+    )
+    model = skl.SketchKMeans(4, schema="auto", along=["income", "member", "country"], random_state=0).fit(frame)
+    skl.save_model(model, tmp_path / "model.json")
+    loaded = skl.load_model(tmp_path / "model.json")
+    assert loaded.along == ["income", "member", "country"]
+    for found in (skl.profiles(model), skl.profiles(loaded, model.sketch_)):
+        for profile in found:
+            own, columns = frame[model.labels_ == profile.number], {one.name: one for one in profile.columns}
+            assert abs(profile.share.value - len(own) / len(frame)) < 0.01
+            income = columns["income"]
+            assert abs(income.estimates["mean"].value - own.income.mean()) < 40
+            assert abs(income.spread - own.income.std()) < 60
+            assert abs(columns["member"].estimates["yes"].value - np.mean(own.member == "yes")) < 0.02
+            shares = {level: one.value for level, one in columns["country"].estimates.items() if level != "other"}
+            assert all(abs(share - np.mean(own.country == level)) < 0.02 for level, share in shares.items())
+        assert [one.name for one in found.overall] == list(frame.columns)
+    assert "income" in skl.report(model.sketch_, model)
+
+
+def test_profiles_of_wide_rows_are_over_all_records():
+    model = skl.SketchKMeans(4, random_state=0).fit(X)
+    first = skl.profiles(model).clusters[0]
+    own = X[model.labels_ == 0].astype(np.float64)
+    assert first.share.error == 0
+    found = {one.name: one.estimates["mean"].value for one in first.columns}
+    assert np.allclose([found[f"column {i}"] for i in range(100)], own.mean(axis=0), rtol=0, atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"along": ["income"]}, "no names"),
+        ({"along": [9]}, "along must be names"),
+        ({"along": [1, 1]}, "twice"),
+        ({"along": list(range(8))}, "leave some to cluster on"),
+        ({"along": [1], "normalize": True}, "along is for clusters in cells"),
+        ({"along": [1], "n_directions": None}, "along is for clusters in cells"),
+        ({"along": [1], "task": "mixture"}, "along is for clusters in cells"),
+        ({"along": [1], "task": "moments", "n_components": None}, "leave it out"),
+    ],
+)
+def test_columns_that_cannot_travel_along_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        skl.design(ALONG[:500], **{"n_components": 3, **options})
+
+
+def test_along_is_refused_where_there_is_no_sample():
+    with pytest.raises(ValueError, match="along needs a sample"):
+        skl.design(bounds=(np.zeros(3), np.ones(3)), n_components=3, along=[1])
+    with pytest.raises(ValueError, match="along needs cells"):
+        skl.SketchKMeans("auto", along=[1]).fit(ALONG)
+    operator = skl.design(ALONG[:500], n_components=3, along=[6])
+    for change in ({"along": (0,)}, {"along": (6, 6)}, {"squares": "sum"}):
+        with pytest.raises(ValueError, match="along"):
+            replace(operator, **change)
+
+
+def test_covariances_within_cells_are_those_of_the_sample():
+    operator = skl.design(X[:3000], n_components=4)
+    counts, shapes = operator.sampled_cells
+    assert np.array_equal(counts, np.bincount(operator.cells_of(X[:3000]), minlength=operator.n_cells))
+    places, cells = (X[3000:] - operator.middle) @ operator.projection.T, operator.cells_of(X[3000:])
+    largest = np.argmax(np.bincount(cells))
+    own = np.cov(places[cells == largest].T)[: len(shapes[0]), : len(shapes[0])]
+    assert np.isclose(np.trace(shapes[largest]), np.trace(own), rtol=0.4)  # directions are those of the sample
+    assert np.array_equal(shapes, shapes.transpose(0, 2, 1))
+    assert replace(operator, covariances="") == operator
+    assert skl.design(X[:24], n_components=4).sampled_cells is None
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_inertia_and_errors_of_cells(normalize):
+    rows = X / np.linalg.norm(X, axis=1, keepdims=True) if normalize else X
+    sketch = skl.design(X[:3000], n_components=4, normalize=normalize).sketch(X)
+    model = skl.SketchKMeans(4, random_state=0).fit_sketch(sketch)
+    assert abs(model.inertia_ + model.score(X)) <= 2 * model.inertia_error_ + 1e-5 * model.inertia_
+    errors, labels = model.standard_errors_, model.predict(X)
+    for cluster in range(4):
+        own = rows[labels == cluster].astype(np.float64)
+        assert np.allclose(errors["cluster_centers_"][cluster], own.std(axis=0) / np.sqrt(len(own)), rtol=0.01)
+        share = len(own) / len(X)
+        assert np.isclose(errors["weights_"][cluster], np.sqrt(share * (1 - share) / len(X)), rtol=1e-3)
+    assert "lie apart" in model.error_bars().premise
+    low, high = model.intervals()["weights_"]
+    assert np.all((low < model.weights_) & (model.weights_ < high))
+
+
+def test_errors_of_clusters_that_touch_are_withheld():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((8000, 100))
+    rows[:, 0] += 3 * rng.integers(0, 2, 8000)
+    model = skl.SketchKMeans(2, random_state=0).fit_sketch(skl.design(rows[:3000], n_components=2).sketch(rows))
+    with pytest.warns(UserWarning, match="some clusters touch"):
+        assert model.standard_errors_ == {}
+    assert abs(model.inertia_ + model.score(rows)) <= 2 * model.inertia_error_
+
+
+def test_errors_are_withheld_where_noise_or_room_does_not_allow_them():
+    assert OPERATOR.squares == "columns"
+    without = replace(OPERATOR, squares="sum").sketch(X)
+    with pytest.warns(UserWarning, match="no room for squares"):
+        assert skl.SketchKMeans(4, random_state=0).fit_sketch(without).standard_errors_ == {}
+    cosine = skl.design(X[:3000], n_components=4, normalize=True).sketch(X)
+    private = skl.privatize(cosine, epsilon=20.0, delta=1e-6, assume_public_design=True)
+    model = skl.SketchKMeans(4, random_state=0).fit_sketch(private)
+    with pytest.warns(UserWarning, match="noise of a private release"):
+        assert model.standard_errors_ == {}
+    with pytest.warns(UserWarning, match="noise of a private release"):
+        assert model.inertia_ is None
+    with pytest.raises(ValueError, match="private release of cells"):
+        skl.choose_k(private)
+    many = skl.design(np.repeat(X, 8, axis=1), n_components=100)
+    assert many.squares == "sum"
+
+
+@pytest.mark.parametrize(("k", "n"), [(1, 3000), (4, 3000), (12, 6000), (2, 30)])
+def test_the_number_of_clusters_of_many_columns(k, n):
+    rows, _ = clusters(n, 100, k, seed=k)
+    model = skl.SketchKMeans("auto", random_state=0).fit(rows)
+    assert model.n_clusters_ == k
+    assert model.choice_.basis.name == ("GAP" if n < 100 else "CELLS")
+    assert model.sketch_.operator.part(skl.CellSums) is not None
+
+
+def test_the_choice_of_a_sketch_of_cells_is_said_and_saved(tmp_path):
+    sketch = skl.design(X[:3000], n_components=10).sketch(X)
+    choice = skl.choose_k(sketch, 10)
+    assert choice.n_clusters == 4
+    assert choice.low == choice.high == 4
+    assert "4 Gaussians, each of some cells" in choice.sentences[0]
+    assert len(choice.table()) == 11
+    model = skl.SketchKMeans("auto", max_clusters=10, random_state=0).fit_sketch(sketch)
+    skl.save_model(model, tmp_path / "model.json")
+    assert skl.load_model(tmp_path / "model.json").choice_ == model.choice_
+    largest = skl.choose_k(sketch, 3)
+    assert largest.headline == "3 or more clusters"
+    assert "larger max_clusters" in largest.sentences[0]

@@ -16,7 +16,8 @@ from sketchlearn.tasks.registry import OWN_ESTIMATORS
 # Estimators are in the registry of tasks, operators are those of their package. Type checkers read __init__.pyi.
 _HOMES = {
     "diagnostics.explain": ("Explanation", "explain"),
-    "diagnostics.profiles": ("Profiles", "profiles"),
+    "diagnostics.profile_values": ("Profiles",),
+    "diagnostics.profiles": ("profiles",),
     "diagnostics.report.report_page": ("report",),
     "ledger": ("Ledger",),
     "operators.measured_wave": ("MeasuredWave", "measured_wave"),

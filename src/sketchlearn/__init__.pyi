@@ -1,6 +1,7 @@
 from sketchlearn import decoders, engines, frequencies, models, privacy, queries, schemas, waves
 from sketchlearn.diagnostics.explain import Explanation, explain
-from sketchlearn.diagnostics.profiles import Profiles, profiles
+from sketchlearn.diagnostics.profile_values import Profiles
+from sketchlearn.diagnostics.profiles import profiles
 from sketchlearn.diagnostics.report.report_page import report
 from sketchlearn.ledger import Ledger
 from sketchlearn.operators import (

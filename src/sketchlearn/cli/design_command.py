@@ -60,6 +60,7 @@ def design(
     standardize: options.Standardize = False,
     normalize: options.Normalize = False,
     directions: options.Directions = options.AUTO,
+    along: options.Along = None,
     json: options.Json = False,
 ) -> None:
     """Design an operator: sketches made with it can be merged.
@@ -79,7 +80,8 @@ def design(
     sketching takes a fraction of the time. --subsample all switches that off.
 
     Rows of more than 64 columns are put into cells, with exact sums of all columns, which takes a small part of the
-    time of frequencies. With --normalize they are divided by their lengths first: for embeddings.
+    time of frequencies. With --normalize they are divided by their lengths first: for embeddings. Columns that --along
+    names are not clustered on, but their exact sums are in the sketch: fit kmeans shows their means and shares.
 
     \b
     Example:
@@ -88,6 +90,7 @@ def design(
       sketchlearn design day1.csv -k 3 --rows 500 --schema auto -o encoded.json
       sketchlearn design day1.csv -k 3 --n-rows 10000000 -o large.json
       sketchlearn design day1.csv -k 3 --normalize -o cosine.json
+      sketchlearn design day1.csv -k 3 --along b -o along.json
       sketchlearn design day1.csv --task moments -o moments.json
       sketchlearn design day1.csv --task kernel --targets b -o kernel.json
       sketchlearn design --bounds -20,20 --columns a,b -k 3 -o bounds.json
@@ -126,6 +129,7 @@ def design(
         directions,
         normalize,
         columns_from(targets, "--targets"),
+        columns_from(along, "--along"),
     )
     arguments = source_arguments(
         columns, nulls.value, exclude, numeric_only, delimiter, decimal, header, encoding, schema

@@ -174,12 +174,12 @@ def _fit_test(model: Any) -> list[str]:
 
 def _profiles(model: Any, sketch: Any) -> list[str]:
     """The clusters in the table's own terms, where a schema and kept rows tell them; else their centers."""
-    from sketchlearn.diagnostics.profiles import profiles
+    from sketchlearn.diagnostics.profiles import has_profiles, profiles
     from sketchlearn.schemas import SchemaColumns
 
     if not isinstance(model.columns_, SchemaColumns) or not model.can("predict"):
         return cluster_table(model)
-    if sketch.kept is None or not len(sketch.kept):
+    if not has_profiles(sketch):
         say("profiles of the clusters need rows that the sketch keeps: design --rows 500")
         return cluster_table(model)
     return profile_lines(profiles(model, sketch).with_shares(model))

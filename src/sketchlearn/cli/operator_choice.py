@@ -44,6 +44,7 @@ class Choices:
     n_directions: int | str | None = "auto"
     normalize: bool = False
     targets: tuple[Any, ...] | None = None
+    along: tuple[Any, ...] | None = None
 
 
 def read_design(path: str) -> Operator:
@@ -101,12 +102,15 @@ def design_for_images(images: str, bounds: str, seed: int, columns: tuple[Any, .
 
 def _design(choices: Choices, columns: tuple[Any, ...] | None, **more: Any) -> Operator:
     # scikit-learn takes a second to import, and a sketch with a design does not need it
+    from sketchlearn.designing.cell_operators import columns_along
     from sketchlearn.tasks.estimating.supervised_estimator import positions
     from sketchlearn.tasks.task_design import design
 
     if choices.targets is not None and choices.task == "kernel":  # by position, as the rows have no names here
         width = more["sample"].shape[1] if "sample" in more else len(more["bounds"][0])
         choices = replace(choices, targets=positions(choices.targets, columns, width))
+    if choices.along is not None and "sample" in more:
+        choices = replace(choices, along=columns_along(choices.along, columns, more["sample"].shape[1]))
     return _with_columns(design(**more, **asdict(choices)), columns)
 
 

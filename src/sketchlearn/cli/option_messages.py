@@ -86,6 +86,8 @@ OPTIONS = {
     r"n_frequencies\b": "--n-frequencies",
     r"n_directions=None": "--directions none",
     r"n_directions\b": "--directions",
+    r"along=\[(\d+)\]": r"--along \1",
+    r"along(?= is for| needs| must be| names)": "--along",
     r"normalize(?= is for| need)": "--normalize",
     r"max_clusters\b": "--max-clusters",
     r"max_iter\b": "--max-iter",

@@ -195,6 +195,14 @@ Directions = Annotated[
         help="Of more than 64 columns: in how many directions cells are told apart; none takes frequencies.",
     ),
 ]
+Along = Annotated[
+    str | None,
+    typer.Option(
+        "--along",
+        metavar="A,B,...",
+        help="Columns that are not clustered on, but summed in each cluster: names or positions.",
+    ),
+]
 Sample = Annotated[
     str | None,
     typer.Option(

@@ -53,6 +53,7 @@ def sketch(
     standardize: options.Standardize = False,
     normalize: options.Normalize = False,
     directions: options.Directions = options.AUTO,
+    along: options.Along = None,
     columns: options.Columns = None,
     exclude: options.Exclude = None,
     numeric_only: options.NumericOnly = False,
@@ -92,14 +93,17 @@ def sketch(
     from sketchlearn.progress import row_bar
     from sketchlearn.storage.checkpoints import Reading, Work, sketch_files
 
-    if design is not None and (rows is not None or standardize or normalize or directions != options.AUTO):
-        given = "--rows, --standardize, --normalize and --directions"
+    asked = rows is not None or standardize or normalize or along is not None or directions != options.AUTO
+    if design is not None and asked:
+        given = "--rows, --standardize, --normalize, --directions and --along"
         raise misused(f"{given} belong to the design: give them to sketchlearn design")
     needs_components = design is None and DESIGNS.get(task, False)
     if (design is not None and n_components is not None) or (needs_components and n_components is None):
         raise misused("give either --design FILE, or -k to have an operator designed on the first rows")
-    kept = {"rows": rows, "standardize": standardize, "n_directions": directions, "normalize": normalize}
-    choices = Choices(n_components, task, n_frequencies, wave, seed, **kept, targets=columns_from(targets, "--targets"))
+    kept: dict[str, Any] = {"rows": rows, "standardize": standardize}
+    kept |= {"n_directions": directions, "normalize": normalize}
+    kept |= {"targets": columns_from(targets, "--targets"), "along": columns_from(along, "--along")}
+    choices = Choices(n_components, task, n_frequencies, wave, seed, **kept)
     paths = files_from(data)
     check_paths([*paths, design, key], [output], json=json)
     signing = signing_key(key)

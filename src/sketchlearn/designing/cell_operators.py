@@ -32,16 +32,22 @@ from sketchlearn.operators.cell_sums import (
     CellSums,
     packed,
 )
-from sketchlearn.schemas import SchemaColumns
+from sketchlearn.schemas import SchemaColumns, read_columns
+from sketchlearn.sources.source_base import by_name
+from sketchlearn.values import shortened
 
 WIDE = 64  # Rows of more columns are projected: docs/decisions.md has both ways side by side.
 CANDIDATES = (8, 16, 32, 64, 128)  # numbers of directions, of which held-out rows choose
 ADDED_ERROR = 0.002  # of the squared error of held-out rows, that fewer directions may cost
 CELLS_PER_CLUSTER = 2.5  # 1.4 to 5 gave about the same clusters
+CELLS_WITH_MORE = 512  # with columns that travel along: borders of clusters follow those of cells
 LEAST_CELLS = 32
 MOST_FILE_BYTES = 1.9e6  # of a sketch with more cells than clusters
 DIGITS_PER_COLUMN = 45
 ROWS_PER_CELL = 5  # of the sample, at least
+MOST_COVARYING = 32  # directions of which covariances within cells are noted: twenty centers differ in 19
+NOTE_BYTES = 1.5e5  # of those notes
+ROWS_PER_DIRECTION = 4  # of the sample, more than cells: the determinant of a covariance of fewer means little
 STARTS = 3
 ROWS_AT_ONCE = 512
 POWER_ITERATIONS = 4
@@ -58,19 +64,48 @@ class CellsAsked:
     normalize: bool
     columns_squared: bool  # for variances of each column
     seed: int
+    along: tuple[int, ...] = ()  # positions of columns that travel along
 
     def wanted(self, n_features: int) -> bool:
         """Whether rows of so many columns are put into cells."""
-        return n_features > WIDE or self.normalize or self.n_directions is not None
+        return n_features > WIDE or self.normalize or self.n_directions is not None or bool(self.along)
 
 
-def directions_for(columns: Any, n_directions: int | str | None, *, normalize: bool) -> int | str | None:
+def directions_for(columns: Any, n_directions: int | str | None, *, in_cells: bool) -> int | str | None:
     """The directions that are asked for; None, which means frequencies, for the numbers of a schema if none are.
 
-    They are many where levels are, and profiles and kept rows of such tables need frequencies.
+    They are many where levels are, and profiles and kept rows of such tables need frequencies, unless something else
+    asks for cells.
     """
-    encoded = isinstance(columns, SchemaColumns) and n_directions == AUTO and not normalize
+    encoded = isinstance(columns, SchemaColumns) and n_directions == AUTO and not in_cells
     return None if encoded else n_directions
+
+
+def columns_along(along: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int, ...]:
+    """Positions of the numbers that columns become which are named, or given by position; none for None.
+
+    >>> columns_along(["b"], ("a", "b", "c"), 3), columns_along(-1, None, 3)
+    ((1,), (2,))
+    """
+    if along is None:
+        return ()
+    wanted: list[Any] = [along] if isinstance(along, str | int | np.integer) else list(along)
+    if all(isinstance(name, str) for name in wanted):
+        if columns is None:
+            raise ValueError(f"the columns have no names: give their positions, such as along=[{width - 1}]")
+        which = by_name(read_columns(columns), wanted)
+        if isinstance(columns, SchemaColumns):
+            sizes = [len(column.encoded_names) for column in columns.schema.columns]
+            which = tuple(columns.first_number(i) + j for i in which for j in range(sizes[i]))
+    elif all(isinstance(i, int | np.integer) and -width <= i < width for i in wanted):
+        which = tuple(int(i) % width for i in wanted)
+    else:
+        raise ValueError(f"along must be names of columns, or their positions, not {shortened(along)}")
+    if len(set(which)) < len(which):
+        raise ValueError(f"along names a column twice: {shortened(along)}")
+    if len(which) == width:
+        raise ValueError("all columns travel along: leave some to cluster on")
+    return tuple(sorted(which))
 
 
 def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n_kept: int | None) -> CellSums:
@@ -80,37 +115,57 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
     units = deviations(rows) if standardize else np.ones(d)
     center = np.zeros(d) if asked.normalize else rows.mean(axis=0).astype(np.float32).astype(np.float64)
     seen = _as_errors_see(rows, center, units, normalize=asked.normalize)
-    bound = 1.0
-    if not asked.normalize:
-        reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
-        bound = reach * (max(float(seen.max()), -float(seen.min())) or 1.0)
+    counted = np.setdiff1d(np.arange(d), asked.along)
+    reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
+    farthest = np.maximum(seen.max(axis=0), -seen.min(axis=0)).astype(np.float64)
+    bound = 1.0 if asked.normalize else reach * (float(farthest[counted].max()) or 1.0)
+    bounds = np.full(d, bound)
+    bounds[list(asked.along)] = reach * np.where(farthest > 0, farthest, 1.0)[list(asked.along)]
     rng = np.random.default_rng(asked.seed)
-    directions, places = principal_directions(seen, asked, rng)
-    k, width = asked.n_components, 1 + d * (2 if asked.columns_squared else 1)
-    # base 64 of 2 bytes for each number of a direction, of 4 for each of a cell; center and bound in digits
-    fixed, each = d * (8 / 3 * len(directions) + DIGITS_PER_COLUMN), 8 * width + 16 / 3 * len(directions)
-    wanted = max(CELLS_PER_CLUSTER * k, LEAST_CELLS)
-    n_cells = max(k, int(min(wanted, (MOST_FILE_BYTES - fixed) / each, n / ROWS_PER_CELL)))
+    directions, places = principal_directions(seen[:, counted], asked, rng)
+    n_cells, columns_squared = _size(asked, n, d, len(directions))
     points = cell_points(places, n_cells, rng)
     scaled, shift, steps = _in_steps(directions, bound, points, places)
-    notes = {"units": laws.plain(units)} if standardize else {}
+    everywhere = np.zeros((len(scaled), d), np.int64)
+    everywhere[:, counted] = scaled
+    given = {"units": laws.plain(units)} if standardize else {}
     operator = CellSums(
         d,
-        bound=laws.plain(bound * units),
+        bound=laws.plain(bounds * units),
         center=None if asked.normalize else laws.plain(center),
         columns=sampled.columns,
         n_directions=len(directions),
-        directions=packed(scaled, "<i2"),
+        directions=packed(everywhere, "<i2"),
         cells=packed(steps, "<i4"),
         shift=shift,
         normalize=asked.normalize,
-        squares="columns" if asked.columns_squared else "sum",
-        **notes,  # type: ignore[arg-type]
+        squares="columns" if columns_squared else "sum",
+        along=asked.along or None,
+        **given,  # type: ignore[arg-type]
     )
-    operator = replace(operator, spread=_spread(operator.cells_of(rows), seen))
+    cells = operator.cells_of(rows)
+    spread = _spread(cells, seen[:, counted])
+    # places as cells have them
+    unit = 2.0 ** (VALUE_BITS + DIRECTION_BITS - shift) / (bound * float(np.max(np.abs(directions))))
+    covariances = _covariances(unit * places, cells, operator.n_cells)
+    operator = replace(operator, spread=spread, covariances=covariances)
     if n_kept is None:
         return operator
     return operator.with_keeping(Keeping.designed(sampled.rows, n_kept, units, asked.seed))
+
+
+def _size(asked: CellsAsked, n: int, d: int, n_directions: int) -> tuple[int, bool]:
+    """How many cells a sketch has, and whether with squares of each column, which tell errors, if there is room."""
+    k = asked.n_components
+    # base 64 of 2 bytes for each number of a direction, of 4 for each of a cell; center and bound in digits
+    fixed = d * (8 / 3 * n_directions + DIGITS_PER_COLUMN) + NOTE_BYTES
+    wanted = min(max(CELLS_PER_CLUSTER * k, CELLS_WITH_MORE if asked.along else LEAST_CELLS), n / ROWS_PER_CELL)
+
+    def room(width: int) -> float:
+        return (MOST_FILE_BYTES - fixed) / (8 * width + 16 / 3 * n_directions)
+
+    columns_squared = asked.columns_squared or room(1 + 2 * d) >= wanted
+    return max(k, int(min(wanted, room(1 + 2 * d if columns_squared else 2 + d)))), columns_squared
 
 
 def _as_errors_see(rows: Double, center: Double, units: Double, *, normalize: bool) -> Single:
@@ -133,10 +188,37 @@ def _cell_means(cells: NDArray[np.intp], rows: Single) -> tuple[Single, Double]:
 
 
 def _spread(cells: NDArray[np.intp], rows: Single) -> float:
-    """The mean squared distance of rows from the mean of their cell."""
+    """The mean squared distance of rows from the mean of their cell, as other rows than those of the sample have it.
+
+    A sample lies nearer to means of its own: by 1 / n in a cell of n rows, as much as others lie farther.
+    """
     means, sizes = _cell_means(cells, rows)
     total = float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
-    return max(total - float(sizes @ np.sum(means.astype(np.float64) ** 2, axis=1)), 0.0) / len(rows)
+    own = max(total - float(sizes @ np.sum(means.astype(np.float64) ** 2, axis=1)), 0.0) / len(rows)
+    n, fitted = len(rows), np.sum(sizes > 0)
+    return own * float(n + fitted) / max(float(n - fitted), 1.0)
+
+
+def _covariances(places: Single, cells: NDArray[np.intp], n_cells: int) -> str:
+    """How many places each cell has, and their covariance about its mean, as other rows than the sample's have it.
+
+    That of a cell is drawn to that of all, by as much as that of so many rows as there are directions. "" of few rows.
+    """
+    q = min(places.shape[1], MOST_COVARYING, math.isqrt(int(NOTE_BYTES / (8 / 3 * n_cells))))  # in base 64
+    places, n, sizes = places[:, :q], len(places), np.bincount(cells, minlength=n_cells)
+    if n - np.sum(sizes > 0) < ROWS_PER_DIRECTION * q:
+        return ""
+    own, overall = np.zeros((n_cells, q, q)), np.zeros((q, q))
+    for cell in np.flatnonzero(sizes > 1):
+        here = places[cells == cell].astype(np.float64)
+        left = here - here.mean(axis=0)
+        own[cell] = left.T @ left
+        overall += own[cell]
+        own[cell] *= (sizes[cell] + 1) / (sizes[cell] - 1)
+    overall *= (n + np.sum(sizes > 0)) / (n - np.sum(sizes > 0)) / n
+    found = (own + q * overall) / (sizes + q)[:, None, None]
+    i, j = np.tril_indices(q)
+    return packed(np.column_stack([sizes, found[:, i, j]]), "<f4")
 
 
 def principal_directions(rows: Single, asked: CellsAsked, rng: np.random.Generator) -> tuple[Single, Single]:
@@ -152,7 +234,7 @@ def principal_directions(rows: Single, asked: CellsAsked, rng: np.random.Generat
     _, sizes, found = randomized_svd(around, p, n_iter=POWER_ITERATIONS, random_state=seed)
     alive = max(1, int(np.sum(sizes > 1e-6 * max(float(sizes[0]), 1e-300))))
     directions = found[:alive].astype(np.float32)
-    if asked.n_directions is None:
+    if asked.n_directions is None and d > WIDE:
         directions = directions[: enough_directions(around, around @ directions.T, asked.n_components, rng)]
     return directions, rows @ directions.T
 

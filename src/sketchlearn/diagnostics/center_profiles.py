@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sketchlearn.diagnostics.profiles import ColumnProfile, Estimate, Profile, Profiles
+from sketchlearn.diagnostics.profile_values import ColumnProfile, Estimate, Profile, Profiles
 from sketchlearn.models import Double
 from sketchlearn.schemas import Category, Column, Date, Flag, Number, Ordinal, SchemaColumns, Text
 from sketchlearn.schemas.column_kinds import INDICATE
@@ -37,7 +37,7 @@ def profiles_of_centers(model: Any) -> Profiles:
     found = []
     for i, share in enumerate(weights):
         own = (
-            _profile(column, numbers[i], float(spread[i, 0]), float(apart[i].max()))
+            column_profile(column, numbers[i], float(spread[i, 0]), float(apart[i].max()))
             for (column, numbers), (_, spread), (_, apart) in pieces
         )
         ordered = tuple(sorted((one for one in own if one is not None), key=lambda one: -one.apart))
@@ -45,7 +45,7 @@ def profiles_of_centers(model: Any) -> Profiles:
     return Profiles(tuple(found))
 
 
-def _profile(column: Column, numbers: Double, spread: float, apart: float) -> ColumnProfile | None:
+def column_profile(column: Column, numbers: Double, spread: float, apart: float) -> ColumnProfile | None:
     """One column of one center; hashed words have no terms of the table."""
     missing = 0.0
     if column.missing == INDICATE:

@@ -192,7 +192,12 @@ def plot_choice(choice: ClusterChoice, path: str | os.PathLike[str] | None = Non
         figure.axes[0].set_yscale("symlog", linthresh=10)
         figure.axes[0].set_ylim(bottom=-1)
     figure.axes[0].legend(**LEGEND)
-    said = {Basis.GAUSSIANS: "Gaussians", Basis.GAP: "by the gap statistic", Basis.HIDDEN: "hidden by noise"}
+    said = {
+        Basis.GAUSSIANS: "Gaussians",
+        Basis.CELLS: "Gaussians of cells",
+        Basis.GAP: "by the gap statistic",
+        Basis.HIDDEN: "hidden by noise",
+    }
     figure.suptitle(f"{choice.headline}, {said[choice.basis]}", fontsize=11)
     return _saved(figure, path)
 

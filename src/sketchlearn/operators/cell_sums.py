@@ -56,7 +56,12 @@ class CellSums(Boxed):
     squares : "sum" adds up the squares of a row's values, "columns" keeps those of each column, for variances.
     bound, center, outside, columns : as those of `SecondMoments`; values beyond the bound are clipped by default.
     spread : mean squared distance, in units, of a sample's rows from their cell's mean; 0 if unknown. Not compared.
+    covariances : those of a sample's rows about the mean of their cell, in the units of the cells, in all or the first
+        directions; for each cell the number of its rows and the lower triangle, as `packed` writes them in "<f4"; "" if
+        unknown. Not compared.
     units : the unit in which squared errors of each column are counted, None for the columns as they are. Not compared.
+    along : positions of columns that travel along: no direction sees them, and squared errors do not count them. Their
+        sums are known all the same. They need squares="columns".
     keeping : which rows are kept beside a sketch, None for none. Not compared.
 
     Examples
@@ -79,6 +84,8 @@ class CellSums(Boxed):
         "normalize": False,
         "squares": "sum",
         "spread": 0.0,
+        "along": None,
+        "covariances": "",
     }
     n_directions: int = field(kw_only=True)
     directions: str = field(kw_only=True)
@@ -87,7 +94,9 @@ class CellSums(Boxed):
     outside: str = field(default=CLIP, kw_only=True)
     normalize: bool = field(default=False, kw_only=True)
     squares: str = field(default="sum", kw_only=True)
+    along: tuple[int, ...] | None = field(default=None, kw_only=True)
     spread: float = field(default=0.0, compare=False, kw_only=True)
+    covariances: str = field(default="", compare=False, kw_only=True)
     units: tuple[float, ...] | None = field(default=None, compare=False, kw_only=True)
     keeping: Keeping | None = field(default=None, compare=False, kw_only=True)
 
@@ -110,10 +119,29 @@ class CellSums(Boxed):
         if units is not None and len(units) != d:
             raise ValueError(f"units must be {d} positive numbers, not {shortened(self.units)}")
         check_keeping(self.keeping, d)
+        if self.covariances != "":
+            _checked_covariances(self.covariances, len(cells) // p, p)
         if number("spread", self.spread) < 0:
             raise ValueError(f"spread must not be negative, not {self.spread}")
-        self._set(spread=float(self.spread))
+        self._set(spread=float(self.spread), along=self._checked_along(directions.reshape(p, d)))
         self._set(n_directions=p, shift=whole("shift", self.shift, 0, MOST_SHIFT), normalize=normalize, units=units)
+
+    def _checked_along(self, directions: NDArray[Any]) -> tuple[int, ...] | None:
+        """The positions of columns that travel along, in order; refuses those that directions see."""
+        if self.along is None:
+            return None
+        given = [whole("along", position, 0, self.n_features - 1) for position in listed(self.along)]
+        found = tuple(sorted(set(given)))
+        if not 0 < len(found) == len(given) < self.n_features or np.any(directions[:, list(found)]):
+            raise ValueError("along must be positions of some columns, each once, of which directions are 0")
+        if self.squares != "columns" or self.normalize:
+            raise ValueError("columns that travel along need squares of each column, and rows as they are")
+        return found
+
+    @cached_property
+    def counted(self) -> NDArray[np.intp]:
+        """Positions of the columns whose squared errors count: all but those that travel along."""
+        return np.setdiff1d(np.arange(self.n_features), self.along or ())
 
     @property
     def n_cells(self) -> int:
@@ -125,7 +153,9 @@ class CellSums(Boxed):
         p = f"{self.n_directions} direction" + ("s" if self.n_directions > 1 else "")
         what = "means" if self.squares == "sum" else "means and squares"
         rows = " of rows of length 1" if self.normalize else ""
-        return f"{what} of {self.n_features:,} columns{rows} in {self.n_cells:,} cells, told apart in {p}"
+        cells = f"{self.n_cells:,} cells, told apart in {p}"
+        cells += "" if self.along is None else f" of {len(self.counted):,} columns"
+        return f"{what} of {self.n_features:,} columns{rows} in {cells}"
 
     @property
     def can_keep(self) -> bool:
@@ -171,6 +201,13 @@ class CellSums(Boxed):
     @cached_property
     def _points(self) -> Double:
         return unpacked("cells", self.cells, "<i4", None).astype(np.float64).reshape(-1, self.n_directions)
+
+    @cached_property
+    def sampled_cells(self) -> tuple[Double, Double] | None:
+        """Of each cell, how many rows of the design's sample it has, and their covariance; None if unknown."""
+        if self.covariances == "":
+            return None
+        return _checked_covariances(self.covariances, self.n_cells, self.n_directions)
 
     @property
     def projection(self) -> Double:
@@ -334,8 +371,23 @@ class CellSums(Boxed):
         return Cost.of_numbers(len(self.directions) + len(self.cells) + self.n_sums, operations_each=10)
 
 
+def _checked_covariances(text: Any, n_cells: int, n_directions: int) -> tuple[Double, Double]:
+    """The counts and matrices that a text holds."""
+    numbers = unpacked("covariances", text, "<f4", n_cells * (1 + n_directions * (n_directions + 1) // 2))
+    n = (math.isqrt(8 * (len(numbers) // n_cells) - 7) - 1) // 2 if len(numbers) > n_cells else 0
+    width = 1 + n * (n + 1) // 2
+    if not 0 < n <= n_directions or len(numbers) != n_cells * width or not np.all(np.isfinite(numbers)):
+        raise ValueError("covariances must be a count and the lower triangle of a matrix for each cell")
+    table, (i, j) = numbers.reshape(n_cells, width).astype(np.float64), np.tril_indices(n)
+    matrices = np.zeros((n_cells, n, n))
+    matrices[:, i, j] = matrices[:, j, i] = table[:, 1:]
+    if np.any(table[:, 0] < 0) or np.any(np.diagonal(matrices, axis1=1, axis2=2) < 0):
+        raise ValueError("covariances must have no negative count or variance")
+    return table[:, 0], matrices
+
+
 def packed(numbers: NDArray[Any], kind: str) -> str:
-    """Whole numbers as text: base 64 of their bytes, of a kind such as "<i2".
+    """Numbers as text: base 64 of their bytes, of a kind such as "<i2".
 
     >>> unpacked("cells", packed(np.array([[1, -2]]), "<i4"), "<i4", None)
     array([ 1, -2], dtype=int32)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.designing.cell_operators import CellsAsked, cells_on_sample, directions_for
+from sketchlearn.designing.cell_operators import CellsAsked, cells_on_sample, columns_along, directions_for
 from sketchlearn.designing.cluster_operators import Asked, in_bounds, on_sample
 from sketchlearn.designing.frequency_laws import STREAM_SPREAD_FACTOR, plain, times_as_many
 from sketchlearn.designing.private_budget import budget_of
@@ -73,6 +73,7 @@ def design(
     n_directions: int | str | None = "auto",
     normalize: bool = False,
     targets: Any = None,
+    along: Any = None,
 ) -> Any:  # of the kind that the task needs: SecondMoments for "moments", FourierFeatures for "generator", ...
     """An operator whose sketches tell clusters or mixtures of the data apart, or that hold its second moments.
 
@@ -124,6 +125,8 @@ def design(
         whatever the number of columns.
     targets : for "kernel", which columns will be predicted from the others: a name, or a list of names or positions.
         None means the last column.
+    along : columns that travel along: names, or positions. Clusters are those of the other columns, and of these the
+        sketch has exact sums, cell by cell, from which `profiles` has their means and shares over all records.
 
     Examples
     --------
@@ -186,6 +189,8 @@ def design(
         n_kept = _checked_kept(sizes.pop("rows"), bounds)
         _leave_out(task, n_frequencies=n_frequencies, **sizes)
         operator = _cumulants(sample, n_components, representative, seed, n_kept)
+    if along is not None and (operator is not None or isinstance(sample, Sketch)):
+        raise ValueError("along is for clusters of a sample of rows: leave it out")
     if targets is not None and task != KERNEL:
         raise ValueError(f"targets are for task='kernel', not {task!r}")
     if operator is not None:
@@ -197,12 +202,18 @@ def design(
     budget = budget_of(bounds, n_rows, epsilon, delta, neighbors)
     n_kept = _checked_kept(rows, bounds)
     standardize = truth("standardize", standardize)
-    cells = _cells_asked(asked, n_directions, normalize=normalize)
+    cells = _cells_asked(asked, n_directions, normalize=normalize, along=along is not None)
+    if along is not None and bounds is not None:
+        raise ValueError("along needs a sample: bounds do not tell how the records lie")
     if cells is not None and bounds is not None and (cells.normalize or cells.n_directions is not None):
         raise ValueError("n_directions and normalize need a sample: bounds do not tell how the records lie")
     if bounds is None:
         sampled = rows_of(sample, seed, rows_wanted(task), representative)
-        directed = directions_for(sampled.columns, n_directions, normalize=normalize) is not None
+        if along is not None and cells is not None:
+            which = columns_along(along, sampled.columns, sampled.rows.shape[1])
+            cells = replace(cells, along=which, columns_squared=True)
+        in_cells = normalize or along is not None
+        directed = directions_for(sampled.columns, n_directions, in_cells=in_cells) is not None
         found = _on_rows(asked, cells if directed else None, sampled, standardize=standardize, n_kept=n_kept)
         return found.with_origin(origin)
     if standardize:
@@ -222,7 +233,7 @@ def _on_rows(
         return cells_on_sample(cells, sampled, standardize=standardize, n_kept=n_kept)
 
 
-def _cells_asked(asked: Asked, n_directions: Any, *, normalize: Any) -> CellsAsked | None:
+def _cells_asked(asked: Asked, n_directions: Any, *, normalize: Any, along: bool) -> CellsAsked | None:
     """Cells of rows with many columns, if they suit what is asked for."""
     normalize, given = truth("normalize", normalize), isinstance(n_directions, int | np.integer)
     if not given and not (isinstance(n_directions, str) and n_directions == AUTO) and n_directions is not None:
@@ -231,6 +242,10 @@ def _cells_asked(asked: Asked, n_directions: Any, *, normalize: Any) -> CellsAsk
     suits = suits and asked.wave == wave_from("exponential") and asked.subsample in (AUTO, None)
     if normalize and (not suits or n_directions is None):
         raise ValueError("normalize is for clusters and mixtures: leave out n_frequencies, wave and subsample")
+    if along and (not suits or n_directions is None or normalize or asked.task != "kmeans"):
+        raise ValueError(
+            "along is for clusters in cells: leave out normalize, n_frequencies, wave, subsample and n_directions=None"
+        )
     if given and not suits:
         raise ValueError("n_directions is for clusters and mixtures: leave out n_frequencies, wave and subsample")
     if not suits or n_directions is None:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sketchlearn.decoders.refinements.reduction_to_points import nearest
 from sketchlearn.models import Double
@@ -16,10 +17,11 @@ from sketchlearn.plain_digits import in_digits
 from sketchlearn.sketch import Sketch
 
 MOST_WIDER_RATIO = 1.3  # of the squared distance within cells to that of the sample, which has a little less by chance
+MOST_ADDED_COST = 0.1  # of all that clusters cost, by cells that are wider: many small ones may be, and do no harm
 MOST_CLIPPED = 1e-3  # of the records
 NOISE_DEVIATIONS = 5.0  # With a smaller count, a cell of a private sketch may be noise.
 NO_ERRORS_OF_CELLS = "cells do not tell them: learn from frequencies, with n_directions=None"
-NO_INERTIA_OF_CELLS = "cells do not tell it: score rows, or learn from frequencies, with n_directions=None"
+NO_DISTANCES_OF_CELLS = "cells do not tell it: score rows, or learn from frequencies, with n_directions=None"
 FROM_ALL_OVER = "design it on a sample from all over the data"
 
 
@@ -31,6 +33,7 @@ class Cells:
     shares: Double
     means: Double
     squares: Double
+    there: NDArray[np.intp]  # positions of these cells among all of the operator
     wider: float  # how many times as large squared distances within cells are as those of the sample; 0 if unknown
     clipped: float  # share of the records
     noise: float = 0.0  # deviation that a private release adds to a share, or to a share times a value over its bound
@@ -51,7 +54,8 @@ class Cells:
             raise ValueError("the noise of the release hides all cells: release more records, or a larger epsilon")
         bound, middle = np.array(operator.bound), operator.middle
         shares, means = shares[there] / shares[there].sum(), np.clip(means[there], middle - bound, middle + bound)
-        found = cls(operator, shares, means, squares[there], 0.0, float(sketch.clipped / sketch.count), noise)
+        clipped = float(sketch.clipped / sketch.count)
+        found = cls(operator, shares, means, squares[there], np.flatnonzero(there), 0.0, clipped, noise)
         if not operator.spread or part.ledger is not None:
             return found
         return replace(found, wider=float(shares @ found.within) / operator.spread)
@@ -62,29 +66,43 @@ class Cells:
     @property
     def within(self) -> Double:
         """Mean squared distance of each cell's records from their mean, in error units."""
-        return self.squares if self.squares.ndim == 1 else np.sum(self.squares / self.units**2, axis=1)
+        return self.squares if self.squares.ndim == 1 else np.sum(self.squares[:, self.counted] / self.units**2, axis=1)
+
+    @property
+    def counted(self) -> NDArray[np.intp]:
+        """Positions of the columns whose squared errors count."""
+        return self.operator.counted
 
     @property
     def units(self) -> Double:
-        """The units in which squared errors of the columns count."""
+        """The units in which squared errors of these columns count."""
         given = self.operator.units
-        return np.ones(self.operator.n_features) if given is None else np.array(given)
+        return np.ones(len(self.counted)) if given is None else np.array(given)[self.counted]
+
+    @property
+    def scaled(self) -> Double:
+        """Mean rows in those columns and units."""
+        return self.means[:, self.counted] / self.units
 
     def error_of_noise(self, centers: Double) -> float:
         """The squared error that noise adds to centers, which are means of the cells nearest to them, per record.
 
-        It is relative to that of the records, as far as the design's sample and the cells tell it.
+        Centers are in units. It is relative to that of the records, as far as the sample and the cells tell it.
         """
         if not self.noise:
             return 0.0
-        rows, points = self.means / self.units, centers / self.units
-        owners, score = nearest(rows, points)
+        rows = self.scaled
+        owners, score = nearest(rows, centers)
         squares = np.maximum(score + np.sum(rows * rows, axis=1), 0)
         sizes = np.bincount(owners, self.shares, minlength=len(centers))
         n_cells = np.bincount(owners, minlength=len(centers))
-        reach = self.operator.bound[0] / self.units[0]
+        reach = self.operator.bound[self.counted[0]] / self.units[0]
         added = rows.shape[1] * (self.noise * reach) ** 2 * float(np.sum(n_cells[sizes > 0] / sizes[sizes > 0]))
         return float(added) / max(self.operator.spread + float(self.shares @ squares), 1e-300)
+
+    def members(self, centers: Double) -> Members:
+        """Which of some centers, of all columns, each cell is nearest to."""
+        return Members(nearest(self.scaled, centers[:, self.counted] / self.units)[0], self.shares, len(centers))
 
     def require(self, k: int) -> None:
         """Refuses more clusters than there are cells."""
@@ -94,11 +112,17 @@ class Cells:
                 "fewer, or design the sketch for as many"
             )
 
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """What to say of records that are not like those that the cells were made for."""
+    def cost(self, centers: Double) -> float:
+        """The mean squared distance, in units, of records from the center that is nearest to the mean of their cell."""
+        rows = self.scaled
+        squares = nearest(rows, centers)[1] + np.sum(rows * rows, axis=1)
+        return float(self.shares @ (self.within + np.maximum(squares, 0)))
+
+    def doubts(self, cost: float) -> tuple[str, ...]:
+        """What to say of records that are not like those that the cells were made for, in clusters of such a cost."""
         found = []
-        if self.wider > MOST_WIDER_RATIO:
+        added = (1 - 1 / self.wider) * float(self.shares @ self.within) if self.wider else 0.0
+        if self.wider > MOST_WIDER_RATIO and added > MOST_ADDED_COST * cost:
             found.append(
                 f"records lie {in_digits(math.sqrt(self.wider), 2)} times as far from the means of their cells as the "
                 f"rows that the sketch was designed on, so that clusters may be poor: {FROM_ALL_OVER}"
@@ -106,3 +130,29 @@ class Cells:
         if self.clipped > MOST_CLIPPED:
             found.append(f"{self.clipped:.1%} of the records lie beyond the design's range, and were clipped")
         return tuple(found)
+
+
+@dataclass(frozen=True)
+class Members:
+    """Which cluster each of some points belongs to, and the points' shares of the records."""
+
+    owners: NDArray[np.intp]
+    shares: Double
+    k: int
+
+    @property
+    def sizes(self) -> Double:
+        """The share of each cluster."""
+        return np.bincount(self.owners, self.shares, minlength=self.k).astype(np.float64)
+
+    def means(self, values: Double) -> Double:
+        """Of values of the points, cluster by cluster: (k, columns); those of all points, where a cluster has none."""
+        totals, sizes = np.zeros((self.k, values.shape[1])), self.sizes
+        np.add.at(totals, self.owners, self.shares[:, None] * values)
+        everywhere = self.shares @ values
+        return np.where(sizes[:, None] > 0, totals / np.maximum(sizes, 1e-300)[:, None], everywhere)
+
+    def deviations(self, values: Double, within: Double) -> Double:
+        """Standard deviations in each cluster, of points with these values and variances within them."""
+        away = values - self.means(values)[self.owners]
+        return np.sqrt(self.means(within + away**2))

@@ -16,7 +16,7 @@ from sketchlearn.queries import Drift, two_sample_test
 from sketchlearn.sketch import Sketch
 
 if TYPE_CHECKING:
-    from sketchlearn.diagnostics.profiles import Profiles
+    from sketchlearn.diagnostics.profile_values import Profiles
     from sketchlearn.tasks.clusters.cluster_estimators import SketchKMeans
 
 MOST_KEPT = 64  # windows whose clusters are kept
@@ -98,14 +98,14 @@ class WindowModels:
 
 def learned(sketch: Sketch, before: Sketch | None, k: int) -> WindowClusters:
     """The clusters of a window, beside those of the window before."""
-    from sketchlearn.diagnostics.profiles import profiles  # this and the next take seconds to import
+    from sketchlearn.diagnostics.profiles import has_profiles, profiles  # this and the next take seconds to import
     from sketchlearn.tasks.clusters.cluster_estimators import SketchKMeans
 
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         model = SketchKMeans(k, random_state=0).fit_sketch(sketch)
         errors = dict(model.standard_errors_)
-        found = profiles(model, sketch) if sketch.kept is not None and len(sketch.kept) else None
+        found = profiles(model, sketch) if has_profiles(sketch) else None
         centers, shares, errors_before, drift = None, None, {}, None
         if before is not None:
             earlier = SketchKMeans(k, random_state=0).fit_sketch(before)

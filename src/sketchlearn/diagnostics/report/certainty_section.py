@@ -7,7 +7,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from sketchlearn.decoders import Status
-from sketchlearn.diagnostics.profiles import Profiles
+from sketchlearn.diagnostics.profile_values import Profiles
 from sketchlearn.diagnostics.report.cluster_section import differs
 from sketchlearn.diagnostics.report.page_elements import (
     Child,

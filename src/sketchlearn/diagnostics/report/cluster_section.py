@@ -6,7 +6,7 @@ import math
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from sketchlearn.diagnostics.profiles import SHOWN_LEVELS, ColumnProfile, Estimate, Profile, Profiles
+from sketchlearn.diagnostics.profile_values import SHOWN_LEVELS, ColumnProfile, Estimate, Profile, Profiles
 from sketchlearn.diagnostics.report.cluster_strips import strips_of_centers, strips_of_profiles, strips_picture
 from sketchlearn.diagnostics.report.page_elements import (
     CLUSTER_COLORS,

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from sketchlearn.diagnostics.profiles import ColumnProfile, Profiles
+from sketchlearn.diagnostics.profile_values import ColumnProfile, Profiles
 from sketchlearn.diagnostics.report.page_elements import CLUSTER_COLORS, element, named
 from sketchlearn.models import Double
 

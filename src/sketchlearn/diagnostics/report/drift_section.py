@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from xml.etree.ElementTree import Element
 
-from sketchlearn.diagnostics.profiles import Profiles
+from sketchlearn.diagnostics.profile_values import Profiles
 from sketchlearn.diagnostics.report.cluster_section import titled
 from sketchlearn.diagnostics.report.page_elements import (
     chance,

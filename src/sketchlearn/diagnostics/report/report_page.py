@@ -8,7 +8,8 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from sketchlearn.control_characters import printable
-from sketchlearn.diagnostics.profiles import Profiles, profiles
+from sketchlearn.diagnostics.profile_values import Profiles
+from sketchlearn.diagnostics.profiles import has_profiles, profiles
 from sketchlearn.diagnostics.report.certainty_section import certainty_section
 from sketchlearn.diagnostics.report.cluster_section import cluster_section, cluster_shares
 from sketchlearn.diagnostics.report.column_section import column_section
@@ -100,7 +101,7 @@ def report_page(
 
 
 def _profiles(model: Any, sketch: Sketch) -> Profiles | None:
-    return profiles(model, sketch) if sketch.kept is not None and len(sketch.kept) else None
+    return profiles(model, sketch) if has_profiles(sketch) else None
 
 
 def _header(title: str, sketch: Sketch, model: Any) -> Element:

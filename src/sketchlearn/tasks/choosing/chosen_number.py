@@ -63,7 +63,8 @@ class ChosenNumber(DesignedEstimator):
         return None if self._number == AUTO or self.decoder != AUTO else self.n_directions
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
-        if self._number == AUTO:  # Gaussians of each number are tried, which takes records that touch all frequencies
+        # Gaussians of each number are tried, which takes records that touch all frequencies
+        if self._number == AUTO and not self._in_cells(glimpse):
             glimpse = replace(glimpse, n_rows=None)
         return super().design_operator(glimpse, rng)
 

@@ -10,6 +10,10 @@ from typing import Any, Self
 from sketchlearn.plain_digits import in_certain_digits, in_digits
 from sketchlearn.values import number, shortened, whole
 
+LARGEST = (
+    "the criterion is least at the largest number looked at. Design a sketch for more, and ask with a larger "
+    "max_clusters."
+)
 MOST_CLUSTERS = 1 << 20  # that a file may speak of
 
 
@@ -18,6 +22,7 @@ class Basis(Enum):
 
     GAUSSIANS = "a mixture of so many Gaussians explains the sketch"
     GAP = "the gap statistic of k-means"
+    CELLS = "Gaussians of clusters of cells"
     HIDDEN = "the noise of the private release hides clusters, all or some"
 
 
@@ -29,15 +34,16 @@ class ClusterChoice:
     ----------
     n_clusters : the chosen number; 1 means that no clusters are seen.
     most : the largest number that was looked at.
-    basis : what it rests on: `Basis.GAUSSIANS`, or, where no Gaussians explain the sketch, `Basis.GAP`; `Basis.HIDDEN`
-        where the noise of a private release hides the number: there may be more clusters than are seen.
+    basis : what it rests on: `Basis.GAUSSIANS`, or, where no Gaussians explain the sketch, `Basis.GAP`; `Basis.CELLS`
+        for sketches of cells; `Basis.HIDDEN` where the noise of a private release hides the number: there may be more
+        clusters than are seen.
     low, high : the smallest and largest number that the criterion cannot tell from the chosen one.
     misfit : squared residual of the best mixture of Gaussians per degree of freedom, about 1 if records are drawn from
         it; None where that was not looked at.
     covariance_type : of those Gaussians, "diag" or "full".
     criteria, criterion_errors : for k = 1, 2, ..., how far the criterion lies above its least value, and one standard
-        deviation of that. It is BIC for Gaussians, and minus the gap statistic otherwise. Sizes that are far beyond
-        the best are not looked at.
+        deviation of that. It is BIC for Gaussians and cells, and minus the gap statistic otherwise. Sizes that are far
+        beyond the best are not looked at.
     inertias, inertia_errors : for k = 1, 2, ..., the inertia of k-means as a share of that of one cluster, with its
         error, where no Gaussians explain the sketch.
     agreements : for k = 2, 3, ..., how alike clusters of two halves of the rows sort them (adjusted Rand index: 1 is
@@ -90,6 +96,12 @@ class ClusterChoice:
             if k > 1:
                 hides = "are seen, and the noise of the private release may hide more of them"
             return f"{found[:1].upper()}{found[1:]} {hides}. Release more records at once, or with a larger epsilon."
+        if self.basis is Basis.CELLS:
+            if k > 1 and k == self.most:
+                return f"{found}: {LARGEST}"
+            if k == 1:
+                return "No clusters: one Gaussian describes the cells of the sketch best."
+            return f"{found}: {k} Gaussians, each of some cells of the sketch, describe the records best."
         if self.misfit is None:
             return (
                 f"The gap statistic says {found}. Gaussians were not tried: that takes the exponential wave, without "
@@ -102,10 +114,7 @@ class ClusterChoice:
                 f"says {found}."
             )
         if k > 1 and k == self.most:
-            return (
-                f"{found}: the criterion is least at the largest number looked at. Design a sketch for more, and ask "
-                "with a larger max_clusters."
-            )
+            return f"{found}: {LARGEST}"
         fit = f"explains the sketch (misfit {misfit}, about 1 if records are drawn from it)"
         return f"No clusters: one Gaussian {fit}." if k == 1 else f"{found}: a mixture of {k} Gaussians {fit}."
 

@@ -17,10 +17,12 @@ from sketchlearn.models import DiagonalGaussian, Double
 from sketchlearn.private_sums import require_enough_shares
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.choosing.cluster_choice import Basis, ClusterChoice
+from sketchlearn.tasks.choosing.number_of_cell_clusters import choose_among_cells
 from sketchlearn.tasks.estimating.row_samples import error_units, given_rows, kept_rows
 from sketchlearn.uncertainty.sketch_influence import hidden_by_noise
 from sketchlearn.values import whole
 from sketchlearn.weighting.calibrated_rows import calibrated
+from sketchlearn.weighting.cells_of_sketch import Cells
 from sketchlearn.weighting.clusters_of_rows import RowSample
 from sketchlearn.weighting.gap_statistic import MOST_ROWS, agreement_of_halves, inertia_curve
 
@@ -36,7 +38,8 @@ def choose_k(sketch: Sketch, max_clusters: int = 20, sample: Any = None, *, rand
 
     Mixtures of 1, 2, ... Gaussians are fitted to the sketch. If one explains it, the Bayesian information criterion of
     what they leave says how many there are. If none does, as in most real tables, the gap statistic of k-means says
-    it, on rows where there are some, or else on draws of a density that was fitted to the sketch.
+    it, on rows where there are some, or else on draws of a density that was fitted to the sketch. Of a sketch of cells
+    (more than 64 columns), Gaussians of clusters of cells tell it.
 
     Parameters
     ----------
@@ -65,6 +68,11 @@ def choose_k(sketch: Sketch, max_clusters: int = 20, sample: Any = None, *, rand
 def choose_with_rows(sketch: Sketch, most: int, sample: RowSample | None, rng: np.random.Generator) -> ClusterChoice:
     """The choice from a sketch and, where there are some, rows."""
     require_enough_shares(sketch.ledger)
+    if (cells := Cells.of(sketch)) is not None:
+        with one_blas_thread():
+            if cells.operator.sampled_cells is None and sample is not None and sample.complete:
+                return _of_few_rows(sample.scaled_rows().rows, most, rng)
+            return choose_among_cells(sketch, cells, most)
     target = Target.of(sketch, HIGHEST_HARMONIC)
     reach, decoder = _reach(target, min(most, int(np.ceil(sketch.count)))), decoder_from("auto")
     with one_blas_thread():
@@ -144,6 +152,13 @@ def _of_gap(rows: Double, most: int, path: ComponentPath | None, rng: np.random.
         inertias=_plain(curve.shares[:most]),
         inertia_errors=_plain(curve.share_errors[:most]),
     )
+
+
+def _of_few_rows(rows: Double, most: int, rng: np.random.Generator) -> ClusterChoice:
+    """That of all records, where they are too few for a design of cells to tell what lies within these."""
+    reach = min(most, len(rows))
+    agreements = _plain(agreement_of_halves(rows, reach, rng)) if reach > 1 else ()
+    return replace(_of_gap(rows, reach, None, rng), agreements=agreements)
 
 
 def _representative(sketch: Sketch, sample: RowSample, rng: np.random.Generator) -> Double | None:

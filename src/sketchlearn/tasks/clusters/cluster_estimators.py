@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 
 from sketchlearn.caller_warnings import warn_caller
-from sketchlearn.decoders import Outcome, Problem, Status, Target, centroids, decoder_from
+from sketchlearn.decoders import Problem, Status, Target, centroids, decoder_from
 from sketchlearn.decoders.refinements.reduction_to_points import medians
 from sketchlearn.kernel import MOST_COORDINATES, nearest_centers
 from sketchlearn.models import Dirac, Mixture
@@ -24,7 +25,7 @@ from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.choosing.chosen_number import AUTO, ChosenNumber
 from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
 from sketchlearn.tasks.clusters.cluster_task import Decoded, Task
-from sketchlearn.tasks.clusters.clusters_of_cells import clusters_of_cells
+from sketchlearn.tasks.clusters.clusters_of_cells import clusters_of_all_rows, clusters_of_cells
 from sketchlearn.tasks.clusters.clusters_of_sketch import (
     are_few,
     clusters_of_sketch,
@@ -43,10 +44,11 @@ from sketchlearn.tasks.estimating.nearest_clusters import NearestClusters, array
 from sketchlearn.tasks.estimating.row_mean_estimator import RowMeanEstimator
 from sketchlearn.tasks.estimating.row_samples import error_units, kept_rows
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
+from sketchlearn.uncertainty.cell_errors import errors_of_cells, mean_cost_of_cells
 from sketchlearn.uncertainty.cluster_errors import errors_of_density, errors_of_rows
 from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
-from sketchlearn.weighting.cells_of_sketch import NO_ERRORS_OF_CELLS, NO_INERTIA_OF_CELLS, Cells
-from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, SquaredLoss, clouds, clusters_of_rows
+from sketchlearn.weighting.cells_of_sketch import NO_DISTANCES_OF_CELLS, Cells
+from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, SquaredLoss
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
 DISTANCES_PER_BLOCK, VALUES_PER_BLOCK = 1 << 18, 1 << 20
@@ -65,9 +67,13 @@ class Clusters(FittedComponents):
     units: Double | None = model_array("d", optional=True, default=None)
     #: True where rows are divided by their lengths first
     normalize: bool | None = flag(optional=True, default=None)
+    #: 1 for columns that travel along, of which centers have the means, and which distances do not count; else 0
+    along: Double | None = model_array("d", optional=True, default=None)
 
     def check(self) -> None:
         super().check()
+        if self.along is not None and not (np.all(np.isin(self.along, (0, 1))) and np.any(self.along == 0)):
+            raise ValueError("along must be 1 for columns that travel along and 0 for others, of which there are some")
         if self.units is not None and not np.all(self.units > 0):
             raise ValueError("units must be positive")
 
@@ -92,10 +98,17 @@ class Clusters(FittedComponents):
 
     def distances(self, rows: NDArray[Any]) -> Double:
         """Of each row to each center."""
-        rows = self.as_learned(rows)
-        if self.units is None:
+        rows, scale = self.as_learned(rows), self.scale
+        if scale is None:
             return np.asarray(euclidean_distances(rows, self.centers))
-        return np.asarray(euclidean_distances(rows / self.units.astype(rows.dtype), self.centers / self.units))
+        return np.asarray(euclidean_distances(rows * scale.astype(rows.dtype), self.centers * scale))
+
+    @cached_property
+    def scale(self) -> Double | None:
+        """What columns are multiplied by before distances are taken; None for all by 1."""
+        if self.along is None:
+            return None if self.units is None else 1 / self.units
+        return (1 - self.along) / (1.0 if self.units is None else self.units)
 
     def as_learned(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Rows as the centers are of: divided by their lengths, if those were."""
@@ -110,8 +123,8 @@ class Clusters(FittedComponents):
 
     def nearest_and_squares(self, rows: NDArray[Any], n_jobs: int | None = None) -> tuple[NDArray[np.int32], Double]:
         """The nearest center of each row and its squared distance, around the centers' mean."""
-        middle, scale = self.centers.mean(axis=0), np.ones(self.centers.shape[1])
-        scale = scale if self.units is None else 1 / self.units
+        middle = self.centers.mean(axis=0)
+        scale = np.ones(self.centers.shape[1]) if self.scale is None else self.scale
         plain = (self.centers - middle) * scale
         if plain.size <= MOST_COORDINATES:
             return nearest_centers(self.as_learned(rows), plain, middle, scale, n_jobs)
@@ -121,7 +134,7 @@ class Clusters(FittedComponents):
         step = max(1, min(DISTANCES_PER_BLOCK // len(centers), VALUES_PER_BLOCK // rows.shape[1]))
         for first in range(0, len(rows), step):
             block = self.as_learned(rows[first : first + step]) - middle.astype(rows.dtype)
-            if self.units is not None:
+            if self.scale is not None:
                 block *= np.asarray(scale, rows.dtype)
             nearest = np.argmin(squares - 2 * (block @ centers.T), axis=1)
             labels[first : first + step] = nearest
@@ -152,6 +165,9 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         sketch's operator.
     normalize : divide each row by its length first, as cosine similarity does: for embeddings. Centers are means of
         such rows. `fit_sketch` takes it from the sketch's operator.
+    along : columns that travel along, by name or position: clusters are those of the others, and `cluster_centers_`
+        has the means of these over all records of each cluster; `profiles` tells of them, too. For arrays, tables and
+        schemas of any width; rows to predict have them as well, but they do not count.
     n_directions : above 64 columns, rows are put into cells, which are told apart in so many directions of a sample,
         and clusters are learned from the cells' exact counts and means (see docs/wide.md). "auto": as many as held-out
         rows of the sample ask for. None: from frequencies of all columns, as below 64 columns.
@@ -177,8 +193,8 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         of the law that the rows are a sample of: they tell how far other rows of the same law would move them. Rows are
         taken to be independent; one of a whole weight w is w rows, fractions are weights of a survey. Noise of a
         private release, one-bit waves and subsampling are counted in. They are found through a mixture that explains
-        the sketch, or from rows that are kept beside it, whatever their law; where neither is there, they are withheld,
-        and a warning says why.
+        the sketch, or from rows that are kept beside it, whatever their law, or from cells, for clusters that lie
+        apart; where none of these tells them, they are withheld, and a warning says why.
     n_clusters_, choice_ : the number of clusters, and how it was chosen, if it was (a `ClusterChoice`).
 
     Examples
@@ -199,6 +215,7 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
     _: KW_ONLY
     standardize: bool = False
     normalize: bool = False
+    along: Any = None
 
     model_type = Clusters
     _learns_points = True
@@ -214,10 +231,19 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
     def _number(self) -> int | str:
         return self.n_clusters
 
+    @property
+    def _directions(self) -> int | str | None:
+        """None where frequencies are needed: for decoders that are named."""
+        if self.decoder != AUTO or (self._number == AUTO and self.along is not None):
+            return None
+        return self.n_directions
+
     def check_parameters(self) -> None:
         super().check_parameters()
         if self.normalize and self._directions is None:
-            raise ValueError("normalize needs cells: give n_clusters a number, and leave out decoder and n_directions")
+            raise ValueError("normalize needs cells: leave out decoder and n_directions")
+        if self.along is not None and self._directions is None:
+            raise ValueError("along needs cells: give n_clusters a number, and leave out decoder and n_directions")
 
     @property
     def n_clusters_(self) -> int:
@@ -244,24 +270,15 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
 
     def _of_cells(self, sketch: Sketch, cells: Cells, rng: np.random.Generator) -> Clusters:
         """Clusters of cells, or of all rows, if those were kept."""
-        if self._number == AUTO:
-            raise ValueError(
-                "a sketch of cells does not tell how many clusters there are: give n_clusters, or design it with "
-                "n_directions=None"
-            )
-        k = self._n_components
-        self.check_size(int(np.ceil(sketch.count)))
         rows = kept_rows(sketch)
+        k, choice = self._chosen(sketch, rows, rng)
+        self.check_size(int(np.ceil(sketch.count)))
         if rows is None or not rows.complete:
-            return self._model(sketch, clusters_of_cells(cells, k, self._loss, rng), None)
+            return self._model(sketch, clusters_of_cells(cells, k, self._loss, rng), choice)
         operator: CellSums = cells.operator
         if operator.normalize:
             rows = replace(rows, rows=replace(rows.rows, rows=operator.whole_values(rows.rows.rows) / 2.0**VALUE_BITS))
-        centers, shares = clusters_of_rows(rows, k, self._loss, rng)
-        density = clouds(centers, rows.rows)
-        return self._model(
-            sketch, Decoded(centers, shares, density, Outcome(density, 0.0, 0.0, 0, Status.ALL_ROWS)), None
-        )
+        return self._model(sketch, clusters_of_all_rows(operator, rows, k, self._loss, rng), choice)
 
     def _model(self, sketch: Sketch, found: Decoded, choice: ClusterChoice | None) -> Clusters:
         """What was found, the largest cluster first, with a word on what is doubtful."""
@@ -272,12 +289,16 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         centers, shares = found.centers[order], found.shares[order]
         given = sketch.operator.error_units  # type: ignore[attr-defined]
         units = None if given is None else np.array(given)
-        part = sketch.operator.part(CellSums)  # type: ignore[attr-defined]
+        part: CellSums | None = sketch.operator.part(CellSums)  # type: ignore[attr-defined]
+        along = None
+        if part is not None and part.along is not None:
+            along = np.isin(np.arange(part.n_features), part.along).astype(np.float64)
         return Clusters(
             centers=centers,
             weights=shares,
             units=units,
-            normalize=getattr(part, "normalize", False) or None,
+            normalize=(part is not None and part.normalize) or None,
+            along=along,
             density=found.density,
             outcome=found.outcome,
             choice=choice,
@@ -285,8 +306,8 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
         model, sketch = state.model, state.sketch
-        if part_of(sketch, CellSums) is not None:
-            return ErrorBars(withheld=NO_ERRORS_OF_CELLS)
+        if (cells := Cells.of(sketch)) is not None:
+            return errors_of_cells(sketch, cells, cells.members(model.centers))
         units = np.ones(model.centers.shape[1]) if model.units is None else model.units
         reason, k = "", len(model.weights)
         rows = sketch.kept is not None and len(sketch.kept)
@@ -317,9 +338,14 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         return "inertia", found
 
     def _estimated(self, sketch: Sketch, state: FittedState, rng: np.random.Generator) -> RowMean:
-        if part_of(sketch, CellSums) is not None:
-            return RowMean(withheld=NO_INERTIA_OF_CELLS)
-        return super()._estimated(sketch, state, rng)
+        if (cells := Cells.of(sketch)) is None:
+            return super()._estimated(sketch, state, rng)
+        if sketch.kept is not None and sketch.kept.complete:
+            weights = sketch.kept.weights(float(sketch.count))
+            return RowMean(float(weights @ self.row_values(state.model, sketch.kept.rows)), 0.0)
+        if isinstance(self._loss, DistanceLoss):
+            return RowMean(withheld=NO_DISTANCES_OF_CELLS)
+        return mean_cost_of_cells(sketch, cells, state.model.centers)
 
     def row_values(self, model: Clusters, rows: Double) -> Double:
         return self._costs(model.nearest_and_squares(rows)[1])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+from numpy.typing import NDArray
 
 from sketchlearn.decoders import Outcome, Status
 from sketchlearn.decoders.refinements.reduction_to_points import nearest
-from sketchlearn.models import Dirac, Double, Mixture
+from sketchlearn.models import DiagonalGaussian, Dirac, Double, Mixture
+from sketchlearn.operators import CellSums
 from sketchlearn.tasks.clusters.cluster_doubts import MOST_ERROR_OF_NOISE, RELEASE_MORE
 from sketchlearn.tasks.clusters.cluster_task import Decoded
-from sketchlearn.weighting.cells_of_sketch import Cells
+from sketchlearn.weighting.cells_of_sketch import Cells, Members
 from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, SquaredLoss, clusters_of_rows
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
@@ -19,22 +23,58 @@ ROUNDS, STILL = 100, 1e-6
 def clusters_of_cells(cells: Cells, k: int, loss: SquaredLoss, rng: np.random.Generator) -> Decoded:
     """The best clusters of cells, as points of their weight: those of k-medians, with what lies within the cells."""
     cells.require(k)
-    units = cells.units
-    sample = RowSample(WeightedRows.of(cells.means, cells.shares), units)
-    centers, shares = clusters_of_rows(sample, k, SquaredLoss(), rng)
+    sample = RowSample(WeightedRows.of(cells.scaled, cells.shares), np.ones(len(cells.counted)))
+    centers, _ = clusters_of_rows(sample, k, SquaredLoss(), rng)
     if isinstance(loss, DistanceLoss):
-        centers, shares = _medians(cells, centers, units)
-    doubts = cells.doubts
+        centers = _medians(cells, centers)
+    doubts = cells.doubts(cells.cost(centers))
     if cells.error_of_noise(centers) > MOST_ERROR_OF_NOISE:
         doubts += (f"clusters may be poor, as the noise of the release is large: {RELEASE_MORE}",)
-    density = Mixture(Dirac(), shares, centers, np.zeros((k, 0)))
-    return Decoded(centers, shares, density, Outcome(density, 0.0, 0.0, 0, Status.CELLS), doubts)
+    members = Members(nearest(cells.scaled, centers)[0], cells.shares, k)
+    squares = cells.squares if cells.squares.ndim > 1 else None
+    lifted = _in_all_columns(centers * cells.units, cells.counted, members, cells.means)
+    return _decoded(lifted, members, cells.means, squares, Status.CELLS, doubts)
 
 
-def _medians(cells: Cells, centers: Double, units: Double) -> tuple[Double, Double]:
-    """Weiszfeld's steps. A record of a cell lies from a point as far as the root of its mean squared distance says."""
-    points, within, middle = cells.means / units, cells.within, cells.shares @ cells.means / units
-    rows, found = points - middle, centers / units - middle
+def clusters_of_all_rows(
+    operator: CellSums, rows: RowSample, k: int, loss: SquaredLoss, rng: np.random.Generator
+) -> Decoded:
+    """Those of all records, where they are so few that a sketch keeps them beside its cells."""
+    counted, every = operator.counted, rows.rows
+    own = every.rows[:, counted]
+    sample = RowSample(replace(every, rows=own), rows.units[counted], True)
+    centers, _ = clusters_of_rows(sample, k, loss, rng)
+    labels = nearest(sample.scaled(own), sample.scaled(centers))[0]
+    members = Members(labels, every.weights / every.weights.sum(), k)
+    lifted = _in_all_columns(centers, counted, members, every.rows)
+    return _decoded(lifted, members, every.rows, np.zeros_like(every.rows), Status.ALL_ROWS, ())
+
+
+def _in_all_columns(centers: Double, counted: NDArray[np.intp], members: Members, points: Double) -> Double:
+    """Centers with the means of columns that travel along."""
+    if len(counted) == points.shape[1]:
+        return centers
+    lifted = members.means(points)
+    lifted[:, counted] = centers
+    return lifted
+
+
+def _decoded(
+    centers: Double, members: Members, points: Double, squares: Double | None, status: Status, doubts: tuple[str, ...]
+) -> Decoded:
+    """Clusters, with the variances of their records where squares within points are known column by column."""
+    shares = members.sizes
+    density = Mixture(Dirac(), shares, centers, np.zeros((len(centers), 0)))
+    if squares is not None:
+        variances = members.means(squares + (points - centers[members.owners]) ** 2)
+        density = Mixture(DiagonalGaussian(), shares, centers, variances)
+    return Decoded(centers, shares, density, Outcome(density, 0.0, 0.0, 0, status), doubts)
+
+
+def _medians(cells: Cells, centers: Double) -> Double:
+    """Weiszfeld's steps, in units. A record lies from a point as far as the root of its cell's mean square says."""
+    within, middle = cells.within, cells.shares @ cells.scaled
+    rows, found = cells.scaled - middle, centers - middle
     tiny = 1e-12 * max(float(cells.shares @ np.sum(rows * rows, axis=1)), 1e-300)
     for _ in range(ROUNDS):
         labels, score = nearest(rows, found)
@@ -48,5 +88,4 @@ def _medians(cells: Cells, centers: Double, units: Double) -> tuple[Double, Doub
         found = moved
         if change <= STILL * tiny * 1e12:
             break
-    shares = np.bincount(nearest(rows, found)[0], cells.shares, minlength=len(found)).astype(np.float64)
-    return (found + middle) * units, shares
+    return np.asarray(found + middle)

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Decoder, Outcome, Status, Target, decoder_from
 from sketchlearn.decoders.searches.search_loop import ADVICE
-from sketchlearn.designing.cell_operators import WIDE, directions_for
+from sketchlearn.designing.cell_operators import WIDE, columns_along, directions_for
 from sketchlearn.designing.sample_summary import MOST_ROWS, rows_wanted
 from sketchlearn.designing.touched_frequencies import AUTO, checked_subsample
 from sketchlearn.models import Mixture
@@ -52,7 +52,8 @@ class DesignedEstimator(ErrorBarredEstimator):
 
     _learns_points: ClassVar[bool] = False  # whether decoders may find points, which are no density
     standardize = False  # a parameter of k-means alone
-    normalize = False  # and so is this
+    normalize = False  # and so are these
+    along: Any = None
     outcome_ = model_attribute("outcome")
     weights_ = model_attribute("weights")
 
@@ -156,18 +157,19 @@ class DesignedEstimator(ErrorBarredEstimator):
 
     def _directions_of(self, glimpse: Glimpse) -> int | str | None:
         """The same for these rows: the numbers of a schema go by frequencies, unless directions are asked for."""
-        return directions_for(glimpse.columns, self._directions, normalize=self.normalize)
+        in_cells = self.normalize or self.along is not None
+        return directions_for(glimpse.columns, self._directions, in_cells=in_cells)
+
+    def _in_cells(self, glimpse: Glimpse) -> bool:
+        """Whether rows such as these are put into cells."""
+        suits = self.n_frequencies is None and self.wave == "exponential" and self.subsample in (AUTO, None)
+        wide = glimpse.rows.shape[1] > WIDE or self.normalize or self.along is not None or self._directions != AUTO
+        return suits and wide and self._directions_of(glimpse) is not None
 
     def _n_kept(self, glimpse: Glimpse, k: int) -> int | None:
         """How many rows are kept beside the sketch; beside cells none, unless all rows are few."""
-        most = max(rows_wanted(self._task), ROWS_PER_COMPONENT * k)
-        in_cells = (
-            self._directions_of(glimpse) is not None and self.n_frequencies is None and self.wave == "exponential"
-        )
-        in_cells = in_cells and self.subsample in (AUTO, None)
-        wide = glimpse.rows.shape[1] > WIDE or self.normalize or self._directions != AUTO
-        if not (in_cells and wide):
-            return most
+        if not self._in_cells(glimpse):
+            return max(rows_wanted(self._task), ROWS_PER_COMPONENT * k)
         few = glimpse.n_rows is not None and glimpse.n_rows <= MOST_ROWS
         return MOST_ROWS if few and self._task == "kmeans" else None
 
@@ -189,6 +191,7 @@ class DesignedEstimator(ErrorBarredEstimator):
             subsample=self.subsample,
             n_directions=self._directions_of(glimpse),
             normalize=self.normalize,
+            along=columns_along(self.along, glimpse.columns, glimpse.rows.shape[1]) or None,
         )
         return operator.with_columns(glimpse.columns)
 

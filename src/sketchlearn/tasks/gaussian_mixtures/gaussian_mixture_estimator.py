@@ -42,7 +42,7 @@ from sketchlearn.tasks.gaussian_mixtures.mixtures_of_cells import fit_mixture_of
 from sketchlearn.tasks.gaussian_mixtures.mixtures_of_rows import Family, fit_mixture_of_rows
 from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
 from sketchlearn.uncertainty.mixture_errors import errors_of_likelihood, errors_of_sketch
-from sketchlearn.weighting.cells_of_sketch import NO_ERRORS_OF_CELLS, NO_INERTIA_OF_CELLS, Cells
+from sketchlearn.weighting.cells_of_sketch import NO_DISTANCES_OF_CELLS, NO_ERRORS_OF_CELLS, Cells
 from sketchlearn.weighting.clusters_of_rows import RowSample
 from sketchlearn.weighting.mixture_likelihood import cholesky_log_densities, diagonal_log_densities, log_likelihoods
 from sketchlearn.weighting.weighted_rows import WeightedRows
@@ -238,7 +238,7 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
                 'designed with task="mixture"; for others, design it with n_directions=None'
             )
         self.check_size(int(np.ceil(sketch.count)))
-        for doubt in cells.doubts:
+        for doubt in cells.doubts(float(cells.shares @ cells.within)):
             warn_caller(doubt, ConvergenceWarning)
         return FittedGaussians.of(
             fit_mixture_of_cells(cells, self._n_components, self.covariance_type, rng), self.covariance_type
@@ -278,7 +278,7 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
 
     def _estimated(self, sketch: Sketch, state: FittedState, rng: np.random.Generator) -> RowMean:
         if part_of(sketch, CellSums) is not None:
-            return RowMean(withheld=NO_INERTIA_OF_CELLS)
+            return RowMean(withheld=NO_DISTANCES_OF_CELLS)
         return super()._estimated(sketch, state, rng)
 
     def _log_densities(self, rows: Double) -> Double:
