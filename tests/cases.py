@@ -15,7 +15,7 @@ from sketchlearn.frequencies import (
     ProductCauchy,
     Weighted,
 )
-from sketchlearn.operators.cell_sums import packed
+from sketchlearn.operators.cell_numbers import packed
 from sketchlearn.waves import (
     Cosine,
     Exponential,

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import sketchlearn as skl
 from sketchlearn.designing.cell_operators import WIDE
-from sketchlearn.operators.cell_sums import packed
+from sketchlearn.operators.cell_numbers import packed
 
 
 def clusters(n=6000, d=100, k=4, seed=0, width=1.0):

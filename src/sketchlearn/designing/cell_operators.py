@@ -24,14 +24,8 @@ from sketchlearn.designing.sample_summary import MOST_ROWS, Sampled, deviations,
 from sketchlearn.designing.touched_frequencies import AUTO
 from sketchlearn.keeping import Keeping
 from sketchlearn.models import Double, Single
-from sketchlearn.operators.cell_sums import (
-    DIRECTION_BITS,
-    MOST_DIRECTIONS,
-    PLACE_BITS,
-    VALUE_BITS,
-    CellSums,
-    packed,
-)
+from sketchlearn.operators.cell_numbers import MOST_DIRECTIONS, packed
+from sketchlearn.operators.cell_sums import DIRECTION_BITS, PLACE_BITS, VALUE_BITS, CellSums
 from sketchlearn.schemas import SchemaColumns, read_columns
 from sketchlearn.sources.source_base import by_name
 from sketchlearn.values import shortened

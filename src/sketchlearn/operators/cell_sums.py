@@ -11,8 +11,6 @@ any order:
 
 from __future__ import annotations
 
-import base64
-import binascii
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -28,16 +26,17 @@ from sketchlearn.gpu import CellsPlan, Device
 from sketchlearn.keeping import Keeping, check_keeping
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.operators.bounded_operators import CLIP, FIXED_POINT, Boxed
+from sketchlearn.operators.cell_numbers import MOST_CELLS, MOST_DIRECTIONS, checked_covariances, unpacked
 from sketchlearn.operators.operator_base import Double, Integers
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import listed, number, positive, shortened, truth, whole
 
 VALUE_BITS, DIRECTION_BITS, PLACE_BITS = 22, 14, 20
-MOST_DIRECTIONS, MOST_CELLS = 256, 2**16
 MOST_SHIFT = 52
 LENGTH_BITS = 18  # of a value beside the largest of its row: squares of 2^16 of them add up below 2^53
 SQUARE_BITS = 16  # of a value whose squares are added up
-VALUES_AT_ONCE = 1 << 18  # of rows whose features are in memory
+VALUES_AT_ONCE = 1 << 18  # of rows whose features are in memory, for each thread
+MOST_THREADS = 6  # that have 5 to 7 MB each: sixteen took 210 MB for 250 cells of 768 columns
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ class CellSums(Boxed):
             raise ValueError(f"units must be {d} positive numbers, not {shortened(self.units)}")
         check_keeping(self.keeping, d)
         if self.covariances != "":
-            _checked_covariances(self.covariances, len(cells) // p, p)
+            checked_covariances(self.covariances, len(cells) // p, p)
         if number("spread", self.spread) < 0:
             raise ValueError(f"spread must not be negative, not {self.spread}")
         self._set(spread=float(self.spread), along=self._checked_along(directions.reshape(p, d)))
@@ -207,7 +206,7 @@ class CellSums(Boxed):
         """Of each cell, how many rows of the design's sample it has, and their covariance; None if unknown."""
         if self.covariances == "":
             return None
-        return _checked_covariances(self.covariances, self.n_cells, self.n_directions)
+        return checked_covariances(self.covariances, self.n_cells, self.n_directions)
 
     @property
     def projection(self) -> Double:
@@ -307,7 +306,7 @@ class CellSums(Boxed):
         def added(piece: slice) -> tuple[Integers | None, int]:
             return self._added(rows[piece], None if weights is None else weights[piece])
 
-        with one_blas_thread(), ThreadPoolExecutor(min(threads, max(len(pieces), 1))) as pool:
+        with one_blas_thread(), ThreadPoolExecutor(min(threads, MOST_THREADS, max(len(pieces), 1))) as pool:
             for piece, (found, bad) in zip(pieces, pool.map(added, pieces), strict=True):
                 if found is None:
                     return int(piece.start) + bad
@@ -369,44 +368,6 @@ class CellSums(Boxed):
     @property
     def cost(self) -> Cost:
         return Cost.of_numbers(len(self.directions) + len(self.cells) + self.n_sums, operations_each=10)
-
-
-def _checked_covariances(text: Any, n_cells: int, n_directions: int) -> tuple[Double, Double]:
-    """The counts and matrices that a text holds."""
-    numbers = unpacked("covariances", text, "<f4", n_cells * (1 + n_directions * (n_directions + 1) // 2))
-    n = (math.isqrt(8 * (len(numbers) // n_cells) - 7) - 1) // 2 if len(numbers) > n_cells else 0
-    width = 1 + n * (n + 1) // 2
-    if not 0 < n <= n_directions or len(numbers) != n_cells * width or not np.all(np.isfinite(numbers)):
-        raise ValueError("covariances must be a count and the lower triangle of a matrix for each cell")
-    table, (i, j) = numbers.reshape(n_cells, width).astype(np.float64), np.tril_indices(n)
-    matrices = np.zeros((n_cells, n, n))
-    matrices[:, i, j] = matrices[:, j, i] = table[:, 1:]
-    if np.any(table[:, 0] < 0) or np.any(np.diagonal(matrices, axis1=1, axis2=2) < 0):
-        raise ValueError("covariances must have no negative count or variance")
-    return table[:, 0], matrices
-
-
-def packed(numbers: NDArray[Any], kind: str) -> str:
-    """Numbers as text: base 64 of their bytes, of a kind such as "<i2".
-
-    >>> unpacked("cells", packed(np.array([[1, -2]]), "<i4"), "<i4", None)
-    array([ 1, -2], dtype=int32)
-    """
-    return base64.b64encode(np.ascontiguousarray(numbers).astype(kind).tobytes()).decode()
-
-
-def unpacked(name: str, text: Any, kind: str, most: int | None) -> NDArray[Any]:
-    """The whole numbers that `packed` wrote; no more than so many."""
-    size = np.dtype(kind).itemsize
-    if not isinstance(text, str) or len(text) > 4 * size * (MOST_CELLS * MOST_DIRECTIONS if most is None else most + 2):
-        raise ValueError(f"{name} must be whole numbers in base 64")
-    try:
-        data = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise ValueError(f"{name} must be whole numbers in base 64") from None
-    if not data or len(data) % size:
-        raise ValueError(f"{name} must be whole numbers of {8 * size} bits, in base 64")
-    return np.frombuffer(data, kind)
 
 
 def _of_length_one(rows: NDArray[Any]) -> Double:

@@ -29,7 +29,7 @@ from sketchlearn.operators import (
     VeroneseMoments,
 )
 from sketchlearn.operators.bounded_operators import CLIP
-from sketchlearn.operators.cell_sums import MOST_DIRECTIONS
+from sketchlearn.operators.cell_numbers import MOST_DIRECTIONS
 from sketchlearn.operators.origin import Origin
 from sketchlearn.schemas import Schema
 from sketchlearn.sketch import Sketch
