@@ -115,8 +115,3 @@ def test_clusters_from_quantized_sketches(wave):
     found = SketchKMeans(3, random_state=0).fit_sketch(operator.sketch_packed(operator.pack(X))).cluster_centers_
     distances = np.linalg.norm(found[:, None] - centers, axis=2)
     assert distances.min(axis=0).max() < 0.3
-
-
-def test_a_gpu_leaves_quantized_waves_to_the_processor():
-    operator = FourierFeatures(2, 20, law=Gaussian(2.0), wave=QuantizedCosine(2))
-    assert operator.device_plan(None) is None
