@@ -294,10 +294,7 @@ class Operator(Value, ABC):
     def sketch_features(self, features: Any, *, sample_weight: Any = None) -> Sketch:
         """The sketch of rows whose features something else computed, such as a sensor: `FourierFeatures` take them.
 
-        Parameters
-        ----------
         features : values of the wave, between -1 and 1 in each part, (rows, frequencies), real or complex as it is.
-        sample_weight : how often each row counts.
 
         >>> import numpy as np, sketchlearn as skl
         >>> operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(2.0), seed=7)
@@ -315,8 +312,8 @@ class Operator(Value, ABC):
 
     def _require_bits(self) -> None:
         if self.packed_bits is None:
-            what = "this operator's features are not single bits, nor a few"
-            raise ValueError(f"{what}: use wave='square' or skl.waves.QuantizedCosine(bits), without subsample")
+            other = "use wave='square' or skl.waves.QuantizedCosine(bits), without subsample"
+            raise ValueError(f"this operator's features are not single bits, nor a few: {other}")
 
     def _source(self, data: Any, nulls: str = "error") -> Source:
         """The data's rows, of the operator's own columns."""
