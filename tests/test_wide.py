@@ -1,5 +1,7 @@
 """Rows of many columns: cells, clusters and mixtures of them."""
 
+import subprocess
+import sys
 from base64 import b64decode
 from dataclasses import replace
 
@@ -395,3 +397,22 @@ def test_the_choice_of_a_sketch_of_cells_is_said_and_saved(tmp_path):
     largest = skl.choose_k(sketch, 3)
     assert largest.headline == "3 or more clusters"
     assert "larger max_clusters" in largest.sentences[0]
+
+
+def test_columns_travel_along_on_the_command_line(tmp_path):
+    frame = pd.DataFrame(ALONG[:, :7], columns=[*"abcdef", "income"])
+    frame.assign(member=np.where(ALONG[:, 7] > 0, "yes", "no")).to_csv(tmp_path / "t.csv", index=False)
+
+    def said(*arguments):
+        command = [sys.executable, "-m", "sketchlearn", *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+    made = said("design", "t.csv", "-k", "4", "--schema", "auto", "--along", "income,member", "-o", "d.json")
+    assert "told apart in 6 directions of 6 columns" in made.stdout
+    assert said("sketch", "t.csv", "--design", "d.json", "-o", "t.sketch").returncode == 0
+    fitted = said("fit", "kmeans", "-k", "4", "t.sketch", "-o", "m.json").stdout
+    assert "inertia" in fitted
+    assert "; income " in fitted or ": income " in fitted
+    assert "member " in fitted
+    refused = said("sketch", "t.csv", "--design", "d.json", "--along", "a", "-o", "u.sketch")
+    assert "--along belong to the design" in refused.stderr.replace("\n", " ")

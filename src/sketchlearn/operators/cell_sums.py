@@ -69,7 +69,7 @@ class CellSums(Boxed):
     >>> rows = np.repeat(np.eye(100)[:2], 4, axis=0)
     >>> operator = skl.design(rows, n_components=2)
     >>> operator.in_words
-    'means of 100 columns in 2 cells, told apart in 1 direction'
+    'means and squares of 100 columns in 2 cells, told apart in 1 direction'
     >>> counts, means, _ = operator.split(operator.sketch(rows).mean)
     >>> counts.tolist(), np.sort(means[:, 0]).round(6).tolist()
     ([0.5, 0.5], [0.0, 1.0])
