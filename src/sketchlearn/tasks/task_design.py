@@ -209,18 +209,24 @@ def design(
         raise ValueError("n_directions and normalize need a sample: bounds do not tell how the records lie")
     if bounds is None:
         sampled = rows_of(sample, seed, rows_wanted(task), representative)
-        if along is not None and cells is not None:
-            which = columns_along(along, sampled.columns, sampled.rows.shape[1])
-            cells = replace(cells, along=which, columns_squared=True)
-        in_cells = normalize or along is not None
-        directed = directions_for(sampled.columns, n_directions, in_cells=in_cells) is not None
-        found = _on_rows(asked, cells if directed else None, sampled, standardize=standardize, n_kept=n_kept)
-        return found.with_origin(origin)
+        cells = _cells_of_sample(sampled, cells, along, n_directions, normalize=normalize)
+        return _on_rows(asked, cells, sampled, standardize=standardize, n_kept=n_kept).with_origin(origin)
     if standardize:
         raise ValueError(NEED_SAMPLE)
     if sizes["subsample"]:
         raise ValueError("subsample needs a sample here: from bounds, records contribute to all frequencies")
     return in_bounds(asked, *checked_bounds(bounds), budget).with_origin(origin)
+
+
+def _cells_of_sample(
+    sampled: Sampled, cells: CellsAsked | None, along: Any, n_directions: Any, *, normalize: bool
+) -> CellsAsked | None:
+    """The cells that are asked for, with columns that travel along; None where rows go by frequencies."""
+    if along is not None and cells is not None:
+        which = columns_along(along, sampled.columns, sampled.rows.shape[1])
+        cells = replace(cells, along=which, columns_squared=True)
+    in_cells = normalize or along is not None
+    return None if directions_for(sampled.columns, n_directions, in_cells=in_cells) is None else cells
 
 
 def _on_rows(
