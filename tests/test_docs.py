@@ -32,7 +32,7 @@ class Hidden:
 
 sys.meta_path.insert(0, Hidden())
 """
-TUTORIALS = ["index.md", "tutorials/customers.md", "tutorials/parties.md", "tutorials/streams.md"]
+TUTORIALS = ["index.md", "tutorials/customers.md", "tutorials/parties.md", "tutorials/streams.md", "trust.md"]
 
 
 def documented_names():

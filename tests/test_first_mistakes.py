@@ -4,7 +4,10 @@ import sys
 from unittest import mock
 
 import pytest
+from sklearn.exceptions import NotFittedError
 from test_cli import called, done, write_days
+
+import sketchlearn as skl
 
 
 @pytest.fixture(scope="module")
@@ -22,3 +25,19 @@ def test_a_picture_that_cannot_be_drawn_is_refused_before_any_work(days):
     assert result.returncode == 1
     assert result.stderr == "sketchlearn: this needs matplotlib: pip install 'sketchlearn[plot]'\n"
     assert result.stdout == ""
+
+
+def test_explain_wants_the_sketch_and_the_number_of_clusters(days):
+    done("fit", "kmeans", "-k", "3", "day1.sketch", "-o", "model.json", cwd=days)
+    model = called("explain", "model.json", cwd=days)
+    assert model.returncode == 1
+    assert "model.json is a model, not a sketch: give the sketch that it was learned from" in model.stderr
+    sketch = called("explain", "day1.sketch", cwd=days)
+    assert sketch.returncode == 2
+    assert "give the number of clusters to look for: sketchlearn explain day1.sketch -k K" in sketch.stderr
+
+
+def test_a_loaded_model_has_no_sketch_to_explain(days):
+    done("fit", "kmeans", "-k", "3", "day1.sketch", "-o", "loaded.json", cwd=days)
+    with pytest.raises(NotFittedError, match="was loaded, and files of models hold no sketch: give the sketch"):
+        skl.explain(skl.load_model(days / "loaded.json"))

@@ -1,4 +1,5 @@
 from sketchlearn import decoders, engines, frequencies, models, privacy, queries, schemas, waves
+from sketchlearn.diagnostics.center_intervals import CenterIntervals, center_intervals
 from sketchlearn.diagnostics.explain import Explanation, explain
 from sketchlearn.diagnostics.profiles import Profiles, profiles
 from sketchlearn.diagnostics.report.report_page import report
@@ -58,6 +59,7 @@ from sketchlearn.version import __version__
 __all__ = [
     "Budget",
     "CellSums",
+    "CenterIntervals",
     "ChangeDetector",
     "ClusterChoice",
     "Collector",
@@ -104,6 +106,7 @@ __all__ = [
     "Task",
     "VeroneseMoments",
     "__version__",
+    "center_intervals",
     "choose_k",
     "concatenate",
     "decoders",

@@ -71,6 +71,9 @@ ModelOutput = Annotated[
 Components = Annotated[
     int, typer.Option("-k", "--n-components", parser=_number, metavar="K", help="Number of clusters or components.")
 ]
+ExplainedComponents = Annotated[
+    int | None, typer.Option("-k", "--n-components", parser=_number, metavar="K", help="Number of clusters to look for.")
+]
 ComponentsOrAuto = Annotated[
     Any,
     typer.Option(
