@@ -1,5 +1,7 @@
 """What people run into on their first day: each is answered by a sentence that says what to type."""
 
+import hashlib
+import json
 import sys
 from unittest import mock
 
@@ -41,3 +43,17 @@ def test_a_loaded_model_has_no_sketch_to_explain(days):
     done("fit", "kmeans", "-k", "3", "day1.sketch", "-o", "loaded.json", cwd=days)
     with pytest.raises(NotFittedError, match="was loaded, and files of models hold no sketch: give the sketch"):
         skl.explain(skl.load_model(days / "loaded.json"))
+
+
+def test_equal_sketches_are_said_to_be_equal_though_their_files_are_not(days):
+    done("sketch", "day1.csv", "--design", "design.json", "-o", "again.sketch", cwd=days)
+    files = [days / name for name in ("day1.sketch", "again.sketch", "day2.sketch")]
+    first, again, other = (json.loads(done("info", path, "--json").stdout) for path in files)
+    assert first["content"] == again["content"] == hashlib.sha256(skl.load(files[0]).content()).hexdigest()
+    assert first["sha256"] != again["sha256"]
+    assert first["content"] != other["content"]
+    assert f"{first['content']} (SHA-256; equal sketches have the same)" in done("info", files[0]).stdout
+    said = done("compare", *files[:2]).stdout.splitlines()
+    assert said == ["A: 3,000 records; B: 3,000 records", "Identical: the same sums, to the bit."]
+    assert "Identical" not in done("compare", *files[1:]).stdout
+    assert json.loads(done("compare", *files[:2], "--json").stdout)["identical"] is True

@@ -56,10 +56,13 @@ def compare(
     if plot is not None:
         plot_comparison(first, second, plot)
     apart = distance(first, second)
-    figures = {"a": a, "b": b, "plot": plot, "differ": drift.differ, **dataclasses.asdict(drift)}
+    identical = first == second
+    figures = {"a": a, "b": b, "plot": plot, "identical": identical, "differ": drift.differ}
+    figures |= dataclasses.asdict(drift)
     figures |= {"apart": dataclasses.asdict(apart)}
     counts = f"A: {records_in_words(first.count)}; B: {records_in_words(second.count)}"
-    report(json, figures, counts, str(drift), f"Distance of the two distributions: {apart}.")
+    found = [str(drift), f"Distance of the two distributions: {apart}."]
+    report(json, figures, counts, *(["Identical: the same sums, to the bit."] if identical else found))
     if strict and drift.differ:
         raise typer.Exit(DOUBTFUL)
 
