@@ -57,3 +57,18 @@ def test_equal_sketches_are_said_to_be_equal_though_their_files_are_not(days):
     assert said == ["A: 3,000 records; B: 3,000 records", "Identical: the same sums, to the bit."]
     assert "Identical" not in done("compare", *files[1:]).stdout
     assert json.loads(done("compare", *files[:2], "--json").stdout)["identical"] is True
+
+
+def test_fit_of_a_sketch_without_a_kind_of_model(days):
+    sketch = called("fit", "day1.sketch", "-o", "x.json", cwd=days).stderr
+    assert "fit takes the kind of model first: type sketchlearn fit kmeans -k K day1.sketch -o FILE" in sketch
+    table = called("fit", "day1.csv", "-o", "x.json", cwd=days).stderr
+    assert "first: type sketchlearn sketch day1.csv -k K -o FILE, then sketchlearn fit kmeans -k K FILE" in table
+
+
+def test_bounds_as_a_pair_for_each_column():
+    instead = r"two lists, \(lows, highs\).* a pair for each column, write \(\[17, 0, 9\], \[42, 23, 20.5\]\)"
+    with pytest.raises(ValueError, match=instead):
+        skl.design(bounds=[(17, 42), (0, 23), (9, 20.5)], n_components=2)
+    with pytest.raises(ValueError, match=r"two lists, \(lows, highs\).*below its highest$"):
+        skl.design(bounds=([5, 0], [4, 1]), n_components=2)
