@@ -77,6 +77,8 @@ def watch(
 ) -> None:
     """Say whether, and since when, the records of a stream changed.
 
+    Sketches should be alike while nothing changes: where nights differ from days, merge the hours of each day first.
+
     \b
     Example:
       sketchlearn watch day1.sketch day2.sketch
