@@ -5,11 +5,14 @@ import json
 import sys
 from unittest import mock
 
+import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 from test_cli import called, done, write_days
 
 import sketchlearn as skl
+from sketchlearn.cli.descriptions import table
+from sketchlearn.diagnostics.profiles import ColumnProfile, Estimate, Profile
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +75,23 @@ def test_bounds_as_a_pair_for_each_column():
         skl.design(bounds=[(17, 42), (0, 23), (9, 20.5)], n_components=2)
     with pytest.raises(ValueError, match=r"two lists, \(lows, highs\).*below its highest$"):
         skl.design(bounds=([5, 0], [4, 1]), n_components=2)
+
+
+def test_profiles_say_what_they_leave_out():
+    columns = [ColumnProfile(f"c{i}", "number", {"mean": Estimate(float(i))}, 1.0, 1.0) for i in range(7)]
+    flag = ColumnProfile("returned", "share", {"yes": Estimate(1.0)}, 0.0, 2.0, missing=0.64)
+    told = str(Profile(0, Estimate(0.5), 100.0, (flag, *columns)))
+    assert told.startswith("cluster 0: 50.0 % (100 records): returned 100 % where known, 64 % missing; c0 0.0 +- 1;")
+    assert told.endswith("; c4 4.0 +- 1; and 2 more columns")
+
+
+def test_tables_say_how_many_columns_they_leave_out():
+    (head, _) = table(["cluster"], [["0"]], [[str(i) for i in range(9)]], [f"c{i}" for i in range(9)])
+    assert head.endswith("c6  c7  and 1 more column (--json)")
+
+
+def test_operators_have_probes_in_words_if_they_have_some():
+    bounded = skl.design(bounds=([60, 20], [240, 180]), n_components=3, n_rows=140_000, epsilon=1.0)
+    assert "mixture of 2 laws, seed 0" in bounded.in_words
+    sampled = skl.design(np.random.default_rng(0).standard_normal((500, 2)), n_components=2)
+    assert ", and probes of each column, seed 0" in sampled.in_words
