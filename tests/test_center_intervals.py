@@ -22,7 +22,13 @@ def fitted():
         }
     )
     age, since = Number("age", scaling="standard", center=50.0, width=10.0), Date("since", center=18_300.0, width=30.0)
-    kinds = (age, Category("country", ("FR", "DE"), weight=2.0), Flag("member"), since, Ordinal("size", ("S", "M", "L")))
+    kinds = (
+        age,
+        Category("country", ("FR", "DE"), weight=2.0),
+        Flag("member"),
+        since,
+        Ordinal("size", ("S", "M", "L")),
+    )
     return skl.SketchKMeans(2, schema=Schema(kinds), random_state=0).fit(table)
 
 
@@ -41,7 +47,14 @@ def test_they_are_those_of_the_estimator_in_the_units_of_the_table(fitted):
 def test_they_are_written_by_column(fitted):
     lines = str(skl.center_intervals(fitted)).splitlines()
     assert lines[0].split() == ["cluster", "0", "cluster", "1"]
-    assert [line.split()[0] for line in lines[1:7]] == ["share", "age", "country=FR", "country=DE", "country=other", "member"]
+    assert [line.split()[0] for line in lines[1:7]] == [
+        "share",
+        "age",
+        "country=FR",
+        "country=DE",
+        "country=other",
+        "member",
+    ]
     assert lines[5].split() == ["country=other", "0", "%", "0", "%"]
     assert "2020-02-" in lines[7]
     assert lines[-1] == "not told: size"

@@ -16,9 +16,17 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("tutorials/*.md"), *ROOT.glob("*.md")])
 #: what can be installed beside the package itself: each name for pip, and the modules that it brings
 EXTRAS = {
-    **{"arrow": ["pyarrow"], "duckdb": ["duckdb"], "excel": ["openpyxl"], "plot": ["matplotlib"], "torch": ["torch"]},
-    **{"privacy": ["opendp"], "serve": ["starlette", "uvicorn", "prometheus_client", "cryptography"]},
-    **{"dask": ["dask"], "spark": ["pyspark"], "pandas": ["pandas"], "polars": ["polars"]},
+    "arrow": ["pyarrow"],
+    "dask": ["dask"],
+    "duckdb": ["duckdb"],
+    "excel": ["openpyxl"],
+    "pandas": ["pandas"],
+    "plot": ["matplotlib"],
+    "polars": ["polars"],
+    "privacy": ["opendp"],
+    "serve": ["starlette", "uvicorn", "prometheus_client", "cryptography"],
+    "spark": ["pyspark"],
+    "torch": ["torch"],
 }
 HIDING = """
 import sys

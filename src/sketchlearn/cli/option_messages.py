@@ -28,7 +28,7 @@ OPTIONS = {
     r"read with nulls=['\"]drop['\"]": "use --nulls drop",
     r"choose them with source\(data, columns=\[\.\.\.\]\)": "choose them with --columns",
     r"bounds must be two lists, .*; all finite, each lowest below its highest.*": (
-        "--bounds must be LOW,HIGH for all columns, or LOW,HIGH;LOW,HIGH;... for each: all finite, each LOW below its HIGH"
+        "--bounds must be LOW,HIGH for all columns, or LOW,HIGH;LOW,HIGH;... for each: finite, each LOW below its HIGH"
     ),
     r"columns must be (?=names or positions|different ones)": "--columns must be ",
     r"(say|give|pass) assume_public_design=True": "give --assume-public-design",

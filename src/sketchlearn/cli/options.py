@@ -72,7 +72,8 @@ Components = Annotated[
     int, typer.Option("-k", "--n-components", parser=_number, metavar="K", help="Number of clusters or components.")
 ]
 ExplainedComponents = Annotated[
-    int | None, typer.Option("-k", "--n-components", parser=_number, metavar="K", help="Number of clusters to look for.")
+    int | None,
+    typer.Option("-k", "--n-components", parser=_number, metavar="K", help="Number of clusters to look for."),
 ]
 ComponentsOrAuto = Annotated[
     Any,

@@ -57,8 +57,14 @@ def compare(
         plot_comparison(first, second, plot)
     apart = distance(first, second)
     identical = first == second
-    figures = {"a": a, "b": b, "plot": plot, "identical": identical, "differ": drift.differ}
-    figures |= dataclasses.asdict(drift)
+    figures = {
+        "a": a,
+        "b": b,
+        "plot": plot,
+        "identical": identical,
+        "differ": drift.differ,
+        **dataclasses.asdict(drift),
+    }
     figures |= {"apart": dataclasses.asdict(apart)}
     counts = f"A: {records_in_words(first.count)}; B: {records_in_words(second.count)}"
     found = [str(drift), f"Distance of the two distributions: {apart}."]
