@@ -14,7 +14,33 @@ from sketchlearn.cli.commands import app
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("tutorials/*.md"), *ROOT.glob("*.md")])
-TUTORIALS = ["index.md", "tutorials/customers.md", "tutorials/parties.md", "tutorials/streams.md"]
+#: what can be installed beside the package itself: each name for pip, and the modules that it brings
+EXTRAS = {
+    "arrow": ["pyarrow"],
+    "dask": ["dask"],
+    "duckdb": ["duckdb"],
+    "excel": ["openpyxl"],
+    "pandas": ["pandas"],
+    "plot": ["matplotlib"],
+    "polars": ["polars"],
+    "privacy": ["opendp"],
+    "serve": ["starlette", "uvicorn", "prometheus_client", "cryptography"],
+    "spark": ["pyspark"],
+    "torch": ["torch"],
+}
+HIDING = """
+import sys
+
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {hidden}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+
+sys.meta_path.insert(0, Hidden())
+"""
+TUTORIALS = ["index.md", "tutorials/customers.md", "tutorials/parties.md", "tutorials/streams.md", "trust.md"]
 
 
 def documented_names():
@@ -87,8 +113,12 @@ def test_every_command_is_in_the_reference(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("page", TUTORIALS)
 def test_tutorials_run(page, tmp_path):
-    """Blocks of Python as one program, those of a shell between them; what they print is not compared."""
-    blocks = re.findall(r"^```(python|console)\n(.*?)^```", (DOCS / page).read_text(), flags=re.S | re.M)
+    """Blocks of Python as one program, those of a shell between them; what they print is not compared.
+
+    Nothing can be imported that the page does not say to install.
+    """
+    text = (DOCS / page).read_text()
+    blocks = re.findall(r"^```(python|console)\n(.*?)^```", text, flags=re.S | re.M)
     assert blocks
     python = [code for language, code in blocks if language == "python"]
     program = "import subprocess\n"
@@ -96,6 +126,7 @@ def test_tutorials_run(page, tmp_path):
         program += code if language == "python" else f"subprocess.run({shell(code)!r}, shell=True, check=True)\n"
     assert python
     (tmp_path / "tutorial.py").write_text(program)
+    (tmp_path / "sitecustomize.py").write_text(only_installed(text))
     tools = Path(sys.executable).parent
     done = subprocess.run(
         [sys.executable, "tutorial.py"],
@@ -104,12 +135,22 @@ def test_tutorials_run(page, tmp_path):
         text=True,
         env={
             "PATH": f"{tools}:/usr/bin:/bin",
-            "PYTHONPATH": str(ROOT / "src"),
+            "PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}",
             "MPLBACKEND": "agg",
             "HOME": str(tmp_path),
         },
     )
     assert done.returncode == 0, done.stderr
+
+
+def only_installed(text):
+    """A program at the start of each interpreter, which hides modules that the first `pip install` does not bring."""
+    install = re.search(r"pip install ([^`\n]*)", text)
+    assert install is not None
+    there = re.findall(r"\w+", install[1])
+    assert set(there) <= set(EXTRAS), there
+    hidden = sorted({module for name, modules in EXTRAS.items() if name not in there for module in modules})
+    return HIDING.format(hidden=hidden)
 
 
 def shell(code):

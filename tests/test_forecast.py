@@ -125,8 +125,8 @@ def test_a_forecast_never_praises_what_it_cannot_judge():
     unknown = "depends on the records, which were not looked at"
     clear = forecast(WHOLE, n_rows=10**7, epsilon=1.0, delta=1e-6, n_components=3)
     assert (clear.cautions, clear.hidden) == ((), None)
-    assert clear.verdict == f"Compare the noise of a mean with what you look for, where no signal is stated: whether " \
-        f"that suffices {unknown}."  # fmt: skip
+    assert clear.verdict == f"Compare the noise of a mean with what you look for, where the signal is unknown: " \
+        f"whether that suffices {unknown}."  # fmt: skip
     waves = forecast(WAVES, n_rows=10**7, epsilon=1.0, n_components=3)
     assert waves.verdict == f"Noise is smaller than the signals above: whether that suffices {unknown}."
     assert waves.parts[0].signal == pytest.approx(1 / 3)

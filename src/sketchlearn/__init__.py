@@ -15,6 +15,7 @@ from sketchlearn.tasks.registry import OWN_ESTIMATORS
 # Where each name lives: modules are imported when they are first needed, so that `sketchlearn --help` needs none.
 # Estimators are in the registry of tasks, operators are those of their package. Type checkers read __init__.pyi.
 _HOMES = {
+    "diagnostics.center_intervals": ("CenterIntervals", "center_intervals"),
     "diagnostics.explain": ("Explanation", "explain"),
     "diagnostics.profile_values": ("Profiles",),
     "diagnostics.profiles": ("profiles",),

@@ -1,4 +1,5 @@
 from sketchlearn import decoders, engines, frequencies, models, privacy, queries, schemas, waves
+from sketchlearn.diagnostics.center_intervals import CenterIntervals, center_intervals
 from sketchlearn.diagnostics.explain import Explanation, explain
 from sketchlearn.diagnostics.profile_values import Profiles
 from sketchlearn.diagnostics.profiles import profiles
@@ -59,6 +60,7 @@ from sketchlearn.version import __version__
 __all__ = [
     "Budget",
     "CellSums",
+    "CenterIntervals",
     "ChangeDetector",
     "ClusterChoice",
     "Collector",
@@ -105,6 +107,7 @@ __all__ = [
     "Task",
     "VeroneseMoments",
     "__version__",
+    "center_intervals",
     "choose_k",
     "concatenate",
     "decoders",

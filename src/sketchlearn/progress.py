@@ -1,11 +1,15 @@
-"""Progress bars on standard error."""
+"""Progress on standard error: a bar in a terminal, a line now and then in a log."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+SECONDS_BETWEEN_LINES = 10.0  # of a log
 
 
 class Read(Protocol):
@@ -16,33 +20,83 @@ class Read(Protocol):
     bytes_read: int
 
 
+@dataclass
+class Progress:
+    """How much was read so far, and how fast."""
+
+    source: Read
+    rows: int = 0
+    began: float = field(default_factory=lambda: time.monotonic())
+
+    @property
+    def total(self) -> int | None:
+        """In rows, or in bytes where only their number is known."""
+        return self.source.n_bytes if self.source.n_rows is None else self.source.n_rows
+
+    @property
+    def done(self) -> int:
+        return self.source.bytes_read if self.source.n_rows is None else self.rows
+
+    @property
+    def in_words(self) -> str:
+        from rich.filesize import decimal
+
+        source, rate = self.source, self.rows / max(1e-9, time.monotonic() - self.began)
+        size = "" if source.n_bytes is None else f", {decimal(source.bytes_read)}"
+        return f"{self.rows:,} rows{size}, {rate:,.0f} rows/s"
+
+
 @contextmanager
 def row_bar(source: Read, shown: bool) -> Iterator[Callable[[int], None]]:
-    """A bar over rows, or over bytes where only their number is known; gives the function that advances it by rows."""
+    """Shows how much of a source was read, if it shall; gives the function that advances it by rows."""
     if not shown:
         yield lambda _rows: None
         return
     from rich.console import Console
-    from rich.filesize import decimal
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    by_rows = source.n_rows is not None
+    console = Console(stderr=True)
+    with _bar(source, console) if console.is_terminal or console.is_jupyter else _lines(source) as advance:
+        yield advance
+
+
+@contextmanager
+def _bar(source: Read, console: Any) -> Iterator[Callable[[int], None]]:
+    from rich import progress as rich
+
+    # the bar has the room that is left: with one of 40 columns, terminals of 80 cut the time that remains
     columns = (
-        TextColumn("sketching"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[rows]:,} rows{task.fields[size]}{task.fields[rate]}"),
-        TimeRemainingColumn(),
+        rich.TextColumn("sketching"),
+        rich.BarColumn(bar_width=None),
+        rich.TaskProgressColumn(),
+        rich.TextColumn("{task.fields[words]}"),
+        rich.TimeRemainingColumn(),
     )
-    began, rows = time.monotonic(), 0
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=source.n_rows if by_rows else source.n_bytes, rows=0, size="", rate="")
+    progress = Progress(source)
+    with rich.Progress(*columns, console=console, expand=True) as bar:
+        task = bar.add_task("", total=progress.total, words="")
 
         def advance(more: int) -> None:
-            nonlocal rows
-            rows += more
-            rate = f", {rows / max(1e-9, time.monotonic() - began):,.0f} rows/s"
-            size = "" if source.n_bytes is None else f", {decimal(source.bytes_read)} of {decimal(source.n_bytes)}"
-            bar.update(task, completed=rows if by_rows else source.bytes_read, rows=rows, size=size, rate=rate)
+            progress.rows += more
+            bar.update(task, completed=progress.done, words=progress.in_words)
 
         yield advance
+
+
+@contextmanager
+def _lines(source: Read) -> Iterator[Callable[[int], None]]:
+    progress = Progress(source)
+    last = progress.began
+
+    def write() -> None:
+        share = f"{100 * progress.done / progress.total:.0f} %, " if progress.total else ""
+        print(f"sketching: {share}{progress.in_words}", file=sys.stderr, flush=True)
+
+    def advance(more: int) -> None:
+        nonlocal last
+        progress.rows += more
+        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            write()
+
+    yield advance
+    write()

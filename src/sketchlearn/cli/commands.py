@@ -64,7 +64,7 @@ def sketchlearn(
 
     \b
     Example:
-      sketchlearn design day1.csv -k 3 -o design.json
+      sketchlearn design day1.csv --schema auto -k 3 --rows 500 -o design.json
       sketchlearn sketch day1.csv --design design.json -o day1.sketch
       sketchlearn sketch day2.csv --design design.json -o day2.sketch
       sketchlearn merge day1.sketch day2.sketch -o all.sketch

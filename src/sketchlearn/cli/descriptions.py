@@ -94,7 +94,8 @@ def without_rounding(direction: Any) -> list[float]:
 
 def table(heads: list[str], cells: list[list[str]], values: list[list[str]], names: Sequence[str]) -> list[str]:
     """Right-aligned lines: the cells of each row under their heads, then its values under the names of the columns."""
-    more = ["..."] if len(names) > TABLE_COLUMNS_SHOWN else []
+    unshown = len(names) - TABLE_COLUMNS_SHOWN
+    more = [f"and {counted(unshown, 'more column')} (--json)"] if unshown > 0 else []
     rows = [[*heads, *map(printable, names[:TABLE_COLUMNS_SHOWN]), *more]]
     rows += [[*row, *some[:TABLE_COLUMNS_SHOWN]] for row, some in zip(cells, values, strict=True)]
     widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]

@@ -16,7 +16,6 @@ from sketchlearn.cli.fit_warnings import fit_warnings
 from sketchlearn.cli.input_output import check_paths, read_sketch
 from sketchlearn.cli.option_messages import in_options
 from sketchlearn.cli.sample_files import SampleFiles
-from sketchlearn.plain_digits import in_digits
 from sketchlearn.tasks.registry import tasks
 
 #: help texts of the commands that are `clusters` under the names of their tasks
@@ -145,7 +144,7 @@ def _learn(
         plot_model(loaded, model, plot)
     outcome = model.outcome_
     lines = [
-        f"k = {len(model.weights_)}, from {records_in_words(loaded.count)}, in {in_digits(seconds, 2)} s",
+        f"k = {len(model.weights_)}, from {records_in_words(loaded.count)}",
         *_chosen(model),
         f"{outcome.status.value} ({outcome.misfit_in_words}). {in_options(outcome.advice)}".strip(),
         *_fit_test(model),

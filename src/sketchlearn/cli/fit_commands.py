@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -11,6 +12,7 @@ from typer.core import TyperGroup
 from sketchlearn.cli.error_messages import misused, two_commands
 from sketchlearn.cli.fit_clusters import CLUSTER_HELP, clusters, gmm
 from sketchlearn.cli.fit_tasks import classifier, foreign, generator, ica, kernel, pca, regression, subspaces
+from sketchlearn.cli.wanted_files import MOST_BYTES
 from sketchlearn.tasks.registry import foreign_tasks
 
 #: what people call kinds of models, and the command for it
@@ -38,7 +40,7 @@ class Fits(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and self.get_command(ctx, args[0]) is None and os.path.exists(args[0]):
-            raise misused(f"{args[0]} is a file, and fit takes the kind of model first: {two_commands(args[0])}", ctx)
+            raise misused(f"{args[0]} is a file, and fit takes the kind of model first: {_commands(args[0])}", ctx)
         if args and args[0].lower() in OTHER_NAMES and self.get_command(ctx, args[0]) is None:
             meant = OTHER_NAMES[args[0].lower()]
             raise misused(f"there is no fit {args[0]}: did you mean sketchlearn fit {meant}?", ctx)
@@ -52,6 +54,17 @@ class Fits(TyperGroup):
         app = typer.Typer(rich_markup_mode=None)
         app.command(cmd_name, help=f"Learn: {task.title}.")(foreign)
         return typer.main.get_command(app)
+
+
+def _commands(path: str) -> str:
+    """What to type to learn from a file: one command if it is a sketch, two if it is a table."""
+    from sketchlearn.storage.file_kinds import kind_of
+
+    try:
+        found = kind_of(Path(path).read_bytes()) if os.path.getsize(path) <= MOST_BYTES else None
+    except OSError:
+        found = None
+    return f"type sketchlearn fit kmeans -k K {path} -o FILE" if found == "sketch" else two_commands(path)
 
 
 fit = typer.Typer(

@@ -102,7 +102,9 @@ def _of_sketch(data: bytes) -> Facts:
     sketch = from_bytes(data)
     operator: Any = sketch.operator
     figures, rows = _of_operator(operator)
-    figures |= {"kind": "sketch", "records": sketch.count, "sums": len(sketch.sums)}
+    content = hashlib.sha256(sketch.content()).hexdigest()
+    figures |= {"kind": "sketch", "records": sketch.count, "sums": len(sketch.sums), "content": content}
+    rows.append(("content", f"{content} (SHA-256; equal sketches have the same)"))
     records = records_in_words(sketch.count)
     if sketch.ledger is not None:
         figures["ledger"] = sketch.ledger.to_json()

@@ -27,6 +27,9 @@ OPTIONS = {
     r"say scaling=['\"]standard['\"]": 'give it the scaling "standard"',
     r"read with nulls=['\"]drop['\"]": "use --nulls drop",
     r"choose them with source\(data, columns=\[\.\.\.\]\)": "choose them with --columns",
+    r"bounds must be two lists, .*; all finite, each lowest below its highest.*": (
+        "--bounds must be LOW,HIGH for all columns, or LOW,HIGH;LOW,HIGH;... for each: finite, each LOW below its HIGH"
+    ),
     r"columns must be (?=names or positions|different ones)": "--columns must be ",
     r"(say|give|pass) assume_public_design=True": "give --assume-public-design",
     r"make it with design\(bounds=\.\.\.\); or, if none was, say so with .* assume_public_design=True": (

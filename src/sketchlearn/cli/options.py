@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sketchlearn.extras import required
 from sketchlearn.tasks.registry import DESIGNS, designs
 
 Nulls = StrEnum("Nulls", ["error", "drop"])
@@ -69,6 +70,10 @@ ModelOutput = Annotated[
 ]
 Components = Annotated[
     int, typer.Option("-k", "--n-components", parser=_number, metavar="K", help="Number of clusters or components.")
+]
+ExplainedComponents = Annotated[
+    int | None,
+    typer.Option("-k", "--n-components", parser=_number, metavar="K", help="Number of clusters to look for."),
 ]
 ComponentsOrAuto = Annotated[
     Any,
@@ -174,7 +179,19 @@ DeviceOption = Annotated[
     str | None,
     typer.Option("--device", metavar="NAME", help="Where features are computed: cpu, cuda, cuda:1 or auto."),
 ]
-Plot = Annotated[str | None, typer.Option(metavar="PICTURE", help="Draw a picture to this file, such as out.png.")]
+
+
+def _drawable(picture: str | None) -> str | None:
+    """Refuses a picture that cannot be drawn before any work is done for it."""
+    if picture is not None:
+        required("matplotlib", "plot")
+    return picture
+
+
+Plot = Annotated[
+    str | None,
+    typer.Option(metavar="PICTURE", callback=_drawable, help="Draw a picture to this file, such as out.png."),
+]
 Rows = Annotated[
     int | None,
     typer.Option(min=1, help="Keep this many rows in each sketch, in the clear, for clusters and standard errors."),

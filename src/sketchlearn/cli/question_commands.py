@@ -10,15 +10,15 @@ from typing import Annotated
 import typer
 
 from sketchlearn.cli.descriptions import records_in_words
-from sketchlearn.cli.error_messages import DOUBTFUL, warn
+from sketchlearn.cli.error_messages import DOUBTFUL, misused, warn
 from sketchlearn.cli.input_output import check_paths, named, read_sketch, report
 from sketchlearn.cli.option_messages import in_options
 from sketchlearn.cli.options import (
-    Components,
     Decimal,
     Decoder,
     Delimiter,
     Encoding,
+    ExplainedComponents,
     Header,
     Json,
     MaxClusters,
@@ -56,10 +56,19 @@ def compare(
     if plot is not None:
         plot_comparison(first, second, plot)
     apart = distance(first, second)
-    figures = {"a": a, "b": b, "plot": plot, "differ": drift.differ, **dataclasses.asdict(drift)}
+    identical = first == second
+    figures = {
+        "a": a,
+        "b": b,
+        "plot": plot,
+        "identical": identical,
+        "differ": drift.differ,
+        **dataclasses.asdict(drift),
+    }
     figures |= {"apart": dataclasses.asdict(apart)}
     counts = f"A: {records_in_words(first.count)}; B: {records_in_words(second.count)}"
-    report(json, figures, counts, str(drift), f"Distance of the two distributions: {apart}.")
+    found = [str(drift), f"Distance of the two distributions: {apart}."]
+    report(json, figures, counts, *(["Identical: the same sums, to the bit."] if identical else found))
     if strict and drift.differ:
         raise typer.Exit(DOUBTFUL)
 
@@ -73,6 +82,8 @@ def watch(
     json: Json = False,
 ) -> None:
     """Say whether, and since when, the records of a stream changed.
+
+    Sketches should be alike while nothing changes: where nights differ from days, merge the hours of each day first.
 
     \b
     Example:
@@ -188,7 +199,7 @@ def choose(
 
 def explain(
     sketch: SketchFile,
-    n_components: Components,
+    n_components: ExplainedComponents = None,
     decoder: Decoder = "auto",
     seed: Seed = 0,
     trusted: Trusted = None,
@@ -204,7 +215,10 @@ def explain(
     """
     from sketchlearn.diagnostics.explain import explain
 
-    told = explain(read_sketch(sketch, trusted), n_components=n_components, decoder=decoder, random_state=seed)
+    loaded = read_sketch(sketch, trusted)  # first, as a model in its place needs another remedy than -k
+    if n_components is None:
+        raise misused(f"give the number of clusters to look for: sketchlearn explain {sketch} -k K")
+    told = explain(loaded, n_components=n_components, decoder=decoder, random_state=seed)
     figures = {name: float(value) for name, value in told.figures.items()}
     sentences = list(map(in_options, told.sentences))
     report(json, {"verdict": told.verdict.name, "sentences": sentences, "figures": figures}, *sentences)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sketchlearn.control_characters import printable
-from sketchlearn.plain_digits import in_certain_digits, in_date, in_digits
+from sketchlearn.plain_digits import counted, in_certain_digits, in_date, in_digits
 
 SHOWN_LEVELS = 3  # The most common levels of a category that a profile names.
 LEAST_SHOWN = 0.005  # Share of the records below which a level, or missing values, are not named.
@@ -52,6 +52,7 @@ class ColumnProfile:
     def __str__(self) -> str:
         gaps = f"{100 * self.missing:.0f} % missing" if self.missing >= LEAST_SHOWN else ""
         known = self._in_words() if all(math.isfinite(one.value) for one in self.estimates.values()) else ""
+        known += " where known" if known and gaps else ""
         return ", ".join(filter(None, (known, gaps))) or "no values"
 
     def _in_words(self) -> str:
@@ -89,6 +90,8 @@ class Profile:
 
     def __str__(self) -> str:
         shown = "; ".join(f"{printable(column.name)} {column}" for column in self.columns[:SHOWN_COLUMNS])
+        unshown = len(self.columns) - SHOWN_COLUMNS
+        shown += f"; and {counted(unshown, 'more column')}" if unshown > 0 else ""
         error = f" +- {100 * self.share.error:.1f}" if self.share.error >= LEAST_ERROR_SHOWN else ""
         return f"cluster {self.number}: {100 * self.share.value:.1f}{error} % ({self.size:,.0f} records): {shown}"
 

@@ -204,7 +204,7 @@ class Probed(Law):
 
     @property
     def in_words(self) -> str:
-        return f"{self.law.in_words} with probes"
+        return f"{self.law.in_words}{', and probes of each column' if self.probes else ''}"
 
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:  # noqa: ARG002
         raise ValueError("a probed law has frequencies along axes: it cannot be part of another law")

@@ -78,7 +78,7 @@ class Forecast:
         unknown = "whether that suffices depends on the records, which were not looked at"
         if all(part.signal is not None for part in self.parts):
             return f"Noise is smaller than the signals above: {unknown}."
-        return f"Compare the noise of a mean with what you look for, where no signal is stated: {unknown}."
+        return f"Compare the noise of a mean with what you look for, where the signal is unknown: {unknown}."
 
     def __str__(self) -> str:
         ledger = self.ledger
@@ -210,7 +210,7 @@ def _cautions(plan: NoisePlan, parts: tuple[PartForecast, ...], hidden: str | No
 
 def _cells(part: PartForecast) -> tuple[str, ...]:
     ratio = part.noise_over_signal
-    known = ("" if part.signal is None else _short(part.signal), "" if ratio is None else _short(ratio))
+    known = tuple("unknown" if figure is None else _short(figure) for figure in (part.signal, ratio))
     sizes = (_short(part.share), f"{part.sensitivity:,}", _short(part.deviation), _short(part.mean_deviation))
     return (part.name, f"{part.numbers:,}", *sizes, *known)
 

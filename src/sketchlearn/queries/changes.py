@@ -38,6 +38,8 @@ class ChangeDetector:
     among the comparisons, so that at most so many of the steps raise a false alarm. After an alarm, the changed records
     are what further sketches are compared with.
 
+    That holds if sketches are alike while nothing changes: where nights differ from days, give it sums of whole days.
+
     Parameters
     ----------
     level : part of the steps that may raise a false alarm.

@@ -105,7 +105,7 @@ class Schema(Value):
     def __str__(self) -> str:
         lines = [("column", "becomes", "missing")]
         lines += [
-            (column.name, column.in_words, "row left out" if column.missing == DROP else "says so")
+            (column.name, column.in_words, "row left out" if column.missing == DROP else "filled in, and marked")
             for column in self.columns
         ]
         lines += [(name, f"left out: {reason}", "") for name, reason in self.left_out]

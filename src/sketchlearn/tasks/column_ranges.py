@@ -16,6 +16,7 @@ from sketchlearn.models import Double
 from sketchlearn.operators import SecondMoments, VeroneseMoments
 from sketchlearn.operators.operator_base import Kind
 from sketchlearn.operators.origin import Origin
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.sources import Source
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 
@@ -145,9 +146,30 @@ def _positive(reach: Double, center: Double) -> Double:
     return np.where(reach > 0, reach, np.where(center == 0, 1.0, np.abs(center)))
 
 
+def _pairs_instead(bounds: Any) -> str:
+    """What to write instead of a pair for each column, if that is what the bounds are.
+
+    >>> _pairs_instead([(17, 42), (0, 23), (9, 20)])
+    '. If these are a pair for each column, write ([17, 0, 9], [42, 23, 20])'
+    >>> _pairs_instead(([0.0, 1.0], [1.0, 1.0])), _pairs_instead(3.0)
+    ('', '')
+    """
+    try:
+        pairs = np.asarray(bounds, np.float64)
+    except (TypeError, ValueError):
+        return ""
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.all(pairs[:, 0] < pairs[:, 1]):
+        return ""
+    lows, highs = (f"[{', '.join(in_digits(end, 15).replace(',', '') for end in ends)}]" for ends in pairs.T)
+    return f". If these are a pair for each column, write ({lows}, {highs})"
+
+
 def checked_bounds(bounds: Any) -> tuple[Double, Double]:
     """Lowest and highest values of columns, as arrays of equal length."""
-    message = "bounds must be the lowest and the highest value of each column, finite, the lowest below the highest"
+    message = (
+        "bounds must be two lists, (lows, highs): the lowest value of each column, then the highest of each; "
+        f"all finite, each lowest below its highest{_pairs_instead(bounds)}"
+    )
     try:
         lowest, highest = (np.atleast_1d(np.asarray(bound, np.float64)) for bound in bounds)
         low, high = np.broadcast_arrays(lowest, highest)

@@ -135,3 +135,10 @@ class FittedState:
         return replace(
             self, error_bars=bars, row_mean=RowMean.from_json(facts["row_mean"]) if "row_mean" in facts else None
         )
+
+
+def why_no_sketch(state: FittedState | None) -> str:
+    """Why an estimator has no sketch, and what to do about it."""
+    if state is None or state.model is None:
+        return "has no sketch yet: fit it first"
+    return "was loaded, and files of models hold no sketch: give the sketch that it was learned from"

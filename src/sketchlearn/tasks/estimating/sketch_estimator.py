@@ -31,7 +31,7 @@ from sketchlearn.storage.json_documents import MODEL, MODEL_VERSION, to_document
 from sketchlearn.tasks.estimating import schema_rows
 from sketchlearn.tasks.estimating.checked_arrays import checked_array
 from sketchlearn.tasks.estimating.fitted_model import Document, FittedModel
-from sketchlearn.tasks.estimating.fitted_state import FirstRows, FittedState, IncomingRows, SketchedTable
+from sketchlearn.tasks.estimating.fitted_state import FirstRows, FittedState, IncomingRows, SketchedTable, why_no_sketch
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.plain_parameters import chosen_parameters, take_parameters
 from sketchlearn.values import listed, shortened
@@ -279,7 +279,7 @@ class SketchEstimator(BaseEstimator):
     def _sketched_state(self) -> FittedState:
         """What is known, with a sketch of all rows so far."""
         if self._state is None or not self._state.has_rows:
-            raise NotFittedError(f"this {type(self).__name__} has no sketch yet: fit it first")
+            raise NotFittedError(f"this {type(self).__name__} {why_no_sketch(self._state)}")
         if self._state.sketch is None:
             self._state = self._sketch_first_rows(self._state)
         return self._state
