@@ -203,10 +203,6 @@ def design(
     n_kept = _checked_kept(rows, bounds)
     standardize = truth("standardize", standardize)
     cells = _cells_asked(asked, n_directions, normalize=normalize, along=along is not None)
-    if along is not None and bounds is not None:
-        raise ValueError("along needs a sample: bounds do not tell how the records lie")
-    if cells is not None and bounds is not None and (cells.normalize or cells.n_directions is not None):
-        raise ValueError("n_directions and normalize need a sample: bounds do not tell how the records lie")
     if bounds is None:
         sampled = rows_of(sample, seed, rows_wanted(task), representative)
         cells = _cells_of_sample(sampled, cells, along, n_directions, normalize=normalize)
@@ -215,7 +211,15 @@ def design(
         raise ValueError(NEED_SAMPLE)
     if sizes["subsample"]:
         raise ValueError("subsample needs a sample here: from bounds, records contribute to all frequencies")
+    _refuse_cells_of_bounds(cells, along)
     return in_bounds(asked, *checked_bounds(bounds), budget).with_origin(origin)
+
+
+def _refuse_cells_of_bounds(cells: CellsAsked | None, along: Any) -> None:
+    if along is not None:
+        raise ValueError("along needs a sample: bounds do not tell how the records lie")
+    if cells is not None and (cells.normalize or cells.n_directions is not None):
+        raise ValueError("n_directions and normalize need a sample: bounds do not tell how the records lie")
 
 
 def _cells_of_sample(
