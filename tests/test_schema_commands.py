@@ -60,7 +60,7 @@ def test_from_a_file_to_labels_that_can_be_joined(folder):
     assert "decimal commas" in told
     kinds = {line.split()[0]: line for line in printed.splitlines()}
     assert "number, standardised" in kinds["age"]
-    assert "says so" in kinds["income"]
+    assert "filled in, and marked" in kinds["income"]
     assert "flag" in kinds["member"]
     assert "date" in kinds["since"]
     assert "left out: is always '1'" in kinds["always"]
