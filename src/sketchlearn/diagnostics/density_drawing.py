@@ -110,7 +110,7 @@ def draw_map(axes: Any, view: View, density: Mixture, parts: Parts) -> None:
         _draw_ellipses(axes, view, parts.centers, ERROR_RADIUS**2 * squares, edgecolor="black", zorder=5)
         handles.append(lines.Line2D([], [], color="black", marker="o", markersize=5, fillstyle="none", linewidth=0))
         labels.append("95 % of the errors of centers")
-    axes.figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    axes.figure.legend(handles, labels, loc="outside lower center", ncols=2 if len(labels) > 3 else 3, frameon=False)
     dress(axes, view, grid)
 
 
