@@ -22,7 +22,7 @@ from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import shortened, whole
 
 MOST_BINS = 4096  # of a column: with more, a sketch would take megabytes
-MOST_OUTSIDE = 0.5  # of the first rows, in one column, before a warning
+MOST_OUTSIDE, LEAST_ROWS = 0.95, 20  # of the first rows, in one column, before a warning
 MOST_EDGES = 2**20  # of all columns: their counts take 8 MB, and a file of them loads in a second
 
 
@@ -110,7 +110,9 @@ class Histograms(Operator):
         return add_counts(rows, self._all_edges, self._starts, weights, threads, sums)
 
     def warn_of_range(self, rows: NDArray[Any]) -> None:
-        """Warns where most of the rows lie outside the edges of a column, which is no range for a design."""
+        """Warns where nearly all rows lie outside the edges of a column, which is no range for a design."""
+        if len(rows) < LEAST_ROWS:
+            return
         ends = np.array([(own[0], own[-1]) for own in self.edges])
         outside = np.mean((rows < ends[:, 0]) | (rows > ends[:, 1]), axis=0)
         worst = int(np.argmax(outside))
