@@ -78,6 +78,13 @@ def test_risk_falls_with_the_size_of_the_sketch():
     assert found["full, 100 rows"].iloc[-1] > 1
 
 
+def test_mixtures_need_larger_sketches_of_bits():
+    found = table("plot_fig_4_6_mixtures", n=5000, ratios=(2, 20), draws=1, fewer=(100,))
+    assert (found["full"] < 0.05).all()
+    assert (found[["one bit", "modulo"]].iloc[-1] < found[["one bit", "modulo"]].iloc[0]).all()
+    assert found["full, 100 rows"].iloc[-1] > 0.1
+
+
 def test_a_wrong_scale_fails_and_the_designed_one_lies_between():
     found = table("plot_fig_4_7_scale", n=2000, scales=(0.15, 2.0, 40.0), draws=1).set_index("scale")
     errors = found[["RSSE, full", "RSSE, one bit"]]

@@ -21,7 +21,7 @@ from sketchlearn.decoders.searches.mean_shift import SketchAndShift
 from sketchlearn.decoders.searches.message_passing import ClAmp
 from sketchlearn.decoders.searches.search_loop import decode
 from sketchlearn.frequencies import Gaussian, Probed
-from sketchlearn.models import DiagonalGaussian, Dirac, Mixture
+from sketchlearn.models import DiagonalGaussian, Dirac, Mixture, SphericalGaussian, StretchedGaussian
 
 DECODERS = {
     "splitting": HierarchicalSplitting(),
@@ -179,3 +179,16 @@ def test_a_search_that_failed_says_so(seed, m):
     least = skl.SketchKMeans(4, random_state=0).fit(X).inertia_
     poor = [warning for warning in said if "clusters may be poor, as no mixture" in str(warning.message)]
     assert poor or -found.score(X) < 1.05 * least
+
+
+@pytest.mark.parametrize(
+    ("model", "shape"), [(SphericalGaussian(), 1), (DiagonalGaussian(), 3), (StretchedGaussian(), 6)]
+)
+def test_components_of_every_shape_are_split(model, shape):
+    """Stretched ones were not: too few of them ended a fit."""
+    mixture = Mixture(model, np.array([0.7, 0.3]), np.zeros((2, 3)), np.full((2, shape), 0.5))
+    found = split(mixture, 1)
+    assert found.shapes.shape == (3, shape)
+    assert np.allclose(found.weights, [0.35, 0.3, 0.35])
+    assert np.allclose(found.weights @ found.locations, 0)
+    assert (found.variances()[[0, 2]].max(axis=1) <= mixture.variances().max()).all()

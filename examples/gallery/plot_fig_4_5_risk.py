@@ -1,10 +1,11 @@
 """
 Risk against the size of the sketch: full, one-bit and modulo
 =============================================================
-Schellekens' thesis (2021), figures 4.5 and 4.6 (k-means): ten Gaussians in five columns. The excess of the squared
-error over that of k-means on all rows, for sketches of exponentials, of single bits and of modulo features, and for
-sketches of fewer rows. The thesis reports that one bit costs little, that modulo needs larger sketches than one bit,
-and that a sketch of few rows stops improving with m, since the rows themselves err.
+Schellekens' thesis (2021), figures 4.5 and 4.6 (k-means), and Schellekens and Jacques, "Asymmetric compressive learning
+guarantees" (2022), figures 3a and 4a: ten Gaussians in five columns. The excess of the squared error over that of
+k-means on all rows, for sketches of exponentials, of single bits and of modulo features, and for sketches of fewer
+rows. The thesis reports that one bit costs little, that modulo needs larger sketches than one bit, and that a sketch of
+few rows stops improving with m, since the rows themselves err.
 """
 
 import warnings

@@ -11,7 +11,7 @@ from sketchlearn.decoders.problems.mixture_cost import prune
 from sketchlearn.decoders.refinements.joint_refinement import refine
 from sketchlearn.decoders.searches.matching_pursuit import ClOmpr
 from sketchlearn.decoders.searches.search_loop import Decoder, State
-from sketchlearn.models import Mixture
+from sketchlearn.models import Double, Mixture
 
 REFINEMENT_ITERATIONS = 100
 CLUSTERS_PER_REPLACEMENT = 4  # At full size, a step replaces one component for this many clusters.
@@ -42,16 +42,25 @@ class HierarchicalSplitting(Decoder):
 
 def split(mixture: Mixture, n: int) -> Mixture:
     """The mixture with up to n components, those that spread most, in two halves along their widest coordinates."""
-    directions, variances = np.eye(mixture.shapes.shape[1])[mixture.shapes.argmax(axis=1)], mixture.shapes.max(axis=1)
+    by_column = mixture.variances()
+    directions, variances = np.eye(by_column.shape[1])[by_column.argmax(axis=1)], by_column.max(axis=1)
     chosen = np.argsort(-mixture.weights * variances)[:n]
     away = np.zeros_like(directions)
     away[chosen] = directions[chosen] * np.sqrt(variances[chosen])[:, None]
     weights, shapes = mixture.weights.copy(), mixture.shapes.copy()
     weights[chosen] /= 2
-    shapes[chosen] *= 1 - (1 - VARIANCE_OF_HALVES) * directions[chosen]
+    shapes[chosen] = _narrowed(shapes[chosen], directions[chosen])
     return Mixture(
         mixture.model,
         np.concatenate([weights, weights[chosen]]),
         np.concatenate([mixture.locations + away, mixture.locations[chosen] - away[chosen]]),
         np.concatenate([shapes, shapes[chosen]]),
     )
+
+
+def _narrowed(shapes: Double, directions: Double) -> Double:
+    """Shapes of halves: variances of all coordinates, those and a stretch along some direction, or one for all."""
+    factors, d = 1 - (1 - VARIANCE_OF_HALVES) * directions, directions.shape[1]
+    if shapes.shape[1] == 2 * d:
+        return np.hstack([shapes[:, :d] * factors, shapes[:, d:] * np.sqrt(factors)])
+    return shapes * (factors if shapes.shape[1] == d else factors.mean(axis=1, keepdims=True))
