@@ -5,12 +5,13 @@ from sketchlearn.gpu.chosen_columns import ColumnsPlan, DevicePlan
 from sketchlearn.gpu.column_sums import CountsPlan, MomentsPlan
 from sketchlearn.gpu.device_keeping import Search, gathered
 from sketchlearn.gpu.device_rows import DeviceRows, device_rows, downloaded, host_rows, is_on_gpu
-from sketchlearn.gpu.driver import Device, DeviceError, Event, Memory, Stream, device, devices
+from sketchlearn.gpu.driver import NONE_BAD, Device, DeviceError, Event, Memory, Room, Stream, device, devices
 from sketchlearn.gpu.feature_products import CrossPlan, FeatureMomentsPlan, FeatureWriter, packed_words
-from sketchlearn.gpu.projections import LARGEST_TRANSFORM, DensePlan, StructuredPlan
+from sketchlearn.gpu.projections import LARGEST_TRANSFORM, DensePlan, PlannedWaves, StructuredPlan
 
 __all__ = [
     "LARGEST_TRANSFORM",
+    "NONE_BAD",
     "CellsPlan",
     "ColumnsPlan",
     "CountsPlan",
@@ -25,6 +26,8 @@ __all__ = [
     "FeatureWriter",
     "Memory",
     "MomentsPlan",
+    "PlannedWaves",
+    "Room",
     "Search",
     "Stream",
     "StructuredPlan",

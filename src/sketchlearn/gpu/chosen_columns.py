@@ -10,7 +10,7 @@ import numpy as np
 
 from sketchlearn.gpu.centring import SCRATCH_BYTES
 from sketchlearn.gpu.device_rows import SIZES, DeviceRows, RowsAtDevice
-from sketchlearn.gpu.driver import Device, Memory, Stream
+from sketchlearn.gpu.driver import Device, Room, Stream
 
 
 class _ColumnsWork(ctypes.Structure):
@@ -27,23 +27,20 @@ class ChosenColumns:
 
     def __init__(self, owner: Device, which: Sequence[int]) -> None:
         self.device, self._n = owner, len(which)
-        self._which, self._room = owner.copy(np.array(which, np.int64)), Memory(0, owner)
+        self._which, self._room = owner.copy(np.array(which, np.int64)), Room(owner)
 
     def pieces(self, rows: DeviceRows, stream: Stream) -> Iterator[tuple[int, DeviceRows]]:
         """Lets the stream copy them; as many rows at a time as there is room for, with the number of the first."""
         bytes_each = self._n * SIZES[rows.kind]
         step = max(1, min(len(rows), SCRATCH_BYTES // bytes_each))
-        if self._room.size < step * bytes_each:
-            self._room = Memory(step * bytes_each, self.device)
+        room = self._room.of(step * bytes_each)
         for first in range(0, len(rows), step):
             own = rows[first : first + step]
-            work = _ColumnsWork(
-                rows=own.described(), which=self._which.address, chosen=self._room.address, n_chosen=self._n
-            )
+            work = _ColumnsWork(rows=own.described(), which=self._which.address, chosen=room.address, n_chosen=self._n)
             blocks = -(-len(own) * self._n // 256)
             self.device.launch("columns", "choose_columns", (blocks, 1), 256, work, stream)
             shape = (len(own), self._n)
-            yield first, DeviceRows(self.device, self._room.address, rows.kind, shape, (self._n, 1), self._room)
+            yield first, DeviceRows(self.device, room.address, rows.kind, shape, (self._n, 1), room)
 
 
 class DevicePlan(Protocol):

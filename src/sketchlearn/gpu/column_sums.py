@@ -11,7 +11,7 @@ from sketchlearn.gpu.device_rows import DeviceRows, RowsAtDevice
 from sketchlearn.gpu.driver import Device, Stream
 
 Double = NDArray[np.float64]
-MOMENT_SIDE = 64  # of the squares of products that a block has
+SIDE = 64  # of the squares of products that a block has
 MOST_ROWS_PER_BLOCK = 1 << 16
 BLOCKS_PER_MULTIPROCESSOR = 4
 COUNTED_ROWS = 4096  # that a block counts the values of, at least
@@ -43,6 +43,12 @@ class _CountWork(ctypes.Structure):
     )
 
 
+def rows_per_block(owner: Device, n_rows: int, squares: int) -> int:
+    """Rows of a block that has one of so many squares of products, so that all multiprocessors have work."""
+    wanted = max(1, BLOCKS_PER_MULTIPROCESSOR * owner.multiprocessors // squares)
+    return min(MOST_ROWS_PER_BLOCK, max(SIDE, -(-n_rows // wanted)))
+
+
 class MomentsPlan:
     """First and second moments."""
 
@@ -54,10 +60,9 @@ class MomentsPlan:
 
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
         """As `DensePlan.add`."""
-        squares = -(-(rows.shape[1] + 1) // MOMENT_SIDE)
+        squares = -(-(rows.shape[1] + 1) // SIDE)
         across = squares * (squares + 1) // 2
-        wanted = max(1, BLOCKS_PER_MULTIPROCESSOR * self._device.multiprocessors // across)
-        each = min(MOST_ROWS_PER_BLOCK, max(MOMENT_SIDE, -(-len(rows) // wanted)))
+        each = rows_per_block(self._device, len(rows), across)
         work = _MomentsWork(
             rows=rows.described(),
             center=self._center.address,

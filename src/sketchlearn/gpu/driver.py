@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from sketchlearn.caller_warnings import warn_caller
 
 OUT_OF_MEMORY, UNSUPPORTED_PTX = 2, 222
+NONE_BAD = 2**64 - 1  # what kernels leave where they refuse no row
 SMALLEST_VERSION = 12010  # of the driver: it reads PTX 8.1
 MULTIPROCESSORS = 16  # the attribute that says how many a card has
 LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
@@ -196,6 +197,20 @@ class Memory:
         if getattr(self, "_address", None) and not sys.is_finalizing():
             with self._owner.current():
                 self._owner.call("cuMemFree_v2", self._address)
+
+
+class Room:
+    """Memory that is used again, and grows: what was there is freed before more is taken."""
+
+    def __init__(self, owner: Device) -> None:
+        self._owner, self._held = owner, Memory(0, owner)
+
+    def of(self, size: int) -> Memory:
+        """At least so many bytes; what they held before is lost."""
+        if self._held.size < size:
+            self._held = Memory(0, self._owner)
+            self._held = Memory(size, self._owner)
+        return self._held
 
 
 class Stream:

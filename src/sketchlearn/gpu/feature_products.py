@@ -11,16 +11,12 @@ from numpy.typing import NDArray
 
 from sketchlearn.gpu.centring import SCRATCH_BYTES
 from sketchlearn.gpu.chosen_columns import ChosenColumns
-from sketchlearn.gpu.column_sums import MomentsPlan
+from sketchlearn.gpu.column_sums import SIDE, MomentsPlan, rows_per_block
 from sketchlearn.gpu.device_rows import FLOAT64, DeviceRows, RowsAtDevice
-from sketchlearn.gpu.driver import Memory, Stream
+from sketchlearn.gpu.driver import NONE_BAD, Memory, Room, Stream
 from sketchlearn.gpu.projections import DensePlan
 
 Double = NDArray[np.float64]
-SIDE = 64  # of the squares of products that a block has
-MOST_ROWS_PER_BLOCK = 1 << 16
-BLOCKS_PER_MULTIPROCESSOR = 4
-NONE_BAD = 2**64 - 1
 
 
 class _CrossWork(ctypes.Structure):
@@ -51,7 +47,7 @@ class FeatureWriter:
         self.device, self._plan, self._n, self.width = plan.device, plan, n, plan.parts * n
         self._which: Sequence[int] | None = None
         self._columns: ChosenColumns | None = None
-        self._room = Memory(0, plan.device)
+        self._room = Room(plan.device)
 
     def of_columns(self, which: Sequence[int]) -> FeatureWriter:
         """The same of rows that have more columns, of which these are the frequencies' own."""
@@ -68,14 +64,13 @@ class FeatureWriter:
         bytes_each: what else is needed for each row.
         """
         step = max(1, min(len(rows), SCRATCH_BYTES // (4 * self.width + bytes_each)))
-        if self._room.size < 4 * self.width * step:
-            self._room = Memory(4 * self.width * step, self.device)
+        integers = self._room.of(4 * self.width * step).address
         for first in range(0, len(rows), step):
             own = rows[first : first + step]
             chosen = [(0, own)] if self._columns is None else self._columns.pieces(own, stream)
             for start, piece in chosen:
-                self._plan.write(piece, self._n, self._room.address + 4 * self.width * start, bad, stream)
-            yield first, own, self._room.address
+                self._plan.write(piece, self._n, integers + 4 * self.width * start, bad, stream)
+            yield first, own, integers
 
 
 class CrossPlan:
@@ -94,9 +89,8 @@ class CrossPlan:
         """As `DensePlan.add`."""
         owner, n = self._writer.device, self._writer.width
         squares = -(-n // SIDE) * -(-self._n_values // SIDE)
-        wanted = max(1, BLOCKS_PER_MULTIPROCESSOR * owner.multiprocessors // squares)
         for first, own, integers in self._writer.pieces(rows, bad, stream):
-            each = min(MOST_ROWS_PER_BLOCK, max(SIDE, -(-len(own) // wanted)))
+            each = rows_per_block(owner, len(own), squares)
             work = _CrossWork(
                 rows=own.described(),
                 integers=integers,
@@ -122,25 +116,24 @@ class FeatureMomentsPlan:
 
     def __init__(self, writer: FeatureWriter, unit: float, moments: MomentsPlan) -> None:
         self._writer, self._unit, self._moments = writer, unit, moments
-        self._room = Memory(0, writer.device)
+        self._room = Room(writer.device)
 
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
         """As `DensePlan.add`."""
         owner, n = self._writer.device, self._writer.width
         width = n + rows.shape[1]
         for first, own, integers in self._writer.pieces(rows, bad, stream, 8 * width):
-            if self._room.size < 8 * width * len(own):
-                self._room = Memory(8 * width * len(own), owner)
+            room = self._room.of(8 * width * len(own))
             work = _CrossWork(
                 rows=own.described(),
                 integers=integers,
-                joined=self._room.address,
+                joined=room.address,
                 unit=self._unit,
                 n_features=n,
                 n_values=rows.shape[1],
             )
             owner.launch("cross", "join_rows", (-(-len(own) * width // 256), 1), 256, work, stream)
-            joined = DeviceRows(owner, self._room.address, FLOAT64, (len(own), width), (width, 1), self._room)
+            joined = DeviceRows(owner, room.address, FLOAT64, (len(own), width), (width, 1), room)
             self._moments.add(joined, None if weights is None else weights + 8 * first, sums, bad, stream)
 
 
@@ -150,16 +143,15 @@ def packed_words(writer: FeatureWriter, rows: DeviceRows, n_bits: int) -> NDArra
     words, bad = np.empty((len(rows), width), np.uint64), np.empty(1, np.uint64)
     if not len(rows):
         return words
-    flag, stream, room = Memory(8, owner), owner.stream, Memory(0, owner)
+    flag, stream, room = Memory(8, owner), owner.stream, Room(owner)
     with owner.current():
         stream.fill(flag.address, 0xFF, 8)
         for first, own, integers in writer.pieces(rows, flag.address, stream, 8 * width):
-            if room.size < 8 * width * len(own):
-                room = Memory(8 * width * len(own), owner)
+            packed = room.of(8 * width * len(own))
             sizes = {"n_features": writer.width, "n_bits": n_bits}
-            work = _CrossWork(rows=own.described(), integers=integers, words=room.address, **sizes)
+            work = _CrossWork(rows=own.described(), integers=integers, words=packed.address, **sizes)
             owner.launch("cross", "pack_bits", (-(-len(own) * width // 256), 1), 256, work, stream)
-            _download(words[first : first + len(own)], room, stream)
+            _download(words[first : first + len(own)], packed, stream)
         _download(bad, flag, stream)
     return words if int(bad[0]) == NONE_BAD else None
 

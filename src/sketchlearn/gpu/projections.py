@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,10 +66,6 @@ class _StructuredWork(ctypes.Structure):
     )
 
 
-def _parts(feature: str) -> int:
-    return 1 if feature.endswith("_real") or feature in ("cosine", "quadratic") else 2
-
-
 def _tiles_per_block(owner: Device, n_tiles: int, across: int) -> int:
     """Tiles of a block, so that all that run at a time end at a time."""
     at_once = max(1, BLOCKS_PER_MULTIPROCESSOR * owner.multiprocessors // across)
@@ -76,37 +73,46 @@ def _tiles_per_block(owner: Device, n_tiles: int, across: int) -> int:
     return -(-n_tiles // (at_once * rounds))
 
 
-class DensePlan:
-    """Dense frequencies on a GPU, ready for any number of rows."""
+class PlannedWaves(NamedTuple):
+    """What a plan takes beside the frequencies, on a GPU and on the processor."""
+
+    feature: str
+    center: Single
+    dither: Single
+    radius: float
+    coefficients: list[float]
+    key: int
+    n_groups: int
+
+
+class _WavePlan:
+    """What plans of all kinds of frequencies have in common."""
 
     sees_all_columns = True
 
-    def __init__(
-        self,
-        owner: Device,
-        feature: str,
-        center: Single,
-        dither: Single,
-        radius: float,
-        coefficients: list[float],
-        key: int,
-        n_groups: int,
-        frequencies: Single,
-    ) -> None:
-        self.device, self.parts, self._feature = owner, _parts(feature), feature
-        self._centring = Centring(owner, center, radius, key, n_groups)
-        self.n_features, self.n_columns = frequencies.shape
-        self._n_groups, self._group = n_groups, self.n_columns // n_groups
+    def __init__(self, owner: Device, waves: PlannedWaves) -> None:
+        self.device, self._feature, self._n_groups = owner, waves.feature, waves.n_groups
+        self.parts = 1 if waves.feature.endswith("_real") or waves.feature in ("cosine", "quadratic") else 2
+        self.n_columns, self._group = len(waves.dither), len(waves.dither) // waves.n_groups
+        self._centring = Centring(owner, waves.center, waves.radius, waves.key, waves.n_groups)
+        self._coefficients = owner.copy(np.array(waves.coefficients, np.float32))
+        self._harmonics = len(waves.coefficients) // (2 * self.parts)
+
+
+class DensePlan(_WavePlan):
+    """Dense frequencies on a GPU, ready for any number of rows."""
+
+    def __init__(self, owner: Device, waves: PlannedWaves, frequencies: Single) -> None:
+        super().__init__(owner, waves)
+        self.n_features, n_groups = len(frequencies), waves.n_groups
         self._padded_group = -(-self._group // TILE_COLUMNS) * TILE_COLUMNS
         table = np.zeros((self.n_features + 1, n_groups, self._padded_group), np.float32)
         table[:-1, :, : self._group] = frequencies.reshape(self.n_features, n_groups, self._group)
-        table[-1, :, : self._group] = dither.reshape(n_groups, self._group)
+        table[-1, :, : self._group] = waves.dither.reshape(n_groups, self._group)
         self._frequencies = owner.copy(table)
-        self._coefficients = owner.copy(np.array(coefficients, np.float32))
-        self._harmonics = len(coefficients) // (2 * self.parts)
         furthest = float(np.max(np.sum(np.abs(frequencies.astype(np.float64)), axis=0), initial=0.0))
         self._limit = np.float32(NEAR_TURNS / furthest if furthest > 0 else math.inf)
-        if feature.startswith("series"):
+        if waves.feature.startswith("series"):
             self._limit = np.float32(-1.0)
 
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
@@ -157,32 +163,14 @@ class DensePlan:
         self.device.launch(self._feature, "dense_far", shape, TILE_COLUMNS, work, stream)
 
 
-class StructuredPlan:
+class StructuredPlan(_WavePlan):
     """Structured frequencies on a GPU, of up to `LARGEST_TRANSFORM` columns."""
 
-    sees_all_columns = True
-
-    def __init__(
-        self,
-        owner: Device,
-        feature: str,
-        center: Single,
-        dither: Single,
-        radius: float,
-        coefficients: list[float],
-        key: int,
-        n_groups: int,
-        signs: Single,
-        radii: Single,
-    ) -> None:
-        self.device, self._feature = owner, feature
-        self._centring = Centring(owner, center, radius, key, n_groups)
-        self._n_columns, self._group, self._size = len(dither), len(dither) // n_groups, radii.shape[-1]
-        padded = np.zeros(radii.size, np.float32)
-        padded[: len(dither)] = dither
+    def __init__(self, owner: Device, waves: PlannedWaves, signs: Single, radii: Single) -> None:
+        super().__init__(owner, waves)
+        self._size, padded = radii.shape[-1], np.zeros(radii.size, np.float32)
+        padded[: self.n_columns] = waves.dither
         self._signs, self._radii, self._dither = owner.copy(signs), owner.copy(radii), owner.copy(padded)
-        self._coefficients = owner.copy(np.array(coefficients, np.float32))
-        self._harmonics = len(coefficients) // (2 * _parts(feature))
 
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
         """As `DensePlan.add`."""
@@ -199,7 +187,7 @@ class StructuredPlan:
                 coefficients=self._coefficients.address,
                 harmonics=self._harmonics,
                 stride=piece.stride,
-                columns=self._n_columns,
+                columns=self.n_columns,
                 n_features=rows.shape[1],
                 n_tiles=piece.n_tiles,
                 tiles_per_block=_tiles_per_block(self.device, piece.n_tiles, across),

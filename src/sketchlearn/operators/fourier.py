@@ -15,7 +15,7 @@ from sketchlearn._native import Plan, dense_plan, structured_plan
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.cost import Cost
 from sketchlearn.frequencies import Law
-from sketchlearn.gpu import LARGEST_TRANSFORM, DensePlan, Device, FeatureWriter, StructuredPlan
+from sketchlearn.gpu import LARGEST_TRANSFORM, DensePlan, Device, FeatureWriter, PlannedWaves, StructuredPlan
 from sketchlearn.keeping import Keeping, check_keeping
 from sketchlearn.operators.operator_base import Double, Integers
 from sketchlearn.operators.origin import Origin
@@ -209,22 +209,21 @@ class FourierFeatures(Projected):
         return dense_plan(kernel.active, *self._planned, self._dense)
 
     @property
-    def _planned(self) -> tuple[str, Single, Single, float, list[float], int, int]:
-        """What a plan takes beside the frequencies."""
+    def _planned(self) -> PlannedWaves:
         center, coefficients = self.middle.astype(np.float32), self.wave.kernel_coefficients
-        return (self.wave.feature, center, self._dither, math.inf, coefficients, self._key, self.n_groups)
+        return PlannedWaves(self.wave.feature, center, self._dither, math.inf, coefficients, self._key, self.n_groups)
 
     def device_plan(self, owner: Device) -> DensePlan | StructuredPlan | None:
         if not self.structured:
-            return DensePlan(owner, *self._planned, self._dense)
+            return DensePlan(owner, self._planned, self._dense)
         drawn = self._structured
         fits = drawn.size <= LARGEST_TRANSFORM
-        return StructuredPlan(owner, *self._planned, drawn.signs, drawn.radii) if fits else None
+        return StructuredPlan(owner, self._planned, drawn.signs, drawn.radii) if fits else None
 
     def feature_writer(self, owner: Device, n: int | None = None) -> FeatureWriter | None:
         if self.structured or self.subsample is not None:
             return None
-        plan = DensePlan(owner, *self._planned, self._dense)
+        plan = DensePlan(owner, self._planned, self._dense)
         return FeatureWriter(plan, self.n_frequencies if n is None else n)
 
     def mean_of(self, sums: Double) -> NDArray[Any]:

@@ -22,7 +22,7 @@ from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import shortened, whole
 
 MOST_BINS = 4096  # of a column: with more, a sketch would take megabytes
-MOST_OUTSIDE, LEAST_ROWS = 0.95, 20  # of the first rows, in one column, before a warning
+MOST_OUTSIDE, LEAST_ROWS = 0.95, 20  # of rows or records, in one column; of rows that tell
 MOST_EDGES = 2**20  # of all columns: their counts take 8 MB, and a file of them loads in a second
 
 
@@ -111,18 +111,21 @@ class Histograms(Operator):
 
     def warn_of_range(self, rows: NDArray[Any]) -> None:
         """Warns where nearly all rows lie outside the edges of a column, which is no range for a design."""
-        if len(rows) < LEAST_ROWS:
-            return
         ends = np.array([(own[0], own[-1]) for own in self.edges])
         outside = np.mean((rows < ends[:, 0]) | (rows > ends[:, 1]), axis=0)
-        worst = int(np.argmax(outside))
-        if outside[worst] <= MOST_OUTSIDE:
-            return
-        low, high = (in_digits(float(edge)) for edge in ends[worst])
+        if len(rows) >= LEAST_ROWS and (said := self.said_outside(outside, "rows", f"first {len(rows)} ")):
+            warn_caller(said)
+
+    def said_outside(self, shares: Double, noun: str, which: str = "") -> str | None:
+        """What to say where such a share of rows, for each column, is outside its edges; None where few are."""
+        worst = int(np.argmax(shares))
+        if shares[worst] <= MOST_OUTSIDE:
+            return None
+        low, high = (in_digits(float(self.edges[worst][end])) for end in (0, -1))
         name = self.column_names[worst] if self.columns is None else repr(self.columns[worst])
-        warn_caller(
-            f"{outside[worst]:.0%} of the first {len(rows)} rows lie outside {low} to {high}, the range of the design, "
-            f"in {name}: design in the units of the rows, on bounds or a sample that reach as far as they do"
+        return (
+            f"{shares[worst]:.0%} of the {which}{noun} lie outside {low} to {high}, the range of the design, in {name}"
+            f": design in the units of the {noun}, on bounds or a sample that reach as far as they do"
         )
 
     def device_plan(self, owner: Device) -> CountsPlan:

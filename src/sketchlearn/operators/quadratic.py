@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from sketchlearn import kernel
 from sketchlearn._native import Plan, dense_plan
 from sketchlearn.cost import Cost
-from sketchlearn.gpu import DensePlan, Device
+from sketchlearn.gpu import DensePlan, Device, PlannedWaves
 from sketchlearn.operators.bounded_operators import REFUSE, REMEDY, Bounded
 from sketchlearn.operators.operator_base import Double, Integers
-from sketchlearn.operators.projected import Projected, Single, float32_cost
+from sketchlearn.operators.projected import Projected, float32_cost
 from sketchlearn.operators.quadratic_energy import QuadraticEnergy
 from sketchlearn.randomness import Stream, lengths, normal_cost, squares
 from sketchlearn.sensitivity import Sensitivity
@@ -128,15 +128,15 @@ class QuadraticFeatures(Bounded, Projected):
 
     @cached_property
     def _plan(self) -> Plan:
-        return dense_plan(kernel.active, *self._planned)
+        return dense_plan(kernel.active, *self._planned, self._directions)
 
     @property
-    def _planned(self) -> tuple[str, Single, Single, float, list[float], int, int, Single]:
+    def _planned(self) -> PlannedWaves:
         center, no_dither = self.middle.astype(np.float32), np.zeros(self.n_directions, np.float32)
-        return ("quadratic", center, no_dither, self.bound, [], 0, 1, self._directions)
+        return PlannedWaves("quadratic", center, no_dither, self.bound, [], 0, 1)
 
     def device_plan(self, owner: Device) -> DensePlan:
-        return DensePlan(owner, *self._planned)
+        return DensePlan(owner, self._planned, self._directions)
 
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
         return super().add_rows(self.within(rows), weights, threads, sums)

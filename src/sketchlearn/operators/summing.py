@@ -11,7 +11,19 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.gpu import Device, DevicePlan, DeviceRows, Memory, Search, Stream, devices, downloaded, host_rows
+from sketchlearn.gpu import (
+    NONE_BAD,
+    Device,
+    DevicePlan,
+    DeviceRows,
+    Memory,
+    Room,
+    Search,
+    Stream,
+    devices,
+    downloaded,
+    host_rows,
+)
 from sketchlearn.keeping import KeptRows, RowKeeper
 from sketchlearn.progress import row_bar
 from sketchlearn.sketch_limits import check_room
@@ -20,7 +32,6 @@ from sketchlearn.sources import Block, Source, check_width, gpu_rows
 Integers = NDArray[np.int64]
 SLOTS_PER_DEVICE = 2  # blocks that are on their way through one GPU: one is copied while the other one is summed
 ROWS_PER_BLOCK = 1 << 24  # of rows that are on a GPU already
-NONE_BAD = 2**64 - 1
 
 
 class Summable(Protocol):
@@ -100,7 +111,7 @@ class _Slot:
         self.device, self.stream, self._operator = owner, Stream(owner), operator
         self.sums, self.bad = Memory(8 * operator.n_sums, owner), Memory(8, owner)
         self.work: tuple[Any, Integers | None, Any] | None = None
-        self._room: Memory | None = None
+        self._room = Room(owner)
 
     @cached_property
     def plans(self) -> list[DevicePlan | None]:
@@ -109,12 +120,10 @@ class _Slot:
 
     def uploaded(self, rows: NDArray[Any]) -> DeviceRows:
         """Rows on their way to the GPU: pinned memory is copied while others are summed, and other memory soon."""
-        if self._room is None or self._room.size < rows.nbytes:
-            self._room = None  # freed before the larger one is made
-            self._room = Memory(rows.nbytes, self.device)
+        room = self._room.of(rows.nbytes)
         with self.device.current():
-            self.stream.upload(self._room.address, rows.ctypes.data, rows.nbytes)
-        return host_rows(rows, self.device, self._room)
+            self.stream.upload(room.address, rows.ctypes.data, rows.nbytes)
+        return host_rows(rows, self.device, room)
 
 
 class DeviceSums:

@@ -2,6 +2,7 @@
 // values.
 #include "device.h"
 #include "rows_at_device.h"
+#include "products.h"
 
 struct CrossWork {
   RowsAtDevice rows;
@@ -18,23 +19,17 @@ struct CrossWork {
   int32_t n_features, n_values, n_bits;
 };
 
-constexpr int kSide = 64, kOwnSide = 4, kCrossThreads = 256, kRowsHeld = 8;
-constexpr double kStart = 6755399441055744.0;  // 1.5 * 2^52: from here on, float64 holds integers alone
-
 DEVICE int column_of(const CrossWork& work, int value) { return work.which ? (int)work.which[value] : value; }
 
-// A value as it is multiplied: 2^15 / bound of it, odd, so that no product lies half way between integers.
+// A value as it is multiplied: 2^15 / bound of it.
 DEVICE double odd_value(const CrossWork& work, int64_t row, int value, bool* inside) {
   const double v = __dadd_rn(value_at(work.rows, row, column_of(work, value)), -work.center[value]);
   *inside &= fabs(v) <= work.bound[value];
-  const double z = __dmul_rn(v, work.factor[value]);
-  return __longlong_as_double(__double_as_longlong(z) | (z == 0.0 ? 0 : 1));
+  return odd(__dmul_rn(v, work.factor[value]));
 }
 
-DEVICE int64_t integer_of(double sum) { return (int64_t)(__double_as_longlong(sum) - __double_as_longlong(kStart)); }
-
 // A block has a square of products, a thread 4 x 4 of them; each is rounded once, by the sum that it is added to.
-KERNEL(kCrossThreads, 1) add_crosses(const CrossWork work) {
+KERNEL(kProductThreads, 1) add_crosses(const CrossWork work) {
   SHARED double features[kRowsHeld][kSide], values[kRowsHeld][kSide];
   SHARED int64_t weights[kRowsHeld];
   const int x = threadIdx.x % 16, y = threadIdx.x / 16;
@@ -47,7 +42,7 @@ KERNEL(kCrossThreads, 1) add_crosses(const CrossWork work) {
   UNROLL for (int r = 0; r < kOwnSide; r++) UNROLL for (int c = 0; c < kOwnSide; c++) sum[r][c] = kStart, whole[r][c] = 0;
   for (int64_t from = first; from < last; from += kRowsHeld) {
     const int held = (int)min((int64_t)kRowsHeld, last - from);
-    for (int at = threadIdx.x; at < kRowsHeld * kSide; at += kCrossThreads) {
+    for (int at = threadIdx.x; at < kRowsHeld * kSide; at += kProductThreads) {
       const int i = at / kSide, column = at % kSide, f = first_feature + column, v = first_value + column;
       bool inside = true;
       features[i][column] =

@@ -2,6 +2,7 @@
 // of column j with a column of ones. A block has a square of products, a thread 4 x 4 of them.
 #include "device.h"
 #include "rows_at_device.h"
+#include "products.h"
 
 struct MomentsWork {
   RowsAtDevice rows;
@@ -12,9 +13,6 @@ struct MomentsWork {
   int64_t rows_per_block;  // at most 2^20
   int32_t once;            // products are rounded once
 };
-
-constexpr int kSide = 64, kOwnSide = 4, kMomentThreads = 256, kRowsHeld = 8;
-constexpr double kStart = 6755399441055744.0;  // 1.5 * 2^52: from here on, float64 holds integers alone
 
 struct Scaled {
   double left, right;  // what a value is in a product, on its left and right side
@@ -27,17 +25,14 @@ DEVICE Scaled scaled(const MomentsWork& work, int64_t row, int place, bool* insi
   const double v = __dadd_rn(value_at(work.rows, row, k), -work.center[k]);
   *inside &= fabs(v) <= work.bound[k];
   if (work.once) {
-    const double z = __dmul_rn(v, work.factor[k]);
-    const double odd = __longlong_as_double(__double_as_longlong(z) | (z == 0.0 ? 0 : 1));
-    return {odd, odd};
+    const double z = odd(__dmul_rn(v, work.factor[k]));
+    return {z, z};
   }
   const double y = __ddiv_rn(v, work.bound[k]);
   return {__dmul_rn(1073741824.0, y), y};
 }
 
-DEVICE int64_t integer_of(double sum) { return (int64_t)(__double_as_longlong(sum) - __double_as_longlong(kStart)); }
-
-KERNEL(kMomentThreads, 1) add_moments(const MomentsWork work) {
+KERNEL(kProductThreads, 1) add_moments(const MomentsWork work) {
   SHARED double left[kRowsHeld][kSide], right[kRowsHeld][kSide];
   SHARED int64_t weights[kRowsHeld];
   const int d = work.rows.n_features, x = threadIdx.x % 16, y = threadIdx.x / 16;
@@ -52,7 +47,7 @@ KERNEL(kMomentThreads, 1) add_moments(const MomentsWork work) {
   const bool fused = work.once && !work.weights;
   for (int64_t from = first; from < last; from += kRowsHeld) {
     const int held = (int)min((int64_t)kRowsHeld, last - from);
-    for (int at = threadIdx.x; at < kRowsHeld * kSide; at += kMomentThreads) {
+    for (int at = threadIdx.x; at < kRowsHeld * kSide; at += kProductThreads) {
       const int i = at / kSide, column = at % kSide, j = first_j + column, k = first_k + column;
       bool inside = true;
       left[i][column] = i < held && j <= d ? scaled(work, from + i, j, &inside).left : 0.0;

@@ -12,6 +12,7 @@ from sketchlearn.decoders import Status
 from sketchlearn.decoders.densities.density_in_noise import error_of_noise
 from sketchlearn.decoders.refinements.reduction_to_points import nearest
 from sketchlearn.models import Mixture
+from sketchlearn.operators import Histograms
 from sketchlearn.plain_digits import counted, in_digits
 from sketchlearn.tasks.clusters.cluster_task import Decoded, Task
 from sketchlearn.weighting.clusters_of_rows import RowSample
@@ -28,7 +29,6 @@ HEAVY_TAIL_SHARE = 0.33  # of the variance: samples with risks of 1.06 to 8 had 
 LEAST_RECORDS = 10  # of a cluster: those with risks above 1.05, of eight clusters, had one of 1 to 5
 LEAST_SHARE = 1 / 1500  # of the records: a design's 5000 rows have about three of such a cluster (Shuttle had 1.11)
 MOST_TIMES_WIDER = 10.0  # the variance of a column in a density; tails beyond the histogram have some
-MOST_OUTSIDE = 0.95  # of the records, in one column
 MOST_MISFIT = 3.0  # of clusters that nothing but the sketch judges: with 160 and 300, risks were 3.0 and 2.1
 MOST_ERROR_OF_NOISE = 0.025  # of a private sketch: with more, 20 of 29 had risks above 1.1, up to 22
 
@@ -103,17 +103,10 @@ def is_possible(density: Mixture, columns: Sequence[Column]) -> bool:
 
 def refuse_other_ranges(task: Task, columns: Sequence[Column]) -> None:
     """Refuses sketches of records of which nearly all lie outside the design in a column: nothing tells them apart."""
-    outside = [float(column.chances[0] + column.chances[-1]) for column in columns]
-    worst = int(np.argmax(outside))
-    if outside[worst] <= MOST_OUTSIDE:
-        return
-    low, high = (in_digits(float(edge)) for edge in columns[worst].edges[[0, -1]])
     operator: Any = task.sketch.operator
-    name = operator.column_names[worst] if operator.columns is None else repr(operator.columns[worst])
-    raise ValueError(
-        f"{outside[worst]:.0%} of the records lie outside {low} to {high}, the range of the design, in {name}: design "
-        "in the units of the records, on bounds or a sample that reach as far as they do"
-    )
+    outside = np.array([column.chances[0] + column.chances[-1] for column in columns])
+    if said := operator.part(Histograms).said_outside(outside, "records"):
+        raise ValueError(said)
 
 
 def risk_beyond(task: Task, columns: Sequence[Column], risk: float) -> float:
