@@ -140,7 +140,7 @@ benchmark-tasks: .venv/installed-test
 # gallery run at a time, with one thread of BLAS each.
 docs: .venv/installed-docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
-	$(BIN)/python tests/site.py build/site
+	$(BIN)/python tests/built_site.py build/site
 
 # A source distribution, and a wheel out of it that runs without a compiler: built, repaired, tested in a fresh place.
 wheels: .venv/installed-wheels

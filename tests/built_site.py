@@ -1,6 +1,6 @@
 """Looks at the site that `make docs` built: every internal link and anchor, and some pages in a browser.
 
-python tests/site.py build/site [--pictures build/site-pictures]
+python tests/built_site.py build/site [--pictures build/site-pictures]
 
 The browser (playwright and Chromium) opens pages from files, at two widths, keeps pictures of them, and searches.
 Where there is none, links alone are looked at, and a sentence says so.
