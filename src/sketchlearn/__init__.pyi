@@ -19,6 +19,7 @@ from sketchlearn.operators import (
     QuadraticFeatures,
     SecondMoments,
     SomeColumns,
+    SomeDirections,
     VeroneseMoments,
     concatenate,
 )
@@ -103,6 +104,7 @@ __all__ = [
     "SketchStableMixture",
     "SketchSubspaces",
     "SomeColumns",
+    "SomeDirections",
     "Source",
     "Task",
     "VeroneseMoments",

@@ -25,7 +25,8 @@ from sketchlearn.designing.touched_frequencies import AUTO
 from sketchlearn.keeping import Keeping
 from sketchlearn.models import Double, Single
 from sketchlearn.operators.cell_numbers import MOST_DIRECTIONS, packed
-from sketchlearn.operators.cell_sums import DIRECTION_BITS, PLACE_BITS, VALUE_BITS, CellSums
+from sketchlearn.operators.cell_sums import CellSums
+from sketchlearn.operators.directed import DIRECTION_BITS, PLACE_BITS, VALUE_BITS
 from sketchlearn.schemas import SchemaColumns, read_columns
 from sketchlearn.sources.source_base import by_name
 from sketchlearn.values import shortened
@@ -121,7 +122,8 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
     n_cells, columns_squared = _size(asked, n, d, len(directions))
     coarse = n_cells if asked.along else asked.n_components  # along: borders of clusters follow those of many cells
     points = cell_points(places, coarse, n_cells, rng)
-    scaled, shift, steps = _in_steps(directions, bound, points, places)
+    scaled, shift, unit = whole_directions(directions, bound, places)
+    limit = 2.0**PLACE_BITS
     everywhere = np.zeros((len(scaled), d), np.int64)
     everywhere[:, counted] = scaled
     given = {"units": laws.plain(units)} if standardize else {}
@@ -132,7 +134,7 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
         columns=sampled.columns,
         n_directions=len(directions),
         directions=packed(everywhere, "<i2"),
-        cells=packed(steps, "<i4"),
+        cells=packed(np.clip(np.rint(points * unit), -limit, limit), "<i4"),
         shift=shift,
         normalize=asked.normalize,
         squares="columns" if columns_squared else "sum",
@@ -141,8 +143,6 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
     )
     cells = operator.cells_of(rows)
     spread = _spread(cells, seen[:, counted])
-    # places as cells have them
-    unit = 2.0 ** (VALUE_BITS + DIRECTION_BITS - shift) / (bound * float(np.max(np.abs(directions))))
     covariances = _covariances(unit * places, cells, operator.n_cells)
     operator = replace(operator, spread=spread, covariances=covariances)
     if n_kept is None:
@@ -289,15 +289,12 @@ def sample_points(places: Single, n: int, rng: np.random.Generator) -> Single:
     return np.asarray(lloyd(rows, best, weights, TOLERANCE)[0] + middle, np.float32)
 
 
-def _in_steps(
-    directions: Single, bound: float, points: Single, places: Single
-) -> tuple[NDArray[np.int64], int, NDArray[np.int64]]:
-    """Directions and points as whole numbers, and by how many bits projections are shifted before they are compared."""
+def whole_directions(directions: Single, bound: float, places: Single) -> tuple[NDArray[np.int64], int, float]:
+    """Directions as whole numbers, by how many bits projections are shifted, and how many steps a place of 1 then is."""
     largest = float(np.max(np.abs(directions)))
     scaled = np.rint(directions.astype(np.float64) * (2**DIRECTION_BITS / largest)).astype(np.int64)
     # a row of size one, in units, is 2^22 / bound steps, and its projection 2^14 / largest times as many
     steps = 2.0 ** (VALUE_BITS + DIRECTION_BITS) / (bound * largest)
     farthest = max(float(np.max(np.abs(places))), 1e-300) * PLACE_ROOM * steps
     shift = max(0, math.ceil(math.log2(farthest / 2**PLACE_BITS))) if farthest > 0 else 0
-    limit = 2.0**PLACE_BITS
-    return scaled, shift, np.clip(np.rint(points * (steps * 2.0**-shift)), -limit, limit).astype(np.int64)
+    return scaled, shift, steps * 2.0**-shift

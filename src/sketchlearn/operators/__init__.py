@@ -12,6 +12,7 @@ from sketchlearn.operators.moment_operators import ColumnMoments, SecondMoments,
 from sketchlearn.operators.operator_base import Operator
 from sketchlearn.operators.quadratic import QuadraticFeatures
 from sketchlearn.operators.some_columns import SomeColumns
+from sketchlearn.operators.some_directions import SomeDirections
 
 __all__ = [
     "CellSums",
@@ -27,6 +28,7 @@ __all__ = [
     "QuadraticFeatures",
     "SecondMoments",
     "SomeColumns",
+    "SomeDirections",
     "VeroneseMoments",
     "concatenate",
 ]

@@ -1,11 +1,8 @@
 """Sums of all columns, cell by cell: what rows of hundreds of columns leave of themselves in one pass.
 
 A row is projected onto a few directions, and counts in the cell whose point is nearest there, with all of its values.
-All arithmetic before the sums is on whole numbers that float64 holds, so that matrix products give the same bits in
-any order:
+All arithmetic before the sums is on whole numbers that float64 holds, v and y as in `directed`, or v = round(2^22 x / |x|):
 
-    v = round(2^22 (x - center) / bound), or round(2^22 x / |x|)     at most 2^22 in size
-    y = round(2^-shift D v), D the directions, at most 2^14 in size  D v is below 2^52 for up to 2^16 columns
     cell = the first j with the largest 2 c_j . y - c_j . c_j        at most 2^20 in size, up to 256 directions
 """
 
@@ -25,22 +22,19 @@ from sketchlearn.cost import Cost
 from sketchlearn.gpu import CellsPlan, Device
 from sketchlearn.keeping import Keeping, check_keeping
 from sketchlearn.kernel import one_blas_thread
-from sketchlearn.operators.bounded_operators import CLIP, FIXED_POINT, Boxed
-from sketchlearn.operators.cell_numbers import MOST_CELLS, MOST_DIRECTIONS, checked_covariances, unpacked
+from sketchlearn.operators.bounded_operators import CLIP, FIXED_POINT
+from sketchlearn.operators.cell_numbers import MOST_CELLS, checked_covariances, unpacked
+from sketchlearn.operators.directed import MOST_THREADS, PLACE_BITS, VALUE_BITS, VALUES_AT_ONCE, Directed
 from sketchlearn.operators.operator_base import Double, Integers
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import listed, number, positive, shortened, truth, whole
 
-VALUE_BITS, DIRECTION_BITS, PLACE_BITS = 22, 14, 20
-MOST_SHIFT = 52
 LENGTH_BITS = 18  # of a value beside the largest of its row: squares of 2^16 of them add up below 2^53
 SQUARE_BITS = 16  # of a value whose squares are added up
-VALUES_AT_ONCE = 1 << 18  # of rows whose features are in memory, for each thread
-MOST_THREADS = 6  # that have 5 to 7 MB each: sixteen took 210 MB for 250 cells of 768 columns
 
 
 @dataclass(frozen=True)
-class CellSums(Boxed):
+class CellSums(Directed):
     """Phi(x) = (1, y, and what is left of its square) at the cell of x, y = (x - center) / bound; 0 at all other cells.
 
     Exact counts and means of all columns in each cell, for clusters of rows with many columns. `design` makes it.
@@ -101,11 +95,9 @@ class CellSums(Boxed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        d, p = self.n_features, whole("n_directions", self.n_directions, most=MOST_DIRECTIONS)
-        directions = unpacked("directions", self.directions, "<i2", p * d)
+        directions = self._check_directions()
+        p, d = directions.shape
         cells = unpacked("cells", self.cells, "<i4", None)
-        if len(directions) != p * d or np.max(np.abs(directions)) > 2**DIRECTION_BITS:
-            raise ValueError(f"directions must be {p} x {d} whole numbers up to {2**DIRECTION_BITS:,}")
         fits = len(cells) and len(cells) % p == 0 and len(cells) <= p * MOST_CELLS
         if not fits or np.max(np.abs(cells)) > 2**PLACE_BITS:
             raise ValueError(f"cells must be rows of {p} whole numbers up to {2**PLACE_BITS:,}")
@@ -122,8 +114,8 @@ class CellSums(Boxed):
             checked_covariances(self.covariances, len(cells) // p, p)
         if number("spread", self.spread) < 0:
             raise ValueError(f"spread must not be negative, not {self.spread}")
-        self._set(spread=float(self.spread), along=self._checked_along(directions.reshape(p, d)))
-        self._set(n_directions=p, shift=whole("shift", self.shift, 0, MOST_SHIFT), normalize=normalize, units=units)
+        self._set(spread=float(self.spread), along=self._checked_along(directions))
+        self._set(normalize=normalize, units=units)
 
     def _checked_along(self, directions: NDArray[Any]) -> tuple[int, ...] | None:
         """The positions of columns that travel along, in order; refuses those that directions see."""
@@ -193,11 +185,6 @@ class CellSums(Boxed):
         return self.change_by_record().counted(2)  # in another cell, perhaps
 
     @cached_property
-    def _matrix(self) -> Double:
-        found = unpacked("directions", self.directions, "<i2", None).astype(np.float64)
-        return np.ascontiguousarray(found.reshape(self.n_directions, self.n_features).T)
-
-    @cached_property
     def _points(self) -> Double:
         return unpacked("cells", self.cells, "<i4", None).astype(np.float64).reshape(-1, self.n_directions)
 
@@ -208,27 +195,11 @@ class CellSums(Boxed):
             return None
         return checked_covariances(self.covariances, self.n_cells, self.n_directions)
 
-    @property
-    def projection(self) -> Double:
-        """The directions (n_directions, n_features), in units of cells, for rows less the center."""
-        factors = 2.0 ** (VALUE_BITS - self.shift) / np.array(self.bound)
-        return np.asarray(self._matrix.T * factors)
-
     def whole_values(self, rows: NDArray[Any]) -> Double:
-        """The integers v of rows, as floats; not finite where a row is not."""
+        if not self.normalize:
+            return super().whole_values(rows)
         with np.errstate(all="ignore"):
-            if self.normalize:
-                return _of_length_one(rows)
-            values = rows.astype(np.float64)
-            if self.center is not None:
-                values -= self.middle
-            values *= 2.0**VALUE_BITS / np.array(self.bound)
-            np.rint(values, out=values)
-            if self.outside == CLIP:
-                finite = np.isfinite(values)
-                np.clip(values, -(2.0**VALUE_BITS), 2.0**VALUE_BITS, out=values)
-                values[~finite] = np.nan
-            return values
+            return _of_length_one(rows)
 
     def cells_of(self, rows: NDArray[Any]) -> NDArray[np.intp]:
         """The cell of each row."""
@@ -236,11 +207,7 @@ class CellSums(Boxed):
         return np.concatenate([np.empty(0, np.intp), *found])
 
     def _cells_of_values(self, values: Double) -> NDArray[np.intp]:
-        places = values @ self._matrix
-        places *= 2.0**-self.shift
-        np.rint(places, out=places)
-        np.clip(places, -(2.0**PLACE_BITS), 2.0**PLACE_BITS, out=places)
-        scores = places @ (2 * self._points.T)
+        scores = self._places(values) @ (2 * self._points.T)
         scores -= np.sum(self._points * self._points, axis=1)
         return np.asarray(np.argmax(scores, axis=1))
 
@@ -324,12 +291,7 @@ class CellSums(Boxed):
         return integers.reshape(len(rows), self.n_sums), -1
 
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
-        if self.normalize or not len(rows):
-            return np.zeros(len(rows), bool)
-        reach = np.maximum(rows.max(axis=0) - self.middle, self.middle - rows.min(axis=0))
-        if np.all(reach <= np.array(self.bound)):
-            return np.zeros(len(rows), bool)
-        return super().beyond(rows)
+        return np.zeros(len(rows), bool) if self.normalize else super().beyond(rows)
 
     def mean_of(self, sums: Double) -> NDArray[Any]:
         b = np.array(self.bound)

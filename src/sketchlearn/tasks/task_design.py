@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.designing.cell_operators import CellsAsked, cells_on_sample, columns_along, directions_for
 from sketchlearn.designing.cluster_operators import Asked, in_bounds, on_sample
+from sketchlearn.designing.direction_operators import moments_in_directions
 from sketchlearn.designing.frequency_laws import STREAM_SPREAD_FACTOR, plain, times_as_many
 from sketchlearn.designing.private_budget import budget_of
 from sketchlearn.designing.sample_summary import MOST_ROWS, Sampled, deviations, rows_of, rows_wanted
@@ -26,6 +27,7 @@ from sketchlearn.operators import (
     FourierFeatures,
     Operator,
     SecondMoments,
+    SomeDirections,
     VeroneseMoments,
 )
 from sketchlearn.operators.bounded_operators import CLIP
@@ -177,7 +179,11 @@ def design(
     elif task in (MOMENTS, SUBSPACES):
         n_kept = sizes.pop("rows") if task == MOMENTS else None
         _leave_out(task, n_frequencies=n_frequencies, **sizes)
-        operator = _moments(task, sample, bounds, representative, seed, _checked_kept(n_kept, bounds))
+        n_kept = _checked_kept(n_kept, bounds)
+        if task == MOMENTS and n_directions not in (AUTO, None):
+            operator = _moments_in_directions(sample, n_directions, representative, seed, n_kept)
+        else:
+            operator = _moments(task, sample, bounds, representative, seed, n_kept)
     elif task == GENERATOR:
         _leave_out(task, **sizes)
         operator = _for_generators(sample, bounds, representative, n_frequencies, wave_from(wave), seed)
@@ -279,6 +285,16 @@ def _moments(
         return replace(moments(_nothing(bounds), bounds), outside=CLIP)
     glimpse = Glimpse(*rows_of(sample, seed, MOST_ROWS, representative))
     return moments(glimpse) if n_kept is None else keeping_rows(moments(glimpse), glimpse, n_kept)
+
+
+def _moments_in_directions(
+    sample: Any, n_directions: Any, representative: bool | None, seed: int, n_kept: int | None
+) -> SomeDirections:
+    p = whole("n_directions", n_directions, most=MOST_DIRECTIONS)
+    if sample is None or n_kept is not None:
+        raise ValueError("n_directions of moments needs a sample, and keeps no rows: leave out bounds and rows")
+    with one_blas_thread():
+        return moments_in_directions(rows_of(sample, seed, MOST_ROWS, representative), p, seed)
 
 
 def _nothing(bounds: Any) -> Glimpse:

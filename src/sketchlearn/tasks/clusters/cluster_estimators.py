@@ -15,7 +15,7 @@ from sketchlearn.decoders import Problem, Status, Target, centroids, decoder_fro
 from sketchlearn.decoders.refinements.reduction_to_points import medians
 from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.operators import CellSums, Histograms
-from sketchlearn.operators.cell_sums import VALUE_BITS
+from sketchlearn.operators.directed import VALUE_BITS
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.choosing.chosen_number import AUTO, ChosenNumber
 from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice

@@ -1,0 +1,48 @@
+"""Operators of where rows lie in a few directions of a sample."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sketchlearn.designing import frequency_laws as laws
+from sketchlearn.designing.cell_operators import (
+    REACH_FACTOR,
+    STREAM_REACH_FACTOR,
+    CellsAsked,
+    principal_directions,
+    whole_directions,
+)
+from sketchlearn.designing.sample_summary import MOST_ROWS, Sampled, thinned
+from sketchlearn.models import Double, Single
+from sketchlearn.operators import SecondMoments, SomeDirections
+from sketchlearn.operators.cell_numbers import packed
+from sketchlearn.operators.directed import PLACE_BITS
+
+
+def moments_in_directions(sampled: Sampled, n_directions: int, seed: int) -> SomeDirections:
+    """Second moments in so many principal directions of a sample."""
+    rows = thinned(sampled.rows, MOST_ROWS)
+    asked = CellsAsked(1, n_directions, normalize=False, columns_squared=False, seed=seed)
+    around = (rows - rows.mean(axis=0)).astype(np.float32)
+    directions, _ = principal_directions(around, asked, np.random.default_rng(seed))
+    return in_directions(sampled, directions, np.ones(rows.shape[1]))
+
+
+def in_directions(sampled: Sampled, directions: Single, units: Double) -> SomeDirections:
+    """Second moments of places in these directions (p, d), of rows like a sample's, less its mean, in units."""
+    rows, d = sampled.rows, sampled.rows.shape[1]
+    center = rows.mean(axis=0).astype(np.float32).astype(np.float64)
+    seen = (rows - center) / units
+    reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
+    bound = reach * (float(np.max(np.abs(seen))) or 1.0)
+    scaled, shift, _ = whole_directions(directions, bound, seen @ directions.T)
+    return SomeDirections(
+        d,
+        inner_operator=SecondMoments(len(directions), bound=2.0**PLACE_BITS),
+        n_directions=len(directions),
+        directions=packed(scaled, "<i2"),
+        shift=shift,
+        bound=laws.plain(bound * units),
+        center=laws.plain(center),
+        columns=sampled.columns,
+    )

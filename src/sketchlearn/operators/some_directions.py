@@ -1,0 +1,122 @@
+"""Operators of where rows lie in a few directions."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.cost import Cost
+from sketchlearn.kernel import one_blas_thread
+from sketchlearn.operators.bounded_operators import CLIP
+from sketchlearn.operators.composed_operators import Mapped
+from sketchlearn.operators.directed import MOST_THREADS, VALUE_BITS, VALUES_AT_ONCE, Directed
+from sketchlearn.operators.operator_base import LEADING_COLUMN, Double, Integers, Operator
+from sketchlearn.operators.origin import Origin
+from sketchlearn.values import shortened
+
+
+@dataclass(frozen=True)
+class SomeDirections(Mapped, Directed):
+    """Phi(x) = Psi(y), y = D (x - center): what an operator Psi makes of a row's places in a few directions.
+
+    Places are whole numbers up to 2^20, so that they are the same everywhere. Of rows with hundreds of columns,
+    `SketchClassifier` sketches these; `design(task="moments", n_directions=32)` makes one, too.
+
+    Parameters
+    ----------
+    n_features : number d of columns of the data.
+    inner_operator : the operator Psi of places.
+    n_directions : number p of directions.
+    directions : whole numbers, p rows of d, as those of `CellSums`.
+    shift : sums of whole numbers are divided by 2^shift before they are rounded to places.
+    bound, center, outside, columns : as those of `SecondMoments`; values beyond the bound are clipped by default.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> rows = np.repeat(np.eye(100)[:3], 4, axis=0)
+    >>> operator = skl.design(rows, task="moments", n_directions=2)
+    >>> operator.in_words
+    'in 2 directions of 100 columns: means and second moments of 2 columns'
+    >>> operator.sketch(rows).sums.shape
+    (5,)
+    """
+
+    _omitted: ClassVar[dict[str, Any]] = {"columns": None, "outside": CLIP}
+    inner_operator: Operator = field(kw_only=True)
+    n_directions: int = field(kw_only=True)
+    directions: str = field(kw_only=True)
+    shift: int = field(kw_only=True)
+    outside: str = field(default=CLIP, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_directions()
+        if not isinstance(self.inner_operator, Operator):
+            raise ValueError(f"inner_operator must be an operator, not {shortened(self.inner_operator)}")
+        if self.inner_operator.n_features != self.n_directions or self.inner_operator.columns is not None:
+            raise ValueError(f"inner_operator must take {self.n_directions} columns without names, one per direction")
+        self._set(inner_operator=self.inner_operator.without_keeping())
+
+    @property
+    def inner(self) -> Operator:
+        return self.inner_operator
+
+    def mapped(self, rows: NDArray[Any], threads: int) -> Double:
+        """The places of rows, (rows, n_directions); not finite where a row is refused."""
+        step = max(1, VALUES_AT_ONCE // self.n_features)
+        pieces = [rows[first : first + step] for first in range(0, len(rows), step)]
+        self._matrix  # noqa: B018 - made once, before threads
+        with one_blas_thread(), ThreadPoolExecutor(min(threads, MOST_THREADS, max(len(pieces), 1))) as pool:
+            return np.concatenate([np.empty((0, self.n_directions)), *pool.map(self._places_of, pieces)])
+
+    def _places_of(self, rows: NDArray[Any]) -> Double:
+        values = self.whole_values(rows)
+        values[~(np.maximum(values.max(axis=1), -values.min(axis=1)) <= 2.0**VALUE_BITS)] = np.nan
+        return self._places(values)
+
+    @property
+    def in_words(self) -> str:
+        directions = f"{self.n_directions} direction" + ("s" if self.n_directions > 1 else "")
+        return f"in {directions} of {self.n_features:,} columns: {self.inner.in_words}"
+
+    @property
+    def origin(self) -> Origin:
+        return super().origin.worse(self.inner.origin)
+
+    def with_origin(self, origin: Origin | str) -> Self:
+        return self._twin(_origin=Origin.of(origin), inner_operator=self.inner.with_origin(origin))
+
+    def with_inner(self, inner: Operator) -> Self:
+        """The same directions, with another operator of places."""
+        return replace(self, inner_operator=inner).with_origin(self.origin)
+
+    @property
+    def tells_by_refusing(self) -> bool:
+        return super().tells_by_refusing or self.inner.tells_by_refusing
+
+    def warn_of_noise(self, rows: NDArray[Any]) -> None:
+        self.inner.warn_of_noise(self.mapped(rows, 1))
+
+    def why_impossible(self, sums: Integers, units: int) -> str | None:
+        return self.inner.why_impossible(sums, units)
+
+    def explain_refusal(self, row: Double) -> str:
+        places = self.mapped(row[None], 1)
+        if not np.all(np.isfinite(places)):
+            return super().explain_refusal(row)
+        said = self.inner.explain_refusal(places[0])
+        return LEADING_COLUMN.sub(lambda found: f"direction {found[1]}", said)
+
+    @property
+    def cost(self) -> Cost:
+        own = Cost.of_numbers(len(self.directions), operations_each=10)
+        return own + self.inner.cost + Cost(0, self.inner.cost.bytes)  # digested once more
+
+    def verify(self, form: dict[str, Any]) -> None:
+        super().verify(form)
+        self.inner.verify(form["inner_operator"])
