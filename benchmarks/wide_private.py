@@ -1,10 +1,12 @@
 """What epsilon buys for clusters of rows with 256 columns, beside a private PCA: python benchmarks/wide_private.py
 
 Rows of unit length, ten clusters in a subspace of 40 directions. RSSE: the sum of squared distances to the nearest of
-the centers, divided by that of KMeans(n_init=10) of 50,000 rows; both on 50,000 others. Two ways, each at the same
+the centers, divided by that of KMeans(n_init=10) of 50,000 rows; both on 50,000 others. Three ways, each at the same
 (epsilon, delta) for adding or removing a row:
 
-- cells: one pass, `design(public rows, normalize=True)`, released. Needs rows that are public, 5000 here.
+- public rows: one pass, cells of `design(sample, normalize=True)`, released. The sample is of public rows, 5000 here.
+- random sums: one pass, and no public rows: `design(bounds=...)`, each value within 4 deviations of those of a
+  random row of unit length.
 - PCA first: no public rows, but two passes. Second moments are released with half of the budget (columns within -1 and
   1, as a row of unit length has them); in their 16 first directions, frequencies for the known box are released
   with the other half, and centers are put back into all columns.
@@ -17,14 +19,16 @@ import time
 import warnings
 
 import numpy as np
-from report import machine, table_of
+from report import add_only, machine, table_of
 from rich.console import Console
 from sklearn.cluster import KMeans
 
 import sketchlearn as skl
 
 COLUMNS, RANK, K, DIRECTIONS, PUBLIC, OTHERS = 256, 40, 10, 16, 5000, 50_000
+BOUND = 4 / COLUMNS**0.5
 BUDGETS = ((0.1, 1e-6), (0.3, 1e-6), (1.0, 1e-6), (3.0, 1e-6), (1.0, 0.0))
+WAYS = ("public rows", "random sums", "PCA first")
 console = Console(width=120, highlight=False)
 
 
@@ -50,6 +54,13 @@ def of_cells(sketch: skl.Sketch, epsilon: float, delta: float) -> np.ndarray:
     return skl.SketchKMeans(K, normalize=True, random_state=0).fit_sketch(release).cluster_centers_
 
 
+def of_sums(rows: np.ndarray, epsilon: float, delta: float) -> np.ndarray:
+    box = ([-BOUND] * COLUMNS, [BOUND] * COLUMNS)
+    operator = skl.design(bounds=box, n_components=K, n_rows=len(rows), epsilon=epsilon, delta=delta)
+    release = skl.privatize(operator.sketch(rows), epsilon=epsilon, delta=delta)
+    return skl.SketchKMeans(K, random_state=0).fit_sketch(release).cluster_centers_
+
+
 def after_pca(rows: np.ndarray, moments: skl.Sketch, epsilon: float, delta: float) -> np.ndarray:
     half = {"epsilon": epsilon / 2, "delta": delta / 2}
     components = skl.SketchPCA(DIRECTIONS).fit_sketch(skl.privatize(moments, **half))
@@ -64,6 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=float, default=1e6)
     parser.add_argument("--seed", type=int, default=0)
+    add_only(parser, WAYS)
     settings = parser.parse_args()
     warnings.simplefilter("ignore")
     rng = np.random.default_rng(settings.seed)
@@ -77,10 +89,12 @@ def main() -> None:
     )
     cells = skl.design(public, n_components=K, normalize=True, seed=0)
     moments = skl.design(bounds=([-1] * COLUMNS, [1] * COLUMNS), task="moments")
-    ways = {  # sketched anew each time: a second release of a sketch would be refused
-        "cells, public rows": lambda e, d: of_cells(cells.sketch(rows), e, d),
-        "PCA first, two passes": lambda e, d: after_pca(rows, moments.sketch(rows), e, d),
+    every = {  # sketched anew each time: a second release of a sketch would be refused
+        WAYS[0]: lambda e, d: of_cells(cells.sketch(rows), e, d),
+        WAYS[1]: lambda e, d: of_sums(rows, e, d),
+        WAYS[2]: lambda e, d: after_pca(rows, moments.sketch(rows), e, d),
     }
+    ways = {name: every[name] for name in settings.only}
     table = table_of(f"RSSE, {len(rows):,} x {COLUMNS}", ["epsilon, delta", *ways, "seconds"])
     for epsilon, delta in BUDGETS:
         began = time.perf_counter()

@@ -198,7 +198,7 @@ def test_what_cells_cannot_tell_is_refused():
         assert skl.SketchKMedians(4, random_state=0).fit_sketch(sketch).inertia_ is None
     with pytest.raises(ValueError, match="n_directions=None"):
         skl.SketchGaussianMixture(4, covariance_type="full").fit_sketch(sketch)
-    with pytest.raises(ValueError, match="need a sample"):
+    with pytest.raises(ValueError, match="normalize needs a sample"):
         skl.design(bounds=(np.zeros(100), np.ones(100)), n_components=3, normalize=True)
     forged = sketch.sums.copy()
     forged[0] += 1
@@ -416,3 +416,64 @@ def test_columns_travel_along_on_the_command_line(tmp_path):
     assert "member " in fitted
     refused = said("sketch", "t.csv", "--design", "d.json", "--along", "a", "-o", "u.sketch")
     assert "--along belong to the design" in refused.stderr.replace("\n", " ")
+
+
+# Bounds alone: random sums of the columns
+
+
+def rows_in_box(n: int, seed: int) -> np.ndarray:
+    """Four clusters of 100 columns, within -1 and 1."""
+    rng = np.random.default_rng(0)
+    centers = rng.uniform(-0.6, 0.6, (4, 100))
+    draw = np.random.default_rng(seed)
+    return (centers[draw.integers(4, size=n)] + draw.uniform(-0.3, 0.3, (n, 100))).astype(np.float32)
+
+
+BOX = (np.full(100, -1.0), np.full(100, 1.0))
+
+
+def squared_error(rows: np.ndarray, centers: np.ndarray) -> float:
+    return float(np.min(((rows[:, None] - centers) ** 2).sum(axis=2), axis=1).sum())
+
+
+def test_clusters_of_wide_rows_from_bounds_alone(tmp_path):
+    rows = rows_in_box(20_000, 1)
+    operator = skl.design(bounds=BOX, n_components=4)
+    assert [type(part).__name__ for part in operator.parts] == 3 * ["SomeDirections"] + ["CrossFeatures"]
+    assert operator.origin.value == "declared"
+    sketch = operator.sketch(rows[:5000]) + operator.sketch(rows[5000:].astype(np.float64))
+    assert sketch == operator.sketch(rows[::-1], n_jobs=1)
+    sketch.save(tmp_path / "bounds.sketch")
+    assert len((tmp_path / "bounds.sketch").read_bytes()) < 2_000_000
+    model = skl.SketchKMeans(4, random_state=0).fit_sketch(skl.load(tmp_path / "bounds.sketch"))
+    best = KMeans(4, n_init=3, random_state=0).fit(rows).cluster_centers_
+    assert squared_error(rows, model.cluster_centers_) < 1.02 * squared_error(rows, best)
+    assert np.array_equal(model.predict(rows[:500]), np.argmin(model.transform(rows[:500]), axis=1))
+    with pytest.warns(UserWarning, match="random sums"):
+        assert model.inertia_ is None
+    with pytest.warns(UserWarning, match="random sums"):
+        assert model.standard_errors_ == {}
+
+
+def test_private_clusters_of_wide_rows_need_no_public_rows():
+    rows = rows_in_box(100_000, 2)
+    operator = skl.design(bounds=BOX, n_components=4, n_rows=100_000, epsilon=3.0, delta=1e-6)
+    release = skl.privatize(operator.sketch(rows), epsilon=3.0, delta=1e-6)
+    model = skl.SketchKMeans(4, random_state=0).fit_sketch(release)
+    best = KMeans(4, n_init=3, random_state=0).fit(rows[:20_000]).cluster_centers_
+    assert squared_error(rows[:5000], model.cluster_centers_) < 1.1 * squared_error(rows[:5000], best)
+
+
+def test_what_random_sums_cannot_tell_is_refused():
+    operator = skl.design(bounds=BOX, n_components=4)
+    sketch = operator.sketch(rows_in_box(3000, 3))
+    with pytest.raises(ValueError, match="tell means alone"):
+        skl.SketchKMedians(4).fit_sketch(sketch)
+    with pytest.raises(ValueError):  # noqa: PT011 - whichever part is missed first
+        skl.SketchGaussianMixture(4).fit_sketch(sketch)
+    assert "row 1" in str(
+        pytest.raises(ValueError, operator.sketch, np.array([np.zeros(100), np.full(100, np.inf)])).value
+    )
+    assert operator.sketch(np.full((1, 100), 5.0)) == operator.sketch(np.ones((1, 100)))  # moved onto the bounds
+    whole = skl.design(bounds=BOX, n_components=4, n_directions=None)
+    assert whole.part(skl.FourierFeatures).n_features == 100

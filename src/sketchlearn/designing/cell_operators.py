@@ -265,13 +265,15 @@ def cell_points(places: Single, k: int, n_cells: int, rng: np.random.Generator) 
     another step of k-means, over all records: on images of digits that was worth more than many finer cells.
     """
     centers = sample_points(places, k, rng)
-    halvings = int(math.log2(max(n_cells / k, 1)))
     labels, found = nearest(places, centers)[0], []
+    costs = np.bincount(labels, np.sum((places - centers[labels]) ** 2, axis=1), minlength=len(centers))
+    halvings = int(math.log2(max(n_cells / k, 1)))
+    once_more = np.argsort(-costs, kind="stable")[: (n_cells >> halvings) - k]  # what cells are left, for the widest
     for i, center in enumerate(centers):
         own = places[labels == i] - center
         _, sizes, axes = np.linalg.svd(own / math.sqrt(max(len(own), 1)), full_matrices=False)
         offsets = np.zeros((1, places.shape[1]))
-        for size, axis in zip(sizes[:halvings], axes, strict=False):
+        for size, axis in zip(sizes[: halvings + (i in once_more)], axes, strict=False):
             offsets = np.concatenate([offsets + size * axis, offsets - size * axis])
         found.append(center + CLOSENESS * offsets)
     return np.unique(np.concatenate(found).astype(np.float32), axis=0)
@@ -290,7 +292,7 @@ def sample_points(places: Single, n: int, rng: np.random.Generator) -> Single:
 
 
 def whole_directions(directions: Single, bound: float, places: Single) -> tuple[NDArray[np.int64], int, float]:
-    """Directions as whole numbers, by how many bits projections are shifted, and how many steps a place of 1 then is."""
+    """Directions as whole numbers, by how many bits projections are shifted, and how many steps a place of 1 is."""
     largest = float(np.max(np.abs(directions)))
     scaled = np.rint(directions.astype(np.float64) * (2**DIRECTION_BITS / largest)).astype(np.int64)
     # a row of size one, in units, is 2^22 / bound steps, and its projection 2^14 / largest times as many

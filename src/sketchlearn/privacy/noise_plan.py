@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sketchlearn.ledger import ADD_REMOVE, REPLACE, Ledger, PartNoise
-from sketchlearn.operators import Concatenated, FourierFeatures, Histograms, Operator, SecondMoments
+from sketchlearn.operators import Concatenated, FourierFeatures, Histograms, Operator, SecondMoments, SomeDirections
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism
 from sketchlearn.privacy.noise_shares import DiscreteLaplaceShare
 from sketchlearn.protected_unit import ProtectedUnit
@@ -188,6 +188,7 @@ def shares_of(parts: Sequence[Operator]) -> list[float]:
 
     So have second moments that `design` puts beside histograms and Fourier features.
     """
+    parts = [part.inner if isinstance(part, SomeDirections) else part for part in parts]
     fixed: dict[type[Operator], float] = {Histograms: HISTOGRAM_SHARE}
     if all(any(isinstance(part, kind) for part in parts) for kind in (Histograms, FourierFeatures)):
         fixed[SecondMoments] = MOMENT_SHARE

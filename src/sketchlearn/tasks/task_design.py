@@ -13,7 +13,8 @@ from sketchlearn.designing.cell_operators import CellsAsked, cells_on_sample, co
 from sketchlearn.designing.cluster_operators import Asked, in_bounds, on_sample
 from sketchlearn.designing.direction_operators import moments_in_directions
 from sketchlearn.designing.frequency_laws import STREAM_SPREAD_FACTOR, plain, times_as_many
-from sketchlearn.designing.private_budget import budget_of
+from sketchlearn.designing.private_budget import Budget, budget_of
+from sketchlearn.designing.random_sums import sums_in_bounds
 from sketchlearn.designing.sample_summary import MOST_ROWS, Sampled, deviations, rows_of, rows_wanted
 from sketchlearn.designing.scale_of_sketch import on_sketch
 from sketchlearn.designing.touched_frequencies import AUTO, checked_subsample
@@ -217,15 +218,22 @@ def design(
         raise ValueError(NEED_SAMPLE)
     if sizes["subsample"]:
         raise ValueError("subsample needs a sample here: from bounds, records contribute to all frequencies")
-    _refuse_cells_of_bounds(cells, along)
-    return in_bounds(asked, *checked_bounds(bounds), budget).with_origin(origin)
+    return _in_bounds(asked, cells, *checked_bounds(bounds), budget, along).with_origin(origin)
 
 
-def _refuse_cells_of_bounds(cells: CellsAsked | None, along: Any) -> None:
+def _in_bounds(
+    asked: Asked, cells: CellsAsked | None, low: Double, high: Double, budget: Budget | None, along: Any
+) -> Operator:
+    """An operator for rows within bounds: of random sums, if they have many columns, or of frequencies."""
     if along is not None:
         raise ValueError("along needs a sample: bounds do not tell how the records lie")
-    if cells is not None and (cells.normalize or cells.n_directions is not None):
-        raise ValueError("n_directions and normalize need a sample: bounds do not tell how the records lie")
+    if cells is not None and cells.normalize:
+        raise ValueError("normalize needs a sample: without one, divide rows by their lengths before they are sketched")
+    if cells is not None and cells.n_directions is not None and asked.task != "kmeans":
+        raise ValueError("n_directions needs a sample here: bounds do not tell how the records lie")
+    if cells is None or asked.task != "kmeans" or not cells.wanted(len(low)):
+        return in_bounds(asked, low, high, budget)
+    return sums_in_bounds(asked, low, high, budget, cells.n_directions)
 
 
 def _cells_of_sample(

@@ -28,6 +28,7 @@ from sketchlearn.tasks.clusters.clusters_of_sketch import (
     mixture_clusters,
     point_clusters,
 )
+from sketchlearn.tasks.clusters.clusters_of_sums import SketchOfSums
 from sketchlearn.tasks.clusters.fitted_clusters import Clusters
 from sketchlearn.tasks.estimating.component_estimator import largest_first, require_rows
 from sketchlearn.tasks.estimating.fitted_model import Document, Double
@@ -44,6 +45,8 @@ from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, Squa
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
 ROWS_AT_ONCE = 1 << 18  # whose distances are in memory
+NO_ERRORS_OF_SUMS = "random sums of the columns do not tell them: design the sketch on a sample of rows"
+NO_MEDIANS_OF_SUMS = "random sums of the columns tell means alone: design the sketch on a sample, or learn k-means"
 SHARE_BESIDE_ATOMS = 0.5  # that rows have in centers, where they are joined by atoms
 
 
@@ -157,6 +160,8 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> Clusters:
         if (cells := Cells.of(sketch)) is not None:
             return self._of_cells(sketch, cells, rng)
+        if (of_sums := SketchOfSums.of(sketch)) is not None:
+            return self._of_sums(sketch, of_sums, rng)
         sample = self._sample(sketch, sample)
         k, choice = self._chosen(sketch, sample, rng)
         self._check_determined(sketch, sample, k)
@@ -171,6 +176,16 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
             decoder = decoder_from(self.decoder)
             found = point_clusters(task, decoder) if decoder.points else mixture_clusters(task, decoder)
         return self._model(sketch, found, choice)
+
+    def _of_sums(self, sketch: Sketch, of_sums: SketchOfSums, rng: np.random.Generator) -> Clusters:
+        """Clusters in random sums of many columns, put back into all of them."""
+        if isinstance(self._loss, DistanceLoss):
+            raise ValueError(NO_MEDIANS_OF_SUMS)
+        k, choice = self._chosen(of_sums.sums, None, rng)
+        self._check_determined(of_sums.sums, None, k)
+        problem, progress = Problem.of(Target.of(of_sums.sums), k), self._say if self.verbose else None
+        task = Task(of_sums.sums, problem, np.ones(problem.target.n_features), self._loss, self._reduce, rng, progress)
+        return self._model(sketch, of_sums.lifted(clusters_of_sketch(task, decoder_from(self.decoder)), rng), choice)
 
     def _of_cells(self, sketch: Sketch, cells: Cells, rng: np.random.Generator) -> Clusters:
         """Clusters of cells, or of all rows, if those were kept."""
@@ -212,6 +227,8 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         model, sketch = state.model, state.sketch
         if (cells := Cells.of(sketch)) is not None:
             return errors_of_cells(sketch, cells, cells.members(model.centers))
+        if SketchOfSums.of(sketch) is not None:
+            return ErrorBars(withheld=NO_ERRORS_OF_SUMS)
         units = np.ones(model.centers.shape[1]) if model.units is None else model.units
         reason, k = "", len(model.weights)
         rows = sketch.kept is not None and len(sketch.kept)
@@ -242,6 +259,8 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         return "inertia", found
 
     def _estimated(self, sketch: Sketch, state: FittedState, rng: np.random.Generator) -> RowMean:
+        if SketchOfSums.of(sketch) is not None:
+            return RowMean(withheld=NO_ERRORS_OF_SUMS)
         if (cells := Cells.of(sketch)) is None:
             return super()._estimated(sketch, state, rng)
         if sketch.kept is not None and sketch.kept.complete:

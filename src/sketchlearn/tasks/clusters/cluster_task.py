@@ -16,6 +16,7 @@ from sketchlearn.operators import Histograms
 from sketchlearn.sketch import Sketch
 from sketchlearn.weighting.clusters_of_rows import RowSample, SquaredLoss
 from sketchlearn.weighting.histogram_columns import Column
+from sketchlearn.weighting.weighted_rows import WeightedRows
 
 RECORDS_PER_PARAMETER = 10  # With fewer, any mixture explains a sketch.
 
@@ -31,6 +32,7 @@ class Decoded:
     density: Mixture
     outcome: Outcome
     doubts: tuple[str, ...] = ()
+    points: WeightedRows | None = None  # that the clusters are of, where they are of points
 
 
 @dataclass(frozen=True)

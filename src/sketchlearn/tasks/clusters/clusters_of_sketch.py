@@ -276,7 +276,8 @@ def _of_points(task: Task, sample: RowSample, status: Status) -> Decoded:
     density = clouds(centers, sample.rows)
     own = task.problem.in_own_units(DiagonalGaussian(), *density.parts())
     cost = task.problem.target.cost(own)
-    return Decoded(centers, shares, density, Outcome(own, cost, task.problem.misfit(cost), 0, status))
+    outcome = Outcome(own, cost, task.problem.misfit(cost), 0, status)
+    return Decoded(centers, shares, density, outcome, points=sample.rows)
 
 
 def _left_by_atoms(task: Task, atoms: Atoms) -> float:

@@ -1,0 +1,97 @@
+"""Clusters of wide rows from waves of their random sums, and their means in all columns from waves times columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample, nearest
+from sketchlearn.models import Dirac, Double, Mixture
+from sketchlearn.operators import Concatenated, CrossFeatures, SomeDirections, concatenate
+from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.clusters.cluster_task import Decoded
+from sketchlearn.weighting.weighted_rows import WeightedRows
+
+DRAWS = 10_000  # points that stand for a mixture
+MODEL_ERROR = 1e-3  # variance of what points miss of the law, relative to that of the waves
+ROUNDING_ERROR = 1e-6  # the same of each number, since points are finitely many
+
+
+@dataclass(frozen=True)
+class SketchOfSums:
+    """The sketch of random sums of wide rows, as of rows of few columns, and that of waves times all columns."""
+
+    sums: Sketch
+    crosses: Sketch
+    map: SomeDirections  # of rows to sums
+
+    @classmethod
+    def of(cls, sketch: Sketch) -> SketchOfSums | None:
+        """The two in a sketch of a design in bounds of many columns; None in others."""
+        operator = sketch.operator
+        if not isinstance(operator, Concatenated):
+            return None
+        *parts, last = operator.parts
+        maps = [part for part in parts if isinstance(part, SomeDirections)]
+        if not isinstance(last, CrossFeatures) or not maps or len(maps) < len(parts):
+            return None
+        inner, ledger = concatenate([part.inner for part in maps]), sketch.ledger
+        if ledger is not None and ledger.parts is not None:
+            ledger = replace(ledger, parts=ledger.parts[:-1])
+        sums = sketch.of_same_records(inner, sketch.sums[: inner.n_sums], ledger)
+        return cls(sums, operator.split(sketch)[-1], maps[0])
+
+    @property
+    def middle(self) -> Double:
+        """What was subtracted from rows."""
+        return self.crosses.operator.middle  # type: ignore[attr-defined]
+
+    @property
+    def _back(self) -> Double:
+        """What sums are multiplied by to be the least row that has them."""
+        return np.asarray(np.linalg.pinv(self.map.projection.T), np.float64)
+
+    def lifted(self, found: Decoded, rng: np.random.Generator) -> Decoded:
+        """Clusters of the sums, with their centers in all columns."""
+        points = found.points or WeightedRows.of(antithetic_sample(found.density, DRAWS, rng))
+        centers = self.middle + self._means(points, found.centers)
+        box = np.array(self.map.bound)
+        centers = np.clip(centers, self.middle - box, self.middle + box)
+        density = Mixture(Dirac(), found.shares, centers, np.zeros((len(centers), 0)))
+        return replace(found, centers=centers, density=density, outcome=replace(found.outcome, mixture=density))
+
+    def _means(self, points: WeightedRows, centers: Double) -> Double:
+        """Means of rows, less the middle, that lie nearest to each center in their sums.
+
+        A row is taken to be the mean of its cluster, plus what follows linearly from where it lies in it, plus chance:
+        so sums of waves times rows are linear in the means, with factors that points with the law of the sums tell.
+        """
+        operator, weights = self.crosses.operator, points.weights[:, None]
+        assert isinstance(operator, CrossFeatures)
+        labels = nearest(points.rows, centers)[0]
+        waves = operator.waves.features(points.rows)
+        waves = np.hstack([waves.real, waves.imag])
+        away = points.rows - centers[labels]
+        spread = float(np.sum(points.weights @ (points.rows - points.weights @ points.rows) ** 2))
+        unit = np.sqrt(max(spread, 1e-300) / points.rows.shape[1])
+        known = np.hstack([np.eye(len(centers))[labels], away / unit])
+        factors, products = waves.T @ (weights * known), waves.T @ (weights * waves)
+        seen = operator.split(self.crosses.mean)
+        seen = np.vstack([seen.real, seen.imag])
+        variance = spread / float(np.sum(self.map.projection**2))  # of a column: random sums keep the total
+        errors = MODEL_ERROR * products + (ROUNDING_ERROR + self._noise() / variance) * np.eye(len(products))
+        middle = (points.weights @ points.rows) @ self._back
+        usual = np.vstack([np.tile(middle, (len(centers), 1)), np.zeros((known.shape[1] - len(centers), len(middle)))])
+        told = np.linalg.solve(errors, factors)
+        found = usual + np.linalg.solve(told.T @ factors + np.eye(known.shape[1]), told.T @ (seen - factors @ usual))
+        means = found[: len(centers)]
+        return np.asarray(means + (centers - means @ self.map.projection.T) @ self._back)
+
+    def _noise(self) -> float:
+        """Variance of the noise of a private release in each mean of a wave times a column, averaged over columns."""
+        ledger, operator = self.crosses.ledger, self.crosses.operator
+        if ledger is None:
+            return 0.0
+        one = np.abs(operator.mean_of(np.ones(operator.n_sums)))
+        return float(np.mean(one**2) / 2 * ledger.sum_variance / float(self.crosses.units) ** 2)
