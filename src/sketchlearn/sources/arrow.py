@@ -52,6 +52,8 @@ def arrow_array(values: Any) -> Any:
             array = pa.array(values, from_pandas=True)
             if not isinstance(array.type, pa.BaseExtensionType):  # such as periods of pandas, which become words
                 return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    if (text := _plain_text(values)) is not None:
+        return text
     gaps = values.isna() if hasattr(values, "isna") else (value is None or value != value for value in values)
     known = [None if gap else value for value, gap in zip(values, gaps, strict=True)]
     kinds = {type(value) for value in known if value is not None}
@@ -62,6 +64,18 @@ def arrow_array(values: Any) -> Any:
     if (odd := what_cells_hold(kinds)) is not None:  # the type is enough for schemas to refuse the column by its name
         return pa.nulls(len(known), pa.binary() if odd == "bytes" else pa.list_(pa.null()))
     return pa.array([None if value is None else word_of(value) for value in known], pa.string())
+
+
+def _plain_text(values: Any) -> Any:
+    """Values that are text of ASCII alone, which has one form, as an Arrow array; None if some are anything else."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    with suppress(pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        array = pa.array(values, from_pandas=True)
+        if pa.types.is_string(array.type) and pc.all(pc.string_is_ascii(array)).as_py():
+            return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    return None
 
 
 class Arrow(Table):
