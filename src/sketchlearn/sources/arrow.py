@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.schemas.plain_text import text_of
 from sketchlearn.schemas.raw_values import NO_SINGLE_VALUES, remedy_for_cells, what_cells_hold, word_of
 from sketchlearn.sources.blocks import Floats
-from sketchlearn.sources.tables import Columns, Table, picked
+from sketchlearn.sources.tables import Columns, Table, picked, some_positions
 
 Open = Callable[[list[str], int], Iterator[Any]]
 
@@ -141,9 +142,45 @@ class ArrowTable(Arrow):
 
         super().__init__(table.schema, open_batches, n_rows=table.num_rows)
 
+    def raw_some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> dict[str, Any] | None:
+        if not self.n_rows:
+            return None
+        names = [self.fields[position] for position in chosen]
+        which = some_positions(self.n_rows, n_rows, rng)
+        return raw_columns(picked_batches(self.open_batches(names, 1 << 16), which), names)
+
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats:
         total = self.n_rows or 0
         return picked(self.chunks(chosen, 1 << 16), rng.choice(total, min(n_rows, total), replace=False))
+
+
+def picked_batches(batches: Iterable[Any], which: NDArray[np.int64]) -> Iterator[Any]:
+    """The rows at these positions, in ascending order, batch by batch, to the last of them."""
+    import pyarrow as pa
+
+    start = done = 0
+    for batch in batches:
+        upto = int(np.searchsorted(which, start + batch.num_rows))
+        own = pa.array(which[done:upto] - start)
+        columns = (column if (text := text_of(column)) is None else text for column in batch.columns)
+        yield pa.table([column.take(own) for column in columns], names=batch.schema.names)
+        start, done = start + batch.num_rows, upto
+        if done == len(which):
+            return
+
+
+def raw_columns(tables: Iterable[Any], names: list[str]) -> dict[str, Any]:
+    """Columns of tables, one below the other, each as one Arrow array."""
+    import pyarrow as pa
+
+    whole = pa.concat_tables(tables).unify_dictionaries()
+    return {name: _one_array(whole.column(name)) for name in names}
+
+
+def _one_array(column: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def remedy_for(word: str) -> str:
