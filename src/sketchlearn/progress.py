@@ -66,6 +66,31 @@ def showing_progress(shown: bool) -> Iterator[None]:
 
 
 @contextmanager
+def steps_shown(shown: bool) -> Iterator[Callable[[str], None] | None]:
+    """Gives the function that shows what is being done, if it shall: in a line that changes, or in lines of a log."""
+    if not shown:
+        yield None
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(stderr=True)
+    if console.is_terminal or console.is_jupyter:
+        with console.status("") as status:
+            yield lambda text: status.update(escape(text))
+        return
+    next_line = 0.0
+
+    def write(text: str) -> None:
+        nonlocal next_line
+        if time.monotonic() >= next_line:
+            next_line = time.monotonic() + SECONDS_BETWEEN_LINES
+            print(text, file=sys.stderr, flush=True)
+
+    yield write
+
+
+@contextmanager
 def row_bar(source: Read, shown: bool, doing: str = "sketching") -> Iterator[Callable[[int], None]]:
     """Shows how much of a source was read, if it shall; gives the function that advances it by rows."""
     if not shown:
