@@ -23,11 +23,10 @@ def test_a_design_for_fewer_clusters_is_warned_of():
         choice = skl.choose_k(sketch_for_one_cluster(), 12)
     assert choice.most < 12
     first, second = (str(warning.message) for warning in warned)
-    why = (
-        "the sketch has 125 frequencies, as a design for about one cluster has; to tell more, sketch with design(sample"
-    )
-    assert first == f"numbers of clusters above {choice.most} are not looked at: {why}, n_components=12)"
-    assert second == f"3 clusters are more than such a sketch is designed for, and uncertain: {why}, n_components=12)"
+    why = "the sketch has 125 frequencies, as a design for about one cluster has"
+    remedy = "to tell more, sketch with design(sample, n_components=12)"
+    assert first == f"numbers of clusters above {choice.most} are not looked at: {why}; {remedy}"
+    assert second == f"3 clusters are more than such a sketch is designed for, and uncertain: {why}; {remedy}"
     assert choice.n_clusters == 3
 
 

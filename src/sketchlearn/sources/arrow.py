@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.schemas.plain_text import text_of
-from sketchlearn.schemas.raw_values import NO_SINGLE_VALUES, remedy_for_cells, what_cells_hold, word_of
+from sketchlearn.schemas.raw_values import NO_SINGLE_VALUES, remedy_for_cells
 from sketchlearn.sources.blocks import Floats
 from sketchlearn.sources.tables import Columns, Table, picked, some_positions
 
@@ -35,48 +34,6 @@ def library(what: str, module: str, extra: str) -> Any:
 def pyarrow(what: str, module: str = "pyarrow") -> Any:
     """pyarrow, or one sentence that says how to get it."""
     return library(what, module, "arrow")
-
-
-def arrow_array(values: Any) -> Any:
-    """A list or a column of a data frame as an Arrow array, in which no value's form depends on the others.
-
-    Lists of several types become words, which stand for the same numbers, levels and dates as the values.
-    """
-    pa = pyarrow("columns of other kinds than numbers")
-    kind = str(getattr(values, "dtype", "object"))
-    if kind == "category" and str(values.cat.categories.dtype).startswith("interval"):  # of pandas.cut
-        levels = [str(interval) for interval in values.cat.categories]
-        codes = pa.array(values.cat.codes, pa.int32(), mask=values.isna().to_numpy())
-        return pa.DictionaryArray.from_arrays(codes, levels, ordered=values.cat.ordered)
-    if kind != "object":
-        with suppress(pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-            array = pa.array(values, from_pandas=True)
-            if not isinstance(array.type, pa.BaseExtensionType):  # such as periods of pandas, which become words
-                return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-    if (text := _plain_text(values)) is not None:
-        return text
-    gaps = values.isna() if hasattr(values, "isna") else (value is None or value != value for value in values)
-    known = [None if gap else value for value, gap in zip(values, gaps, strict=True)]
-    kinds = {type(value) for value in known if value is not None}
-    for alike in (int, float):
-        if kinds == {alike}:
-            with suppress(OverflowError, pa.ArrowInvalid):
-                return pa.array(known, pa.int64() if alike is int else pa.float64())
-    if (odd := what_cells_hold(kinds)) is not None:  # the type is enough for schemas to refuse the column by its name
-        return pa.nulls(len(known), pa.binary() if odd == "bytes" else pa.list_(pa.null()))
-    return pa.array([None if value is None else word_of(value) for value in known], pa.string())
-
-
-def _plain_text(values: Any) -> Any:
-    """Values that are text of ASCII alone, which has one form, as an Arrow array; None if some are anything else."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    with suppress(pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        array = pa.array(values, from_pandas=True)
-        if pa.types.is_string(array.type) and pc.all(pc.string_is_ascii(array)).as_py():
-            return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-    return None
 
 
 class Arrow(Table):

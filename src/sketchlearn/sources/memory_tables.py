@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.gpu import device_rows, downloaded, gathered
+from sketchlearn.schemas.arrow_columns import arrow_array
 from sketchlearn.schemas.raw_values import what_cells_hold
-from sketchlearn.sources.arrow import arrow_array, remedy_for
+from sketchlearn.sources.arrow import remedy_for
 from sketchlearn.sources.blocks import GATHERED_BYTES, Floats
 from sketchlearn.sources.source_base import inside, listed, reading
 from sketchlearn.sources.tables import Columns, IndexedTable, Table, some_positions
