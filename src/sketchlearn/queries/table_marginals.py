@@ -115,9 +115,9 @@ def table_marginal(ask: NumberShares, column: Column, position: int, bins: Any) 
         no = Share(max(1 - yes.value - (missing or 0.0), 0.0), yes.error, yes.exact)
         return _levels(column, [("yes", yes), ("no", no)], missing)
     if isinstance(column, Category):
-        shares = [ask.value_share(position + i, column.weight) for i in range(len(column.words))]
-        shares, note = _together(shares, 1 - (missing or 0.0))
-        told = sorted(zip(column.words, shares, strict=True), key=lambda pair: -pair[1].value)
+        alone = [ask.value_share(position + i, column.weight) for i in range(len(column.words))]
+        together, note = _together(alone, 1 - (missing or 0.0))
+        told = sorted(zip(column.words, together, strict=True), key=lambda pair: -pair[1].value)
         return _levels(column, told, missing, note)
     if isinstance(column, Ordinal):
         ends = (np.arange(len(column.levels) + 1) - 0.5) * (column.weight / (len(column.levels) - 1))
