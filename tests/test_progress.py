@@ -25,7 +25,8 @@ def test_the_bar_fits_into_80_columns(monkeypatch):
     drawn, source = io.StringIO(), Rows()
     clock = itertools.count()
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: 5.0 * next(clock)))
-    with progress._bar(source, Console(file=drawn, width=80, force_terminal=True, color_system=None)) as advance:
+    console = Console(file=drawn, width=80, force_terminal=True, color_system=None)
+    with progress._bar(source, console, "sketching") as advance:
         for _ in range(8):
             source.bytes_read += 200_000_000
             advance(12_345_678)

@@ -45,6 +45,35 @@ def test_subtracting_what_is_not_there():
     assert a - a == skl.Sketch(a.operator)
 
 
+def test_forgetting_the_same_twice_is_warned_of():
+    """It cannot be refused, as the sketch may hold them twice; an addition in between makes it another question."""
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    sketch = make().sketch(X)
+    sketch.forget(X[:3]).forget(X[3:6])
+    with pytest.warns(UserWarning, match="the same 3 records went out of this sketch before: unless it held"):
+        sketch.forget(X[:3])
+    sketch.update(X[:6]).forget(X[:3]).update(X[:3]).forget(X[:3])
+    assert sketch.count == 44
+
+
+def test_what_was_forgotten_is_in_no_file():
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    sketch = make().sketch(X).forget(X[:3])
+    assert len(sketch.batches.gone) == 1
+    again = skl.from_bytes(sketch.to_bytes())
+    assert again.batches == sketch.batches
+    assert not again.batches.gone
+    again.forget(X[:3])  # another process would not know it either
+
+
+def test_kept_rows_tell_whether_records_were_there_twice():
+    X = np.random.default_rng(0).standard_normal((200, 2))
+    sketch = skl.design(X, n_components=2, rows=500).sketch(np.concatenate([X, X]))
+    sketch.forget(X[:3]).forget(X[:3])
+    with pytest.raises(ValueError, match="not all in the sketch"):
+        sketch.forget(X[:3])
+
+
 def test_failed_updates_leave_no_trace():
     sketch = make().sketch([[1.0, 2.0]])
     before = sketch.copy()

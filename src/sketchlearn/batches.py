@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.ledger import Ledger
 from sketchlearn.values import shortened, whole
 
@@ -33,6 +34,8 @@ class Batches:
     below : numbers from here on are not kept.
     most : how often a record may count for all that the numbers tell: what was said of overlapping sketches, and of
         numbers that are not kept.
+    gone : what was subtracted since something was added last, by digests that mean nothing outside this process. They
+        are not compared, and in no file: a record that is forgotten leaves no trace.
 
     Examples
     --------
@@ -45,6 +48,7 @@ class Batches:
     times: dict[int, int] = field(default_factory=dict)
     below: int = _END
     most: int = 1
+    gone: frozenset[bytes] = field(default=frozenset(), compare=False, repr=False)
 
     @classmethod
     def new(cls, units: int = 1) -> Batches:
@@ -61,7 +65,9 @@ class Batches:
 
     def or_content(self, sums: NDArray[np.int64], units: int) -> Batches:
         """The same; of records without a number, and of those whose numbers are all forgotten, the content's."""
-        return self if self.times or not units else replace(self.of_content(sums, units), most=self.most)
+        if self.times or not units:
+            return self
+        return replace(self.of_content(sums, units), most=self.most, gone=self.gone)
 
     def shared(self, other: Batches, sign: int = 1) -> list[int]:
         """Batches that a sum (or a difference) of both would count twice."""
@@ -92,6 +98,15 @@ class Batches:
             below, counts = largest[-1], counts + [abs(times.pop(number)) for number in largest]
         most = max(most, *counts, 1)
         return Batches(times, below, most)
+
+    def having_lost(self, content: bytes, records: str, before: Batches) -> Batches:
+        """The same after a subtraction from `before` of what has this digest; warns of these records if it is gone."""
+        if records and content in before.gone:
+            warn_caller(
+                f"the same {records} went out of this sketch before: unless it held them twice, it is wrong now, and "
+                "adding them again mends it"
+            )
+        return replace(self, gone=frozenset([*sorted(before.gone)[: MOST_IDENTITIES - 1], content]))
 
     @property
     def largest(self) -> int:
@@ -168,6 +183,13 @@ class Released:
 
 
 RELEASED = Released()
+_SECRET = secrets.token_bytes(32)  # of this process
+
+
+def digest_of(sums: NDArray[np.int64], units: int) -> bytes:
+    """A digest of what is subtracted, from which nobody without this process can tell what it was."""
+    content = np.ascontiguousarray(sums, "<i8").tobytes() + str(units).encode()
+    return hashlib.blake2b(content, digest_size=16, key=_SECRET).digest()
 
 
 def _number(text: Any) -> int:

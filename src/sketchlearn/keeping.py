@@ -211,6 +211,10 @@ class KeptRows:
         kept.__dict__["priorities"] = distinct[there]
         return kept
 
+    def tells_of(self, other: KeptRows) -> bool:
+        """Whether all records of another sketch would be among these, if they were in this one."""
+        return other.complete and bool(np.all(other.priorities < self.below))
+
     @property
     def total(self) -> int:
         """The weight of all kept records, in steps of 2^-16."""

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -46,8 +47,51 @@ class Progress:
         return f"{self.rows:,} rows{size}, {rate:,.0f} rows/s"
 
 
+_SHOWN = ContextVar("_SHOWN", default=False)
+
+
+def progress_shown() -> bool:
+    """Whether whoever reads rows to the end on the way to something else shall show how far that is."""
+    return _SHOWN.get()
+
+
 @contextmanager
-def row_bar(source: Read, shown: bool) -> Iterator[Callable[[int], None]]:
+def showing_progress(shown: bool) -> Iterator[None]:
+    """Lets readers of rows show their progress, or not, as long as it is open."""
+    before = _SHOWN.set(shown)
+    try:
+        yield
+    finally:
+        _SHOWN.reset(before)
+
+
+@contextmanager
+def steps_shown(shown: bool) -> Iterator[Callable[[str], None] | None]:
+    """Gives the function that shows what is being done, if it shall: in a line that changes, or in lines of a log."""
+    if not shown:
+        yield None
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(stderr=True)
+    if console.is_terminal or console.is_jupyter:
+        with console.status("") as status:
+            yield lambda text: status.update(escape(text))
+        return
+    next_line = 0.0
+
+    def write(text: str) -> None:
+        nonlocal next_line
+        if time.monotonic() >= next_line:
+            next_line = time.monotonic() + SECONDS_BETWEEN_LINES
+            print(text, file=sys.stderr, flush=True)
+
+    yield write
+
+
+@contextmanager
+def row_bar(source: Read, shown: bool, doing: str = "sketching") -> Iterator[Callable[[int], None]]:
     """Shows how much of a source was read, if it shall; gives the function that advances it by rows."""
     if not shown:
         yield lambda _rows: None
@@ -55,17 +99,18 @@ def row_bar(source: Read, shown: bool) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
 
     console = Console(stderr=True)
-    with _bar(source, console) if console.is_terminal or console.is_jupyter else _lines(source) as advance:
+    drawn = console.is_terminal or console.is_jupyter
+    with _bar(source, console, doing) if drawn else _lines(source, doing) as advance:
         yield advance
 
 
 @contextmanager
-def _bar(source: Read, console: Any) -> Iterator[Callable[[int], None]]:
+def _bar(source: Read, console: Any, doing: str) -> Iterator[Callable[[int], None]]:
     from rich import progress as rich
 
     # the bar has the room that is left: with one of 40 columns, terminals of 80 cut the time that remains
     columns = (
-        rich.TextColumn("sketching"),
+        rich.TextColumn(doing),
         rich.BarColumn(bar_width=None),
         rich.TaskProgressColumn(),
         rich.TextColumn("{task.fields[words]}"),
@@ -83,13 +128,13 @@ def _bar(source: Read, console: Any) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def _lines(source: Read) -> Iterator[Callable[[int], None]]:
+def _lines(source: Read, doing: str) -> Iterator[Callable[[int], None]]:
     progress = Progress(source)
     last = progress.began
 
     def write() -> None:
         share = f"{100 * progress.done / progress.total:.0f} %, " if progress.total else ""
-        print(f"sketching: {share}{progress.in_words}", file=sys.stderr, flush=True)
+        print(f"{doing}: {share}{progress.in_words}", file=sys.stderr, flush=True)
 
     def advance(more: int) -> None:
         nonlocal last

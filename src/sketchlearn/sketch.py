@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.batches import RELEASED, Batches
+from sketchlearn.batches import RELEASED, Batches, digest_of
 from sketchlearn.few_records import warn_of_few_records
 from sketchlearn.keeping import KeptRows, checked_rows
 from sketchlearn.ledger import Ledger
@@ -199,7 +199,8 @@ class Sketch:
     ) -> Sketch:
         """Takes records out again, as if they had never been added.
 
-        Rows that were never added cannot always be told from those that were: only an impossible result is refused.
+        Rows that were never added cannot always be told from those that were: an impossible result is refused (with
+        histograms or kept rows, most are impossible), and the same rows twice in this process are warned of.
         """
         self._require_exact("forget records")
         return self.__isub__(self.operator.sketch(data, sample_weight=sample_weight, nulls=nulls, n_jobs=n_jobs))
@@ -267,6 +268,10 @@ class Sketch:
         heaviest = max(self.heaviest, other.heaviest)
         operator = operator.with_worse_origin(self.operator).with_worse_origin(other.operator)
         batches = self.batches.combined(other.batches, sign, overlapping=overlapping is True)
+        if sign < 0 and other.units:
+            sure = self.kept is not None and other.kept is not None and self.kept.tells_of(other.kept)
+            lost = digest_of(other.sums, other.units), "" if sure else counted(other.count, "record")
+            batches = batches.having_lost(*lost, self.batches)
         return Sketch(operator, sums, count, bits, skipped, None, clipped, heaviest, kept, batches, unit)
 
     def _unit_with(self, other: Sketch, sign: int, *, disjoint: bool) -> ProtectedUnit | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -61,12 +62,15 @@ def design(
     normalize: options.Normalize = False,
     directions: options.Directions = options.AUTO,
     along: options.Along = None,
+    progress: options.Progress = None,
     json: options.Json = False,
 ) -> None:
     """Design an operator: sketches made with it can be merged.
 
     It is designed on a sample of rows, or on bounds alone: LOW,HIGH for all columns, or
-    LOW,HIGH;LOW,HIGH;... for each. With --epsilon its size follows from the noise of a private release, which is
+    LOW,HIGH;LOW,HIGH;... for each. Of large files the sample is read here and there; with --schema, compressed ones,
+    JSON lines, databases and the like are read to the end for it, and --progress shows how far that is.
+    With --epsilon its size follows from the noise of a private release, which is
     then shown on standard error beside what it may hide, before anything is spent.
     --task moments is for fit pca and fit regression, --task ica, --task subspaces and --task kernel for the fits of
     these names, --images for fit classifier.
@@ -142,7 +146,8 @@ def design(
     elif bounds is not None:
         operator, made = design_on_bounds(bounds, choices, chosen)
     else:
-        (operator, made), _ = design_on_rows(rows_from(paths, **arguments), choices)
+        shown = sys.stderr.isatty() if progress is None else progress
+        (operator, made), _ = design_on_rows(rows_from(paths, **arguments), choices, progress=shown)
     write(output, design_to_bytes(operator, made))
     with_k = "" if n_components is None else f" with k = {n_components}"
     figures = {"output": output, "operator": operator.to_json(), "made": made, "words": operator.in_words}

@@ -53,10 +53,10 @@ def read_design(path: str) -> Operator:
         return design_from_bytes(read(path))[0]
 
 
-def design_on_rows(rows: Source, choices: Choices) -> tuple[Designed, Source]:
+def design_on_rows(rows: Source, choices: Choices, *, progress: bool = False) -> tuple[Designed, Source]:
     """An operator designed on a sample of the rows, of a stream on the first ones; and a source of all rows."""
     most = MIXTURE_SAMPLE_ROWS if choices.task.startswith("mixture") and rows.replayable else SAMPLE_ROWS
-    some, representative, everything = sample(rows, most, row_chooser(choices.seed))
+    some, representative, everything = sample(rows, most, row_chooser(choices.seed), progress=progress)
     if not len(some) and not rows.replayable:
         raise ValueError("standard input has no rows to design an operator on: give some, or --design FILE")
     _say_if_index(rows.columns or ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+import sys
 from typing import Annotated
 
 import typer
@@ -23,6 +24,7 @@ from sketchlearn.cli.options import (
     Json,
     MaxClusters,
     Plot,
+    Progress,
     Sample,
     Seed,
     SketchFile,
@@ -171,11 +173,13 @@ def choose(
     seed: Seed = 0,
     plot: Plot = None,
     trusted: Trusted = None,
+    progress: Progress = None,
     json: Json = False,
 ) -> None:
     """Say how many clusters there are, and how sure that is.
 
-    Best from a design for the largest number: design -k 20. Rows that the sketch keeps (design --rows) are used.
+    Best from a design for the largest number, design -k 20: one for fewer has too few frequencies, and a warning says
+    so. Rows that the sketch keeps (design --rows) are used.
 
     \b
     Example:
@@ -188,7 +192,8 @@ def choose(
     files = SampleFiles.of(sample, delimiter, decimal, header, encoding)
     check_paths([sketch, *files.paths, *(trusted or [])], [plot])
     loaded = read_sketch(sketch, trusted)
-    choice = choose_k(loaded, max_clusters, files.rows(loaded.operator, seed), random_state=seed)
+    shown = sys.stderr.isatty() if progress is None else progress
+    choice = choose_k(loaded, max_clusters, files.rows(loaded.operator, seed), random_state=seed, progress=shown)
     if plot is not None:
         plot_choice(choice, plot)
     sentences = list(map(in_options, choice.sentences))

@@ -55,6 +55,21 @@ class Asked:
         return self.task in CLUSTERS and n_features <= MOST_COLUMNS_COUNTED
 
 
+def clusters_resolved(m: int, d: int, wave: Wave) -> int:
+    """For about how many clusters of a sample's columns a design has m frequencies, broad ones among them.
+
+    >>> from sketchlearn.waves import wave_from
+    >>> [clusters_resolved(m, 4, wave_from("exponential")) for m in (40, 120 + 75, 600 + 75, 800)]
+    [1, 3, 15, 20]
+    """
+    k = resolved = 1
+    broad = math.ceil(laws.BROAD * laws.times_as_many(wave))
+    while (size := laws.size_of(k, d, "kmeans", wave)) <= m:
+        resolved = k if size + (0 if size >= FREQUENCIES_PER_BROAD * broad else broad) <= m else resolved
+        k += 1
+    return resolved
+
+
 def in_bounds(asked: Asked, low: Double, high: Double, budget: Budget | None) -> Operator:
     """The operator for records of which only bounds are known."""
     k, d, box = asked.n_components, len(low), Box(asked, low, high, budget)

@@ -9,6 +9,7 @@ import numpy as np
 
 from sketchlearn.diagnostics.profile_values import ColumnProfile, Estimate, Profile, Profiles
 from sketchlearn.models import Double
+from sketchlearn.queries.value_shares import shares_of_levels
 from sketchlearn.schemas import Category, Column, Date, Flag, Number, Ordinal, SchemaColumns, Text
 from sketchlearn.schemas.column_kinds import INDICATE
 
@@ -19,6 +20,7 @@ def profiles_of_centers(model: Any) -> Profiles:
     """What the centers of a model with a schema say: means, dates, and shares of levels.
 
     Spreads are known of mixtures alone; of logarithms, the mean is that of the logarithm, as a value of the table.
+    Shares of levels that were more than one together are made smaller; their errors are how far they were from one.
 
     >>> import pandas as pd, sketchlearn as skl
     >>> table = pd.DataFrame({"age": [20.0, 22.0, 60.0, 62.0] * 50, "member": ["no", "no", "yes", "yes"] * 50})
@@ -70,8 +72,8 @@ def column_profile(column: Column, numbers: Double, spread: float, apart: float)
 def _estimates(column: Column, numbers: Double) -> Iterator[tuple[str, Estimate]]:
     """What is told of a column, without records that have no value."""
     if isinstance(column, Category):
-        shares = np.clip(numbers / column.weight, 0, 1)
-        yield from ((word, Estimate(float(share))) for word, share in zip(column.words, shares, strict=True))
+        shares, off = shares_of_levels(numbers / column.weight)
+        yield from ((word, Estimate(float(share), off)) for word, share in zip(column.words, shares, strict=True))
     elif isinstance(column, Flag):
         yield "yes", Estimate(float(np.clip(numbers[0] / column.weight, 0, 1)))
     elif isinstance(column, Ordinal):

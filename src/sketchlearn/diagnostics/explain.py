@@ -19,7 +19,7 @@ from sketchlearn.decoders.refinements.reduction_to_points import antithetic_samp
 from sketchlearn.decoders.searches.search_loop import EXPLAINED
 from sketchlearn.designing.sample_summary import MOST_ROWS
 from sketchlearn.diagnostics.density_drawing import draw_decay, draw_landscape
-from sketchlearn.diagnostics.fit_advice import Advice, findings
+from sketchlearn.diagnostics.fit_advice import Advice, findings, what_explains
 from sketchlearn.extras import required
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import DiagonalGaussian, Double, Mixture
@@ -135,7 +135,7 @@ def explain(
     >>> explanation.verdict
     <Verdict.FINE: 'nothing is wrong'>
     >>> print(explanation.sentences[-1])
-    Nothing is wrong: the mixture explains the sketch up to sampling noise (misfit ...).
+    Nothing is wrong: ... explains the sketch up to sampling noise (misfit ...).
     """
     rng = np.random.default_rng(random_state)
     case = _case(fitted, n_components, decoder, rng)
@@ -158,10 +158,11 @@ def explain(
     of_table = [columns.in_words] if isinstance(columns, SchemaColumns) else []
     advice = Advice.of(case.problem, case.outcome, 1 / case.target.sampling, fitted)
     figures |= {} if advice.over_bound is None else {"over_bound": advice.over_bound}
-    if verdict is Verdict.FINE and advice.too_few and not case.of_rows:
-        verdict = Verdict.TOO_FEW
+    if verdict in (Verdict.FINE, Verdict.MODEL) and advice.too_few and not case.of_rows:
+        verdict = Verdict.TOO_FEW  # Gaussians do explain the sketch, if more of them
     said = _conclusion(verdict, figures, case) if verdict is not Verdict.TOO_FEW else advice.remedy
-    sentences = [*of_table, *findings(figures), *advice.sentences, said]
+    suffice = verdict in (Verdict.FINE, Verdict.TOO_FEW, Verdict.DECODER)
+    sentences = [*of_table, *findings(figures), *advice.sentences(frequencies_suffice=suffice), said]
     return Explanation(verdict, sentences, figures, case.problem, case.outcome.mixture, case.centers)
 
 
@@ -379,8 +380,9 @@ def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
 def _praise(f: dict[str, float], case: _Case) -> str:
     """Why nothing is wrong."""
     fit = f"(misfit {in_digits(f['misfit'], 2)})"
+    explains = what_explains(len(case.outcome.mixture.heavy()), case.k)
     if f["misfit"] <= EXPLAINED:
-        return f"the mixture explains the sketch up to sampling noise {fit}"
+        return f"{explains} the sketch up to sampling noise {fit}"
     if "risk_ratio" in f:
         return f"the centers are as good as those of k-means on the rows {fit}"
     if case.of_rows:
@@ -388,7 +390,7 @@ def _praise(f: dict[str, float], case: _Case) -> str:
     if f["misfit"] > POOR_MISFIT:
         best = in_digits(f["best_misfit"], 2)
         return f"the centers are as good as those of a mixture that explains the sketch (misfit {best})"
-    return f"the mixture explains the sketch nearly up to sampling noise {fit}"
+    return f"{explains} the sketch nearly up to sampling noise {fit}"
 
 
 def _risk(rows: Double, centers: Double) -> float:

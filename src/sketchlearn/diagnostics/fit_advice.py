@@ -11,6 +11,7 @@ from scipy.special import chdtrc
 from sketchlearn.decoders import Outcome, Problem, Status
 from sketchlearn.decoders.densities.component_path import n_affordable
 from sketchlearn.decoders.densities.number_of_gaussians import number_of_gaussians
+from sketchlearn.decoders.searches.search_loop import EXPLAINED
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import DiagonalGaussian, Dirac, Mixture
 from sketchlearn.plain_digits import in_digits
@@ -63,14 +64,15 @@ class Advice:
         """Whether more Gaussians than were asked for explain the sketch."""
         return self.enough is not None and self.enough > self.n_components
 
-    @property
-    def sentences(self) -> list[str]:
+    def sentences(self, *, frequencies_suffice: bool) -> list[str]:
+        """What the numbers say; that more frequencies would bring little, only where nothing else asks for them."""
         said = []
         price = self.freedom * np.log(self.n_records)
         if self.freedom > 0 and self.gain > price and chdtrc(self.freedom, self.gain) < LEAST_P_VALUE:
+            more = f"a mixture of {self.n_components + 1} Gaussians explains more of the sketch than one of"
             said.append(
-                f"One component more than {self.n_components} explains a chi-square of {in_digits(self.gain, 3)} with "
-                f"{self.freedom} degrees of freedom."
+                f"Measured more finely, by the covariance of its noise, {more} {self.n_components}: a chi-square of "
+                f"{in_digits(self.gain, 3)} with {self.freedom} degrees of freedom."
             )
         if self.enough is not None and self.enough < self.n_components:
             said.append(f"A mixture of {self.enough} explains the sketch as well as one of {self.n_components}.")
@@ -79,7 +81,7 @@ class Advice:
                 f"Standard errors of {self.attribute} are at most {in_digits(self.worst_error, 2)}; half of that takes "
                 f"{in_digits(4 * self.n_records, 2)} records like these."
             )
-        if self.over_bound is not None:
+        if self.over_bound is not None and frequencies_suffice:
             over, what = in_digits(self.over_bound, 3), f"Errors of means of a mixture of {self.n_components}"
             said.append(
                 f"{what} are about {over} times those that all rows would give: more frequencies would bring at most "
@@ -119,6 +121,18 @@ def _next_component(
     return max(few.residual - more.residual, 0.0), more.n_parameters - few.n_parameters, enough, explaining
 
 
+def what_explains(n_components: int, n_clusters: int) -> str:
+    """What explains a sketch, in words.
+
+    >>> what_explains(2, 2), what_explains(6, 2)
+    ('the mixture explains', 'a mixture of 6 components, of which the 2 clusters are made, explains')
+    """
+    if n_components <= n_clusters:
+        return "the mixture explains"
+    made = "the cluster is" if n_clusters == 1 else f"the {n_clusters} clusters are"
+    return f"a mixture of {n_components} components, of which {made} made, explains"
+
+
 def findings(f: dict[str, float]) -> list[str]:
     """What the figures of a fit say, one sentence each."""
     of_release = f", {f['released']:.0%} of its power from the private release" if f["released"] else ""
@@ -128,9 +142,9 @@ def findings(f: dict[str, float]) -> list[str]:
         f"noise {in_digits(f['noise'], 2)}{of_release}.",
     ]
     if "risk_ratio" in f:
+        cost = f"; refined from k-means, the cost is {in_digits(f['reference_cost_ratio'], 3)} times the learned one"
         notes.append(
             "On the given rows, the mean squared distance to the learned centers is "
-            f"{in_digits(f['risk_ratio'], 3)} times that of k-means; refined from k-means, the cost is "
-            f"{in_digits(f['reference_cost_ratio'], 3)} times the learned one."
+            f"{in_digits(f['risk_ratio'], 3)} times that of k-means{cost if f['misfit'] > EXPLAINED else ''}."
         )
     return notes

@@ -13,6 +13,7 @@ from sketchlearn.plain_digits import counted, in_certain_digits, in_date, in_dig
 SHOWN_LEVELS = 3  # The most common levels of a category that a profile names.
 LEAST_SHOWN = 0.005  # Share of the records below which a level, or missing values, are not named.
 LEAST_ERROR_SHOWN = 0.0005  # Of a share: it would show as 0.0 %, and no digit of the share that is shown errs.
+LEAST_LEVEL_ERROR_SHOWN = 0.05  # Of a level's share: smaller ones would make a line of many levels hard to read.
 ROUNDING = 1e-12  # A relative spread below this is that of rounding.
 SHOWN_COLUMNS = 6  # Columns that a printed profile has, those that set the cluster apart first.
 
@@ -59,7 +60,9 @@ class ColumnProfile:
         if self.kind == "levels":
             common = sorted(self.estimates.items(), key=lambda item: -item[1].value)[:SHOWN_LEVELS]
             return ", ".join(
-                f"{printable(level)} {100 * share.value:.0f} %" for level, share in common if share.value >= LEAST_SHOWN
+                f"{printable(level)} {100 * share.value:.0f}{_in_percent(share.error)} %"
+                for level, share in common
+                if share.value >= LEAST_SHOWN
             )
         name, mean = next(iter(self.estimates.items()))
         if self.kind == "middle":
@@ -74,6 +77,11 @@ class ColumnProfile:
         if self.spread <= ROUNDING * abs(mean.value):  # all of them are the same
             return in_digits(mean.value, 15) + unit
         return f"{in_certain_digits(mean.value, self.spread / 10)} +- {in_digits(self.spread, 2)}{unit}"
+
+
+def _in_percent(error: float) -> str:
+    """The error of a level's share, if it is large."""
+    return f" +- {100 * error:.0f}" if error >= LEAST_LEVEL_ERROR_SHOWN else ""
 
 
 @dataclass(frozen=True)

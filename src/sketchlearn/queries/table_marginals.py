@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from sketchlearn.control_characters import printable
 from sketchlearn.models import Double
 from sketchlearn.plain_digits import in_certain_digits, in_date, in_digits
-from sketchlearn.queries.value_shares import Share
+from sketchlearn.queries.value_shares import Share, shares_of_levels
 from sketchlearn.schemas import Category, Column, Date, Flag, Ordinal, Text
 from sketchlearn.schemas.column_kinds import INDICATE
 
 UNEVEN = 20.0  # Edges whose distances differ by more than this are rounded each to its own ones.
+NOTED_SUM = 0.02  # Shares whose sum is further from 1 are noted; sampling alone puts it 0.01 off.
 BAR = 20  # characters of the longest bar
 
 
@@ -114,8 +115,10 @@ def table_marginal(ask: NumberShares, column: Column, position: int, bins: Any) 
         no = Share(max(1 - yes.value - (missing or 0.0), 0.0), yes.error, yes.exact)
         return _levels(column, [("yes", yes), ("no", no)], missing)
     if isinstance(column, Category):
-        told = [(word, ask.value_share(position + i, column.weight)) for i, word in enumerate(column.words)]
-        return _levels(column, sorted(told, key=lambda pair: -pair[1].value), missing)
+        alone = [ask.value_share(position + i, column.weight) for i in range(len(column.words))]
+        together, note = _together(alone, 1 - (missing or 0.0))
+        told = sorted(zip(column.words, together, strict=True), key=lambda pair: -pair[1].value)
+        return _levels(column, told, missing, note)
     if isinstance(column, Ordinal):
         ends = (np.arange(len(column.levels) + 1) - 0.5) * (column.weight / (len(column.levels) - 1))
         found = _without_gaps(ask.number_histogram(position, ends), column, missing)
@@ -132,10 +135,27 @@ def table_marginal(ask: NumberShares, column: Column, position: int, bins: Any) 
     )
 
 
-def _levels(column: Column, told: list[tuple[str, Share]], missing: float | None) -> LevelShares:
+def _together(shares: list[Share], room: float) -> tuple[list[Share], str]:
+    """Shares of all levels of a column as they can be together, with what that tells of their errors, and in words.
+
+    Counts of the records are left alone.
+    """
+    if shares[0].exact is not None:
+        return shares, ""
+    values, off = shares_of_levels(np.array([share.value for share in shares]), room)
+    found = [Share(float(v), math.hypot(one.error, off), one.exact) for v, one in zip(values, shares, strict=True)]
+    if off < NOTED_SUM:
+        return found, ""
+    total = in_digits(1 - room + sum(share.value for share in shares), 3)
+    return (
+        found,
+        f"all shares added up to {total}, not 1, so each may be off by the rest; histograms count them",
+    )
+
+
+def _levels(column: Column, told: list[tuple[str, Share]], missing: float | None, note: str = "") -> LevelShares:
     levels, shares = zip(*told, strict=True)
     exact = None if shares[0].exact is None else np.array([bool(share.exact) for share in shares])
-    note = ""
     if exact is not None:
         note = "exact counts" if exact.all() else "counts with private noise, or of bins that hold several levels"
     values, errors = (np.array([getattr(share, name) for share in shares]) for name in ("value", "error"))

@@ -6,8 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sketchlearn.models import Double
 from sketchlearn.operators import FourierFeatures
 from sketchlearn.sketch import Sketch
+
+ROUNDING = 1e-9  # Shares whose sum is nearer to what it should be are exact.
 
 
 class Share(NamedTuple):
@@ -16,6 +19,25 @@ class Share(NamedTuple):
     value: float
     error: float
     exact: bool | None = None
+
+
+def shares_of_levels(values: Double, room: float = 1.0) -> tuple[Double, float]:
+    """Shares of levels that exclude each other, and how far they were from filling their room, which each may be off.
+
+    None is below 0. Where they are more than the room together, which cannot be, all are made smaller alike. Where they
+    are less, nobody knows which of them are too small, and they stay.
+
+    >>> shares_of_levels(np.array([0.99, 0.04, -0.01]))[0].round(3).tolist(), shares_of_levels(np.array([0.5, 0.2]))[0]
+    ([0.961, 0.039, 0.0], array([0.5, 0.2]))
+    >>> [round(shares_of_levels(np.array(values))[1], 2) for values in ([0.99, 0.04], [0.5, 0.2], [0.25, 0.75])]
+    [0.03, 0.3, 0.0]
+    """
+    shares = np.maximum(values, 0.0)
+    total = float(shares.sum())
+    off = abs(total - room)
+    if off < ROUNDING:
+        return shares, 0.0
+    return (shares * (room / total) if total > room else shares), min(off, 1.0)
 
 
 def share_by_features(

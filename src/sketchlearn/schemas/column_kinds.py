@@ -268,10 +268,10 @@ class Category(Column):
     def numbers_of(self, raw: Any) -> tuple[Floats, NDArray[Any]]:
         check_whole_numbers(self.name, raw)
         width = len(self.levels) + 1
-        identity = np.eye(width) * self.weight
+        identity = [tuple(row) for row in (np.eye(width) * self.weight).tolist()]
 
         def numbers(value: Any) -> tuple[float, ...]:
-            return tuple(identity[self._where.get(word_of(value), width - 1)])
+            return identity[self._where.get(word_of(value), width - 1)]
 
         return by_distinct_value(raw, numbers, width, lambda value: word_of(value) in self._where)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import KW_ONLY, dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from sketchlearn.values import listed, number, positive, shortened, whole
 
 WORDS = re.compile(r"\w+")
 CYCLES = {"year": 366, "week": 7, "day": 1440}  # Steps of a cycle: days, days, minutes.
+REMEMBERED_WORDS = 1 << 14  # Words whose hashes are not computed again: those of most texts.
 CYCLE_STEP = 2.0**-30  # Sines are rounded to this, so that libraries that differ in the last bit do not.
 
 
@@ -111,17 +113,17 @@ class Text(Column):
         return f"words, hashed into {self.n_words} numbers" if self.n_words else "length of text"
 
     def numbers_of(self, raw: Any) -> tuple[Floats, NDArray[Any]]:
-        return by_distinct_value(raw, self._numbers, len(self.own_names))
+        if self.n_words:
+            return by_distinct_value(raw, self._hashed_words, self.n_words)
+        lengths, missing = by_distinct_value(raw, lambda value: (len(word_of(value)),), 1)
+        return np.where(missing[:, None], np.nan, self.scaled(np.where(missing[:, None], 0.0, lengths))), missing
 
-    def _numbers(self, value: Any) -> tuple[float, ...]:
-        text = word_of(value)
-        if not self.n_words:
-            return (float(self.scaled(np.array([float(len(text))]))[0]),)
+    def _hashed_words(self, value: Any) -> tuple[float, ...]:
         counts = np.zeros(self.n_words)
-        for word in WORDS.findall(text.casefold()):
-            counts[int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "little") % self.n_words] += 1
+        for word in WORDS.findall(word_of(value).casefold()):
+            counts[_hash(word) % self.n_words] += 1
         squares = float(np.dot(counts, counts))  # of whole numbers: exact in any order
-        return tuple(self.weight * counts / np.sqrt(squares or 1.0))
+        return tuple((self.weight * counts / np.sqrt(squares or 1.0)).tolist())
 
     def plain(self, numbers: Floats) -> Floats:
         return numbers if self.n_words else exponential(np.minimum(numbers / self.weight, 700.0)) - 1.0
@@ -131,6 +133,11 @@ class Text(Column):
 
     def values_of(self, rows: Floats) -> list[Any]:
         return [None] * len(rows)
+
+
+@lru_cache(REMEMBERED_WORDS)
+def _hash(word: str) -> int:
+    return int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "little")
 
 
 def _cycle(steps: int) -> Floats:

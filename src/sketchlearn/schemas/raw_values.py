@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.schemas.plain_text import plain_moments, plain_numbers, text_of
 from sketchlearn.schemas.written_dates import YEAR_FIRST, moment_of
 from sketchlearn.schemas.written_numbers import number_of
 
@@ -73,12 +74,10 @@ def by_distinct_value(
     import pyarrow as pa
 
     coded = raw if pa.types.is_dictionary(raw.type) else raw.dictionary_encode()
-    values = coded.dictionary.to_pylist()
-    absent = np.array([*(is_missing(value) and not is_known(value) for value in values), True])
-    table = np.full((len(values) + 1, width), np.nan)
-    for i, value in enumerate(values):
-        if not absent[i]:
-            table[i] = encode(value)
+    values, nothing = coded.dictionary.to_pylist(), (math.nan,) * width
+    gone = [is_missing(value) and not is_known(value) for value in values]
+    encoded = [nothing if gap else encode(value) for value, gap in zip(values, gone, strict=True)]
+    table, absent = np.array([*encoded, nothing], np.float64), np.array([*gone, True])
     codes = coded.indices.cast("int64").fill_null(len(values)).to_numpy(zero_copy_only=False)
     return table[codes], absent[codes]
 
@@ -136,8 +135,16 @@ def numbers_in(raw: Any, decimal: str = ".") -> tuple[Floats, NDArray[Any]]:
         values = np.where(np.isfinite(values), values, np.nan)
         missing = raw.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
         return values, np.asarray(missing, bool)
-    found, missing = by_distinct_value(raw, lambda value: (number_of(value, decimal),), 1)
-    return found[:, 0], missing
+    values, missing = np.full(len(raw), np.nan), np.zeros(len(raw), bool)
+    rest = np.ones(len(raw), bool)
+    if (cells := text_of(raw)) is not None:
+        values, read = plain_numbers(cells, decimal)
+        raw, values, rest = cells, np.where(read, values, np.nan), ~read
+    if rest.any():
+        others = raw.filter(pa.array(rest))
+        found, missing[rest] = by_distinct_value(others, lambda value: (number_of(value, decimal),), 1)
+        values[rest] = found[:, 0]
+    return values, missing
 
 
 def instants_in(raw: Any, order: str = YEAR_FIRST) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]:
@@ -149,6 +156,19 @@ def instants_in(raw: Any, order: str = YEAR_FIRST) -> tuple[NDArray[np.int64], N
         missing = np.asarray(raw.is_null().to_numpy(zero_copy_only=False), bool)
         values = moments.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         return values, missing, np.zeros(len(values), bool)
+    values, missing, odd = np.zeros(len(raw), np.int64), np.zeros(len(raw), bool), np.zeros(len(raw), bool)
+    rest = np.ones(len(raw), bool)
+    if (cells := text_of(raw)) is not None:
+        moments, read = plain_moments(cells, order)
+        raw, values, rest = cells, np.where(read, moments, 0), ~read
+    if rest.any():
+        others = raw.filter(pa.array(rest))
+        values[rest], missing[rest], odd[rest] = _instants_one_by_one(others, order)
+    return values, missing, odd
+
+
+def _instants_one_by_one(raw: Any, order: str) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]:
+    """The same, of values in any form that `moment_of` reads."""
     parts, missing = by_distinct_value(raw, lambda value: _days_and_microseconds(moment_of(value, order)), 2)
     odd = np.isnan(parts[:, 0]) & ~missing
     whole = np.where(np.isnan(parts), 0, parts).astype(np.int64)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,7 @@ MOST_PROPOSED_LEVELS = 50  # Text with more different words is not taken for a c
 RAREST_LEVEL = 0.005  # Share of the rows below which a level counts as other.
 MOST_DISTINCT_SHARE = 0.5  # Of the rows: text that hardly repeats is no category.
 PARSED_SHARE = 0.95  # Of the values that are there: a column that holds fewer numbers (dates) is text.
+LARGEST_VARIANCE = 1e200  # Cubes of numbers with a larger one may be infinite.
 HEAVY_TAIL = 3.0  # Skewness beyond which the logarithm is taken, if it is less skewed.
 FEW_ROWS = 20  # Of fewer, nothing is taken for an identifier.
 ID_SHARE = 0.9  # Of the rows that have an id of their own, at least.
@@ -96,7 +99,7 @@ def _kind(name: str, raw: Any) -> Column | str:
     if pa.types.is_date(raw.type) or pa.types.is_timestamp(raw.type):
         there = len(raw) - raw.null_count
         return _date(name, raw, DROP if there == len(raw) else INDICATE) if there else "has no values in the sample"
-    words = Counter(word_of(v) for v in raw.to_pylist() if not is_missing(v))
+    words = _words_in(raw)
     there = words.total()
     missing = DROP if there == len(raw) else INDICATE
     if not there:
@@ -115,6 +118,18 @@ def _kind(name: str, raw: Any) -> Column | str:
     return _number_or_date(name, raw, words, missing) or _category(name, words, there, missing, "text")
 
 
+def _words_in(raw: Any) -> Counter[str]:
+    """How often each word is in a column, in the order in which they first come."""
+    import pyarrow as pa
+
+    words = Counter[str]()
+    counts = (raw.dictionary_decode() if pa.types.is_dictionary(raw.type) else raw).value_counts()
+    for value, n in zip(counts.field(0).to_pylist(), counts.field(1).to_pylist(), strict=True):
+        if not is_missing(value):
+            words[word_of(value)] += n
+    return words
+
+
 def _number_or_date(name: str, raw: Any, words: Counter[str], missing: str) -> Column | str | None:
     """A number or a date, or why it may be one but is left out; None for text."""
     import pyarrow as pa
@@ -127,6 +142,8 @@ def _number_or_date(name: str, raw: Any, words: Counter[str], missing: str) -> C
     doubtful = {word for word in words if DOUBTFUL["."].fullmatch(word)}
     sure = any("," in word for word in words.keys() - doubtful)  # of the comma: 1,234 alone may be thousands
     for decimal in DECIMALS if sure else ".":
+        if not _mostly(words, partial(_is_number, decimal=decimal)):
+            continue
         values = numbers_in(raw, decimal)[0]
         values = values[~np.isnan(values)]
         if len(values) >= PARSED_SHARE * there:
@@ -134,11 +151,8 @@ def _number_or_date(name: str, raw: Any, words: Counter[str], missing: str) -> C
     if doubtful and sum(n for word, n in words.items() if word in doubtful or _is_number(word)) >= PARSED_SHARE * there:
         either = "may be a thousand and more, or have a decimal comma"
         return f"{min(doubtful)!r} {either}: take the commas out, or state a decimal comma in the schema"
-    bare = {word: word.strip(UNITS) for word in words}
-    if sum(words[word] for word in words if _is_number(bare[word]) or _is_number(bare[word], ",")) >= (
-        PARSED_SHARE * there
-    ):
-        with_unit = min((word for word in words if bare[word] != word), default=None)
+    if _mostly(words, lambda word: _is_number(word.strip(UNITS)) or _is_number(word.strip(UNITS), ",")):
+        with_unit = min((word for word in words if word.strip(UNITS) != word), default=None)
         if with_unit is not None:
             return f"{with_unit!r} is a number with a unit: take the unit out"
         point, comma = (min(word for word in words if not _is_number(word, sign)) for sign in (",", "."))
@@ -147,6 +161,16 @@ def _number_or_date(name: str, raw: Any, words: Counter[str], missing: str) -> C
     if order is None or order in (YEAR_FIRST, DAY_FIRST, MONTH_FIRST):
         return None if order is None else _date(name, raw, missing, order)
     return order
+
+
+def _mostly(words: Counter[str], is_one: Callable[[str], bool]) -> bool:
+    """Whether nearly all values are of a kind; no more words are looked at than it takes to say no."""
+    there, others = words.total(), 0
+    for word, n in words.items():
+        others += 0 if is_one(word) else n
+        if there - others < PARSED_SHARE * there:
+            return False
+    return True
 
 
 def _is_number(word: str, decimal: str = ".") -> bool:
@@ -194,16 +218,14 @@ def _number(name: str, values: NDArray[Any], missing: str, decimal: str) -> Colu
 
 def _order(words: Counter[str]) -> str | None:
     """In which order dates are written, why that is unknown, or None for text that is no dates."""
-    read = {order: {w for w in words if moment_of(w, order)} for order in (YEAR_FIRST, DAY_FIRST, MONTH_FIRST)}
-    counts = {order: sum(words[word] for word in found) for order, found in read.items()}
-    enough = PARSED_SHARE * words.total()
-    if counts[YEAR_FIRST] >= enough:
+    if _mostly(words, lambda word: moment_of(word) is not None):
         return YEAR_FIRST
     short = next((word for word in words if SHORT_YEAR.fullmatch(word)), None)
     if short is not None:
         return f"{short!r} has two digits for the year: write all four"
-    if sum(words[word] for word in read[DAY_FIRST] | read[MONTH_FIRST]) < enough:
+    if not _mostly(words, lambda word: any(moment_of(word, order) for order in (DAY_FIRST, MONTH_FIRST))):
         return None
+    read = {order: {w for w in words if moment_of(w, order)} for order in (YEAR_FIRST, DAY_FIRST, MONTH_FIRST)}
     by_day, by_month = read[DAY_FIRST] - read[MONTH_FIRST], read[MONTH_FIRST] - read[DAY_FIRST]
     if by_day and by_month:
         return f"has dates in two orders, {min(by_day)!r} and {min(by_month)!r}: write them in one"
@@ -250,6 +272,8 @@ def _weight(shares: list[float]) -> float:
 def _skewness(values: Any) -> float:
     away = values - np.mean(values)
     spread = float(np.mean(away**2))
+    if spread > LARGEST_VARIANCE:
+        return _skewness(values * 2.0**-400)
     return float(np.mean(away**3)) / spread**1.5 if spread > 0 else 0.0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sketchlearn.control_characters import printable
+from sketchlearn.schemas.arrow_columns import arrow_columns
 from sketchlearn.schemas.column_kinds import DROP, Column, Number
 from sketchlearn.schemas.raw_values import Floats, check_single_values
 from sketchlearn.values import Value, listed, shortened, truth
@@ -37,7 +38,7 @@ class Schema(Value):
     >>> customers = skl.Schema([Number("age"), Category("country", ["FR", "DE"])])
     >>> customers.encoded_names
     ('age', 'country=FR', 'country=DE', 'country=other')
-    >>> rows, odd = customers.encode({"age": pa.array([42, 30]), "country": pa.array(["DE", "IT"])})
+    >>> rows, odd = customers.encode(pa.table({"age": [42, 30], "country": ["DE", "IT"]}))
     >>> rows.tolist(), odd
     ([[42.0, 0.0, 1.0, 0.0], [30.0, 0.0, 0.0, 1.0]], {'country': 1})
     """
@@ -72,11 +73,14 @@ class Schema(Value):
         """Whether rows with missing values are left out."""
         return any(column.missing == DROP for column in self.columns)
 
-    def encode(self, raw: Mapping[str, Any]) -> tuple[Floats, dict[str, int]]:
-        """The rows of a table, given by its columns as Arrow arrays: NaN in those that are dropped.
+    def encode(self, table: Any) -> tuple[Floats, dict[str, int]]:
+        """The rows of a table: NaN in those that are dropped.
 
-        Besides, how many values of each column were odd: no number, no date, none of the listed levels.
+        Besides, how many values of each column were odd: no number, no date, none of the listed levels. The table is a
+        data frame, an Arrow table, or a dictionary of columns (Arrow arrays, NumPy's, lists); files are read and
+        encoded by `skl.source(path, schema=schema)`.
         """
+        raw = arrow_columns(table, self.names)
         for column in self.columns:
             check_single_values(column.name, raw[column.name])
         found = {column.name: column.encoded(raw[column.name]) for column in self.columns}

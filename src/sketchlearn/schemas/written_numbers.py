@@ -26,6 +26,7 @@ _IN_GROUPS = {
     decimal: rf"-?(?:[1-9]\d{{0,2}}(?:(?:[{mark}]\d{{3}})+|(?:[{_SPACES}]\d{{3}})+)|\d+)(?:[{decimal}]\d*)?"
     for decimal, mark in _OTHER_SIGN.items()
 }
+_PLAIN = re.compile(r"-?[0-9]{1,99}(?:\.[0-9]+)?")  # Most numbers in text, beyond doubt and finite.
 _WITH_COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
 #: what means another number with decimal commas than with points, as Arrow matches it
 _SWAPPED = r"^\s*[-+]?(?:[0-9]*,[0-9]+(?:[eE][-+]?[0-9]+)?|[1-9][0-9]{0,2}\.[0-9]{3})\s*$"
@@ -40,6 +41,8 @@ def number_of(value: Any, decimal: str = ".") -> float:
     [44.7, 1234.5, 1234.5, 44.7, nan]
     """
     if isinstance(value, str):
+        if decimal == "." and _PLAIN.fullmatch(value):
+            return float(value)
         value = _plain(value.strip(), decimal)
     try:
         found = float(value)

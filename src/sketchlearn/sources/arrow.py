@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.schemas.raw_values import NO_SINGLE_VALUES, remedy_for_cells, what_cells_hold, word_of
+from sketchlearn.schemas.plain_text import text_of
+from sketchlearn.schemas.raw_values import NO_SINGLE_VALUES, remedy_for_cells
 from sketchlearn.sources.blocks import Floats
-from sketchlearn.sources.tables import Columns, Table, picked
+from sketchlearn.sources.tables import Columns, Table, picked, some_positions
 
 Open = Callable[[list[str], int], Iterator[Any]]
 
@@ -34,34 +34,6 @@ def library(what: str, module: str, extra: str) -> Any:
 def pyarrow(what: str, module: str = "pyarrow") -> Any:
     """pyarrow, or one sentence that says how to get it."""
     return library(what, module, "arrow")
-
-
-def arrow_array(values: Any) -> Any:
-    """A list or a column of a data frame as an Arrow array, in which no value's form depends on the others.
-
-    Lists of several types become words, which stand for the same numbers, levels and dates as the values.
-    """
-    pa = pyarrow("columns of other kinds than numbers")
-    kind = str(getattr(values, "dtype", "object"))
-    if kind == "category" and str(values.cat.categories.dtype).startswith("interval"):  # of pandas.cut
-        levels = [str(interval) for interval in values.cat.categories]
-        codes = pa.array(values.cat.codes, pa.int32(), mask=values.isna().to_numpy())
-        return pa.DictionaryArray.from_arrays(codes, levels, ordered=values.cat.ordered)
-    if kind != "object":
-        with suppress(pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-            array = pa.array(values, from_pandas=True)
-            if not isinstance(array.type, pa.BaseExtensionType):  # such as periods of pandas, which become words
-                return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-    gaps = values.isna() if hasattr(values, "isna") else (value is None or value != value for value in values)
-    known = [None if gap else value for value, gap in zip(values, gaps, strict=True)]
-    kinds = {type(value) for value in known if value is not None}
-    for alike in (int, float):
-        if kinds == {alike}:
-            with suppress(OverflowError, pa.ArrowInvalid):
-                return pa.array(known, pa.int64() if alike is int else pa.float64())
-    if (odd := what_cells_hold(kinds)) is not None:  # the type is enough for schemas to refuse the column by its name
-        return pa.nulls(len(known), pa.binary() if odd == "bytes" else pa.list_(pa.null()))
-    return pa.array([None if value is None else word_of(value) for value in known], pa.string())
 
 
 class Arrow(Table):
@@ -127,9 +99,45 @@ class ArrowTable(Arrow):
 
         super().__init__(table.schema, open_batches, n_rows=table.num_rows)
 
+    def raw_some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> dict[str, Any] | None:
+        if not self.n_rows:
+            return None
+        names = [self.fields[position] for position in chosen]
+        which = some_positions(self.n_rows, n_rows, rng)
+        return raw_columns(picked_batches(self.open_batches(names, 1 << 16), which), names)
+
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats:
         total = self.n_rows or 0
         return picked(self.chunks(chosen, 1 << 16), rng.choice(total, min(n_rows, total), replace=False))
+
+
+def picked_batches(batches: Iterable[Any], which: NDArray[np.int64]) -> Iterator[Any]:
+    """The rows at these positions, in ascending order, batch by batch, to the last of them."""
+    import pyarrow as pa
+
+    start = done = 0
+    for batch in batches:
+        upto = int(np.searchsorted(which, start + batch.num_rows))
+        own = pa.array(which[done:upto] - start)
+        columns = (column if (text := text_of(column)) is None else text for column in batch.columns)
+        yield pa.table([column.take(own) for column in columns], names=batch.schema.names)
+        start, done = start + batch.num_rows, upto
+        if done == len(which):
+            return
+
+
+def raw_columns(tables: Iterable[Any], names: list[str]) -> dict[str, Any]:
+    """Columns of tables, one below the other, each as one Arrow array."""
+    import pyarrow as pa
+
+    whole = pa.concat_tables(tables).unify_dictionaries()
+    return {name: _one_array(whole.column(name)) for name in names}
+
+
+def _one_array(column: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def remedy_for(word: str) -> str:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.sources.arrow import Arrow, floats_of, pyarrow
+from sketchlearn.sources.arrow import Arrow, floats_of, picked_batches, pyarrow, raw_columns
 from sketchlearn.sources.blocks import Floats
 from sketchlearn.sources.source_base import reading
 from sketchlearn.sources.tables import Columns, picked
 
 INDEXED_MAGIC = b"ARROW1"  # The first bytes of an Arrow file with an index; a stream begins otherwise.
 MOST_SAMPLED_GROUPS = 16  # A sample reads no more row groups than this.
+READ_WHOLE_BYTES = 1 << 23  # Files up to this size are read to the end for a sample with a schema: in no time.
 SAMPLE_BATCH_ROWS = 1 << 14  # Rows that are decoded at a time for a sample.
 
 
@@ -88,13 +90,27 @@ class Parquet(ArrowFile):
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats:
         names, kind = [self.fields[i] for i in chosen], self.row_type(chosen)
         parts: list[Floats] = [np.empty((0, len(names)), kind)]
+        for batches, which in self._drawn_groups(names, n_rows, rng):
+            parts.append(picked((floats_of(batch, names, kind) for batch in batches), which))
+        return np.concatenate(parts)
+
+    def raw_some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> dict[str, Any] | None:
+        if (self.n_bytes or 0) <= READ_WHOLE_BYTES:
+            return None
+        names = [self.fields[i] for i in chosen]
+        drawn = (picked_batches(batches, np.sort(which)) for batches, which in self._drawn_groups(names, n_rows, rng))
+        return raw_columns(chain.from_iterable(drawn), names)
+
+    def _drawn_groups(
+        self, names: list[str], n_rows: int, rng: np.random.Generator
+    ) -> Iterator[tuple[Iterator[Any], NDArray[np.int64]]]:
+        """The batches of some row groups, each with the positions of the rows that are drawn from it."""
         with reading(self.path), self._open(self.path) as file:
             for group, drawn in enumerate(_drawn(self.group_rows, n_rows, rng)):
                 if drawn:
                     which = rng.choice(self.group_rows[group], drawn, replace=False)
                     batches = file.iter_batches(batch_size=SAMPLE_BATCH_ROWS, row_groups=[group], columns=names)
-                    parts.append(picked((floats_of(batch, names, kind) for batch in batches), which))
-        return np.concatenate(parts)
+                    yield batches, which
 
 
 def _drawn(sizes: NDArray[np.int64], n_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.schemas.raw_values import MISSING_WORDS
 from sketchlearn.schemas.written_numbers import numbers_in_groups
-from sketchlearn.sources.arrow import floats_of, pyarrow
+from sketchlearn.sources.arrow import floats_of, pyarrow, raw_columns
 from sketchlearn.sources.arrow_files import ArrowFile
 from sketchlearn.sources.blocks import Floats
 from sketchlearn.sources.compressed import decompressed, is_compressed
@@ -95,14 +95,24 @@ class Csv(ArrowFile):
         return ArrowFile.ids(as_text, position, n_rows)
 
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:
-        import pyarrow as pa
-
-        as_text = self._as_text()  # what the words mean is the schema's to say, also which of them are missing values
-        as_text.missing_words = [""]
-        as_text.column_types = dict.fromkeys((self.fields[position] for position in chosen), pa.string())
+        as_text = self._as_raw_text(chosen)
         for raw in ArrowFile.raw_chunks(as_text, chosen, n_rows):
             self.bytes_read = as_text.bytes_read
             yield raw
+
+    def raw_some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> dict[str, Any] | None:
+        names = [self.fields[position] for position in chosen]
+        pieces = self._as_raw_text(chosen)._pieces(names, n_rows, rng) if self._in_pieces else None
+        return None if pieces is None else raw_columns(pieces, names)
+
+    def _as_raw_text(self, chosen: Columns) -> Csv:
+        """The same file as text: what the words mean is a schema's to say, also which of them are missing values."""
+        import pyarrow as pa
+
+        as_text = self._as_text()
+        as_text.missing_words = [""]
+        as_text.column_types = dict.fromkeys((self.fields[position] for position in chosen), pa.string())
+        return as_text
 
     def _as_text(self) -> Csv:
         """The same file, whose numbers stay as they are written."""
@@ -119,28 +129,41 @@ class Csv(ArrowFile):
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
         if is_compressed(self.path) or self.encoding is not None:
             return None
-        if (self.n_bytes or 0) <= SAMPLED_PIECES * self.read_bytes // 4:
+        if not self._in_pieces:
             rows = np.concatenate([np.empty((0, len(chosen))), *self.chunks(chosen, n_rows)])
             return rows[np.sort(rng.choice(len(rows), min(len(rows), n_rows), replace=False))]
-        pieces = [self._piece(chosen, i, -(-n_rows // SAMPLED_PIECES), rng) for i in range(SAMPLED_PIECES)]
-        found = [piece for piece in pieces if piece is not None]
-        return np.concatenate(found) if len(found) == SAMPLED_PIECES else None
+        names = [self.fields[position] for position in chosen]
+        pieces = self._pieces(names, n_rows, rng)
+        return None if pieces is None else np.concatenate([floats_of(p, names, np.dtype(np.float64)) for p in pieces])
 
-    def _piece(self, chosen: Columns, i: int, n_rows: int, rng: np.random.Generator) -> Floats | None:
-        """Random rows near a random place in the i-th part of the file, if lines can be told there."""
+    @property
+    def _in_pieces(self) -> bool:
+        """Whether a sample is taken from pieces of the file: it can be read anywhere, and is large."""
+        anywhere = not is_compressed(self.path) and self.encoding is None
+        return anywhere and (self.n_bytes or 0) > SAMPLED_PIECES * self.read_bytes // 4
+
+    def _pieces(self, names: list[str], n_rows: int, rng: np.random.Generator) -> list[Any] | None:
+        """Arrow tables of random rows from all over the file, if lines can be told wherever it was looked at."""
+        pieces = [self._piece(names, i, -(-n_rows // SAMPLED_PIECES), rng) for i in range(SAMPLED_PIECES)]
+        found = [piece for piece in pieces if piece is not None]
+        return found if len(found) == SAMPLED_PIECES else None
+
+    def _piece(self, names: list[str], i: int, n_rows: int, rng: np.random.Generator) -> Any:
+        """Random rows near a random place in the i-th part of the file; None if lines cannot be told there."""
         import pyarrow as pa
         from pyarrow import csv as reader
 
         size, length = self.n_bytes or 0, self.read_bytes // 16
         with self.path.open("rb") as file:
             file.seek(int((i + rng.random()) * (size - length) / SAMPLED_PIECES))
-            lines = file.read(length)
-        names = [self.fields[position] for position in chosen]
-        if b'"' in lines:  # a line might end within quotes
+            read = file.read(length)
+        lines = read[read.find(b"\n") + 1 : read.rfind(b"\n") + 1]
+        # the first line of a record that goes on in the next line has one quote more than it closes
+        if b'"' in lines and any(line.count(b'"') % 2 for line in lines.split(b"\n")):
             return None
         try:
             table = reader.read_csv(
-                pa.BufferReader(lines[lines.find(b"\n") + 1 : lines.rfind(b"\n") + 1]),
+                pa.BufferReader(lines),
                 read_options=reader.ReadOptions(column_names=self.column_names),
                 parse_options=reader.ParseOptions(delimiter=self.layout.delimiter),
                 convert_options=self._convert_options(names),
@@ -148,8 +171,7 @@ class Csv(ArrowFile):
             table = self._with_numbers(table)
         except ValueError:  # the pass over the whole file will say what is wrong
             return None
-        rows = floats_of(table, names, np.dtype(np.float64))
-        return rows[rng.choice(len(rows), min(len(rows), n_rows), replace=False)]
+        return table.take(rng.choice(table.num_rows, min(table.num_rows, n_rows), replace=False))
 
     def _batches(self, names: list[str], n_rows: int) -> Iterator[Any]:  # noqa: ARG002
         self.bytes_read = 0

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sketchlearn.sources.arrow import arrow_array, pyarrow, remedy_for
+from sketchlearn.schemas.arrow_columns import arrow_array
+from sketchlearn.sources.arrow import pyarrow, remedy_for
 from sketchlearn.sources.arrow_files import ArrowFile
 from sketchlearn.sources.compressed import decompressed
 from sketchlearn.sources.source_base import reading

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.gpu import device_rows, downloaded, gathered
+from sketchlearn.schemas.arrow_columns import arrow_array
 from sketchlearn.schemas.raw_values import what_cells_hold
-from sketchlearn.sources.arrow import arrow_array, remedy_for
+from sketchlearn.sources.arrow import remedy_for
 from sketchlearn.sources.blocks import GATHERED_BYTES, Floats
 from sketchlearn.sources.source_base import inside, listed, reading
-from sketchlearn.sources.tables import Columns, IndexedTable, Table
+from sketchlearn.sources.tables import Columns, IndexedTable, Table, some_positions
 
 KIND_WORDS = {"M": "dates", "m": "durations", "c": "complex numbers", "O": "objects", "U": "text", "S": "bytes"}
 BRAIN_FLOAT = "bfloat16"  # the name of the type that packages such as ml_dtypes add to NumPy's
@@ -114,6 +115,10 @@ class Frame(IndexedTable):
         for first in range(0, self.n_rows, n_rows):
             part = self.frame.iloc[first : first + n_rows]
             yield {str(self.frame.columns[i]): arrow_array(part.iloc[:, i]) for i in chosen}
+
+    def raw_some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> dict[str, Any]:
+        part = self.frame.iloc[some_positions(self.n_rows, n_rows, rng)]
+        return {str(self.frame.columns[i]): arrow_array(part.iloc[:, i]) for i in chosen}
 
     def rows_at(self, which: Any, chosen: Columns) -> Floats:
         part = self.frame.iloc[which]

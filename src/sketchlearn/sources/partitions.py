@@ -55,17 +55,21 @@ class Partitioned(Table):
             yield self._with_values(rows, chosen)
 
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:
-        pa = pyarrow("folders' names")
         own = self._own(chosen) or (0,)  # one that tells how many rows there are
-        for raw in self.table.raw_chunks(own, n_rows):
-            length = len(next(iter(raw.values())))
-            told = {
-                (self.names or ())[i]: self.values[i - self.table.n_columns]
-                for i in chosen
-                if i >= self.table.n_columns
-            }
-            scalars = {name: pa.scalar(None if told[name] == NO_VALUE else told[name], pa.string()) for name in told}
-            yield {**raw, **{name: pa.repeat(value, length) for name, value in scalars.items()}}
+        return (self._with_raw_values(raw, chosen) for raw in self.table.raw_chunks(own, n_rows))
+
+    def raw_some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> dict[str, Any] | None:
+        raw = self.table.raw_some(self._own(chosen) or (0,), n_rows, rng)
+        return None if raw is None else self._with_raw_values(raw, chosen)
+
+    def _with_raw_values(self, raw: dict[str, Any], chosen: Columns) -> dict[str, Any]:
+        pa = pyarrow("folders' names")
+        length = len(next(iter(raw.values())))
+        told = {
+            (self.names or ())[i]: self.values[i - self.table.n_columns] for i in chosen if i >= self.table.n_columns
+        }
+        scalars = {name: pa.scalar(None if told[name] == NO_VALUE else told[name], pa.string()) for name in told}
+        return {**raw, **{name: pa.repeat(value, length) for name, value in scalars.items()}}
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
         rows = self.table.some(self._own(chosen), n_rows, rng)

@@ -9,18 +9,22 @@ from itertools import chain
 
 import numpy as np
 
+from sketchlearn.progress import showing_progress
 from sketchlearn.sources.blocks import Block, Floats
 from sketchlearn.sources.joined import MOST_SAMPLED_PARTS, Joined
 from sketchlearn.sources.source_base import Source, check_width, listed
 from sketchlearn.sources.tables import nothing_left
 
 
-def sample(source: Source, n_rows: int, rng: np.random.Generator) -> tuple[Floats, bool, Source]:
+def sample(
+    source: Source, n_rows: int, rng: np.random.Generator, *, progress: bool = False
+) -> tuple[Floats, bool, Source]:
     """At most n_rows rows, whether they come from all over, and a source of *all* rows, those of the sample included.
 
     Arrays, frames and files that can be read anywhere give random rows. Of others the first rows are taken, and those
     of a stream, which cannot be read twice, are kept for the pass over it. Rows with values that are missing or
-    infinite are left out of the sample; the pass drops or refuses them.
+    infinite are left out of the sample; the pass drops or refuses them. Some files with a schema must be read to the
+    end for random rows: `progress` shows how far that is.
 
     Examples
     --------
@@ -32,7 +36,8 @@ def sample(source: Source, n_rows: int, rng: np.random.Generator) -> tuple[Float
     """
     if not source.replayable:
         return _buffered(source, n_rows)
-    found = source.some(n_rows, rng)
+    with showing_progress(progress):
+        found = source.some(n_rows, rng)
     if found is not None:
         rows = _finite(found)
         if len(found) and not len(rows) and source.nulls == "drop":

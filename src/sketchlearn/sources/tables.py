@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.caller_warnings import warn_caller
+from sketchlearn.progress import progress_shown, row_bar
 from sketchlearn.schemas import SchemaColumns
 from sketchlearn.schemas.written_numbers import signs_swapped
 from sketchlearn.sources.blocks import Block, Floats, gathered, one_ahead, rows_per_block
@@ -22,6 +23,7 @@ from sketchlearn.sources.source_base import Source, by_name, check_width, in_ord
 Columns = tuple[int, ...]
 Names = tuple[str, ...] | None
 SHOWN_COLUMNS = 12  # Columns that a remark names.
+POSITIONS_AT_A_TIME = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,10 @@ class Table(ABC):
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:  # noqa: ARG002
         """The chosen columns by name, as Arrow arrays of whatever they hold, about n_rows rows at a time."""
         raise TypeError(f"{self.place or 'the table'} holds numbers alone: leave out the schema")
+
+    def raw_some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> dict[str, Any] | None:  # noqa: ARG002
+        """The same of about n_rows rows from all over the table, if there is a cheaper way than reading it all."""
+        return None
 
     def with_points(self, raw: dict[str, Any]) -> dict[str, Any]:
         """Raw columns in which numbers in text have decimal points, where those of the table have commas."""
@@ -229,14 +235,40 @@ class EncodedTable(Table):
             yield rows if len(chosen) == self.n_columns else rows[:, list(chosen)]
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
-        """Random rows, in a pass over all of them: those of the smallest of random numbers."""
-        rows, keys = np.empty((0, len(chosen))), np.empty(0)
-        for chunk in self._counted(chosen, rows_per_block(self.n_columns), Counter()):
-            rows, keys = np.concatenate([rows, chunk]), np.concatenate([keys, rng.random(len(chunk))])
-            if len(keys) > n_rows:
-                first = np.sort(np.argpartition(keys, n_rows)[:n_rows])
-                rows, keys = rows[first], keys[first]
-        return rows
+        """Random rows; where the table cannot be read anywhere, or is small, in a pass over all of them."""
+        raw = self.table.raw_some(self.positions, n_rows, rng)
+        if raw is not None:
+            rows, _ = self.schema.encode(self.table.with_points(raw))
+            self.gaps.update(self.schema.gaps(rows))
+            return rows[:, list(chosen)]
+        found = SmallestKeys(n_rows, np.empty((0, len(chosen))), rng)
+        with row_bar(self, progress_shown(), "sampling") as advance:
+            for chunk in self._counted(chosen, rows_per_block(self.n_columns), Counter()):
+                found.add(chunk)
+                advance(len(chunk))
+        return found.rows
+
+
+class SmallestKeys:
+    """Random rows of those that come: the ones of the smallest of random numbers, in the order in which they came."""
+
+    def __init__(self, n_rows: int, none: NDArray[Any], rng: np.random.Generator) -> None:
+        self.n_rows, self.rows, self.rng, self.keys = n_rows, none, rng, np.empty(0)
+
+    def add(self, rows: NDArray[Any]) -> None:
+        self.rows = np.concatenate([self.rows, rows])
+        self.keys = np.concatenate([self.keys, self.rng.random(len(rows))])
+        if len(self.keys) > self.n_rows:
+            first = np.sort(np.argpartition(self.keys, self.n_rows)[: self.n_rows])
+            self.rows, self.keys = self.rows[first], self.keys[first]
+
+
+def some_positions(total: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Positions of n_rows random rows of so many, in ascending order."""
+    found = SmallestKeys(n_rows, np.empty(0, np.int64), rng)
+    for first in range(0, total, POSITIONS_AT_A_TIME):
+        found.add(np.arange(first, min(first + POSITIONS_AT_A_TIME, total)))
+    return found.rows
 
 
 def no_names(wanted: Sequence[str], place: str = "") -> ValueError:

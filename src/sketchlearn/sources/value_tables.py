@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.schemas.arrow_columns import arrow_array
 from sketchlearn.schemas.raw_values import is_missing
-from sketchlearn.sources.arrow import arrow_array, remedy_for
+from sketchlearn.sources.arrow import remedy_for
 from sketchlearn.sources.blocks import Floats
 from sketchlearn.sources.source_base import listed, reading
 from sketchlearn.sources.tables import Columns, Table

@@ -8,6 +8,7 @@ number of clusters. (To compare it with that of k + 1 alone misses clusters of c
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,7 +42,9 @@ class InertiaCurve:
         return int(np.argmin(exceeded.any(axis=1))) + 1
 
 
-def inertia_curve(rows: Double, most: int, rng: np.random.Generator) -> InertiaCurve:
+def inertia_curve(
+    rows: Double, most: int, rng: np.random.Generator, progress: Callable[[str], None] | None = None
+) -> InertiaCurve:
     """The curve of rows of equal weight, of which some are used, for k up to `most`.
 
     >>> rng = np.random.default_rng(0)
@@ -52,14 +55,22 @@ def inertia_curve(rows: Double, most: int, rng: np.random.Generator) -> InertiaC
     rows = some_rows(rows, MOST_ROWS, rng)
     rows = rows - rows.mean(axis=0)
     most = min(most, max(1, len(np.unique(rows, axis=0)) - 1))  # as many clusters as rows leave nothing to compare
-    losses = np.stack([_losses(rows, k, rng) for k in range(1, most + 1)])
+
+    def losses_of(table: Double, k: int, what: str) -> Double:
+        if progress is not None:
+            progress(f"k-means of {what}, with 1 to {most} clusters: {k}")
+        return _losses(table, k, rng)
+
+    sizes = range(1, most + 1)
+    losses = np.stack([losses_of(rows, k, "rows") for k in sizes])
     inertia = np.maximum(losses.mean(axis=1), 1e-12 * max(float(losses[0].mean()), 1e-300))
     shares = inertia / inertia[0]
     errors = np.std(losses - shares[:, None] * losses[0], axis=1) / inertia[0] / np.sqrt(len(rows))
     axes = np.linalg.svd(rows, full_matrices=False)[2]
     low, high = (rows @ axes.T).min(axis=0), (rows @ axes.T).max(axis=0)
     drawn = (rng.uniform(low, high, (len(rows), len(low))) for _ in range(REFERENCES))
-    means = np.array([[_losses(each, k, rng).mean() for k in range(1, most + 1)] for each in drawn])
+    tables = ((each, f"table {i} of {REFERENCES} without clusters") for i, each in enumerate(drawn, 1))
+    means = np.array([[losses_of(each, k, what).mean() for k in sizes] for each, what in tables])
     others = np.log(np.maximum(means, 1e-300))
     gaps = others.mean(axis=0) - np.log(inertia)
     # the rows' own share of chance counts, too: a sample's inertia is no more certain than a reference's

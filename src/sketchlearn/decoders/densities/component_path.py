@@ -11,6 +11,7 @@ the end, where the sketch agrees with it, components stay that gain more than no
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
@@ -267,7 +268,14 @@ class _Search:
             self.fits[other] = self.tried(start) if near else self.fitted(start, 1)
 
 
-def component_path(problem: Problem, density: Mixture, model: Model, n_records: float, most: int) -> ComponentPath:
+def component_path(
+    problem: Problem,
+    density: Mixture,
+    model: Model,
+    n_records: float,
+    most: int,
+    progress: Callable[[str], None] | None = None,
+) -> ComponentPath:
     """The path of a sketch to at most so many components, from a density of it in the units of the data.
 
     Short paths are tried first: they take less time, and where few components are best, they tell it as well.
@@ -277,7 +285,7 @@ def component_path(problem: Problem, density: Mixture, model: Model, n_records: 
     for size in [*(size for size in SIZES if size < most - SPARE), most]:
         target = _some(problem.plain, model.n_parameters(size, problem.plain.n_features))
         search = _Search(target, problem, model, pool, float(np.log(n_records)))
-        _climb(search, density, size, least)
+        _climb(search, density, size, least, progress)
         if size < most and (search.best > size - SPARE or _misfit(search, search.best)[0] > HOPELESS_MISFIT):
             least = search.best - SPARE
             continue
@@ -295,7 +303,7 @@ def n_affordable(problem: Problem, model: Model, most_parameters: float = np.inf
     return int(min(numbers, most_parameters) // model.n_parameters(1, problem.plain.n_features))
 
 
-def _climb(search: _Search, density: Mixture, size: int, least: int) -> None:
+def _climb(search: _Search, density: Mixture, size: int, least: int, progress: Callable[[str], None] | None) -> None:
     """Mixtures of 1, 2, ... components, merged from the density, until more of them do not pay.
 
     Those of fewer than the `least` number, which are known to be too few, are hardly refined.
@@ -311,6 +319,8 @@ def _climb(search: _Search, density: Mixture, size: int, least: int) -> None:
         starts[k] = problem.in_own_units(model, *parts)
     search.measure_by(measuring, starts[size])
     for k in range(1, size + 1):
+        if progress is not None:
+            progress(f"trying mixtures of 1 to {size} Gaussians: {k}")
         search.offer(search.fitted(starts[k], FIRST_STEPS if k >= least else 1))
         best = search.best
         beyond = BEYOND if search.price * search.fits[k].n_parameters < search.criterion(best) else NEEDLESS_BEYOND

@@ -74,6 +74,6 @@ class ChosenNumber(DesignedEstimator):
         """The number to learn, and how it was chosen."""
         if self._number != AUTO:
             return self._n_components, None
-        choice = choose_with_rows(sketch, self.max_clusters, sample, rng)
+        choice = choose_with_rows(sketch, self.max_clusters, sample, rng, self._say if self.verbose else None)
         self._say(" ".join(choice.sentences))
         return choice.n_clusters, choice

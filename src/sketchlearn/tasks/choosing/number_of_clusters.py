@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,9 @@ from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import DiagonalGaussian, Double
 from sketchlearn.private_sums import require_enough_shares
+from sketchlearn.progress import steps_shown
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.choosing.beyond_design import warn_beyond_design, warn_out_of_reach
 from sketchlearn.tasks.choosing.cluster_choice import Basis, ClusterChoice
 from sketchlearn.tasks.choosing.number_of_cell_clusters import choose_among_cells
 from sketchlearn.tasks.estimating.row_samples import error_units, given_rows, kept_rows
@@ -26,6 +28,7 @@ from sketchlearn.weighting.cells_of_sketch import Cells
 from sketchlearn.weighting.clusters_of_rows import RowSample
 from sketchlearn.weighting.gap_statistic import MOST_ROWS, agreement_of_halves, inertia_curve
 
+Say = Callable[[str], None]
 UNSURE_DEVIATIONS = 2.0  # of a criterion: numbers of clusters within so many cannot be told apart
 NUMBERS_PER_PARAMETER = 3  # of the largest mixture
 RECORDS_PER_PARAMETER = 3  # With fewer, no criterion tells clusters from chance.
@@ -33,7 +36,9 @@ SIZES_BEYOND = 5  # the largest, on which k-means is tried, to see whether there
 LEAST_ROWS = 50  # of a sample that tells more of clusters than draws of the density
 
 
-def choose_k(sketch: Sketch, max_clusters: int = 20, sample: Any = None, *, random_state: int = 0) -> ClusterChoice:
+def choose_k(
+    sketch: Sketch, max_clusters: int = 20, sample: Any = None, *, random_state: int = 0, progress: bool = False
+) -> ClusterChoice:
     """Says how many clusters the records of a sketch have.
 
     Mixtures of 1, 2, ... Gaussians are fitted to the sketch. If one explains it, the Bayesian information criterion of
@@ -43,10 +48,12 @@ def choose_k(sketch: Sketch, max_clusters: int = 20, sample: Any = None, *, rand
 
     Parameters
     ----------
-    sketch : a sketch of an operator that was designed for the largest number: `design(rows, n_components=20)`.
+    sketch : a sketch of an operator that was designed for the largest number: `design(rows, n_components=20)`. With one
+        that was designed for fewer, a warning says how many it can tell.
     max_clusters : the largest number to look at.
     sample : some of the sketched rows, or rows like them. Without a sample, rows that the sketch keeps are used.
     random_state : seed of the search.
+    progress : show on standard error what is being done.
 
     Examples
     --------
@@ -62,22 +69,43 @@ def choose_k(sketch: Sketch, max_clusters: int = 20, sample: Any = None, *, rand
     if not isinstance(sketch, Sketch):
         raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: sketch the rows first")
     rows = kept_rows(sketch) if sample is None else given_rows(sketch, sample)
-    return choose_with_rows(sketch, whole("max_clusters", max_clusters), rows, np.random.default_rng(random_state))
+    most, rng = whole("max_clusters", max_clusters), np.random.default_rng(random_state)
+    with steps_shown(progress) as say:
+        return choose_with_rows(sketch, most, rows, rng, say)
 
 
-def choose_with_rows(sketch: Sketch, most: int, sample: RowSample | None, rng: np.random.Generator) -> ClusterChoice:
-    """The choice from a sketch and, where there are some, rows."""
+def choose_with_rows(
+    sketch: Sketch, most: int, sample: RowSample | None, rng: np.random.Generator, say: Say | None = None
+) -> ClusterChoice:
+    """The choice from a sketch and, where there are some, rows; `say` is told what is being done."""
     require_enough_shares(sketch.ledger)
     if (cells := Cells.of(sketch)) is not None:
         with one_blas_thread():
             if cells.operator.sampled_cells is None and sample is not None and sample.complete:
-                return _of_few_rows(sample.scaled_rows().rows, most, rng)
+                return _of_few_rows(sample.scaled_rows().rows, most, rng, say)
             return choose_among_cells(sketch, cells, most)
+    choice = _of_frequencies(sketch, most, sample, rng, say)
+    if choice.basis is Basis.GAUSSIANS or (choice.basis is Basis.GAP and sample is None):
+        warn_beyond_design(sketch, choice.n_clusters, most)
+    return choice
+
+
+def _of_frequencies(
+    sketch: Sketch, most: int, sample: RowSample | None, rng: np.random.Generator, say: Say | None
+) -> ClusterChoice:
     target = Target.of(sketch, HIGHEST_HARMONIC)
-    reach, decoder = _reach(target, min(most, int(np.ceil(sketch.count)))), decoder_from("auto")
+    asked = min(most, int(np.ceil(sketch.count)))
+    reach, decoder = _reach(target, asked), decoder_from("auto")
+    if reach < asked:
+        warn_out_of_reach(sketch, reach, most)
+
+    def fitting(text: str) -> None:
+        if say is not None:
+            say(f"fitting a density to the sketch: {text}")
+
     with one_blas_thread():
-        problem = cleaned(Problem.of(target, reach), decoder, rng)
-        density, outcome = fit_density(problem, decoder, rng)
+        problem = cleaned(Problem.of(target, reach), decoder, rng, fitting)
+        density, outcome = fit_density(problem, decoder, rng, fitting)
         if outcome.status is Status.HIDDEN:
             return ClusterChoice(1, reach, Basis.HIDDEN, 1, reach)
         rows = None if sample is None else _representative(sketch, sample, rng)
@@ -88,14 +116,15 @@ def choose_with_rows(sketch: Sketch, most: int, sample: RowSample | None, rng: n
         return ClusterChoice(1, reach, Basis.HIDDEN, 1, reach)
     path = None
     if target.whole and target.imaginary and tested:
-        path = number_of_gaussians(problem, density, float(sketch.count), tested)  # matrices large enough for threads
+        # without one_blas_thread: matrices are large enough for threads
+        path = number_of_gaussians(problem, density, float(sketch.count), tested, say)
         if path.explains and (path.n_components < tested or tested == reach):
             return _of_gaussians(path, reach, agreements)
     with one_blas_thread():
         if rows is None:
             n = min(MOST_ROWS, max(2, int(sketch.count)))  # more would pass for certainty
             rows = density.heavy().sample(n, rng)[0] / error_units(sketch.operator)
-        choice = replace(_of_gap(rows, reach, path, rng), agreements=agreements)
+        choice = replace(_of_gap(rows, reach, path, rng, say), agreements=agreements)
     hidden = sample is None and hidden_by_noise(target, choice.n_clusters)
     return ClusterChoice(1, reach, Basis.HIDDEN, 1, reach) if hidden else choice
 
@@ -136,8 +165,10 @@ def _of_gaussians(path: ComponentPath, most: int, agreements: Sequence[float]) -
     )
 
 
-def _of_gap(rows: Double, most: int, path: ComponentPath | None, rng: np.random.Generator) -> ClusterChoice:
-    curve = inertia_curve(rows, most + SIZES_BEYOND, rng)
+def _of_gap(
+    rows: Double, most: int, path: ComponentPath | None, rng: np.random.Generator, say: Say | None
+) -> ClusterChoice:
+    curve = inertia_curve(rows, most + SIZES_BEYOND, rng, say)
     k = min(most, curve.elbow(UNSURE_DEVIATIONS))  # with one deviation, boxes of 3000 rows were sometimes cut in two
     misfit = None if path is None else path.misfit
     return ClusterChoice(
@@ -154,11 +185,11 @@ def _of_gap(rows: Double, most: int, path: ComponentPath | None, rng: np.random.
     )
 
 
-def _of_few_rows(rows: Double, most: int, rng: np.random.Generator) -> ClusterChoice:
+def _of_few_rows(rows: Double, most: int, rng: np.random.Generator, say: Say | None) -> ClusterChoice:
     """That of all records, where they are too few for a design of cells to tell what lies within these."""
     reach = min(most, len(rows))
     agreements = _plain(agreement_of_halves(rows, reach, rng)) if reach > 1 else ()
-    return replace(_of_gap(rows, reach, None, rng), agreements=agreements)
+    return replace(_of_gap(rows, reach, None, rng, say), agreements=agreements)
 
 
 def _representative(sketch: Sketch, sample: RowSample, rng: np.random.Generator) -> Double | None:

@@ -174,7 +174,7 @@ class SketchEstimator(BaseEstimator):
         if everything is not None and (rows.n_records or 0) <= most:
             some, representative = first_rows(rows, most), True
         else:
-            some, representative, rows = sample(rows, most, rng)
+            some, representative, rows = sample(rows, most, rng, progress=bool(self.verbose))
             if len(some) < most and representative:
                 self.check_size(len(some))
         table = replace(table, width=some.shape[1])
