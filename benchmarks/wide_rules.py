@@ -89,8 +89,8 @@ def words(seed: int, most: int) -> Split:
     """Texts of six lines, by the package of their module; every fifth module is held out."""
     texts, labels, held_out = [], [], []
     roots = Path(os.__file__).parent, Path(sklearn.__file__).parent
-    paths = [p for root in roots for p in sorted(root.rglob("*.py")) if root == roots[1] or "site-packages" not in p.parts]
-    paths = [path for path in paths if path.parent.name in PACKAGES]
+    own = [path for path in sorted(roots[0].rglob("*.py")) if "site-packages" not in path.parts]
+    paths = [path for path in (*own, *sorted(roots[1].rglob("*.py"))) if path.parent.name in PACKAGES]
     order = np.random.default_rng(seed).permutation(len(paths))
     for place, path in zip(order, paths, strict=True):
         try:

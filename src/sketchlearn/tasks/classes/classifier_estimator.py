@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -10,16 +11,23 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin, clone
 
+from sketchlearn import kernel
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders.problems.decoding_target import released_variance
+from sketchlearn.designing.cell_operators import WIDE, directions_for
+from sketchlearn.designing.direction_operators import in_directions
 from sketchlearn.designing.frequency_laws import plain
+from sketchlearn.designing.sample_summary import Sampled
+from sketchlearn.designing.touched_frequencies import AUTO
 from sketchlearn.moments.moments_of_sketch import Moments, part_of
 from sketchlearn.operators import FeatureMoments, FourierFeatures, Operator, SecondMoments
+from sketchlearn.operators.cell_numbers import MOST_DIRECTIONS
 from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.operators.origin import Origin
 from sketchlearn.plain_digits import counted
 from sketchlearn.schemas import columns_without
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.classes.class_directions import class_directions
 from sketchlearn.tasks.classes.class_rules import (
     AfterMap,
     Gaussians,
@@ -49,6 +57,18 @@ RULES = ("auto", "parzen", "mixture", "kernel")
 FREQUENCIES = 1000
 
 
+@dataclass(frozen=True)
+class _Sample:
+    """Rows to design an operator on, or their places in some directions, and the codes of their classes."""
+
+    rows: Double
+    codes: NDArray[np.int64]
+    seed: int
+    columns: tuple[str, ...] | None
+    box: Callable[[], tuple[Double, Double]]  # a center, and how far from it values may lie
+    glimpse: Glimpse
+
+
 @dataclass(eq=False, repr=False)
 class SketchClassifier(ClassifierMixin, LabelledEstimator):
     """Classes from one pass over labelled rows, or from one sketch per class.
@@ -72,6 +92,10 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     bounds : lowest and highest value of each column, for one Gaussian per class, as in `SketchPCA`.
     features : the operator of the sketches, such as `ConvolutionalFeatures` for images; None means that one is
         designed on a sample of the rows. The rule is the one that it is made for.
+    n_directions : above 64 columns, classes are told apart in so many directions of a sample of the rows, first those
+        in which their means differ most beside the spread of their rows, then principal ones (see docs/wide.md). "auto"
+        lets left-out rows of the sample choose the number, and is as None for tables with a schema and with bounds.
+        A number does so for any columns. None means that all columns count.
     random_state : seed of the operator and of the search.
     n_jobs, device, verbose, schema : as in `SketchKMeans`; the schema is that of the features, and labels stay labels.
 
@@ -103,6 +127,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     priors: Any = None
     bounds: Any = None
     features: Operator | None = None
+    n_directions: int | str | None = AUTO
 
     model_type = FittedClasses
     rule_ = model_attribute("rule")
@@ -124,6 +149,11 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
                 "features must be an operator, such as ConvolutionalFeatures((28, 28), pixels=(0, 255)), "
                 f"not {shortened(self.features)}"
             )
+
+        if self.n_directions is not None and self.n_directions != AUTO:
+            whole("n_directions", self.n_directions, most=MOST_DIRECTIONS)
+            if self.features is not None or self.bounds is not None:
+                raise ValueError("n_directions are those of a sample: leave out features and bounds")
 
     def check_size(self, n_rows: int) -> None:
         if n_rows < 2:
@@ -147,8 +177,20 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             if given.n_features != rows.shape[1]:
                 raise ValueError(f"features is for {given.n_features} columns, but X has {rows.shape[1]} features")
             return (given.with_columns(columns) if given.columns is None and columns is not None else given), 1.0
+        wanted = directions_for(columns, self.n_directions, in_cells=False)
+        if wanted is None or (wanted == AUTO and (rows.shape[1] <= WIDE or self.bounds is not None)):
+            return self._rule_operator(_Sample(rows, codes, seed, columns, lambda: self._box(glimpse, rows), glimpse))
+        directions, units = class_directions(rows, codes, None if wanted == AUTO else int(wanted), seed)
+        operator = in_directions(Sampled(rows, glimpse.representative, columns), directions, units)
+        places, reach = operator.mapped(rows, kernel.n_threads(self.n_jobs)), np.array(operator.inner.bound)
+        inner, power = self._rule_operator(_Sample(places, codes, seed, None, lambda: (0 * reach, reach), glimpse))
+        return operator.with_inner(inner).with_origin(Origin.SAMPLE), power
+
+    def _rule_operator(self, sample: _Sample) -> tuple[Operator, float]:
+        """What the rule needs, for rows like these, and the power of the shares that counts for windows."""
+        rows, codes, seed, columns = sample.rows, sample.codes, sample.seed, sample.columns
         if self.rule == "kernel":
-            return self._kernel_features(glimpse, rows, codes, seed, columns), 1.0
+            return self._kernel_features(sample), 1.0
         if self.rule != "mixture":
             window, power, error = parzen_window(rows, codes, self.n_frequencies or FREQUENCIES, seed, columns)
             if self.rule == "parzen" or _clearly_less(error, left_out_error(rows, codes, seed), len(rows)):
@@ -158,12 +200,12 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
                 rows,
                 n_components=self.n_components,
                 task="mixture-full",
-                representative=glimpse.representative,
+                representative=sample.glimpse.representative,
                 n_frequencies=self.n_frequencies,
                 seed=seed,
             )
             return operator.with_columns(columns), 1.0
-        center, reach = self._box(glimpse, rows)
+        center, reach = sample.box()
         return SecondMoments(rows.shape[1], bound=plain(reach), center=plain(center), columns=columns), 1.0
 
     def _box(self, glimpse: Glimpse, rows: Double) -> tuple[Double, Double]:
@@ -173,12 +215,10 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         center, reach = (np.delete(values, glimpse.targets[0]) for values in box(glimpse, None))
         return center, reach
 
-    def _kernel_features(
-        self, glimpse: Glimpse, rows: Double, codes: NDArray[np.int64], seed: int, columns: tuple[str, ...] | None
-    ) -> FeatureMoments:
-        center, reach = self._box(glimpse, rows)
-        m, indicators = n_frequencies_for(self.n_frequencies, len(rows)), np.eye(codes.max() + 1)[codes]
-        waves = waves_on_sample(rows, indicators, m, None, glimpse.n_rows, seed, columns)
+    def _kernel_features(self, sample: _Sample) -> FeatureMoments:
+        (center, reach), rows = sample.box(), sample.rows
+        m, indicators = n_frequencies_for(self.n_frequencies, len(rows)), np.eye(sample.codes.max() + 1)[sample.codes]
+        waves = waves_on_sample(rows, indicators, m, None, sample.glimpse.n_rows, sample.seed, sample.columns)
         return FeatureMoments(waves, bound=plain(reach), center=plain(center)).with_origin(Origin.SAMPLE)
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> FittedClasses:
@@ -198,21 +238,26 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     def _scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, Rule]:
         """The rule that was asked for or, if it is "auto", the one that the sketches were made for."""
         operator = parts[0].operator
-        if isinstance(operator, FeatureMoments) and self.rule in ("auto", "kernel"):
-            inner = [Moments.of(operator.inner_sketch(part), "a classifier") for part in parts]
-            total = Moments.of(
-                operator.inner_sketch(ClassSketches(operator, 0, dict(enumerate(parts))).total), "a classifier"
-            )
-            shares = np.array([float(part.count) for part in parts])
-            means, shares = np.array([moments.mean for moments in inner]), shares / shares.sum()
-            problem = KernelProblem.of_classes(total, operator, means, shares)
-            return "kernel", Regressions(problem.fit(None), shares)
-        if self.rule == "kernel":
-            raise ValueError("a classifier by kernel regression needs sketches that hold products of features")
-        if isinstance(operator, Mapped):
-            rule, scores = self._plain_scores([operator.inner_sketch(part) for part in parts], rng)
-            return rule, AfterMap(operator, scores)
-        return self._plain_scores(parts, rng)
+        regressed = isinstance(operator, FeatureMoments) and self.rule in ("auto", "kernel")
+        if not isinstance(operator, Mapped) or regressed:
+            return self._own_scores(parts, rng)
+        rule, scores = self._own_scores([operator.inner_sketch(part) for part in parts], rng)
+        return rule, AfterMap(operator, scores)
+
+    def _own_scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, PlainRule | Regressions]:
+        """The same, of rows as they are, or as they were mapped to."""
+        operator = parts[0].operator
+        if not isinstance(operator, FeatureMoments) or self.rule not in ("auto", "kernel"):
+            if self.rule == "kernel":
+                raise ValueError("a classifier by kernel regression needs sketches that hold products of features")
+            return self._plain_scores(parts, rng)
+        inner = [Moments.of(operator.inner_sketch(part), "a classifier") for part in parts]
+        every = ClassSketches(operator, 0, dict(enumerate(parts))).total
+        total = Moments.of(operator.inner_sketch(every), "a classifier")
+        shares = np.array([float(part.count) for part in parts])
+        means, shares = np.array([moments.mean for moments in inner]), shares / shares.sum()
+        problem = KernelProblem.of_classes(total, operator, means, shares)
+        return "kernel", Regressions(problem.fit(None), shares)
 
     def _plain_scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, PlainRule]:
         windows, moments = part_of(parts[0], FourierFeatures), part_of(parts[0], SecondMoments)
