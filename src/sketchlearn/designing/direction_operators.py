@@ -13,10 +13,13 @@ from sketchlearn.designing.cell_operators import (
     whole_directions,
 )
 from sketchlearn.designing.sample_summary import MOST_ROWS, Sampled, thinned
-from sketchlearn.models import Double, Single
+from sketchlearn.models import Single
 from sketchlearn.operators import SecondMoments, SomeDirections
+from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.cell_numbers import packed
 from sketchlearn.operators.directed import PLACE_BITS
+
+MOST_UNEVEN = 64.0  # The widest direction keeps 8 bits of its numbers.
 
 
 def moments_in_directions(sampled: Sampled, n_directions: int, seed: int) -> SomeDirections:
@@ -25,24 +28,27 @@ def moments_in_directions(sampled: Sampled, n_directions: int, seed: int) -> Som
     asked = CellsAsked(1, n_directions, normalize=False, columns_squared=False, seed=seed)
     around = (rows - rows.mean(axis=0)).astype(np.float32)
     directions, _ = principal_directions(around, asked, np.random.default_rng(seed))
-    return in_directions(sampled, directions, np.ones(rows.shape[1]))
+    return in_directions(sampled, directions)
 
 
-def in_directions(sampled: Sampled, directions: Single, units: Double) -> SomeDirections:
-    """Second moments of places in these directions (p, d), of rows like a sample's, less its mean, in units."""
+def in_directions(sampled: Sampled, directions: Single) -> SomeDirections:
+    """Second moments of places in these directions (p, d), of rows like a sample's, less its mean."""
     rows, d = sampled.rows, sampled.rows.shape[1]
     center = rows.mean(axis=0).astype(np.float32).astype(np.float64)
-    seen = (rows - center) / units
+    seen = rows - center
     reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
     bound = reach * (float(np.max(np.abs(seen))) or 1.0)
-    scaled, shift, _ = whole_directions(directions, bound, seen @ directions.T)
+    farthest = np.max(np.abs(seen @ directions.T), axis=0)
+    # Places have one range in all directions, so that fixed point, and the noise of a release, suit each.
+    even = directions / np.maximum(farthest, max(float(farthest.max()), 1e-300) / MOST_UNEVEN)[:, None]
+    scaled, shift, _ = whole_directions(even, bound, seen @ even.T)
     return SomeDirections(
         d,
-        inner_operator=SecondMoments(len(directions), bound=2.0**PLACE_BITS),
+        inner_operator=SecondMoments(len(directions), bound=2.0**PLACE_BITS, outside=CLIP),  # no place is
         n_directions=len(directions),
         directions=packed(scaled, "<i2"),
         shift=shift,
-        bound=laws.plain(bound * units),
+        bound=laws.plain(np.full(d, bound)),
         center=laws.plain(center),
         columns=sampled.columns,
     )

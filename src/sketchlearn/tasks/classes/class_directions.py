@@ -15,47 +15,52 @@ from sketchlearn.tasks.classes.class_rules import COMMON_SHRINKAGE, gaussian_err
 
 Codes = NDArray[np.int64]
 FOLDS = 4
+MOST_EXACT_COLUMNS = 1024
 
 
-def class_directions(rows: Double, codes: Codes, n_directions: int | None, seed: int) -> tuple[Single, Double]:
-    """Directions (p, columns) of rows less their mean, in units of the columns; and these units.
+def class_directions(rows: Double, codes: Codes, n_directions: int | None, seed: int) -> Single:
+    """Directions (p, columns) of rows less their mean, orthogonal to each other and of length 1.
 
     First come those in which the classes' means differ most, beside the spread of their rows; then the principal ones
     of what is left. Without a number of them, rows left out choose it: the least errors of one Gaussian per class.
     """
-    units = np.ones(rows.shape[1])
     with one_blas_thread():
-        p = enough_directions(rows, codes, seed) if n_directions is None else n_directions
-        return ordered_directions(rows, codes, p, seed), units
+        principal = _principal(rows, seed)
+        places = (rows - rows.mean(axis=0)) @ principal.T
+        p = enough_directions(places, codes, seed) if n_directions is None else n_directions
+        return np.asarray(turned(places, codes)[:p] @ principal, np.float32)
 
 
-def ordered_directions(rows: Double, codes: Codes, p: int, seed: int) -> Single:
-    """So many directions, orthogonal to each other, those that tell classes apart first."""
-    around = (rows - rows.mean(axis=0)).astype(np.float32)
+def _principal(rows: Double, seed: int) -> Double:
+    """The principal directions in which rows vary, at most 256."""
+    around = rows - rows.mean(axis=0)
     most = min(rows.shape[1], max(len(rows) - 1, 1), MOST_DIRECTIONS)
-    _, sizes, found = randomized_svd(around, most, n_iter=POWER_ITERATIONS, random_state=seed)
+    if rows.shape[1] <= MOST_EXACT_COLUMNS:
+        variances, found = np.linalg.eigh(around.T @ around)
+        sizes, directions = np.sqrt(np.maximum(variances[::-1][:most], 0.0)), found[:, ::-1][:, :most].T
+    else:
+        around = around.astype(np.float32)
+        _, sizes, directions = randomized_svd(around, most, n_iter=POWER_ITERATIONS, random_state=seed)
     alive = max(1, int(np.sum(sizes > 1e-6 * max(float(sizes[0]), 1e-300))))
-    principal = found[:alive]
-    turned = _turned((around @ principal.T).astype(np.float64), codes)
-    return np.asarray((turned @ principal)[:p], np.float32)
+    return np.asarray(directions[:alive], np.float64)
 
 
-def enough_directions(rows: Double, codes: Codes, seed: int) -> int:
+def enough_directions(places: Double, codes: Codes, seed: int) -> int:
     """How many of the first directions tell classes apart: those of some rows are asked for rows left out."""
-    fold = row_chooser(seed).permutation(len(rows)) % FOLDS
-    wrong = np.zeros(len(CANDIDATES))
+    fold = row_chooser(seed).permutation(len(places)) % FOLDS
+    candidates = [p for p in CANDIDATES if p < places.shape[1]] or [places.shape[1]]
+    wrong = np.zeros(len(candidates))
     for left_out in range(FOLDS):
         train, test = fold != left_out, fold == left_out
-        directions = ordered_directions(rows[train], codes[train], CANDIDATES[-1], seed)
-        places = rows @ directions.T.astype(np.float64)
-        rounding = np.finfo(np.float64).eps * np.max(np.abs(places), axis=0)
-        for i, p in enumerate(CANDIDATES):
-            some, known = places[:, :p], rounding[:p]
+        seen = places @ turned(places[train], codes[train])[: candidates[-1]].T
+        rounding = np.finfo(np.float64).eps * np.max(np.abs(seen), axis=0)
+        for i, p in enumerate(candidates):
+            some, known = seen[:, :p], rounding[:p]
             wrong[i] += gaussian_errors(some[train], codes[train], some[test], codes[test], known)
-    return CANDIDATES[int(np.argmin(wrong))]
+    return candidates[int(np.argmin(wrong))]
 
 
-def _turned(places: Double, codes: Codes) -> Double:
+def turned(places: Double, codes: Codes) -> Double:
     """The same space, (q, q): first its discriminants, then the principal directions of what is left."""
     n, q = places.shape
     classes, own, counts = np.unique(codes, return_inverse=True, return_counts=True)

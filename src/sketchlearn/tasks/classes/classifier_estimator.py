@@ -21,6 +21,7 @@ from sketchlearn.designing.sample_summary import Sampled
 from sketchlearn.designing.touched_frequencies import AUTO
 from sketchlearn.moments.moments_of_sketch import Moments, part_of
 from sketchlearn.operators import FeatureMoments, FourierFeatures, Operator, SecondMoments
+from sketchlearn.operators.bounded_operators import CLIP, REFUSE
 from sketchlearn.operators.cell_numbers import MOST_DIRECTIONS
 from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.operators.origin import Origin
@@ -66,6 +67,7 @@ class _Sample:
     seed: int
     columns: tuple[str, ...] | None
     box: Callable[[], tuple[Double, Double]]  # a center, and how far from it values may lie
+    outside: str  # what becomes of values beyond
     glimpse: Glimpse
 
 
@@ -179,11 +181,13 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             return (given.with_columns(columns) if given.columns is None and columns is not None else given), 1.0
         wanted = directions_for(columns, self.n_directions, in_cells=False)
         if wanted is None or (wanted == AUTO and (rows.shape[1] <= WIDE or self.bounds is not None)):
-            return self._rule_operator(_Sample(rows, codes, seed, columns, lambda: self._box(glimpse, rows), glimpse))
-        directions, units = class_directions(rows, codes, None if wanted == AUTO else int(wanted), seed)
-        operator = in_directions(Sampled(rows, glimpse.representative, columns), directions, units)
+            own = _Sample(rows, codes, seed, columns, lambda: self._box(glimpse, rows), REFUSE, glimpse)
+            return self._rule_operator(own)
+        directions = class_directions(rows, codes, None if wanted == AUTO else int(wanted), seed)
+        operator = in_directions(Sampled(rows, glimpse.representative, columns), directions)
         places, reach = operator.mapped(rows, kernel.n_threads(self.n_jobs)), np.array(operator.inner.bound)
-        inner, power = self._rule_operator(_Sample(places, codes, seed, None, lambda: (0 * reach, reach), glimpse))
+        of_places = _Sample(places, codes, seed, None, lambda: (0 * reach, reach), CLIP, glimpse)
+        inner, power = self._rule_operator(of_places)
         return operator.with_inner(inner).with_origin(Origin.SAMPLE), power
 
     def _rule_operator(self, sample: _Sample) -> tuple[Operator, float]:
@@ -206,7 +210,8 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             )
             return operator.with_columns(columns), 1.0
         center, reach = sample.box()
-        return SecondMoments(rows.shape[1], bound=plain(reach), center=plain(center), columns=columns), 1.0
+        limits: dict[str, Any] = {"bound": plain(reach), "center": plain(center), "outside": sample.outside}
+        return SecondMoments(rows.shape[1], columns=columns, **limits), 1.0
 
     def _box(self, glimpse: Glimpse, rows: Double) -> tuple[Double, Double]:
         """Where values of the features may lie."""
@@ -219,7 +224,8 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         (center, reach), rows = sample.box(), sample.rows
         m, indicators = n_frequencies_for(self.n_frequencies, len(rows)), np.eye(sample.codes.max() + 1)[sample.codes]
         waves = waves_on_sample(rows, indicators, m, None, sample.glimpse.n_rows, sample.seed, sample.columns)
-        return FeatureMoments(waves, bound=plain(reach), center=plain(center)).with_origin(Origin.SAMPLE)
+        limits: dict[str, Any] = {"bound": plain(reach), "center": plain(center), "outside": sample.outside}
+        return FeatureMoments(waves, **limits).with_origin(Origin.SAMPLE)
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> FittedClasses:
         found = {state.table.label_of(code): part for code, part in state.sketch.sketches.items() if part.units}
