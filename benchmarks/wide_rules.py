@@ -40,6 +40,7 @@ LINES_PER_TEXT, HASHED_WORDS, HELD_OUT = 6, 512, 5
 PACKAGES = ("asyncio", "email", "idlelib", "encodings", "test", "linear_model", "ensemble", "tests", "metrics")
 VERSIONS = ("numpy", "scikit-learn")
 console = Console(width=150, highlight=False)
+progress = Console(stderr=True, highlight=False)
 
 
 class Split(NamedTuple):
@@ -145,9 +146,9 @@ def methods(seed: int) -> dict[str, Any]:
         "parzen": {"rule": "parzen"},
         "kernel": {"rule": "kernel"},
     }
-    ways = {"": {}, ", all columns": {"n_directions": None}}
+    ways = {"": {}, " in all columns": {"n_directions": None}}
     own = {
-        f"SketchClassifier, {name}{way}": skl.SketchClassifier(random_state=seed, **options, **more)
+        f"SketchClassifier: {name}{way}": skl.SketchClassifier(random_state=seed, **options, **more)
         for name, options in asked.items()
         for way, more in ways.items()
     }
@@ -183,6 +184,7 @@ def main() -> None:
                 except (ValueError, MemoryError) as error:
                     notes[method] = str(error)[:60]
                     continue
+                progress.print(f"{name}, seed {seed}, {method}: {100 * wrong:.2f}, {time.perf_counter() - started:.1f} s")
                 errors.setdefault(method, []).append(100 * wrong)
                 seconds.setdefault(method, []).append(time.perf_counter() - started)
                 notes[method] = words_of(model)

@@ -53,11 +53,17 @@ def test_other_columns_count_as_before():
 
 
 def test_means_that_differ_come_first():
-    first = class_directions(X.astype(float), Y, 5, 0)
-    np.testing.assert_allclose(first @ first.T, np.eye(5), atol=1e-5)
-    places = TEST @ first[0]
+    first, units = class_directions(X.astype(float), Y, 2, 0)
+    np.testing.assert_allclose(first @ first.T, np.eye(2), atol=1e-5)
+    places = TEST / units @ first[0]
     between = np.var([places[c == TEST_Y].mean() for c in range(3)])
     assert between > 2 * np.mean([places[c == TEST_Y].var() for c in range(3)])
+
+
+def test_units_of_the_columns_do_not_matter():
+    units = 10.0 ** np.random.default_rng(3).uniform(-4, 4, X.shape[1])
+    model = skl.SketchClassifier("mixture", random_state=0).fit(X * units, Y)
+    assert model.score(TEST * units, TEST_Y) > 0.9
 
 
 def test_places_are_those_of_the_projection():

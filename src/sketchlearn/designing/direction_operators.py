@@ -13,7 +13,7 @@ from sketchlearn.designing.cell_operators import (
     whole_directions,
 )
 from sketchlearn.designing.sample_summary import MOST_ROWS, Sampled, thinned
-from sketchlearn.models import Single
+from sketchlearn.models import Double, Single
 from sketchlearn.operators import SecondMoments, SomeDirections
 from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.cell_numbers import packed
@@ -28,14 +28,14 @@ def moments_in_directions(sampled: Sampled, n_directions: int, seed: int) -> Som
     asked = CellsAsked(1, n_directions, normalize=False, columns_squared=False, seed=seed)
     around = (rows - rows.mean(axis=0)).astype(np.float32)
     directions, _ = principal_directions(around, asked, np.random.default_rng(seed))
-    return in_directions(sampled, directions)
+    return in_directions(sampled, directions, np.ones(rows.shape[1]))
 
 
-def in_directions(sampled: Sampled, directions: Single) -> SomeDirections:
-    """Second moments of places in these directions (p, d), of rows like a sample's, less its mean."""
+def in_directions(sampled: Sampled, directions: Single, units: Double) -> SomeDirections:
+    """Second moments of places in these directions (p, d), of rows like a sample's, less its mean, in units."""
     rows, d = sampled.rows, sampled.rows.shape[1]
     center = rows.mean(axis=0).astype(np.float32).astype(np.float64)
-    seen = rows - center
+    seen = (rows - center) / units
     reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
     bound = reach * (float(np.max(np.abs(seen))) or 1.0)
     farthest = np.max(np.abs(seen @ directions.T), axis=0)
@@ -48,7 +48,7 @@ def in_directions(sampled: Sampled, directions: Single) -> SomeDirections:
         n_directions=len(directions),
         directions=packed(scaled, "<i2"),
         shift=shift,
-        bound=laws.plain(np.full(d, bound)),
+        bound=laws.plain(bound * units),
         center=laws.plain(center),
         columns=sampled.columns,
     )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.extmath import randomized_svd
 
 from sketchlearn.designing.cell_operators import CANDIDATES, POWER_ITERATIONS
+from sketchlearn.designing.sample_summary import deviations
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import Double, Single
 from sketchlearn.operators.cell_numbers import MOST_DIRECTIONS
@@ -14,53 +18,85 @@ from sketchlearn.randomness import row_chooser
 from sketchlearn.tasks.classes.class_rules import COMMON_SHRINKAGE, gaussian_errors
 
 Codes = NDArray[np.int64]
-FOLDS = 4
-MOST_EXACT_COLUMNS = 1024
+FOLDS = 3  # of the sample, each left out in turn
+MOST_EXACT_COLUMNS = 1024  # Beyond, principal directions are found by random projections.
+EVEN_FACTOR = 4.0  # Deviations of columns that differ by no more are not made equal.
+LEAST_SIZE = 1e-6  # of a direction in which rows vary, relative to the widest
 
 
-def class_directions(rows: Double, codes: Codes, n_directions: int | None, seed: int) -> Single:
-    """Directions (p, columns) of rows less their mean, orthogonal to each other and of length 1.
+@dataclass(frozen=True)
+class Seen:
+    """Rows less their mean, in units of the columns, in the principal directions in which they vary."""
 
-    First come those in which the classes' means differ most, beside the spread of their rows; then the principal ones
-    of what is left. Without a number of them, rows left out choose it: the least errors of one Gaussian per class.
+    units: Double  # (columns,)
+    principal: Double  # (directions, columns)
+    places: Double  # (rows, directions)
+
+    @classmethod
+    def of(cls, rows: Double, units: Double, seed: int) -> Seen:
+        """At most 256 directions."""
+        around = (rows - rows.mean(axis=0)) / units
+        most = min(rows.shape[1], max(len(rows) - 1, 1), MOST_DIRECTIONS)
+        if rows.shape[1] <= MOST_EXACT_COLUMNS:
+            variances, found = np.linalg.eigh(around.T @ around)
+            sizes, directions = np.sqrt(np.maximum(variances[::-1][:most], 0.0)), found[:, ::-1][:, :most].T
+        else:
+            narrow = around.astype(np.float32)
+            _, sizes, directions = randomized_svd(narrow, most, n_iter=POWER_ITERATIONS, random_state=seed)
+        alive = max(1, int(np.sum(sizes > LEAST_SIZE * max(float(sizes[0]), 1e-300))))
+        principal = np.asarray(directions[:alive], np.float64)
+        return cls(units, principal, around @ principal.T)
+
+    def errors(self, codes: Codes, sizes: list[int], seed: int, *, apart: bool) -> NDArray[np.int64]:
+        """How many rows left out are put into wrong classes by one Gaussian per class in so many directions."""
+        fold, wrong = row_chooser(seed).permutation(len(codes)) % FOLDS, np.zeros(len(sizes), np.int64)
+        for left_out in range(FOLDS):
+            train, test = fold != left_out, fold == left_out
+            found = self.places
+            if apart:
+                found = found @ discriminants_first(found[train], codes[train])[: sizes[-1]].T
+            rounding = np.finfo(np.float64).eps * np.max(np.abs(found), axis=0)
+            for i, p in enumerate(sizes):
+                known, asked = found[train, :p], found[test, :p]
+                try:
+                    wrong[i] += gaussian_errors(known, codes[train], asked, codes[test], rounding[:p])
+                except ValueError:  # All rows of each class are equal.
+                    wrong[i] += int(np.sum(test))
+        return wrong
+
+
+def class_directions(rows: Double, codes: Codes, n_directions: int | None, seed: int) -> tuple[Single, Double]:
+    """Directions (p, columns) of rows less their mean, in units of the columns; and these units.
+
+    They are principal directions, or those first in which the classes' means differ most beside the spread of their
+    rows; of columns as they are, or of equal deviations. Which of these, and how many, rows left out decide: by the
+    errors of one Gaussian per class.
     """
+    least, best = len(rows) + 1, None
     with one_blas_thread():
-        principal = _principal(rows, seed)
-        places = (rows - rows.mean(axis=0)) @ principal.T
-        p = enough_directions(places, codes, seed) if n_directions is None else n_directions
-        return np.asarray(turned(places, codes)[:p] @ principal, np.float32)
+        for seen in _ways_to_see(rows, seed):
+            most = seen.places.shape[1]
+            asked = CANDIDATES if n_directions is None else (n_directions,)
+            sizes = [p for p in asked if p < most] or [most]
+            for apart in (False, True):
+                wrong = seen.errors(codes, sizes, seed, apart=apart)
+                if wrong.min() < least:
+                    least, best = int(wrong.min()), (seen, sizes[int(np.argmin(wrong))], apart)
+        assert best is not None
+        seen, p, apart = best
+        turned = discriminants_first(seen.places, codes) if apart else np.eye(seen.places.shape[1])
+        return np.asarray(turned[:p] @ seen.principal, np.float32), seen.units
 
 
-def _principal(rows: Double, seed: int) -> Double:
-    """The principal directions in which rows vary, at most 256."""
-    around = rows - rows.mean(axis=0)
-    most = min(rows.shape[1], max(len(rows) - 1, 1), MOST_DIRECTIONS)
-    if rows.shape[1] <= MOST_EXACT_COLUMNS:
-        variances, found = np.linalg.eigh(around.T @ around)
-        sizes, directions = np.sqrt(np.maximum(variances[::-1][:most], 0.0)), found[:, ::-1][:, :most].T
-    else:
-        around = around.astype(np.float32)
-        _, sizes, directions = randomized_svd(around, most, n_iter=POWER_ITERATIONS, random_state=seed)
-    alive = max(1, int(np.sum(sizes > 1e-6 * max(float(sizes[0]), 1e-300))))
-    return np.asarray(directions[:alive], np.float64)
+def _ways_to_see(rows: Double, seed: int) -> Iterator[Seen]:
+    """Columns as they are and, if their deviations differ by much, with equal ones."""
+    yield Seen.of(rows, np.ones(rows.shape[1]), seed)
+    units = deviations(rows)
+    if units.max() > EVEN_FACTOR * units.min():
+        yield Seen.of(rows, units, seed)
 
 
-def enough_directions(places: Double, codes: Codes, seed: int) -> int:
-    """How many of the first directions tell classes apart: those of some rows are asked for rows left out."""
-    fold = row_chooser(seed).permutation(len(places)) % FOLDS
-    candidates = [p for p in CANDIDATES if p < places.shape[1]] or [places.shape[1]]
-    wrong = np.zeros(len(candidates))
-    for left_out in range(FOLDS):
-        train, test = fold != left_out, fold == left_out
-        seen = places @ turned(places[train], codes[train])[: candidates[-1]].T
-        rounding = np.finfo(np.float64).eps * np.max(np.abs(seen), axis=0)
-        for i, p in enumerate(candidates):
-            some, known = seen[:, :p], rounding[:p]
-            wrong[i] += gaussian_errors(some[train], codes[train], some[test], codes[test], known)
-    return candidates[int(np.argmin(wrong))]
-
-
-def turned(places: Double, codes: Codes) -> Double:
+def discriminants_first(places: Double, codes: Codes) -> Double:
     """The same space, (q, q): first its discriminants, then the principal directions of what is left."""
     n, q = places.shape
     classes, own, counts = np.unique(codes, return_inverse=True, return_counts=True)
@@ -71,7 +107,7 @@ def turned(places: Double, codes: Codes) -> Double:
     factor = np.linalg.cholesky((1 - share) * within + np.diag(share * variances + 1e-9 * variances))
     apart = np.linalg.solve(factor, (means - places.mean(axis=0)).T * np.sqrt(counts / n))
     found, sizes, _ = np.linalg.svd(apart, full_matrices=False)
-    found = found[:, sizes > 1e-6 * max(float(sizes[0]), 1e-300)][:, : len(classes) - 1]
+    found = found[:, sizes > LEAST_SIZE * max(float(sizes[0]), 1e-300)][:, : len(classes) - 1]
     first = np.linalg.qr(np.linalg.solve(factor.T, found))[0]
     rest = places - (places @ first) @ first.T
     others = np.linalg.eigh(rest.T @ rest)[1][:, ::-1][:, : q - first.shape[1]]

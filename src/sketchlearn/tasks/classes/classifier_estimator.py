@@ -183,8 +183,8 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         if wanted is None or (wanted == AUTO and (rows.shape[1] <= WIDE or self.bounds is not None)):
             own = _Sample(rows, codes, seed, columns, lambda: self._box(glimpse, rows), REFUSE, glimpse)
             return self._rule_operator(own)
-        directions = class_directions(rows, codes, None if wanted == AUTO else int(wanted), seed)
-        operator = in_directions(Sampled(rows, glimpse.representative, columns), directions)
+        directions, units = class_directions(rows, codes, None if wanted == AUTO else int(wanted), seed)
+        operator = in_directions(Sampled(rows, glimpse.representative, columns), directions, units)
         places, reach = operator.mapped(rows, kernel.n_threads(self.n_jobs)), np.array(operator.inner.bound)
         of_places = _Sample(places, codes, seed, None, lambda: (0 * reach, reach), CLIP, glimpse)
         inner, power = self._rule_operator(of_places)
