@@ -184,7 +184,9 @@ def main() -> None:
                 except (ValueError, MemoryError) as error:
                     notes[method] = str(error)[:60]
                     continue
-                progress.print(f"{name}, seed {seed}, {method}: {100 * wrong:.2f}, {time.perf_counter() - started:.1f} s")
+                progress.print(
+                    f"{name}, seed {seed}, {method}: {100 * wrong:.2f}, {time.perf_counter() - started:.1f} s"
+                )
                 errors.setdefault(method, []).append(100 * wrong)
                 seconds.setdefault(method, []).append(time.perf_counter() - started)
                 notes[method] = words_of(model)

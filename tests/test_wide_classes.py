@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
-from sketchlearn.tasks.classes.class_directions import class_directions
+from sketchlearn.tasks.classes.class_directions import ClassDirections
 
 
 def classes(n=1500, d=120, seed=0):
@@ -53,7 +53,7 @@ def test_other_columns_count_as_before():
 
 
 def test_means_that_differ_come_first():
-    first, units = class_directions(X.astype(float), Y, 2, 0)
+    first, units = ClassDirections.of(X.astype(float), Y, 2, 0).best()
     np.testing.assert_allclose(first @ first.T, np.eye(2), atol=1e-5)
     places = TEST / units @ first[0]
     between = np.var([places[c == TEST_Y].mean() for c in range(3)])

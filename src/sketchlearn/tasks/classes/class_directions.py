@@ -65,26 +65,40 @@ class Seen:
         return wrong
 
 
-def class_directions(rows: Double, codes: Codes, n_directions: int | None, seed: int) -> tuple[Single, Double]:
-    """Directions (p, columns) of rows less their mean, in units of the columns; and these units.
+@dataclass(frozen=True)
+class ClassDirections:
+    """Ways to look at rows in few directions, each with the errors of one Gaussian per class on rows left out.
 
-    They are principal directions, or those first in which the classes' means differ most beside the spread of their
-    rows; of columns as they are, or of equal deviations. Which of these, and how many, rows left out decide: by the
-    errors of one Gaussian per class.
+    Directions are principal ones, or those first in which the classes' means differ most beside the spread of their
+    rows; of columns as they are, or of equal deviations.
     """
-    least, best = len(rows) + 1, None
-    with one_blas_thread():
-        for seen in _ways_to_see(rows, seed):
-            most = seen.places.shape[1]
-            asked = CANDIDATES if n_directions is None else (n_directions,)
-            sizes = [p for p in asked if p < most] or [most]
-            for apart in (False, True):
-                wrong = seen.errors(codes, sizes, seed, apart=apart)
-                if wrong.min() < least:
-                    least, best = int(wrong.min()), (seen, sizes[int(np.argmin(wrong))], apart)
-        assert best is not None
-        seen, p, apart = best
-        turned = discriminants_first(seen.places, codes) if apart else np.eye(seen.places.shape[1])
+
+    codes: Codes
+    tried: tuple[tuple[Seen, bool, int, int], ...]  # rows, whether discriminants come first, how many, errors
+
+    @classmethod
+    def of(cls, rows: Double, codes: Codes, n_directions: int | None, seed: int) -> ClassDirections:
+        """All ways for so many directions, or for several numbers of them."""
+        tried = []
+        with one_blas_thread():
+            for seen in _ways_to_see(rows, seed):
+                most = seen.places.shape[1]
+                asked = CANDIDATES if n_directions is None else (n_directions,)
+                sizes = [p for p in asked if p < most] or [most]
+                for apart in (False, True):
+                    wrong = seen.errors(codes, sizes, seed, apart=apart)
+                    tried += [(seen, apart, p, int(errors)) for p, errors in zip(sizes, wrong, strict=True)]
+        return cls(codes, tuple(tried))
+
+    def best(self, most: int | None = None) -> tuple[Single, Double]:
+        """The directions of least errors (p, columns), for rows less their mean in units of columns; and these units.
+
+        No more than `most` of them, if there are such.
+        """
+        fitting = [way for way in self.tried if most is None or way[2] <= most] or self.tried
+        seen, apart, p, _ = min(fitting, key=lambda way: way[3])
+        with one_blas_thread():
+            turned = discriminants_first(seen.places, self.codes) if apart else np.eye(seen.places.shape[1])
         return np.asarray(turned[:p] @ seen.principal, np.float32), seen.units
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -11,24 +10,19 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin, clone
 
-from sketchlearn import kernel
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders.problems.decoding_target import released_variance
 from sketchlearn.designing.cell_operators import WIDE, directions_for
-from sketchlearn.designing.direction_operators import in_directions
 from sketchlearn.designing.frequency_laws import plain
-from sketchlearn.designing.sample_summary import Sampled
 from sketchlearn.designing.touched_frequencies import AUTO
 from sketchlearn.moments.moments_of_sketch import Moments, part_of
 from sketchlearn.operators import FeatureMoments, FourierFeatures, Operator, SecondMoments
-from sketchlearn.operators.bounded_operators import CLIP, REFUSE
 from sketchlearn.operators.cell_numbers import MOST_DIRECTIONS
 from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.operators.origin import Origin
 from sketchlearn.plain_digits import counted
 from sketchlearn.schemas import columns_without
 from sketchlearn.sketch import Sketch
-from sketchlearn.tasks.classes.class_directions import class_directions
 from sketchlearn.tasks.classes.class_rules import (
     AfterMap,
     Gaussians,
@@ -39,6 +33,7 @@ from sketchlearn.tasks.classes.class_rules import (
     Rule,
     left_out_error,
 )
+from sketchlearn.tasks.classes.class_samples import ClassSample
 from sketchlearn.tasks.classes.class_sketches import ClassSketches
 from sketchlearn.tasks.classes.fitted_classes import FittedClasses
 from sketchlearn.tasks.classes.parzen_bandwidth import parzen_window
@@ -56,19 +51,6 @@ from sketchlearn.values import shortened, whole
 
 RULES = ("auto", "parzen", "mixture", "kernel")
 FREQUENCIES = 1000
-
-
-@dataclass(frozen=True)
-class _Sample:
-    """Rows to design an operator on, or their places in some directions, and the codes of their classes."""
-
-    rows: Double
-    codes: NDArray[np.int64]
-    seed: int
-    columns: tuple[str, ...] | None
-    box: Callable[[], tuple[Double, Double]]  # a center, and how far from it values may lie
-    outside: str  # what becomes of values beyond
-    glimpse: Glimpse
 
 
 @dataclass(eq=False, repr=False)
@@ -94,10 +76,10 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     bounds : lowest and highest value of each column, for one Gaussian per class, as in `SketchPCA`.
     features : the operator of the sketches, such as `ConvolutionalFeatures` for images; None means that one is
         designed on a sample of the rows. The rule is the one that it is made for.
-    n_directions : above 64 columns, classes are told apart in so many directions of a sample of the rows, first those
-        in which their means differ most beside the spread of their rows, then principal ones (see docs/wide.md). "auto"
-        lets left-out rows of the sample choose the number, and is as None for tables with a schema and with bounds.
-        A number does so for any columns. None means that all columns count.
+    n_directions : above 64 columns, classes are told apart in so many directions of a sample of the rows (see
+        docs/wide.md): as many as make the fewest errors on rows of the sample, left out in turn, but at most 16 where
+        classes are no single Gaussians. A number does so for any columns; None means that all of them count, as they
+        do with `bounds` and with a schema.
     random_state : seed of the operator and of the search.
     n_jobs, device, verbose, schema : as in `SketchKMeans`; the schema is that of the features, and labels stay labels.
 
@@ -151,7 +133,6 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
                 "features must be an operator, such as ConvolutionalFeatures((28, 28), pixels=(0, 255)), "
                 f"not {shortened(self.features)}"
             )
-
         if self.n_directions is not None and self.n_directions != AUTO:
             whole("n_directions", self.n_directions, most=MOST_DIRECTIONS)
             if self.features is not None or self.bounds is not None:
@@ -179,39 +160,37 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             if given.n_features != rows.shape[1]:
                 raise ValueError(f"features is for {given.n_features} columns, but X has {rows.shape[1]} features")
             return (given.with_columns(columns) if given.columns is None and columns is not None else given), 1.0
+        sample = ClassSample(rows, codes, glimpse.representative, columns, lambda: self._box(glimpse, rows))
         wanted = directions_for(columns, self.n_directions, in_cells=False)
         if wanted is None or (wanted == AUTO and (rows.shape[1] <= WIDE or self.bounds is not None)):
-            own = _Sample(rows, codes, seed, columns, lambda: self._box(glimpse, rows), REFUSE, glimpse)
-            return self._rule_operator(own)
-        directions, units = class_directions(rows, codes, None if wanted == AUTO else int(wanted), seed)
-        operator = in_directions(Sampled(rows, glimpse.representative, columns), directions, units)
-        places, reach = operator.mapped(rows, kernel.n_threads(self.n_jobs)), np.array(operator.inner.bound)
-        of_places = _Sample(places, codes, seed, None, lambda: (0 * reach, reach), CLIP, glimpse)
-        inner, power = self._rule_operator(of_places)
-        return operator.with_inner(inner).with_origin(Origin.SAMPLE), power
+            return self._rule_operator(sample, sample, glimpse.n_rows, seed)
+        several, few = sample.in_directions(None if wanted == AUTO else int(wanted), seed)
+        return self._rule_operator(several, few, glimpse.n_rows, seed)
 
-    def _rule_operator(self, sample: _Sample) -> tuple[Operator, float]:
-        """What the rule needs, for rows like these, and the power of the shares that counts for windows."""
-        rows, codes, seed, columns = sample.rows, sample.codes, sample.seed, sample.columns
+    def _rule_operator(
+        self, sample: ClassSample, few: ClassSample, n_rows: int | None, seed: int
+    ) -> tuple[Operator, float]:
+        """What the rule needs, and the power of the shares that counts for windows; one Gaussian sees `sample`."""
+        rows, codes, columns = few.rows, few.codes, few.columns
         if self.rule == "kernel":
-            return self._kernel_features(sample), 1.0
+            return few.operator(self._kernel_features(few, n_rows, seed)), 1.0
         if self.rule != "mixture":
             window, power, error = parzen_window(rows, codes, self.n_frequencies or FREQUENCIES, seed, columns)
-            if self.rule == "parzen" or _clearly_less(error, left_out_error(rows, codes, seed), len(rows)):
-                return window, power
+            if self.rule == "parzen" or _clearly_less(error, left_out_error(sample.rows, codes, seed), len(rows)):
+                return few.operator(window), power
         if self.n_components > 1:
             operator = design(
                 rows,
                 n_components=self.n_components,
                 task="mixture-full",
-                representative=sample.glimpse.representative,
+                representative=few.representative,
                 n_frequencies=self.n_frequencies,
                 seed=seed,
             )
-            return operator.with_columns(columns), 1.0
+            return few.operator(operator.with_columns(columns)), 1.0
         center, reach = sample.box()
         limits: dict[str, Any] = {"bound": plain(reach), "center": plain(center), "outside": sample.outside}
-        return SecondMoments(rows.shape[1], columns=columns, **limits), 1.0
+        return sample.operator(SecondMoments(sample.rows.shape[1], columns=sample.columns, **limits)), 1.0
 
     def _box(self, glimpse: Glimpse, rows: Double) -> tuple[Double, Double]:
         """Where values of the features may lie."""
@@ -220,10 +199,10 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         center, reach = (np.delete(values, glimpse.targets[0]) for values in box(glimpse, None))
         return center, reach
 
-    def _kernel_features(self, sample: _Sample) -> FeatureMoments:
+    def _kernel_features(self, sample: ClassSample, n_rows: int | None, seed: int) -> FeatureMoments:
         (center, reach), rows = sample.box(), sample.rows
         m, indicators = n_frequencies_for(self.n_frequencies, len(rows)), np.eye(sample.codes.max() + 1)[sample.codes]
-        waves = waves_on_sample(rows, indicators, m, None, sample.glimpse.n_rows, sample.seed, sample.columns)
+        waves = waves_on_sample(rows, indicators, m, None, n_rows, seed, sample.columns)
         limits: dict[str, Any] = {"bound": plain(reach), "center": plain(center), "outside": sample.outside}
         return FeatureMoments(waves, **limits).with_origin(Origin.SAMPLE)
 
