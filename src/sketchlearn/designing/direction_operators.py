@@ -33,7 +33,7 @@ def moments_in_directions(sampled: Sampled, n_directions: int, seed: int) -> Som
 
 def in_directions(sampled: Sampled, directions: Single, units: Double) -> SomeDirections:
     """Second moments of places in these directions (p, d), of rows like a sample's, less its mean, in units."""
-    rows, d = sampled.rows, sampled.rows.shape[1]
+    rows, (p, d) = sampled.rows, directions.shape
     center = rows.mean(axis=0).astype(np.float32).astype(np.float64)
     seen = (rows - center) / units
     reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
@@ -44,8 +44,8 @@ def in_directions(sampled: Sampled, directions: Single, units: Double) -> SomeDi
     scaled, shift, _ = whole_directions(even, bound, seen @ even.T)
     return SomeDirections(
         d,
-        inner_operator=SecondMoments(len(directions), bound=2.0**PLACE_BITS, outside=CLIP),  # no place is
-        n_directions=len(directions),
+        inner_operator=SecondMoments(p, bound=(2.0**PLACE_BITS,) * p, outside=CLIP),  # No place is outside.
+        n_directions=p,
         directions=packed(scaled, "<i2"),
         shift=shift,
         bound=laws.plain(bound * units),

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from sketchlearn import kernel
 from sketchlearn.designing.direction_operators import in_directions
 from sketchlearn.designing.sample_summary import Sampled
+from sketchlearn.models import Double, Single
 from sketchlearn.operators import Operator, SomeDirections
 from sketchlearn.operators.bounded_operators import CLIP, REFUSE
 from sketchlearn.operators.origin import Origin
 from sketchlearn.tasks.classes.class_directions import ClassDirections
-from sketchlearn.tasks.estimating.fitted_model import Double
 
 MOST_LOCAL_DIRECTIONS = 16  # Windows, kernels and mixtures of several Gaussians make more errors in more directions.
 
@@ -45,7 +45,7 @@ class ClassSample:
         ways = ClassDirections.of(self.rows, self.codes, n_directions, seed)
         return self._seen(*ways.best()), self._seen(*ways.best(MOST_LOCAL_DIRECTIONS))
 
-    def _seen(self, directions: Double, units: Double) -> ClassSample:
+    def _seen(self, directions: Single, units: Double) -> ClassSample:
         operator = in_directions(Sampled(self.rows, self.representative, self.columns), directions, units)
         center, reach = np.zeros(len(directions)), np.array(operator.inner.bound)  # type: ignore[attr-defined]
         places = operator.mapped(self.rows, kernel.n_threads(None))
