@@ -141,11 +141,10 @@ def directions(d: int) -> dict[str, skl.Operator]:
     numbers = packed(np.array([[(2 * i + 3 * j) % 11 - 5 for j in range(d)] for i in range(p)]) * 2000, "<i2")
     box = {"bound": [60.0 + k for k in range(d)], "center": [0.25] * d, "n_directions": p, "directions": numbers}
     waves = skl.FourierFeatures(p, 20, law=Gaussian(20_000.0), seed=14)
+    moments = skl.SecondMoments(p, bound=2.0**20, outside="clip")
     return {
         "directions": skl.SomeDirections(d, inner_operator=waves, shift=20, **box),
-        "directions-moments": skl.SomeDirections(
-            d, inner_operator=skl.SecondMoments(p, bound=2.0**20), shift=17, outside="refuse", **box
-        ),
+        "directions-moments": skl.SomeDirections(d, inner_operator=moments, shift=17, outside="refuse", **box),
     }
 
 
