@@ -79,6 +79,7 @@ def operators(d: int, m: int = 60) -> dict[str, skl.Operator]:
     others["cells"] = cells(d, bound=[60.0 + k for k in range(d)], center=[0.25] * d)
     others["cells-squares"] = cells(d, bound=60.0, squares="columns", outside="refuse")
     others["cells-normalize"] = cells(d, bound=1.0, normalize=True)
+    others |= directions(d)
     if d == 9:
         others["convolutional"] = skl.ConvolutionalFeatures((3, 3), m, pixels=(-60, 60), seed=11)
     both = skl.concatenate([others["moments"], others["quadratic"], fourier["wave-square"]])
@@ -132,6 +133,19 @@ def cells(d: int, **options) -> skl.Operator:
     shift = 29 if options.get("normalize") else 25
     directions, points = packed(directions, "<i2"), packed(points, "<i4")
     return skl.CellSums(d, n_directions=p, directions=directions, cells=points, shift=shift, **options)
+
+
+def directions(d: int) -> dict[str, skl.Operator]:
+    """Waves and moments of places in at most three directions; the latter have room for all places."""
+    p = min(d, 3)
+    numbers = packed(np.array([[(2 * i + 3 * j) % 11 - 5 for j in range(d)] for i in range(p)]) * 2000, "<i2")
+    box = {"bound": [60.0 + k for k in range(d)], "center": [0.25] * d, "n_directions": p, "directions": numbers}
+    waves = skl.FourierFeatures(p, 20, law=Gaussian(20_000.0), seed=14)
+    moments = skl.SecondMoments(p, bound=2.0**20, outside="clip")
+    return {
+        "directions": skl.SomeDirections(d, inner_operator=waves, shift=20, **box),
+        "directions-moments": skl.SomeDirections(d, inner_operator=moments, shift=17, outside="refuse", **box),
+    }
 
 
 def structured(d: int, m: int) -> dict[str, skl.Operator]:

@@ -213,13 +213,12 @@ def counted(values, edges):
     return (where[:, None] == np.arange(len(edges) + 1)).astype(np.int64)
 
 
-def cell_integers(operator, X):
-    """Row by row, in whole numbers of Python's own size."""
-    d, p, found = operator.n_features, operator.n_directions, []
+def whole_places(operator, X):
+    """The values and the place of each row, in whole numbers of Python's own size."""
+    d, p = operator.n_features, operator.n_directions
     directions = np.frombuffer(base64.b64decode(operator.directions), "<i2").reshape(p, d).tolist()
-    cells = np.frombuffer(base64.b64decode(operator.cells), "<i4").reshape(-1, p).tolist()
     for row in X.astype(f64).tolist():
-        if operator.normalize:
+        if getattr(operator, "normalize", False):
             exponent = math.frexp(max(map(abs, row)))[1]
             near = [round(math.ldexp(x, 18 - exponent)) for x in row]
             length = math.sqrt(sum(x * x for x in near)) or 1.0
@@ -228,7 +227,14 @@ def cell_integers(operator, X):
             away = zip(row, operator.middle.tolist(), operator.bound, strict=True)
             values = [max(-(2**22), min(2**22, round((x - c) * (2.0**22 / b)))) for x, c, b in away]
         inner = [sum(a * v for a, v in zip(direction, values, strict=True)) for direction in directions]
-        place = [max(-(2**20), min(2**20, round(Fraction(y, 2**operator.shift)))) for y in inner]
+        yield values, [max(-(2**20), min(2**20, round(Fraction(y, 2**operator.shift)))) for y in inner]
+
+
+def cell_integers(operator, X):
+    """Row by row, in whole numbers of Python's own size."""
+    d, p, found = operator.n_features, operator.n_directions, []
+    cells = np.frombuffer(base64.b64decode(operator.cells), "<i4").reshape(-1, p).tolist()
+    for values, place in whole_places(operator, X):
         scores = [sum(2 * c * y - c * c for c, y in zip(cell, place, strict=True)) for cell in cells]
         if operator.squares == "sum":
             total = sum(round(Fraction(v, 64)) ** 2 for v in values)
@@ -272,6 +278,8 @@ def record_integers(operator, X):
         return np.concatenate([record_integers(part, X) for part in operator.parts], axis=1)
     if isinstance(operator, skl.SomeColumns):
         return record_integers(operator.inner, X[:, operator.which])
+    if isinstance(operator, skl.SomeDirections):
+        return record_integers(operator.inner, np.array([place for _, place in whole_places(operator, X)], f64))
     if isinstance(operator, skl.CrossFeatures):
         return crossed(operator, X)
     if isinstance(operator, skl.FeatureMoments):

@@ -72,8 +72,9 @@ def design(
     JSON lines, databases and the like are read to the end for it, and --progress shows how far that is.
     With --epsilon its size follows from the noise of a private release, which is
     then shown on standard error beside what it may hide, before anything is spent.
-    --task moments is for fit pca and fit regression, --task ica, --task subspaces and --task kernel for the fits of
-    these names, --images for fit classifier.
+    --task moments is for fit pca, fit regression and fit classifier (for the latter alone with --directions 32, of rows
+    with hundreds of columns), --task ica, --task subspaces and --task kernel for the fits of these names, --images for
+    fit classifier.
 
     With --rows 500, each sketch keeps 500 of its records beside its sums, and clusters learned from it are never
     much worse than those of a good sample; with --task moments or ica, standard errors hold whatever law the records

@@ -205,7 +205,8 @@ def classifier(
 ) -> None:
     """Learn to tell classes apart, from one sketch of each.
 
-    From a design for --task moments, each class is a Gaussian; from others, classes are compared by Parzen windows.
+    From a design for --task moments, each class is a Gaussian (of rows with hundreds of columns, in the directions that
+    design --directions 32 takes); from others, classes are compared by Parzen windows.
     Labels of private sketches are released as they are: give all that there may be, known without the data, or select
     them privately (select-classes), which --classes adds to what was spent.
 

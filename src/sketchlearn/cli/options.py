@@ -209,7 +209,7 @@ Directions = Annotated[
         "--directions",
         parser=_directions,
         metavar="auto|none|P",
-        help="Of more than 64 columns: in how many directions cells are told apart; none takes frequencies.",
+        help="Of many columns: in how many directions cells are told apart (none takes frequencies), or moments known.",
     ),
 ]
 Along = Annotated[

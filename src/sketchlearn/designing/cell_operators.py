@@ -292,7 +292,7 @@ def sample_points(places: Single, n: int, rng: np.random.Generator) -> Single:
 
 
 def whole_directions(directions: Single, bound: float, places: Single) -> tuple[NDArray[np.int64], int, float]:
-    """Directions as whole numbers, by how many bits projections are shifted, and how many steps a place of 1 is."""
+    """Directions as whole numbers, by how many bits projections are shifted, and the steps of a place of 1."""
     largest = float(np.max(np.abs(directions)))
     scaled = np.rint(directions.astype(np.float64) * (2**DIRECTION_BITS / largest)).astype(np.int64)
     # a row of size one, in units, is 2^22 / bound steps, and its projection 2^14 / largest times as many

@@ -1,8 +1,7 @@
 """Sums of all columns, cell by cell: what rows of hundreds of columns leave of themselves in one pass.
 
 A row is projected onto a few directions, and counts in the cell whose point is nearest there, with all of its values.
-All arithmetic before the sums is on whole numbers that float64 holds, v and y as in `directed`, or
-v = round(2^22 x / |x|):
+All arithmetic before the sums is on whole numbers that float64 holds, v and y of `directed`, or v = round(2^22 x/|x|):
 
     cell = the first j with the largest 2 c_j . y - c_j . c_j        at most 2^20 in size, up to 256 directions
 """

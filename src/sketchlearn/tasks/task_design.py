@@ -27,9 +27,7 @@ from sketchlearn.operators import (
     FeatureMoments,
     FourierFeatures,
     Operator,
-    SecondMoments,
     SomeDirections,
-    VeroneseMoments,
 )
 from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.cell_numbers import MOST_DIRECTIONS
@@ -123,7 +121,8 @@ def design(
         of all columns, cell by cell, take the place of frequencies (`CellSums`; see docs/wide.md). "auto" does so for
         clusters and for mixtures of spherical or diagonal Gaussians above 64 columns, unless n_frequencies, a wave or
         subsample or a schema are given; held-out rows of the sample choose the number. None means frequencies in all
-        columns.
+        columns. For "moments", a number means second moments in so many principal directions of the sample
+        (`SomeDirections`), for classes of rows with many columns; otherwise they are of all columns.
     normalize : divide each row by its length first, as cosine similarity does: for embeddings. Sketches are cells then,
         whatever the number of columns.
     targets : for "kernel", which columns will be predicted from the others: a name, or a list of names or positions.
@@ -180,11 +179,7 @@ def design(
     elif task in (MOMENTS, SUBSPACES):
         n_kept = sizes.pop("rows") if task == MOMENTS else None
         _leave_out(task, n_frequencies=n_frequencies, **sizes)
-        n_kept = _checked_kept(n_kept, bounds)
-        if task == MOMENTS and n_directions not in (AUTO, None):
-            operator = _moments_in_directions(sample, n_directions, representative, seed, n_kept)
-        else:
-            operator = _moments(task, sample, bounds, representative, seed, n_kept)
+        operator = _moments(task, sample, bounds, representative, seed, _checked_kept(n_kept, bounds), n_directions)
     elif task == GENERATOR:
         _leave_out(task, **sizes)
         operator = _for_generators(sample, bounds, representative, n_frequencies, wave_from(wave), seed)
@@ -286,8 +281,16 @@ def _checked_kept(rows: Any, bounds: Any) -> int | None:
 
 
 def _moments(
-    task: str, sample: Any, bounds: Any, representative: bool | None, seed: int, n_kept: int | None
-) -> SecondMoments | VeroneseMoments:
+    task: str,
+    sample: Any,
+    bounds: Any,
+    representative: bool | None,
+    seed: int,
+    n_kept: int | None,
+    n_directions: Any,
+) -> Operator:
+    if task == MOMENTS and n_directions not in (AUTO, None):
+        return _moments_in_directions(sample, n_directions, representative, seed, n_kept)
     moments = second_moments if task == MOMENTS else fourth_moments
     if bounds is not None:
         return replace(moments(_nothing(bounds), bounds), outside=CLIP)

@@ -105,7 +105,7 @@ class AfterMap:
     """A rule for what an operator's map makes of the rows."""
 
     operator: Mapped
-    scores: PlainRule
+    scores: PlainRule | Regressions
 
     def log_scores(self, rows: Double) -> Double:
         mapped = self.operator.mapped(rows, kernel.n_threads(None))
@@ -124,14 +124,21 @@ def left_out_error(rows: Double, codes: NDArray[np.int64], seed: int) -> float:
     wrong, rounding = 0, np.finfo(np.float64).eps * np.max(np.abs(rows), axis=0)
     for left_out in range(fold.max() + 1):
         test, train = fold == left_out, fold != left_out
-        classes, counts = np.unique(codes[train], return_counts=True)
         try:
-            gaussians = Gaussians.of([_moments(rows[train & (codes == c)], rounding) for c in classes])
+            wrong += gaussian_errors(rows[train], codes[train], rows[test], codes[test], rounding)
         except ValueError:  # All rows of each class are equal.
             return 1.0
-        logs = gaussians.log_scores(rows[test]) + np.log(counts)
-        wrong += int(np.sum(classes[np.argmax(logs, axis=1)] != codes[test]))
     return wrong / len(rows)
+
+
+def gaussian_errors(
+    rows: Double, codes: NDArray[np.int64], others: Double, other_codes: NDArray[np.int64], rounding: Double
+) -> int:
+    """How many of the other rows one Gaussian per class puts into a wrong class."""
+    classes, counts = np.unique(codes, return_counts=True)
+    gaussians = Gaussians.of([_moments(rows[codes == c], rounding) for c in classes])
+    logs = gaussians.log_scores(others) + np.log(counts)
+    return int(np.sum(classes[np.argmax(logs, axis=1)] != other_codes))
 
 
 def _moments(rows: Double, rounding: Double) -> Moments:

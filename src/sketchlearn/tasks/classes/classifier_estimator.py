@@ -12,9 +12,12 @@ from sklearn.base import ClassifierMixin, clone
 
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders.problems.decoding_target import released_variance
+from sketchlearn.designing.cell_operators import WIDE, directions_for
 from sketchlearn.designing.frequency_laws import plain
+from sketchlearn.designing.touched_frequencies import AUTO
 from sketchlearn.moments.moments_of_sketch import Moments, part_of
 from sketchlearn.operators import FeatureMoments, FourierFeatures, Operator, SecondMoments
+from sketchlearn.operators.cell_numbers import MOST_DIRECTIONS
 from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.operators.origin import Origin
 from sketchlearn.plain_digits import counted
@@ -30,6 +33,7 @@ from sketchlearn.tasks.classes.class_rules import (
     Rule,
     left_out_error,
 )
+from sketchlearn.tasks.classes.class_samples import ClassSample
 from sketchlearn.tasks.classes.class_sketches import ClassSketches
 from sketchlearn.tasks.classes.fitted_classes import FittedClasses
 from sketchlearn.tasks.classes.parzen_bandwidth import parzen_window
@@ -72,6 +76,10 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     bounds : lowest and highest value of each column, for one Gaussian per class, as in `SketchPCA`.
     features : the operator of the sketches, such as `ConvolutionalFeatures` for images; None means that one is
         designed on a sample of the rows. The rule is the one that it is made for.
+    n_directions : above 64 columns, classes are told apart in so many directions of a sample of the rows (see
+        docs/wide.md): as many as make the fewest errors on rows of the sample, left out in turn, but at most 16 where
+        classes are no single Gaussians. A number does so for any columns; None means that all of them count, as they
+        do with `bounds` and with a schema.
     random_state : seed of the operator and of the search.
     n_jobs, device, verbose, schema : as in `SketchKMeans`; the schema is that of the features, and labels stay labels.
 
@@ -94,6 +102,9 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     >>> a, b, c = (model.sketches_[label] for label in range(3))
     >>> skl.SketchClassifier().fit_sketch({"setosa": a, "others": b + c}).predict(X[:1]).tolist()
     ['setosa']
+    >>> model = skl.SketchClassifier(n_directions=2).fit(X, y)
+    >>> model.sketch_.operator.in_words
+    'in 2 directions of 4 columns: means and second moments of 2 columns'
     """
 
     rule: str = "auto"
@@ -103,6 +114,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     priors: Any = None
     bounds: Any = None
     features: Operator | None = None
+    n_directions: int | str | None = AUTO
 
     model_type = FittedClasses
     rule_ = model_attribute("rule")
@@ -124,6 +136,10 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
                 "features must be an operator, such as ConvolutionalFeatures((28, 28), pixels=(0, 255)), "
                 f"not {shortened(self.features)}"
             )
+        if self.n_directions is not None and self.n_directions != AUTO:
+            whole("n_directions", self.n_directions, most=MOST_DIRECTIONS)
+            if self.features is not None or self.bounds is not None:
+                raise ValueError("n_directions are those of a sample: leave out features and bounds")
 
     def check_size(self, n_rows: int) -> None:
         if n_rows < 2:
@@ -147,24 +163,37 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             if given.n_features != rows.shape[1]:
                 raise ValueError(f"features is for {given.n_features} columns, but X has {rows.shape[1]} features")
             return (given.with_columns(columns) if given.columns is None and columns is not None else given), 1.0
+        sample = ClassSample(rows, codes, glimpse.representative, columns, lambda: self._box(glimpse, rows))
+        wanted = directions_for(columns, self.n_directions, in_cells=False)
+        if wanted is None or (wanted == AUTO and (rows.shape[1] <= WIDE or self.bounds is not None)):
+            return self._rule_operator(sample, sample, glimpse.n_rows, seed)
+        several, few = sample.in_directions(None if wanted == AUTO else int(wanted), seed)
+        return self._rule_operator(several, few, glimpse.n_rows, seed)
+
+    def _rule_operator(
+        self, sample: ClassSample, few: ClassSample, n_rows: int | None, seed: int
+    ) -> tuple[Operator, float]:
+        """What the rule needs, and the power of the shares that counts for windows; one Gaussian sees `sample`."""
+        rows, codes, columns = few.rows, few.codes, few.columns
         if self.rule == "kernel":
-            return self._kernel_features(glimpse, rows, codes, seed, columns), 1.0
+            return few.operator(self._kernel_features(few, n_rows, seed)), 1.0
         if self.rule != "mixture":
             window, power, error = parzen_window(rows, codes, self.n_frequencies or FREQUENCIES, seed, columns)
-            if self.rule == "parzen" or _clearly_less(error, left_out_error(rows, codes, seed), len(rows)):
-                return window, power
+            if self.rule == "parzen" or _clearly_less(error, left_out_error(sample.rows, codes, seed), len(rows)):
+                return few.operator(window), power
         if self.n_components > 1:
             operator = design(
                 rows,
                 n_components=self.n_components,
                 task="mixture-full",
-                representative=glimpse.representative,
+                representative=few.representative,
                 n_frequencies=self.n_frequencies,
                 seed=seed,
             )
-            return operator.with_columns(columns), 1.0
-        center, reach = self._box(glimpse, rows)
-        return SecondMoments(rows.shape[1], bound=plain(reach), center=plain(center), columns=columns), 1.0
+            return few.operator(operator.with_columns(columns)), 1.0
+        center, reach = sample.box()
+        limits: dict[str, Any] = {"bound": plain(reach), "center": plain(center), "outside": sample.outside}
+        return sample.operator(SecondMoments(sample.rows.shape[1], columns=sample.columns, **limits)), 1.0
 
     def _box(self, glimpse: Glimpse, rows: Double) -> tuple[Double, Double]:
         """Where values of the features may lie."""
@@ -173,13 +202,12 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         center, reach = (np.delete(values, glimpse.targets[0]) for values in box(glimpse, None))
         return center, reach
 
-    def _kernel_features(
-        self, glimpse: Glimpse, rows: Double, codes: NDArray[np.int64], seed: int, columns: tuple[str, ...] | None
-    ) -> FeatureMoments:
-        center, reach = self._box(glimpse, rows)
-        m, indicators = n_frequencies_for(self.n_frequencies, len(rows)), np.eye(codes.max() + 1)[codes]
-        waves = waves_on_sample(rows, indicators, m, None, glimpse.n_rows, seed, columns)
-        return FeatureMoments(waves, bound=plain(reach), center=plain(center)).with_origin(Origin.SAMPLE)
+    def _kernel_features(self, sample: ClassSample, n_rows: int | None, seed: int) -> FeatureMoments:
+        (center, reach), rows = sample.box(), sample.rows
+        m, indicators = n_frequencies_for(self.n_frequencies, len(rows)), np.eye(sample.codes.max() + 1)[sample.codes]
+        waves = waves_on_sample(rows, indicators, m, None, n_rows, seed, sample.columns)
+        limits: dict[str, Any] = {"bound": plain(reach), "center": plain(center), "outside": sample.outside}
+        return FeatureMoments(waves, **limits).with_origin(Origin.SAMPLE)
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> FittedClasses:
         found = {state.table.label_of(code): part for code, part in state.sketch.sketches.items() if part.units}
@@ -198,21 +226,26 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     def _scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, Rule]:
         """The rule that was asked for or, if it is "auto", the one that the sketches were made for."""
         operator = parts[0].operator
-        if isinstance(operator, FeatureMoments) and self.rule in ("auto", "kernel"):
-            inner = [Moments.of(operator.inner_sketch(part), "a classifier") for part in parts]
-            total = Moments.of(
-                operator.inner_sketch(ClassSketches(operator, 0, dict(enumerate(parts))).total), "a classifier"
-            )
-            shares = np.array([float(part.count) for part in parts])
-            means, shares = np.array([moments.mean for moments in inner]), shares / shares.sum()
-            problem = KernelProblem.of_classes(total, operator, means, shares)
-            return "kernel", Regressions(problem.fit(None), shares)
-        if self.rule == "kernel":
-            raise ValueError("a classifier by kernel regression needs sketches that hold products of features")
-        if isinstance(operator, Mapped):
-            rule, scores = self._plain_scores([operator.inner_sketch(part) for part in parts], rng)
-            return rule, AfterMap(operator, scores)
-        return self._plain_scores(parts, rng)
+        regressed = isinstance(operator, FeatureMoments) and self.rule in ("auto", "kernel")
+        if not isinstance(operator, Mapped) or regressed:
+            return self._own_scores(parts, rng)
+        rule, scores = self._own_scores([operator.inner_sketch(part) for part in parts], rng)
+        return rule, AfterMap(operator, scores)
+
+    def _own_scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, PlainRule | Regressions]:
+        """The same, of rows as they are, or as they were mapped to."""
+        operator = parts[0].operator
+        if not isinstance(operator, FeatureMoments) or self.rule not in ("auto", "kernel"):
+            if self.rule == "kernel":
+                raise ValueError("a classifier by kernel regression needs sketches that hold products of features")
+            return self._plain_scores(parts, rng)
+        inner = [Moments.of(operator.inner_sketch(part), "a classifier") for part in parts]
+        every = ClassSketches(operator, 0, dict(enumerate(parts))).total
+        total = Moments.of(operator.inner_sketch(every), "a classifier")
+        shares = np.array([float(part.count) for part in parts])
+        means, shares = np.array([moments.mean for moments in inner]), shares / shares.sum()
+        problem = KernelProblem.of_classes(total, operator, means, shares)
+        return "kernel", Regressions(problem.fit(None), shares)
 
     def _plain_scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, PlainRule]:
         windows, moments = part_of(parts[0], FourierFeatures), part_of(parts[0], SecondMoments)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sketchlearn.operators import FourierFeatures, Operator
+from sketchlearn.operators import FeatureMoments, FourierFeatures, Operator
 from sketchlearn.operators.composed_operators import Mapped
 from sketchlearn.storage.json_documents import numbers_of
 from sketchlearn.storage.sketch_files import operator_from
@@ -37,12 +37,12 @@ class FittedClasses(FittedModel):
     def to_fields(self) -> Document:
         if not all(isinstance(label, str | int | float) for label in self.labels):
             raise TypeError("classes can be saved if their labels are words or numbers")
-        if isinstance(self.scores, Regressions):
-            fit = self.scores.fit
-            means = np.column_stack([self.scores.shares, fit.intercepts, fit.coefficients, fit.slopes])
-            return self._fields(means, None, fit.waves)
         scores = self.scores.scores if isinstance(self.scores, AfterMap) else self.scores
         operator = self.scores.operator if isinstance(self.scores, AfterMap | Parzen) else None
+        if isinstance(scores, Regressions):
+            fit = scores.fit
+            means = np.column_stack([scores.shares, fit.intercepts, fit.coefficients, fit.slopes])
+            return self._fields(means, None, fit.waves if operator is None else operator)
         if isinstance(scores, Gaussians):
             means, factors = scores.means, scores.factors.tolist()
         elif isinstance(scores, Parzen):
@@ -92,8 +92,11 @@ def _scores(document: Document, k: int, d: int, operator: Operator | None) -> Ru
     return AfterMap(operator, scores) if isinstance(operator, Mapped) else scores
 
 
-def _regressions(document: Document, k: int, d: int, waves: Operator | None) -> Regressions:
+def _regressions(document: Document, k: int, d: int, operator: Operator | None) -> Regressions | AfterMap:
     """Of each class its share, and the intercept, coefficients and slopes of its probability."""
+    waves = operator
+    if isinstance(operator, Mapped) and isinstance(operator.inner, FeatureMoments):
+        waves, d = operator.inner.crossed, operator.inner.n_features
     if not isinstance(waves, FourierFeatures) or waves.subsample is not None:
         raise ValueError("a classifier by regression needs Fourier features without subsample")
     numbers = numbers_of(document, "means", (k, 2 + waves.n_sums + d))
@@ -102,4 +105,5 @@ def _regressions(document: Document, k: int, d: int, waves: Operator | None) -> 
         raise ValueError("the classes' shares must be positive")
     unknown = np.zeros(k)
     fit = KernelFit(waves, intercepts[:, 0], coefficients, slopes, unknown, unknown, 0.0, 0.0, flat=False)
-    return Regressions(fit, shares[:, 0])
+    found = Regressions(fit, shares[:, 0])
+    return AfterMap(operator, found) if isinstance(operator, Mapped) else found
