@@ -471,5 +471,8 @@ def test_what_random_sums_cannot_tell_is_refused():
         pytest.raises(ValueError, operator.sketch, np.array([np.zeros(100), np.full(100, np.inf)])).value
     )
     assert operator.sketch(np.full((1, 100), 5.0)) == operator.sketch(np.ones((1, 100)))  # moved onto the bounds
+    loose = skl.design(bounds=(10 * BOX[0], 10 * BOX[1]), n_components=4).sketch(rows_in_box(20_000, 3))
+    with pytest.warns(ConvergenceWarning, match="declare tighter ones"):
+        skl.SketchKMeans(4, random_state=0).fit_sketch(loose)
     whole = skl.design(bounds=BOX, n_components=4, n_directions=None)
     assert whole.part(skl.FourierFeatures).n_features == 100
