@@ -56,20 +56,27 @@ def embeddings(n: int, k: int, rank: int, width: float, *, unit: bool, seed: int
     return rows / np.linalg.norm(rows, axis=1, keepdims=True) if unit else rows
 
 
-def words() -> Rows:
-    """Texts of twelve lines from the standard library's modules, as TF-IDF of hashed words: rows of unit length."""
-    texts = []
-    root = Path(os.__file__).parent
-    for path in sorted(path for path in root.rglob("*.py") if "site-packages" not in path.parts):
-        try:
-            lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-        except UnicodeDecodeError:
-            continue
-        starts = range(0, len(lines) - LINES_PER_TEXT + 1, LINES_PER_TEXT)
-        texts += ["\n".join(lines[start : start + LINES_PER_TEXT]) for start in starts]
-    hashing = HashingVectorizer(n_features=HASHED_WORDS, alternate_sign=False, norm=None, token_pattern=r"[A-Za-z]{2,}")
+def texts_of(path: Path, lines_per_text: int) -> list[str]:
+    """Texts of so many lines of a module, empty lines left out; none if it cannot be read."""
+    try:
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except UnicodeDecodeError:
+        return []
+    starts = range(0, len(lines) - lines_per_text + 1, lines_per_text)
+    return ["\n".join(lines[start : start + lines_per_text]) for start in starts]
+
+
+def hashed_words(texts: list[str], n: int) -> Rows:
+    """TF-IDF of words hashed to n columns: rows of unit length."""
+    hashing = HashingVectorizer(n_features=n, alternate_sign=False, norm=None, token_pattern=r"[A-Za-z]{2,}")
     weighted = TfidfTransformer(sublinear_tf=True).fit_transform(hashing.transform(texts))
     return np.asarray(weighted.toarray(), np.float32)
+
+
+def words() -> Rows:
+    """Texts of twelve lines from the standard library's modules."""
+    paths = sorted(path for path in Path(os.__file__).parent.rglob("*.py") if "site-packages" not in path.parts)
+    return hashed_words([text for path in paths for text in texts_of(path, LINES_PER_TEXT)], HASHED_WORDS)
 
 
 def pixels(path: Path) -> Rows:

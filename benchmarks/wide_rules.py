@@ -24,11 +24,11 @@ from rich.console import Console
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
-from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
+from wide import hashed_words, texts_of
 
 import sketchlearn as skl
 
@@ -94,16 +94,11 @@ def words(seed: int, most: int) -> Split:
     paths = [path for path in (*own, *sorted(roots[1].rglob("*.py"))) if path.parent.name in PACKAGES]
     order = np.random.default_rng(seed).permutation(len(paths))
     for place, path in zip(order, paths, strict=True):
-        try:
-            lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-        except UnicodeDecodeError:
-            continue
-        starts = range(0, len(lines) - LINES_PER_TEXT + 1, LINES_PER_TEXT)
-        texts += ["\n".join(lines[start : start + LINES_PER_TEXT]) for start in starts]
-        labels += [path.parent.name] * len(starts)
-        held_out += [place % HELD_OUT == 0] * len(starts)
-    hashing = HashingVectorizer(n_features=HASHED_WORDS, alternate_sign=False, norm=None, token_pattern=r"[A-Za-z]{2,}")
-    rows = TfidfTransformer(sublinear_tf=True).fit_transform(hashing.transform(texts)).toarray().astype(np.float32)
+        found = texts_of(path, LINES_PER_TEXT)
+        texts += found
+        labels += [path.parent.name] * len(found)
+        held_out += [place % HELD_OUT == 0] * len(found)
+    rows = hashed_words(texts, HASHED_WORDS)
     y, test = np.array(labels), np.array(held_out)
     some = np.random.default_rng(seed).permutation(np.flatnonzero(~test))[:most]
     asked = np.random.default_rng(seed).permutation(np.flatnonzero(test))[:TEST_ROWS]

@@ -471,6 +471,10 @@ def test_what_random_sums_cannot_tell_is_refused():
         pytest.raises(ValueError, operator.sketch, np.array([np.zeros(100), np.full(100, np.inf)])).value
     )
     assert operator.sketch(np.full((1, 100), 5.0)) == operator.sketch(np.ones((1, 100)))  # moved onto the bounds
+    other = skl.design(bounds=BOX, n_components=4, seed=1)
+    mixed = skl.concatenate([*operator.parts[:-1], other.parts[-1]])  # of sums with other signs
+    with pytest.raises(ValueError, match="Fourier features is needed"):
+        skl.SketchKMeans(4).fit_sketch(mixed.sketch(rows_in_box(3000, 3)))
     loose = skl.design(bounds=(10 * BOX[0], 10 * BOX[1]), n_components=4).sketch(rows_in_box(20_000, 3))
     with pytest.warns(ConvergenceWarning, match="declare tighter ones"):
         skl.SketchKMeans(4, random_state=0).fit_sketch(loose)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -16,8 +17,6 @@ from sketchlearn.weighting.weighted_rows import WeightedRows
 DRAWS = 10_000  # points that stand for a mixture
 MODEL_ERROR = 1e-3  # variance of what points miss of the law, relative to that of the waves
 ROUNDING_ERROR = 1e-6  # the same of each number, since points are finitely many
-
-
 LEAST_FILLED = 0.08  # deviation of a column over its bound: with 0.06 the squared error was 1.5 times the least
 BOUNDS_TOO_WIDE = "the centers may be poor, as values fill little of the declared bounds: declare tighter ones"
 MOST_ADDED_ERROR = 0.008  # as halves tell it: 0.002 and 0.003 where 2 and 3 % were added, 0.013 to 0.09 where 9 to 17 %
@@ -44,7 +43,9 @@ class SketchOfSums:
             return None
         *parts, last = operator.parts
         maps = [part for part in parts if isinstance(part, SomeDirections)]
-        if not isinstance(last, CrossFeatures) or not maps or len(maps) < len(parts):
+        if not isinstance(last, CrossFeatures) or not isinstance(last.crossed, SomeDirections):
+            return None
+        if not maps or len(maps) < len(parts) or {*map(_directions, maps)} != {_directions(last.crossed)}:
             return None
         inner, ledger = concatenate([part.inner for part in maps]), sketch.ledger
         if ledger is not None and ledger.parts is not None:
@@ -57,7 +58,7 @@ class SketchOfSums:
         """What was subtracted from rows."""
         return self.crosses.operator.middle  # type: ignore[attr-defined]
 
-    @property
+    @cached_property
     def _back(self) -> Double:
         """What sums are multiplied by to be the least row that has them."""
         return np.asarray(np.linalg.pinv(self.map.projection.T), np.float64)
@@ -128,6 +129,11 @@ class SketchOfSums:
             return 0.0
         one = np.abs(operator.mean_of(np.ones(operator.n_sums)))
         return float(np.mean(one**2) / 2 * ledger.sum_variance / float(self.crosses.units) ** 2)
+
+
+def _directions(operator: SomeDirections) -> tuple[object, ...]:
+    """What decides which sums it takes of a row."""
+    return operator.directions, operator.shift, operator.bound, operator.center
 
 
 def _squares(points: WeightedRows, centers: Double) -> float:
