@@ -106,12 +106,13 @@ def columns_along(along: Any, columns: tuple[str, ...] | None, width: int) -> tu
 
 def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n_kept: int | None) -> CellSums:
     """The operator for records like those of a sample of rows with many columns."""
-    rows = thinned(sampled.rows, MOST_ROWS)
-    n, d = rows.shape
-    units = deviations(rows) if standardize else np.ones(d)
-    center = np.zeros(d) if asked.normalize else rows.mean(axis=0).astype(np.float32).astype(np.float64)
+    rows = thinned(sampled.rows, MOST_ROWS)  # as they are: double precision would be much memory
+    n, d = sampled.rows.shape
+    units = deviations(rows.astype(np.float64)) if standardize else np.ones(d)
+    mean = rows.mean(axis=0, dtype=np.float64)
+    center = np.zeros(d) if asked.normalize else mean.astype(np.float32).astype(np.float64)
     seen = _as_errors_see(rows, center, units, normalize=asked.normalize)
-    counted = np.setdiff1d(np.arange(d), asked.along)
+    counted = np.setdiff1d(np.arange(d), asked.along) if asked.along else slice(None)
     reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
     farthest = np.maximum(seen.max(axis=0), -seen.min(axis=0)).astype(np.float64)
     bound = 1.0 if asked.normalize else reach * (float(farthest[counted].max()) or 1.0)
@@ -121,7 +122,8 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
     directions, places = principal_directions(seen[:, counted], asked, rng)
     n_cells, columns_squared = _size(asked, n, d, len(directions))
     coarse = n_cells if asked.along else asked.n_components  # along: borders of clusters follow those of many cells
-    points = cell_points(places, coarse, n_cells, rng)
+    more = _places_of(sampled.rows, center, units, directions, counted, normalize=asked.normalize)
+    points = cell_points(more, coarse, n_cells, rng)
     scaled, shift, unit = whole_directions(directions, bound, places)
     limit = 2.0**PLACE_BITS
     everywhere = np.zeros((len(scaled), d), np.int64)
@@ -164,16 +166,25 @@ def _size(asked: CellsAsked, n: int, d: int, n_directions: int) -> tuple[int, bo
     return max(k, int(min(wanted, room(1 + 2 * d if columns_squared else 2 + d)))), columns_squared
 
 
-def _as_errors_see(rows: Double, center: Double, units: Double, *, normalize: bool) -> Single:
+def _as_errors_see(rows: NDArray[Any], center: Double, units: Double, *, normalize: bool) -> Single:
     """Rows less the center, in units of errors, or divided by their lengths; some at a time, as they are many."""
     seen = np.empty(rows.shape, np.float32)
     for first in range(0, len(rows), ROWS_AT_ONCE):
-        block = (rows[first : first + ROWS_AT_ONCE] - center) / units
+        block: Double = (rows[first : first + ROWS_AT_ONCE] - center) / units
         if normalize:
             lengths = np.linalg.norm(block, axis=1)
             block /= np.where(lengths > 0, lengths, 1.0)[:, None]
         seen[first : first + ROWS_AT_ONCE] = block
     return seen
+
+
+def _places_of(
+    rows: NDArray[Any], center: Double, units: Double, directions: Single, counted: Any, *, normalize: bool
+) -> Single:
+    """Where more rows than directions are chosen on lie in those; some at a time, as they are many."""
+    blocks = np.array_split(rows, range(ROWS_AT_ONCE, len(rows), ROWS_AT_ONCE))
+    seen = (_as_errors_see(block, center, units, normalize=normalize)[:, counted] for block in blocks)
+    return np.concatenate([block @ directions.T for block in seen])
 
 
 def _cell_means(cells: NDArray[np.intp], rows: Single) -> tuple[Single, Double]:

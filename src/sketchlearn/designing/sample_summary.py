@@ -20,6 +20,7 @@ from sketchlearn.sources import sample as sample_of
 
 MOST_ROWS = 5000
 MOST_ROWS_FOR_SHAPES = 20_000  # Shapes of a mixture's clusters are taken from so many rows.
+ROWS_PER_CLUSTER = 150  # of a sample that says where each of many clusters ends
 ROUNDING = 1e-12
 EVEN_SPREADS_FACTOR = 4.0  # columns whose spreads differ by less than this factor, up or down, are measured in one unit
 LEAST_GAIN = 0.1  # nats per column by which clusters in other units must be clearer
@@ -34,12 +35,14 @@ LEAST_VARIANCE = 1e-6  # of a mixture's component, in the mean variance of the c
 SHAPE_ITERATIONS, SHAPE_STARTS, SHAPE_DIGITS = 50, 10, 4
 
 
-def rows_wanted(task: str) -> int:
+def rows_wanted(task: str, n_components: int = 1) -> int:
     """How many rows a design for the task looks at, where there are as many."""
-    return MOST_ROWS_FOR_SHAPES if task.startswith("mixture") else MOST_ROWS
+    if task.startswith("mixture"):
+        return MOST_ROWS_FOR_SHAPES
+    return min(max(MOST_ROWS, ROWS_PER_CLUSTER * n_components), MOST_ROWS_FOR_SHAPES)
 
 
-def thinned(rows: Double, most: int) -> Double:
+def thinned(rows: NDArray[Any], most: int) -> NDArray[Any]:
     """At most so many of the rows, from all over them."""
     return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(int)]
 
@@ -153,20 +156,30 @@ def _floored(spread: Double, mean: Double) -> Double:
 class Sampled(NamedTuple):
     """Rows of a sample, whether they come from all over the data, and names of their columns."""
 
-    rows: Double
+    rows: NDArray[Any]
     from_all_over: bool
     columns: tuple[str, ...] | None
+
+    def doubles(self, most: int) -> Sampled:
+        """At most so many of the rows, in double precision."""
+        return self._replace(rows=thinned(self.rows, most).astype(np.float64, copy=False))
 
 
 def rows_of(data: Any, seed: int, most: int, representative: bool | None) -> Sampled:
     """At most so many rows of a sample; whether they come from all over the data is as told, or else as seen."""
+    return floats_of(data, seed, most, representative).doubles(most)
+
+
+def floats_of(data: Any, seed: int, most: int, representative: bool | None) -> Sampled:
+    """The same, single precision as it is: many rows of many columns would need twice the memory."""
     if isinstance(data, np.ndarray | list | tuple) and is_array(data):
         some, columns, from_all_over = data, None, True
     else:
         given = source(data)
         some, from_all_over, _ = sample_of(given, most, row_chooser(seed))
         columns = given.columns
-    rows = np.asarray(some, np.float64)
+    rows = np.asarray(some)
+    rows = rows if rows.dtype == np.float32 else np.asarray(rows, np.float64)
     if rows.ndim != 2 or not rows.size:
         raise ValueError(f"the sample must be a table with at least one row and one column, not of shape {rows.shape}")
     if not np.all(np.isfinite(rows)):

@@ -15,7 +15,7 @@ from sketchlearn.designing.direction_operators import moments_in_directions
 from sketchlearn.designing.frequency_laws import STREAM_SPREAD_FACTOR, plain, times_as_many
 from sketchlearn.designing.private_budget import Budget, budget_of
 from sketchlearn.designing.random_sums import sums_in_bounds
-from sketchlearn.designing.sample_summary import MOST_ROWS, Sampled, deviations, rows_of, rows_wanted
+from sketchlearn.designing.sample_summary import MOST_ROWS, Sampled, deviations, floats_of, rows_of, rows_wanted
 from sketchlearn.designing.scale_of_sketch import on_sketch
 from sketchlearn.designing.touched_frequencies import AUTO, checked_subsample
 from sketchlearn.frequencies import LogUniform, Probed
@@ -206,7 +206,7 @@ def design(
     standardize = truth("standardize", standardize)
     cells = _cells_asked(asked, n_directions, normalize=normalize, along=along is not None)
     if bounds is None:
-        sampled = rows_of(sample, seed, rows_wanted(task), representative)
+        sampled = floats_of(sample, seed, rows_wanted(task, asked.n_components), representative)
         cells = _cells_of_sample(sampled, cells, along, n_directions, normalize=normalize)
         return _on_rows(asked, cells, sampled, standardize=standardize, n_kept=n_kept).with_origin(origin)
     if standardize:
@@ -247,7 +247,7 @@ def _on_rows(
 ) -> Operator:
     """An operator for rows like these: cells, if those are asked for and rows have many columns, or frequencies."""
     if cells is None or not cells.wanted(sampled.rows.shape[1]):
-        return on_sample(asked, sampled, standardize=standardize, n_kept=n_kept)
+        return on_sample(asked, sampled.doubles(rows_wanted(asked.task)), standardize=standardize, n_kept=n_kept)
     with one_blas_thread():
         return cells_on_sample(cells, sampled, standardize=standardize, n_kept=n_kept)
 

@@ -78,7 +78,7 @@ class DesignedEstimator(ErrorBarredEstimator):
         return "kmeans"
 
     def _most_rows(self) -> int:
-        return rows_wanted(self._task)
+        return rows_wanted(self._task, self._n_components)
 
     def check_parameters(self) -> None:
         k = self._n_components

@@ -181,6 +181,7 @@ class SketchEstimator(BaseEstimator):
         n_rows = rows.n_rows if rows.weights is None else None
         glimpse = Glimpse(some, representative, table.columns, everything, table.targets, n_rows)
         operator, notes = self._designed(glimpse, rng)
+        del some, glimpse  # a sample of many columns is large
         sketch = self._sketched(operator, rows, table)
         self._check_count(sketch.count, rows)
         return FittedState(table, sketch, design_notes=notes)
