@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from report import table_of, yes_or_no
 from rich.console import Console
 from rich.table import Table
+from scipy.spatial.distance import pdist
 
 import sketchlearn as skl
 
@@ -114,8 +115,7 @@ class Judge:
     def __init__(self, make: Maker, rng: np.random.Generator) -> None:
         self.fresh = make(COMPARED, rng)
         some = self.fresh[:2000]
-        squares = np.sum((some[:, None] - some) ** 2, axis=2)
-        self.width = float(np.sqrt(np.median(squares[np.triu_indices(len(some), 1)])))
+        self.width = float(np.median(pdist(some)))
         self._own = kernel_means(self.fresh, self.fresh, self.width)
         self._real = self._distances(make(SAMPLES * COMPARED, rng))
 

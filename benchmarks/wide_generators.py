@@ -1,24 +1,25 @@
 """Generated rows of hundreds of columns: python benchmarks/wide_generators.py
 
-Ten clusters in 20 of 256 columns' directions, and a little noise in all columns. A figure is the MMD of generated rows
-over that of real ones, as in generators.py, of three samples of 4000 rows. `SketchGenerator` is fitted to all columns,
-and to the rows' places in principal directions of 5000 rows, put back with noise of the deviation that each column has
-left; beside it mixtures: of cells, in the same directions, and of 5000 rows.
+Ten clusters in 20 of 256 columns' directions and a little noise in all of them; embedding-like rows of 768 columns;
+words of the standard library's own modules; and, with --mnist FILE.npz, images. A figure is the MMD of generated rows
+over that of real ones, as in generators.py, of three samples of 4000 rows. `SketchGenerator` stands beside itself with
+other numbers of directions (in all columns, as it was, with --all: minutes for each table) and beside mixtures.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import generators
 import numpy as np
-from generators import KERNELS, SAMPLES, Judge, Rows, timed
-from report import machine, table_of
+from generators import KERNELS, SAMPLES, Judge, Maker, Rows, timed
+from report import add_only, machine, table_of
 from rich.console import Console
 from sklearn.mixture import GaussianMixture
+from wide import embeddings, pixels, words
 
 import sketchlearn as skl
 
@@ -34,49 +35,68 @@ def wide_clusters(n: int, rng: np.random.Generator) -> Rows:
     return (centers[which] + rng.standard_normal((n, RANK))) @ basis.T + 0.2 * rng.standard_normal((n, COLUMNS))
 
 
-def in_directions(model: Any, X: Rows, p: int, n: int, rng: np.random.Generator) -> Rows:
-    """Rows of a model of places in p principal directions, in all columns."""
-    some = X[:SAMPLE]
-    mean = some.mean(axis=0)
-    directions = np.linalg.svd(some - mean, full_matrices=False)[2][:p]
-    drawn = model.fit((X - mean) @ directions.T).sample(n)
-    places = drawn[0] if isinstance(drawn, tuple) else drawn
-    left = (some - mean) - (some - mean) @ directions.T @ directions
-    return np.asarray(mean + places @ directions + rng.standard_normal((n, COLUMNS)) * left.std(axis=0))
+def rows_of(table: Rows) -> Maker:
+    """Random rows of a table."""
+    return lambda n, rng: table[rng.choice(len(table), n, replace=False)]
 
 
-def ways(X: Rows, n: int, seed: int, steps: int, rng: np.random.Generator) -> dict[str, Callable[[], Rows]]:
-    def network() -> Any:
-        return skl.SketchGenerator(random_state=seed, max_iter=steps)
-
-    cells = skl.SketchGaussianMixture(CLUSTERS, covariance_type="diag", random_state=seed)
-    full = skl.SketchGaussianMixture(CLUSTERS, random_state=seed)
-    return {
-        "SketchGaussianMixture, diag, of cells": lambda: cells.fit(X).sample(n)[0],
-        "SketchGaussianMixture in 16 directions": lambda: in_directions(full, X, 16, n, rng),
-        "GaussianMixture, 5000 rows": lambda: GaussianMixture(CLUSTERS, random_state=seed).fit(X[:SAMPLE]).sample(n)[0],
-        "SketchGenerator in 9 directions": lambda: in_directions(network(), X, CLUSTERS - 1, n, rng),
-        "SketchGenerator in 16 directions": lambda: in_directions(network(), X, 16, n, rng),
-        "SketchGenerator": lambda: network().fit(X).sample(n),
+def cases(mnist: Path | None) -> dict[str, Callable[[], Maker]]:
+    found: dict[str, Callable[[], Maker]] = {
+        "clusters": lambda: wide_clusters,
+        "embeddings": lambda: rows_of(embeddings(60_000, 20, 40, 1.0, unit=True, seed=3)),
+        "words": lambda: rows_of(words()),
     }
+    if mnist is not None:
+        found["mnist"] = lambda: rows_of(pixels(mnist))
+    return found
+
+
+def ways(X: Rows, n: int, seed: int, *, in_all: bool) -> Mapping[str, Callable[[], Rows]]:
+    def network(n_directions: int | str | None) -> Rows:
+        rows: Rows = skl.SketchGenerator(random_state=seed, n_directions=n_directions).fit(X).sample(n)
+        return rows
+
+    def mixture(k: int) -> Rows:
+        rows: Rows = skl.SketchGaussianMixture(k, covariance_type="diag", random_state=seed).fit(X).sample(n)[0]
+        return rows
+
+    found = {
+        "SketchGenerator": lambda: network("auto"),
+        "in 8 directions": lambda: network(8),
+        "in 32 directions": lambda: network(32),
+        "SketchGaussianMixture(10), diag": lambda: mixture(10),
+        "SketchGaussianMixture(50), diag": lambda: mixture(50),
+        "GaussianMixture(10), diag, 5000 rows": lambda: (
+            GaussianMixture(CLUSTERS, covariance_type="diag", random_state=seed).fit(X[:SAMPLE]).sample(n)[0]
+        ),
+        "GaussianMixture(10), full, 5000 rows": lambda: (
+            GaussianMixture(CLUSTERS, random_state=seed).fit(X[:SAMPLE]).sample(n)[0]
+        ),
+    }
+    return found | ({"in all columns": lambda: network(None)} if in_all else {})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=1000, help="of training; the default of SketchGenerator is 4000")
+    parser.add_argument("--mnist", type=Path, help="a .npy or .npz file of images")
+    parser.add_argument("--all", action="store_true", help="a network of all columns, too")
+    add_only(parser, cases(Path()))
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     generators.COMPARED = COMPARED
-    rng = np.random.default_rng(given.seed)
-    X = wide_clusters(ROWS, rng)
-    judge = Judge(wide_clusters, rng)
     console.print(machine(VERSIONS))
-    table = table_of(f"{ROWS:,} rows of {COLUMNS} columns, {CLUSTERS} clusters", ("method", *KERNELS, "seconds"))
-    for name, made in ways(X, SAMPLES * COMPARED, given.seed, given.steps, rng).items():
-        rows, seconds = timed(made)
-        table.add_row(name, *(f"{ratio:.2f}" for ratio in judge.ratios(rows)), f"{seconds:.0f}")
-    console.print(table)
+    for name, made in cases(given.mnist).items():
+        if name not in given.only:
+            continue
+        rng, make = np.random.default_rng(given.seed), made()
+        X = make(ROWS, rng)
+        judge = Judge(make, rng)
+        table = table_of(f"{name}: {ROWS:,} rows of {X.shape[1]:,} columns", ("method", *KERNELS, "seconds"))
+        for method, drawn in ways(X, SAMPLES * COMPARED, given.seed, in_all=given.all).items():
+            rows, seconds = timed(drawn)
+            table.add_row(method, *(f"{ratio:.2f}" for ratio in judge.ratios(rows)), f"{seconds:.0f}")
+        console.print(table)
 
 
 if __name__ == "__main__":

@@ -60,9 +60,8 @@ def test_rows_are_like_those_sketched(fitted):
     assert rows.shape == (4000, 2)
     assert rows.dtype == np.float64
     assert is_like(rows)
-    assert fitted.n_iter_ == 1000
-    assert len(fitted.loss_curve_) == 10
-    assert fitted.loss_curve_[-1] < fitted.loss_curve_[0] / 3
+    assert fitted.n_iter_ == 100 * len(fitted.loss_curve_) <= 1000
+    assert fitted.misfit_ < 2
     assert fitted.residual_**2 == pytest.approx(fitted.loss_curve_[-1])
     assert np.array_equal(fitted.sample(50), fitted.sample(50))
 
@@ -141,7 +140,15 @@ def test_training_ends_at_the_noise():
 
 def test_a_warning_says_that_training_was_too_short():
     with pytest.warns(ConvergenceWarning, match="try a larger max_iter"):
-        skl.SketchGenerator(**SMALL | {"max_iter": 20}).fit(ROWS)
+        skl.SketchGenerator(**SMALL | {"max_iter": 20}, n_latent=2).fit(ROWS)  # a perceptron, which begins with nothing
+
+
+@quiet
+def test_networks_begin_as_a_mixture():
+    assert is_like(skl.SketchGenerator(**SMALL | {"max_iter": 1}).fit(ROWS).sample(4000))
+    both = skl.SketchGenerator(**SMALL | {"max_iter": 1}).fit(ROWS, RIGHT)
+    assert np.allclose(np.median(both.sample(2000, y=True), axis=0), [20, 3], atol=0.2)
+    assert np.allclose(np.median(both.sample(2000, y=False), axis=0), [10, 0], atol=0.2)
 
 
 @quiet
@@ -249,11 +256,12 @@ def test_command_line(tmp_path):
 
 
 @quiet
+@pytest.mark.parametrize("changed", ["mending.0.weight", "means", "edges"])
 @pytest.mark.parametrize(
     ("weight", "message"),
     [((), "of the default network"), ((0, 30002), "of the default network"), (None, "not all finite")],
 )  # fmt: skip
-def test_files_with_other_weights_are_refused(fitted, tmp_path, weight, message):
+def test_files_with_other_weights_are_refused(fitted, tmp_path, changed, weight, message):
     import torch
     from safetensors.torch import load, save
 
@@ -262,7 +270,7 @@ def test_files_with_other_weights_are_refused(fitted, tmp_path, weight, message)
     data = path.read_bytes()
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     weights = load(data)
-    weights["0.weight"] = weights["0.weight"] * float("nan") if weight is None else torch.zeros(weight)
+    weights[changed] = weights[changed] * float("nan") if weight is None else torch.zeros(weight)
     path.write_bytes(save(weights, metadata=header["__metadata__"]))
     with pytest.raises(skl.FormatError, match=message):
         skl.load_model(path)

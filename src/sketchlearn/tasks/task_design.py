@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.designing import generator_operators
 from sketchlearn.designing.cell_operators import CellsAsked, cells_on_sample, columns_along, directions_for
 from sketchlearn.designing.cluster_operators import Asked, in_bounds, on_sample
 from sketchlearn.designing.direction_operators import moments_in_directions
-from sketchlearn.designing.frequency_laws import STREAM_SPREAD_FACTOR, plain, times_as_many
 from sketchlearn.designing.private_budget import Budget, budget_of
 from sketchlearn.designing.random_sums import sums_in_bounds
-from sketchlearn.designing.sample_summary import MOST_ROWS, Sampled, deviations, floats_of, rows_of, rows_wanted
+from sketchlearn.designing.sample_summary import MOST_ROWS, Sampled, floats_of, rows_of, rows_wanted
 from sketchlearn.designing.scale_of_sketch import on_sketch
 from sketchlearn.designing.touched_frequencies import AUTO, checked_subsample
-from sketchlearn.frequencies import LogUniform, Probed
 from sketchlearn.keeping import MOST_KEPT
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.ledger import ADD_REMOVE
 from sketchlearn.operators import (
     Concatenated,
     FeatureMoments,
-    FourierFeatures,
     Operator,
     SomeDirections,
 )
@@ -48,9 +45,6 @@ Double = NDArray[np.float64]
 
 NEED_SAMPLE = "rows and standardize need a sample: bounds do not tell how the records lie"
 GENERATOR, ICA, KERNEL, MOMENTS, SUBSPACES = "generator", "ica", "kernel", "moments", "subspaces"
-DETAIL = (0.3, 40.0)  # lengths of a generator's frequencies, per deviation of a column
-DETAIL_IN_BOUNDS = (0.5, 64.0)  # per half the width of the bounds, which the records may fill or not
-GENERATOR_FREQUENCIES, GENERATOR_FREQUENCIES_PER_COLUMN = 400, 100
 
 
 def design(
@@ -80,10 +74,10 @@ def design(
 
     Parameters
     ----------
-    sample : some rows (up to 5000 are used, 20,000 for mixtures), best drawn from all over the data; or anything that
-        `source` takes, of which some rows are read. If its columns have names, so have the operator's. For clusters, a
-        small sketch with frequencies of many scales will do, such as one of `design(bounds=..., n_frequencies=100)`:
-        center, spread and scale are read off it.
+    sample : some rows, best drawn from all over the data (up to 5000 are used, 150 for each of many clusters in many
+        columns, 20,000 for mixtures); or anything that `source` takes, of which some rows are read. If its columns
+        have names, so have the operator's. For clusters, a small sketch with frequencies of many scales will do, such
+        as one of `design(bounds=..., n_frequencies=100)`: center, spread and scale are read off it.
     n_components : the number of clusters or mixture components; not for "generator", "moments" and "subspaces".
     task : "kmeans", "mixture" (Gaussians with spherical, tied or diagonal covariances), "mixture-full" or
         "stable" (components with heavy tails) or "histograms" (half of the frequencies along the axes);
@@ -122,7 +116,8 @@ def design(
         clusters and for mixtures of spherical or diagonal Gaussians above 64 columns, unless n_frequencies, a wave or
         subsample or a schema are given; held-out rows of the sample choose the number. None means frequencies in all
         columns. For "moments", a number means second moments in so many principal directions of the sample
-        (`SomeDirections`), for classes of rows with many columns; otherwise they are of all columns.
+        (`SomeDirections`), for classes of rows with many columns; otherwise they are of all columns. For "generator",
+        as in `SketchGenerator`.
     normalize : divide each row by its length first, as cosine similarity does: for embeddings. Sketches are cells then,
         whatever the number of columns.
     targets : for "kernel", which columns will be predicted from the others: a name, or a list of names or positions.
@@ -182,7 +177,8 @@ def design(
         operator = _moments(task, sample, bounds, representative, seed, _checked_kept(n_kept, bounds), n_directions)
     elif task == GENERATOR:
         _leave_out(task, **sizes)
-        operator = _for_generators(sample, bounds, representative, n_frequencies, wave_from(wave), seed)
+        waves = n_frequencies, wave_from(wave), seed
+        operator = _for_generators(sample, bounds, representative, waves, n_directions)
     elif task == KERNEL:
         del sizes["n_rows"]
         _leave_out(task, n_components=n_components, **sizes)
@@ -314,26 +310,16 @@ def _nothing(bounds: Any) -> Glimpse:
 
 
 def _for_generators(
-    sample: Any, bounds: Any, representative: bool | None, n_frequencies: int | None, wave: Wave, seed: int
-) -> FourierFeatures:
-    """Lengths log-uniform, as nobody says at which scale generated rows will be looked at."""
-    columns = None
-    if bounds is not None:
-        low, high = checked_bounds(bounds)
-        center, unit, least, (coarse, fine) = (low + high) / 2, (high - low) / 2, (high - low) / 32, DETAIL_IN_BOUNDS
-    else:
-        rows, from_all_over, columns = rows_of(sample, seed, MOST_ROWS, representative)
-        center, unit = rows.mean(axis=0), deviations(rows)
-        least, (coarse, fine) = unit, DETAIL
-        if not from_all_over:
-            coarse /= STREAM_SPREAD_FACTOR
-    d = len(center)
-    m = GENERATOR_FREQUENCIES + GENERATOR_FREQUENCIES_PER_COLUMN * d
-    m = math.ceil(m * times_as_many(wave)) if n_frequencies is None else whole("n_frequencies", n_frequencies)
-    law = Probed(
-        LogUniform(math.sqrt(d) / fine, math.sqrt(d) / coarse), units=plain(unit), spread=plain(least), probes=()
-    )
-    return FourierFeatures(d, m, law=law, wave=wave, center=plain(center), seed=seed, columns=columns)
+    sample: Any, bounds: Any, representative: bool | None, waves: tuple[int | None, Wave, int], n_directions: Any
+) -> Operator:
+    if bounds is None:
+        with one_blas_thread():
+            sampled = rows_of(sample, waves[-1], MOST_ROWS, representative)
+            return generator_operators.on_sample(sampled, n_directions, *waves)
+    if n_directions not in (AUTO, None):
+        raise ValueError("n_directions needs a sample here: bounds do not tell how the records lie")
+    low, high = checked_bounds(bounds)
+    return generator_operators.waves_in_bounds(low, high, *waves)
 
 
 def _for_kernels(

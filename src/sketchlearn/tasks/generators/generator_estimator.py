@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,8 +15,12 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sketchlearn.caller_warnings import warn_caller
+from sketchlearn.decoders.problems.decoding_target import fourier_part
+from sketchlearn.designing.cell_operators import directions_for
+from sketchlearn.designing.touched_frequencies import AUTO
 from sketchlearn.extras import required
-from sketchlearn.operators import FourierFeatures
+from sketchlearn.operators import Operator
+from sketchlearn.operators.cell_numbers import MOST_DIRECTIONS
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.schemas import columns_without
 from sketchlearn.sketch import Sketch
@@ -27,11 +31,13 @@ from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.labelled_estimator import LabelledEstimator
 from sketchlearn.tasks.estimating.schema_rows import decoded_table
 from sketchlearn.tasks.generators.generator_files import Generation, restore, to_bytes
+from sketchlearn.tasks.generators.lifted_rows import Lift, seen_by_network
 from sketchlearn.tasks.task_design import design
 from sketchlearn.values import shortened, whole
 from sketchlearn.waves import Wave, wave_from
 
 EXTRA_LATENT_DIMENSIONS = 6  # With more latent numbers than columns, rows can fill all of their space.
+ROWS_TO_LIFT = 20_000  # generated rows whose covariance is compared with that of the records
 DOUBTFUL_SQUARED_RESIDUAL = 1e-3  # mean square residual: a test that compares a thousand rows would see it
 DOUBTFUL_TIMES_NOISE = 10.0  # and so many times the sketch's own noise
 
@@ -52,11 +58,16 @@ class SketchGenerator(LabelledEstimator):
     ----------
     network : a `torch.nn.Module` that maps rows of `n_latent` normal numbers, followed by an indicator of the class
         if there are labels, to rows in units of the columns' deviations; a copy of it is trained. None means a
-        perceptron of three hidden layers.
-    n_latent : normal numbers per row; by default 6 more than columns.
+        mixture of Gaussians that the sketch tells of, whose rows a perceptron of three hidden layers mends.
+    n_latent : normal numbers per row; by default 6 more than columns (or directions). With no more than those, there is
+        the perceptron alone.
     max_iter : steps of training at the most; it ends before if nothing but noise is left of the sketch.
     batch_size : rows made in each step, of all classes together.
-    n_frequencies : size of the sketch; by default 400 and 100 per column.
+    n_frequencies : size of the sketch; by default 400 and 100 per column, or per direction.
+    n_directions : above 64 columns, the network makes rows in so many principal directions of a sample of the rows,
+        "auto" means 16; those in 48 more are Gaussian given these, and what is left of each column is noise, with means
+        and variances of all rows (see docs/wide.md). None means a network of all columns; the numbers of a schema
+        always are all columns, unless a number is given.
     wave : as in `SketchKMeans`.
     random_state : seed of the operator, of the network and of `sample`.
     n_jobs : threads that sketch; None means all cores. Training has the threads that torch has.
@@ -93,6 +104,7 @@ class SketchGenerator(LabelledEstimator):
     batch_size: int = 1000
     n_frequencies: int | None = None
     wave: str | Wave = "exponential"
+    n_directions: int | str | None = AUTO
 
     model_type = Generation
     network_ = _match_attribute("network")
@@ -161,14 +173,16 @@ class SketchGenerator(LabelledEstimator):
         for name in ("n_latent", "n_frequencies"):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name))
+        if self.n_directions is not None and self.n_directions != AUTO:
+            whole("n_directions", self.n_directions, most=MOST_DIRECTIONS)
         wave_from(self.wave)
         torch = required("torch", "torch")
         if self.network is not None and not isinstance(self.network, torch.nn.Module):
             raise TypeError(f"network must be a torch.nn.Module or None, not {shortened(self.network)}")
 
-    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> FourierFeatures:
+    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         labels = glimpse.targets
-        rows = np.delete(glimpse.rows, labels, axis=1)
+        rows, columns = np.delete(glimpse.rows, labels, axis=1), columns_without(glimpse.columns, labels)
         operator = design(
             rows,
             task="generator",
@@ -176,24 +190,23 @@ class SketchGenerator(LabelledEstimator):
             n_frequencies=self.n_frequencies,
             wave=self.wave,
             seed=int(rng.integers(2**31)),
+            n_directions=directions_for(columns, self.n_directions, in_cells=False),
         )
-        return operator.with_columns(columns_without(glimpse.columns, labels))
+        return operator.with_columns(columns)
 
     def _learned(self, state: FittedState, rng: np.random.Generator) -> Any:
         return self.learn_from_state(state, rng)  # torch's own threads, as many as its user chose
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> Generation:
         required("torch", "torch")
-        from sketchlearn.tasks.generators.network_matching import default_network, match, n_inputs
+        from sketchlearn.tasks.generators.network_matching import first_network, match
 
         labels, sketches = _parts(state)
-        d = state.sketch.operator.n_features
+        seen = [seen_by_network(sketch) for sketch in sketches]
+        d = fourier_part(seen[0])[1].n_features
         n_latent = self.n_latent or d + EXTRA_LATENT_DIMENSIONS
-        seed = int(rng.integers(2**63))
-        network = self.network
-        if network is None:
-            network = default_network(n_inputs(n_latent, len(sketches)), d, seed)
-        found = match(sketches, network, n_latent, batch=self.batch_size, steps=self.max_iter, rng=rng, say=self._say)
+        network = first_network(seen, n_latent, rng, self._say) if self.network is None else self.network
+        found = match(seen, network, n_latent, batch=self.batch_size, steps=self.max_iter, rng=rng, say=self._say)
         if found.residual**2 > DOUBTFUL_SQUARED_RESIDUAL and found.misfit > DOUBTFUL_TIMES_NOISE:
             warn_caller(
                 f"a test that compares about {1 / found.residual**2:.0f} generated rows with the data would find a "
@@ -202,7 +215,8 @@ class SketchGenerator(LabelledEstimator):
                 ConvergenceWarning,
             )
         counts = np.array([float(part.count) for part in sketches])
-        return Generation(found, labels, counts / counts.sum())
+        lift = Lift.of(sketches, [found.rows(i, ROWS_TO_LIFT, rng) for i in range(len(seen))])
+        return Generation(replace(found, lift=lift), labels, counts / counts.sum())
 
     def sample(self, n_samples: int = 1, y: Any = None) -> Any:
         """Random rows; with a schema in the terms of the table, as a data frame, or an Arrow table without pandas.

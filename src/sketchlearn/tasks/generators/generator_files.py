@@ -22,10 +22,12 @@ from sketchlearn.storage.json_documents import (
 )
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, FittedModel
 from sketchlearn.tasks.estimating.labelled_estimator import check_labels
+from sketchlearn.tasks.generators.lifted_rows import Lift
 from sketchlearn.values import shortened, whole
 
 MOST_CLASSES = 2**16
 TYPE = "generator"
+LIFT = "lift:"  # before the names of arrays that are no weights of the network
 FIELDS = {
     *("labels", "shares", "means", "deviations"),
     *("n_latent", "own_network", "residual", "misfit", "curve", "iterations"),
@@ -57,11 +59,15 @@ class Generation(FittedModel):
             "iterations": match.iterations,
         }
 
+    def _arrays(self) -> dict[str, Any]:
+        lift = {} if self.match.lift is None else self.match.lift.arrays()
+        return self.match.network.state_dict() | lift
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Generation) or not super().__eq__(other):
             return False
-        weights, others = self.match.network.state_dict(), other.match.network.state_dict()
-        return weights.keys() == others.keys() and all(bool((weights[key] == others[key]).all()) for key in weights)
+        own, others = self._arrays(), other._arrays()
+        return own.keys() == others.keys() and all(bool((own[key] == others[key]).all()) for key in own)
 
     __hash__ = None
 
@@ -69,9 +75,12 @@ class Generation(FittedModel):
 def to_bytes(fitted: Generation, known: dict[str, Any], own_network: bool) -> bytes:
     """A fitted generator as the bytes of a file; `known` is what every model file says."""
     from safetensors.torch import save
+    from torch import from_numpy
 
     content = known | fitted.to_fields() | {"type": TYPE, "own_network": own_network}
     weights = {name: value.detach().contiguous() for name, value in fitted.match.network.state_dict().items()}
+    if (lift := fitted.match.lift) is not None:
+        weights |= {LIFT + name: from_numpy(np.ascontiguousarray(value)) for name, value in lift.arrays().items()}
     data: bytes = save(weights, metadata={ENTRY: to_document(MODEL, MODEL_VERSION, content).decode()})
     return data
 
@@ -98,8 +107,15 @@ def restore(estimator: Estimator, data: bytes) -> Estimator:
         raise FormatError(f"not a generator that this version can use: {said}") from None
 
 
+def _lift(weights: dict[str, Any], n_classes: int, n_features: int) -> Lift | None:
+    """The lift of a file's arrays, which are taken out of them; None if there is none."""
+    arrays = {name.removeprefix(LIFT): weights.pop(name).numpy() for name in list(weights) if name.startswith(LIFT)}
+    return Lift.from_arrays(arrays, n_classes, n_features) if arrays else None
+
+
 def _filled(estimator: Estimator, document: dict[str, Any], weights: dict[str, Any]) -> Estimator:
-    from sketchlearn.tasks.generators.network_matching import Match, Place, bare_network, n_inputs
+    from sketchlearn.tasks.generators.network_matching import Match, Place
+    from sketchlearn.tasks.generators.networks import bare_network
 
     check_model_fields(document, FIELDS)
     if document["type"] != TYPE:
@@ -111,14 +127,16 @@ def _filled(estimator: Estimator, document: dict[str, Any], weights: dict[str, A
     shares = numbers_of(document, "shares", (k,))
     if np.any(shares < 0) or abs(shares.sum() - 1) > 1e-6:
         raise ValueError("shares must not be negative and must sum to 1")
-    means, deviations = (numbers_of(document, name, (k, d)) for name in ("means", "deviations"))
+    lift = _lift(weights, k, d)
+    p = d if lift is None else lift.n_places
+    means, deviations = (numbers_of(document, name, (k, p)) for name in ("means", "deviations"))
     if np.any(deviations <= 0):
         raise ValueError("deviations must be positive")
     n_latent = whole("n_latent", document["n_latent"], most=MOST_FEATURES)
     if estimator.network is not None:
         network = copy.deepcopy(estimator.network)
     else:
-        network = bare_network(n_inputs(n_latent, k), d, weights)
+        network = bare_network(n_latent, k, p, weights)
     network.load_state_dict(weights)
     if not all(bool(value.isfinite().all()) for value in weights.values()):
         raise ValueError("its weights are not all finite")
@@ -126,6 +144,6 @@ def _filled(estimator: Estimator, document: dict[str, Any], weights: dict[str, A
     residual, misfit = (float(numbers_of(document, name, ())) for name in ("residual", "misfit"))
     curve = tuple(numbers_of(document, "curve", (len(document["curve"]),)).tolist())
     iterations = whole("iterations", document["iterations"])
-    match = Match(network.eval(), places, n_latent, residual, misfit, curve, iterations)
+    match = Match(network.eval(), places, n_latent, residual, misfit, curve, iterations, lift)
     made = Generation(match, None if labels is None else tuple(labels), shares / shares.sum())
     return estimator.with_model(made, document | {"n_features": d})

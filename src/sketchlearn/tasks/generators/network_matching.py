@@ -8,7 +8,6 @@ This module needs torch, and is imported when that is there.
 from __future__ import annotations
 
 import copy
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,15 +17,20 @@ import numpy as np
 import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from sketchlearn.decoders import Target
-from sketchlearn.decoders.problems.decoding_target import fourier_part
+from sketchlearn.decoders import Problem, Status, Target, cleaned, decoder_from, fit_density
+from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC, fourier_part
 from sketchlearn.decoders.problems.first_reading import read
-from sketchlearn.models import Double
+from sketchlearn.kernel import one_blas_thread
+from sketchlearn.models import DiagonalGaussian, Double, Mixture
 from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.generators.lifted_rows import Lift
+from sketchlearn.tasks.generators.networks import MixtureFirst, mixture_first, n_inputs, perceptron
 from sketchlearn.waves import Exponential
 
-WIDTH, DEPTH = 128, 3
-LEARNING_RATE, BETAS = 5e-3, (0.9, 0.99)
+START_COMPONENTS = 20  # of the mixture that a network begins with, and several times as many if it needs them
+MOST_COLUMNS = 64  # of a mixture to begin with: in 256 columns, with frequencies for each, one took minutes
+NUMBERS_PER_PARAMETER = 2  # of a sketch, that a component is worth
+LEARNING_RATE, MENDING_RATE, BETAS = 5e-3, 1e-3, (0.9, 0.99)  # the second for networks that begin as a mixture
 WARM_UP_SHARE = 0.02  # of the steps, in which the learning rate grows; then it falls as a cosine
 FREQUENCIES_PER_STEP = 300  # at random: many rough steps are better than few fine ones
 AVERAGE_DECAY = 0.99  # share of the weights' running mean that each step keeps
@@ -48,11 +52,13 @@ class Match:
     misfit: float  # its square, in units of the noise of the sketch
     curve: tuple[float, ...]  # mean square residuals, every 100 steps
     iterations: int
+    lift: Lift | None = None  # to all columns, where the network makes places in some directions
 
     def rows(self, which: int, n_rows: int, rng: np.random.Generator) -> Double:
         """Random rows of a class."""
         noise = torch.Generator().manual_seed(int(rng.integers(2**63)))
-        return _rows(self.network, self.places, self.n_latent, which, n_rows, noise)
+        made = _rows(self.network, self.places, self.n_latent, which, n_rows, noise)
+        return made if self.lift is None else self.lift.rows(which, made, rng)
 
 
 @dataclass(frozen=True)
@@ -117,40 +123,33 @@ class Goal:
         return float(np.sum(weights * first * second)), per_row / self._count + target.released
 
 
-def n_inputs(n_latent: int, n_classes: int) -> int:
-    """How many numbers a network takes: normal ones and, if there are several classes, an indicator of the class."""
-    return n_latent + (n_classes if n_classes > 1 else 0)
+def first_network(
+    sketches: Sequence[Sketch], n_latent: int, rng: np.random.Generator, say: Callable[[str], None]
+) -> Any:
+    """The network that training begins with: a mixture of Gaussians that each sketch tells of, as far as it does.
+
+    It needs a number more than there are columns; with fewer, or in hundreds of columns, a perceptron begins with
+    nothing.
+    """
+    seed, d = int(rng.integers(2**63)), fourier_part(sketches[0])[1].n_features
+    if n_latent <= d or d > MOST_COLUMNS:
+        return perceptron(n_inputs(n_latent, len(sketches)), d, seed)
+    say("a mixture to begin with")
+    with one_blas_thread():
+        return mixture_first(n_latent, [_begin(sketch, rng) for sketch in sketches], seed)
 
 
-def default_network(inputs: int, n_features: int, seed: int) -> Any:
-    """A perceptron of three hidden layers, whose first outputs have mean 0 and variance 1 as the records have."""
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(seed)
-        network = _perceptron(inputs, n_features)
-        *hidden, last = (layer for layer in network if isinstance(layer, torch.nn.Linear))
-        for layer in hidden:
-            torch.nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
-        made = network(torch.randn(BLOCK_ROWS, inputs))
-        last.weight /= made.std(0)[:, None]
-        last.bias.copy_((last.bias - made.mean(0)) / made.std(0))
-    return network
-
-
-def bare_network(inputs: int, n_features: int, weights: dict[str, Any]) -> Any:
-    """The same network, not initialised, for weights of a file; others are refused before memory is taken."""
-    with torch.device("meta"):
-        network = _perceptron(inputs, n_features)
-    wanted = {name: value.shape for name, value in network.state_dict().items()}
-    if {name: value.shape for name, value in weights.items()} != wanted:
-        raise ValueError("its weights are not those of the default network")
-    return network.to_empty(device="cpu")
-
-
-def _perceptron(inputs: int, n_features: int) -> Any:
-    layers: list[Any] = []
-    for one, other in itertools.pairwise([inputs, *[WIDTH] * DEPTH]):
-        layers += [torch.nn.Linear(one, other), torch.nn.SiLU()]
-    return torch.nn.Sequential(*layers, torch.nn.Linear(WIDTH, n_features))
+def _begin(sketch: Sketch, rng: np.random.Generator) -> Mixture:
+    """A diagonal mixture, of records less their mean, in units of their deviations."""
+    place, target = Goal(sketch, 1).place, Target.of(fourier_part(sketch)[0], HIGHEST_HARMONIC)
+    k = int(min(START_COMPONENTS, target.n_numbers // (NUMBERS_PER_PARAMETER * (2 * target.n_features + 1))))
+    problem, decoder = Problem.of(target, max(k, 1)), decoder_from("auto")
+    problem = cleaned(problem, decoder, rng)
+    density, outcome = fit_density(problem, decoder, rng)
+    if outcome.status is Status.HIDDEN:
+        density = problem.in_data_units(problem.one_gaussian)
+    variances = density.variances() / place.deviations**2
+    return Mixture(DiagonalGaussian(), density.weights, (density.locations - place.mean) / place.deviations, variances)
 
 
 def match(
@@ -173,14 +172,15 @@ def match(
     network = copy.deepcopy(network).train()
     _check(network, n_latent, places)
     averaged = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(AVERAGE_DECAY), use_buffers=True).eval()
-    optimizer = torch.optim.Adam(network.parameters(), LEARNING_RATE, BETAS)
+    rate = MENDING_RATE if isinstance(network, MixtureFirst) else LEARNING_RATE
+    optimizer = torch.optim.Adam(network.parameters(), rate, BETAS)
     noise = torch.Generator().manual_seed(int(rng.integers(2**63)))
     curve: list[float] = []
     good, step, cost, floor = 0, 0, math.inf, 1.0
     for step in range(1, steps + 1):
         progress = step / steps
         schedule = min(1.0, progress / WARM_UP_SHARE) * (1 + math.cos(math.pi * progress)) / 2
-        optimizer.param_groups[0]["lr"] = LEARNING_RATE * schedule
+        optimizer.param_groups[0]["lr"] = rate * schedule
         inputs = [_inputs(share, n_latent, which, len(goals), noise) for which in range(len(goals))]
         rows = network(torch.cat(inputs))
         optimizer.zero_grad()

@@ -1,0 +1,120 @@
+"""Networks that make rows of many columns, in a few directions."""
+
+import json
+
+import numpy as np
+import pytest
+
+import sketchlearn as skl
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+D, SMALL = 100, {"max_iter": 200, "batch_size": 200, "random_state": 0}
+
+
+def two_clusters(n, seed=0):
+    """Rows around two centers, spread in two more directions, with noise in all columns, which are in all units."""
+    rng = np.random.default_rng(seed)
+    law = np.random.default_rng(9)
+    centers, axes = law.standard_normal((2, D)), law.standard_normal((2, D)) / 3
+    right = rng.random(n) < 0.7
+    rows = centers[right.astype(int)] + rng.standard_normal((n, 2)) @ axes + 0.1 * rng.standard_normal((n, D))
+    return rows * np.geomspace(1e-3, 1e3, D) + 5, right
+
+
+ROWS, RIGHT = two_clusters(6000)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return skl.SketchGenerator(**SMALL).fit(ROWS)
+
+
+def test_rows_are_like_those_sketched(fitted):
+    made = fitted.sample(6000)
+    assert made.shape == ROWS.shape
+    assert fitted.sketch_.operator.in_words.startswith("in 64 directions of 100 columns")
+    errors = ROWS.std(axis=0) / np.sqrt(6000)
+    assert np.max(np.abs(made.mean(axis=0) - ROWS.mean(axis=0)) / errors) < 6  # of 100 columns, two samples
+    assert np.allclose(made.std(axis=0), ROWS.std(axis=0), rtol=0.1)
+    assert np.max(np.abs(np.corrcoef(made.T) - np.corrcoef(ROWS.T))) < 0.1
+    units = ROWS.std(axis=0)
+    apart = (ROWS[RIGHT].mean(axis=0) - ROWS[~RIGHT].mean(axis=0)) / units
+    along, real = ((rows - ROWS.mean(axis=0)) / units @ apart / (apart @ apart) for rows in (made, ROWS))
+    assert abs(np.mean(along > 0) - 0.7) < 0.05
+    assert np.mean(np.abs(along - 0.0) < 0.1) < np.mean(np.abs(real) < 0.1) + 0.05  # few between the clusters
+
+
+def test_a_network_of_all_columns_is_there_for_the_asking():
+    operator = skl.design(ROWS, task="generator", n_directions=None)
+    assert isinstance(operator, skl.FourierFeatures)
+    assert isinstance(skl.design(ROWS[:, :64], task="generator"), skl.FourierFeatures)
+    asked = skl.design(ROWS[:, :20], task="generator", n_directions=3, n_frequencies=50)
+    assert asked.n_sums == 2 * 50 + (20 + 210) + 2 * 20
+    made = skl.SketchGenerator(**SMALL).fit_sketch(asked.sketch(ROWS[:, :20])).sample(10)
+    assert made.shape == (10, 20)
+
+
+def test_labels_and_files(tmp_path):
+    model = skl.SketchGenerator(**SMALL).fit(ROWS, RIGHT)
+    for label in (True, False):
+        made, real = model.sample(3000, y=label), ROWS[label == RIGHT]
+        assert np.max(np.abs(made.mean(axis=0) - real.mean(axis=0)) / real.std(axis=0)) < 0.15
+        assert np.allclose(made.std(axis=0), real.std(axis=0), rtol=0.15)
+    skl.save_model(model, tmp_path / "model")
+    again = skl.load_model(tmp_path / "model")
+    assert again.fitted_model() == model.fitted_model()
+    again.random_state = 0
+    assert np.array_equal(again.sample(20), model.sample(20))
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("lift:back", lambda a: a[:-1]),
+        ("lift:back", lambda a: a[:, :-1]),
+        ("lift:slopes", lambda a: a[0]),
+        ("lift:slopes", lambda a: a[:, :0]),
+        ("lift:factors", lambda a: a * np.nan),
+        ("lift:deviations", lambda a: -a),
+        ("lift:origins", None),
+    ],
+)
+def test_forged_files_are_refused(fitted, tmp_path, name, change):
+    from safetensors.torch import load, save
+
+    path = tmp_path / "model"
+    skl.save_model(fitted, path)
+    data = path.read_bytes()
+    header, arrays = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]), load(data)
+    forged = arrays.pop(name)
+    if change is not None:
+        arrays[name] = change(forged).contiguous()
+    path.write_bytes(save(arrays, metadata=header["__metadata__"]))
+    with pytest.raises(skl.FormatError):
+        skl.load_model(path)
+
+
+def test_few_rows_constant_columns_and_noise():
+    few = ROWS[:8].copy()
+    few[:, 3] = 2.0
+    made = skl.SketchGenerator(**SMALL | {"max_iter": 2}).fit(few).sample(50)
+    assert np.all(np.isfinite(made))
+    assert np.allclose(made[:, 3], 2.0)
+    private = skl.privatize(
+        skl.design(ROWS[:3000], task="generator").sketch(ROWS), epsilon=1.0, delta=1e-6, assume_public_design=True
+    )
+    assert np.all(np.isfinite(skl.SketchGenerator(**SMALL).fit_sketch(private).sample(100)))
+
+
+def test_streams_and_messages():
+    stream = skl.SketchGenerator(**SMALL | {"max_iter": 2})
+    for part in np.array_split(ROWS, 3):
+        stream.partial_fit(part)
+    assert stream.sample(5).shape == (5, D)
+    with pytest.raises(ValueError, match="n_directions"):
+        skl.SketchGenerator(n_directions=0).fit(ROWS)
+    with pytest.raises(ValueError, match="n_directions needs a sample here"):
+        skl.design(bounds=([0] * D, [1] * D), task="generator", n_directions=4)
+    with pytest.raises(ValueError, match=r'use design\(sample, task="generator"\)'):
+        skl.SketchGenerator().fit_sketch(skl.design(ROWS, task="moments", n_directions=4).sketch(ROWS))
