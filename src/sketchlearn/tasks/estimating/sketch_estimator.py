@@ -178,10 +178,9 @@ class SketchEstimator(BaseEstimator):
             if len(some) < most and representative:
                 self.check_size(len(some))
         table = replace(table, width=some.shape[1])
-        n_rows = rows.n_rows if rows.weights is None else None
-        glimpse = Glimpse(some, representative, table.columns, everything, table.targets, n_rows)
-        operator, notes = self._designed(glimpse, rng)
-        del some, glimpse  # a sample of many columns is large
+        known = table.columns, everything, table.targets, rows.n_rows if rows.weights is None else None
+        operator, notes = self._designed(Glimpse(some, representative, *known), rng)
+        del some  # a sample of many columns is large
         sketch = self._sketched(operator, rows, table)
         self._check_count(sketch.count, rows)
         return FittedState(table, sketch, design_notes=notes)

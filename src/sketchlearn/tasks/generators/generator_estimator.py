@@ -66,8 +66,8 @@ class SketchGenerator(LabelledEstimator):
     n_frequencies : size of the sketch; by default 400 and 100 per column, or per direction.
     n_directions : above 64 columns, the network makes rows in so many principal directions of a sample of the rows,
         "auto" means 16; those in 48 more are Gaussian given these, and what is left of each column is noise, with means
-        and variances of all rows (see docs/wide.md). None means a network of all columns; the numbers of a schema
-        always are all columns, unless a number is given.
+        and variances of all rows (see docs/wide.md). None means a network of all columns; so do the numbers of a schema
+        and a network of your own, unless a number is given.
     wave : as in `SketchKMeans`.
     random_state : seed of the operator, of the network and of `sample`.
     n_jobs : threads that sketch; None means all cores. Training has the threads that torch has.
@@ -183,6 +183,7 @@ class SketchGenerator(LabelledEstimator):
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         labels = glimpse.targets
         rows, columns = np.delete(glimpse.rows, labels, axis=1), columns_without(glimpse.columns, labels)
+        own = self.network is not None and self.n_directions == AUTO  # such a network makes all columns
         operator = design(
             rows,
             task="generator",
@@ -190,7 +191,7 @@ class SketchGenerator(LabelledEstimator):
             n_frequencies=self.n_frequencies,
             wave=self.wave,
             seed=int(rng.integers(2**31)),
-            n_directions=directions_for(columns, self.n_directions, in_cells=False),
+            n_directions=None if own else directions_for(columns, self.n_directions, in_cells=False),
         )
         return operator.with_columns(columns)
 

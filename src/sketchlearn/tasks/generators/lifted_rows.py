@@ -86,7 +86,7 @@ def _parts(sketch: Sketch) -> tuple[Sketch, Sketch] | None:
     if not directed:
         return None
     if len(directed) > 1 or len(columns) != 1:
-        raise ValueError('a generator needs another sketch of directions: use design(sample, task="generator")')
+        raise ValueError("this sketch of directions was not designed for a generator: design it for that task")
     return directed[0], columns[0]
 
 
