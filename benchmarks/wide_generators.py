@@ -36,8 +36,15 @@ def wide_clusters(n: int, rng: np.random.Generator) -> Rows:
 
 
 def rows_of(table: Rows) -> Maker:
-    """Random rows of a table."""
-    return lambda n, rng: table[rng.choice(len(table), n, replace=False)]
+    """Random rows of a table, none of them twice."""
+    left = np.random.default_rng(0).permutation(len(table))
+
+    def dealt(n: int, rng: np.random.Generator) -> Rows:  # noqa: ARG001
+        nonlocal left
+        now, left = left[:n], left[n:]
+        return table[now]
+
+    return dealt
 
 
 def cases(mnist: Path | None) -> dict[str, Callable[[], Maker]]:
@@ -83,6 +90,8 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help="a network of all columns, too")
     add_only(parser, cases(Path()))
     given = parser.parse_args()
+    if given.only == ["mnist"] and given.mnist is None:
+        parser.error("mnist needs --mnist FILE.npz")
     warnings.simplefilter("ignore")
     generators.COMPARED = COMPARED
     console.print(machine(VERSIONS))

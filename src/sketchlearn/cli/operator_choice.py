@@ -9,6 +9,7 @@ from typing import Any
 from sketchlearn.cli.error_messages import misused, say
 from sketchlearn.cli.input_output import named, read
 from sketchlearn.cli.wanted_files import wanted_file
+from sketchlearn.designing.sample_summary import MOST_ROWS, rows_wanted
 from sketchlearn.operators import ConvolutionalFeatures, Operator
 from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.origin import Origin
@@ -16,8 +17,6 @@ from sketchlearn.randomness import row_chooser
 from sketchlearn.sources import Source
 from sketchlearn.sources.sampling import sample
 from sketchlearn.storage.design_files import design_from_bytes
-
-SAMPLE_ROWS, MIXTURE_SAMPLE_ROWS = 5000, 20_000  # covariances of mixtures need more rows
 
 INDEX_NAMES = ("", "Unnamed: 0", "__index_level_0__")  # what pandas calls the numbers of rows in files
 
@@ -55,7 +54,7 @@ def read_design(path: str) -> Operator:
 
 def design_on_rows(rows: Source, choices: Choices, *, progress: bool = False) -> tuple[Designed, Source]:
     """An operator designed on a sample of the rows, of a stream on the first ones; and a source of all rows."""
-    most = MIXTURE_SAMPLE_ROWS if choices.task.startswith("mixture") and rows.replayable else SAMPLE_ROWS
+    most = rows_wanted(choices.task, choices.n_components or 1) if rows.replayable else MOST_ROWS
     some, representative, everything = sample(rows, most, row_chooser(choices.seed), progress=progress)
     if not len(some) and not rows.replayable:
         raise ValueError("standard input has no rows to design an operator on: give some, or --design FILE")

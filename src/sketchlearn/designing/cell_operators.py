@@ -149,7 +149,7 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
     operator = replace(operator, spread=spread, covariances=covariances)
     if n_kept is None:
         return operator
-    return operator.with_keeping(Keeping.designed(sampled.rows, n_kept, units, asked.seed))
+    return operator.with_keeping(Keeping.designed(rows, n_kept, units, asked.seed))
 
 
 def _size(asked: CellsAsked, n: int, d: int, n_directions: int) -> tuple[int, bool]:

@@ -7,6 +7,7 @@ more directions, and means and squares of all columns, for what those directions
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,9 +18,9 @@ from sketchlearn.designing.sample_summary import Sampled, deviations
 from sketchlearn.designing.touched_frequencies import AUTO
 from sketchlearn.frequencies import LogUniform, Probed
 from sketchlearn.models import Double
-from sketchlearn.operators import ColumnMoments, FourierFeatures, Operator, SomeColumns, SomeDirections, concatenate
+from sketchlearn.operators import ColumnMoments, FourierFeatures, Operator, SomeDirections, concatenate
 from sketchlearn.operators.bounded_operators import CLIP
-from sketchlearn.operators.cell_numbers import MOST_DIRECTIONS
+from sketchlearn.operators.cell_numbers import MOST_DIRECTIONS, packed, unpacked
 from sketchlearn.values import whole
 from sketchlearn.waves import Wave
 
@@ -53,13 +54,14 @@ def on_sample(
     seen = in_directions(sampled, directions, units)
     places = Sampled(seen.mapped(rows, 1)[:, :p], sampled.from_all_over, None)
     waves = _waves_on_sample(places, n_frequencies, wave, seed, _units(seen, places, units))
-    inner = concatenate([SomeColumns(waves, len(directions), which=tuple(range(p))), seen.inner])
+    first = unpacked("directions", seen.directions, "<i2", None)[: p * d]
+    few = replace(seen, inner_operator=waves, n_directions=p, directions=packed(first, "<i2"))
     columns = ColumnMoments(d, bound=seen.bound, center=seen.center, outside=CLIP, columns=sampled.columns)
-    return concatenate([seen.with_inner(inner), columns])
+    return concatenate([few, seen, columns])  # side by side: a private release then has noise for each
 
 
 def _units(seen: SomeDirections, places: Sampled, units: Double) -> Double:
-    """Halfway, by factors, between the deviation in each direction and one for all of them, in the steps of each.
+    """Geometric means of the deviation in each direction and one for all of them, in the steps of each.
 
     In deviations of their own, a dozen directions of noise hide what the others show; in one for all, frequencies do
     not tell how wide those of noise are.

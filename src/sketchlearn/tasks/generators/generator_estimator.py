@@ -58,15 +58,16 @@ class SketchGenerator(LabelledEstimator):
     ----------
     network : a `torch.nn.Module` that maps rows of `n_latent` normal numbers, followed by an indicator of the class
         if there are labels, to rows in units of the columns' deviations; a copy of it is trained. None means a
-        mixture of Gaussians that the sketch tells of, whose rows a perceptron of three hidden layers mends.
-    n_latent : normal numbers per row; by default 6 more than columns (or directions). With no more than those, there is
-        the perceptron alone.
+        mixture of Gaussians decoded from the sketch, whose rows a perceptron of three hidden layers corrects.
+    n_latent : normal numbers per row; by default 6 more than columns (or directions). If it is at most that of the
+        columns, there is the perceptron alone.
     max_iter : steps of training at the most; it ends before if nothing but noise is left of the sketch.
     batch_size : rows made in each step, of all classes together.
     n_frequencies : size of the sketch; by default 400 and 100 per column, or per direction.
     n_directions : above 64 columns, the network makes rows in so many principal directions of a sample of the rows,
-        "auto" means 16; those in 48 more are Gaussian given these, and what is left of each column is noise, with means
-        and variances of all rows (see docs/wide.md). None means a network of all columns; so do the numbers of a schema
+        "auto" means 16; up to 64 in all, the others are Gaussian given these, and what is left of each column is noise,
+        with means and variances of all rows (see docs/wide.md). `network_`, `residual_` and `misfit_` are then those of
+        the network's directions alone. None means a network of all columns; so do the numbers of a schema
         and a network of your own, unless a number is given.
     wave : as in `SketchKMeans`.
     random_state : seed of the operator, of the network and of `sample`.
@@ -216,7 +217,7 @@ class SketchGenerator(LabelledEstimator):
                 ConvergenceWarning,
             )
         counts = np.array([float(part.count) for part in sketches])
-        lift = Lift.of(sketches, [found.rows(i, ROWS_TO_LIFT, rng) for i in range(len(seen))])
+        lift = Lift.of(sketches, lambda which: found.rows(which, ROWS_TO_LIFT, rng))
         return Generation(replace(found, lift=lift), labels, counts / counts.sum())
 
     def sample(self, n_samples: int = 1, y: Any = None) -> Any:

@@ -61,13 +61,14 @@ class Generation(FittedModel):
 
     def _arrays(self) -> dict[str, Any]:
         lift = {} if self.match.lift is None else self.match.lift.arrays()
-        return self.match.network.state_dict() | lift
+        weights = {name: value.numpy() for name, value in self.match.network.state_dict().items()}
+        return weights | {LIFT + name: value for name, value in lift.items()}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Generation) or not super().__eq__(other):
             return False
         own, others = self._arrays(), other._arrays()
-        return own.keys() == others.keys() and all(bool((own[key] == others[key]).all()) for key in own)
+        return own.keys() == others.keys() and all(np.array_equal(own[key], others[key]) for key in own)
 
     __hash__ = None
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sketchlearn.models import Double
 from sketchlearn.moments.moments_of_sketch import Moments
-from sketchlearn.operators import ColumnMoments, SomeDirections
+from sketchlearn.operators import ColumnMoments, FourierFeatures, Operator, SecondMoments, SomeDirections
 from sketchlearn.operators.cell_numbers import MOST_DIRECTIONS
 from sketchlearn.sketch import Sketch
 
@@ -28,21 +28,21 @@ class Lift:
     origins: Double  # (classes, columns): rows whose places are all 0
     means: Double  # (classes, q): of places
     made: Double  # (classes, p): means of what the network makes
-    turns: Double  # (classes, p, p): of places around their mean, so that they have the covariance of all records
+    corrections: Double  # (classes, p, p): of places around their mean, so that they have the covariance of all records
     slopes: Double  # (classes, p, q - p): of the other places, on the network's
     factors: Double  # (classes, q - p, q - p): L of the covariance L L' that they have around that
     deviations: Double  # (classes, columns): of what all directions leave
 
     @classmethod
-    def of(cls, sketches: Sequence[Sketch], made: Sequence[Double]) -> Lift | None:
+    def of(cls, sketches: Sequence[Sketch], made: Callable[[int], Double]) -> Lift | None:
         """That of sketches, one per class, and of what a network makes of each; None where rows are as they are."""
-        parts = [_parts(sketch) for sketch in sketches]
+        parts = [_Parts.of(sketch) for sketch in sketches]
         if parts[0] is None:
             return None
-        operator: Any = parts[0][0].operator
+        operator: Any = parts[0].moments.operator
         bound = np.array(operator.bound)
         back = np.linalg.pinv(operator.projection * bound).T * bound
-        own = [_of_class(*found, back, rows) for found, rows in zip(parts, made, strict=True) if found is not None]
+        own = [_of_class(found, back, made(i)) for i, found in enumerate(parts) if found is not None]
         return cls(np.ascontiguousarray(back), *(np.stack(list(one)) for one in zip(*own, strict=True)))
 
     @property
@@ -53,7 +53,7 @@ class Lift:
     def rows(self, which: int, places: Double, rng: np.random.Generator) -> Double:
         """Random rows of a class, for what a network made."""
         p, mean = self.n_places, self.means[which]
-        places = mean[:p] + (places - self.made[which]) @ self.turns[which]
+        places = mean[:p] + (places - self.made[which]) @ self.corrections[which]
         others = mean[p:] + (places - mean[:p]) @ self.slopes[which]
         others += rng.standard_normal(others.shape) @ self.factors[which].T
         rows = self.origins[which] + np.concatenate([places, others], axis=1) @ self.back
@@ -70,7 +70,7 @@ class Lift:
         k, d, q = n_classes, n_features, len(found["back"])
         p = found["slopes"].shape[1] if found["slopes"].ndim == 3 else 0
         shapes = {"back": (q, d), "origins": (k, d), "means": (k, q), "slopes": (k, p, q - p)}
-        shapes |= {"factors": (k, q - p, q - p), "deviations": (k, d), "made": (k, p), "turns": (k, p, p)}
+        shapes |= {"factors": (k, q - p, q - p), "deviations": (k, d), "made": (k, p), "corrections": (k, p, p)}
         if not 1 <= p <= q <= MOST_DIRECTIONS or any(found[name].shape != shape for name, shape in shapes.items()):
             raise ValueError("its directions do not fit its columns")
         if not all(np.all(np.isfinite(value)) for value in found.values()) or np.any(found["deviations"] < 0):
@@ -78,36 +78,66 @@ class Lift:
         return cls(**found)
 
 
-def _parts(sketch: Sketch) -> tuple[Sketch, Sketch] | None:
-    """The sketch in directions and that of all columns; None where a sketch has no directions."""
-    leaves = sketch.operator.leaves(sketch)
-    directed = [leaf for leaf in leaves if isinstance(leaf.operator, SomeDirections)]
-    columns = [leaf for leaf in leaves if isinstance(leaf.operator, ColumnMoments)]
-    if not directed:
-        return None
-    if len(directed) > 1 or len(columns) != 1:
-        raise ValueError("this sketch of directions was not designed for a generator: design it for that task")
-    return directed[0], columns[0]
+class _Parts(NamedTuple):
+    """A sketch of directions, part by part."""
+
+    waves: Sketch
+    moments: Sketch
+    columns: Sketch
+
+    @classmethod
+    def of(cls, sketch: Sketch) -> _Parts | None:
+        """None where a sketch has no directions."""
+        leaves = sketch.operator.leaves(sketch)
+        directed = [leaf for leaf in leaves if isinstance(leaf.operator, SomeDirections)]
+        if not directed:
+            return None
+        found = [
+            *(leaf for kind in (FourierFeatures, SecondMoments) for leaf in directed if _sees(leaf, kind)),
+            *(leaf for leaf in leaves if isinstance(leaf.operator, ColumnMoments)),
+        ]
+        if len(found) != 3 or len(leaves) != 3:
+            raise ValueError("this sketch of directions was not designed for a generator: design it for that task")
+        return cls(*found)
 
 
-def _of_class(places: Sketch, columns: Sketch, back: Double, made: Double) -> tuple[Double, ...]:
-    """Origin, mean of places, that of made ones, turn, slopes, factor and deviations."""
-    inner: Any = places.operator
-    moments, operator, p = Moments.of(inner.inner_sketch(places), "a generator"), columns.operator, made.shape[1]
-    away, squares = np.split(columns.mean, 2)
+def _sees(leaf: Sketch, kind: type[Operator]) -> bool:
+    return isinstance(leaf.operator, SomeDirections) and isinstance(leaf.operator.inner, kind)
+
+
+def _inside(leaf: Sketch) -> Sketch:
+    """The sketch of places."""
+    operator: Any = leaf.operator
+    inside: Sketch = operator.inner_sketch(leaf)
+    return inside
+
+
+def seen_by_network(sketch: Sketch) -> Sketch:
+    """The sketch that a network is to match: that of places, or of rows as they are."""
+    parts = _Parts.of(sketch)
+    return sketch if parts is None else _inside(parts.waves)
+
+
+def _of_class(parts: _Parts, back: Double, made: Double) -> tuple[Double, ...]:
+    """Origin, mean of places, that of made ones, correction, slopes, factor and deviations."""
+    moments, p = Moments.of(_inside(parts.moments), "a generator"), made.shape[1]
+    operator: Any = parts.columns.operator
+    away, squares = np.split(parts.columns.mean, 2)
     covariance, mean = moments.covariance, moments.mean
-    known = covariance[:p, :p]
-    turn = np.eye(p) if moments.noise is not None else _turn(np.cov(made.T, ddof=0).reshape(p, p), known)
-    slopes = np.linalg.pinv(known, rcond=LEAST_EIGENVALUE, hermitian=True) @ covariance[:p, p:]
+    correction = np.eye(p)
+    if moments.noise is None:
+        correction = _correction(np.cov(made.T, ddof=0).reshape(p, p), covariance[:p, :p])
+    else:  # noise on thousands of products would look like covariances
+        covariance = np.diag(np.maximum(np.diag(covariance), 0.0))
+    slopes = np.linalg.pinv(covariance[:p, :p], rcond=LEAST_EIGENVALUE, hermitian=True) @ covariance[:p, p:]
     sizes, axes = np.linalg.eigh(covariance[p:, p:] - covariance[p:, :p] @ slopes)
     factor = axes * np.sqrt(np.maximum(sizes, 0.0))
     left = squares - away**2 - np.einsum("qc,qr,rc->c", back, covariance, back)
     deviations = np.sqrt(np.maximum(left, 0.0))
-    origin = operator.middle + away - mean @ back  # type: ignore[attr-defined]
-    return origin, mean, made.mean(axis=0), turn, slopes, factor, deviations
+    return operator.middle + away - mean @ back, mean, made.mean(axis=0), correction, slopes, factor, deviations
 
 
-def _turn(covariance: Double, wanted: Double) -> Double:
+def _correction(covariance: Double, wanted: Double) -> Double:
     """The least change of rows of one covariance that gives them another.
 
     It is the optimal transport between two Gaussians of these covariances.
@@ -123,13 +153,3 @@ def _powers(matrix: Double) -> tuple[Double, Double]:
     roots = np.sqrt(np.maximum(sizes, 0.0))
     inverse = np.where(sizes > LEAST_EIGENVALUE * sizes[-1], 1 / np.maximum(roots, 1e-300), 0.0)
     return (axes * roots) @ axes.T, (axes * inverse) @ axes.T
-
-
-def seen_by_network(sketch: Sketch) -> Sketch:
-    """The sketch that a network is to match: that of places, or of rows as they are."""
-    parts = _parts(sketch)
-    if parts is None:
-        return sketch
-    operator: Any = parts[0].operator
-    inside: Sketch = operator.inner_sketch(parts[0])
-    return inside

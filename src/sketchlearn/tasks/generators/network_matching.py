@@ -29,6 +29,8 @@ from sketchlearn.waves import Exponential
 
 START_COMPONENTS = 20  # of the mixture that a network begins with, and several times as many if it needs them
 MOST_COLUMNS = 64  # of a mixture to begin with: in 256 columns, with frequencies for each, one took minutes
+MOST_IN_ALL = 200  # components of all classes
+ROWS_PER_COMPONENT = 10
 NUMBERS_PER_PARAMETER = 2  # of a sketch, that a component is worth
 LEARNING_RATE, MENDING_RATE, BETAS = 5e-3, 1e-3, (0.9, 0.99)  # the second for networks that begin as a mixture
 WARM_UP_SHARE = 0.02  # of the steps, in which the learning rate grows; then it falls as a cosine
@@ -126,7 +128,7 @@ class Goal:
 def first_network(
     sketches: Sequence[Sketch], n_latent: int, rng: np.random.Generator, say: Callable[[str], None]
 ) -> Any:
-    """The network that training begins with: a mixture of Gaussians that each sketch tells of, as far as it does.
+    """The network that training begins with: a mixture of Gaussians decoded from each sketch, as far as it tells.
 
     It needs a number more than there are columns; with fewer, or in hundreds of columns, a perceptron begins with
     nothing.
@@ -134,15 +136,19 @@ def first_network(
     seed, d = int(rng.integers(2**63)), fourier_part(sketches[0])[1].n_features
     if n_latent <= d or d > MOST_COLUMNS:
         return perceptron(n_inputs(n_latent, len(sketches)), d, seed)
-    say("a mixture to begin with")
-    with one_blas_thread():
-        return mixture_first(n_latent, [_begin(sketch, rng) for sketch in sketches], seed)
+    most, mixtures = min(START_COMPONENTS, max(2, MOST_IN_ALL // len(sketches))), []
+    for i, sketch in enumerate(sketches):
+        say(f"a mixture to begin with: class {i + 1} of {len(sketches)}")
+        with one_blas_thread():
+            mixtures.append(_begin(sketch, most, rng))
+    return mixture_first(n_latent, mixtures, seed)
 
 
-def _begin(sketch: Sketch, rng: np.random.Generator) -> Mixture:
+def _begin(sketch: Sketch, most: int, rng: np.random.Generator) -> Mixture:
     """A diagonal mixture, of records less their mean, in units of their deviations."""
     place, target = Goal(sketch, 1).place, Target.of(fourier_part(sketch)[0], HIGHEST_HARMONIC)
-    k = int(min(START_COMPONENTS, target.n_numbers // (NUMBERS_PER_PARAMETER * (2 * target.n_features + 1))))
+    k = int(min(most, target.n_numbers // (NUMBERS_PER_PARAMETER * (2 * target.n_features + 1))))
+    k = min(k, int(sketch.count) // ROWS_PER_COMPONENT)
     problem, decoder = Problem.of(target, max(k, 1)), decoder_from("auto")
     problem = cleaned(problem, decoder, rng)
     density, outcome = fit_density(problem, decoder, rng)
