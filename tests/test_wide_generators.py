@@ -105,6 +105,7 @@ def test_few_rows_and_constant_columns():
     assert np.allclose(made[:, 3], 2.0)
 
 
+@pytest.mark.slow
 def test_private_rows_are_like_those_sketched():
     rows, _ = two_clusters(100_000, 3)
     sketch = skl.design(ROWS[:3000], task="generator", n_frequencies=300).sketch(rows)

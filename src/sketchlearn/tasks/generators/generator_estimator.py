@@ -72,7 +72,7 @@ class SketchGenerator(LabelledEstimator):
     wave : as in `SketchKMeans`.
     random_state : seed of the operator, of the network and of `sample`.
     n_jobs : threads that sketch; None means all cores. Training has the threads that torch has.
-    device : where rows are sketched, as in `SketchKMeans`. Training is where torch is.
+    device : where rows are sketched, as in `SketchKMeans`; in directions, on the processor. Training is where torch is.
     verbose : 1 shows progress on standard error.
     schema : as in `SketchKMeans`; rows are generated in the terms of the table.
 
