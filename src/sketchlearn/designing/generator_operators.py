@@ -28,7 +28,7 @@ DETAIL = (0.3, 40.0)  # lengths of frequencies, per deviation of a column
 DETAIL_IN_BOUNDS = (0.5, 64.0)  # per half the width of the bounds, which the records may fill or not
 FREQUENCIES, FREQUENCIES_PER_COLUMN = 400, 100
 DIRECTIONS = 16  # in which a network makes rows of many columns: docs/decisions.md has others beside it
-MORE_DIRECTIONS = 64  # in which the others are Gaussian, given those
+MORE_DIRECTIONS = 64  # in all: places in the others are Gaussian, given those
 
 
 def waves_in_bounds(low: Double, high: Double, n_frequencies: int | None, wave: Wave, seed: int) -> FourierFeatures:
@@ -41,12 +41,11 @@ def on_sample(
     sampled: Sampled, n_directions: int | str | None, n_frequencies: int | None, wave: Wave, seed: int
 ) -> Operator:
     """Frequencies for rows like those of a sample; of some directions, if they are asked for or columns are many."""
-    d = sampled.rows.shape[1]
+    rows, units, d = sampled.rows, deviations(sampled.rows), sampled.rows.shape[1]
     wanted = directions_for(sampled.columns, n_directions, in_cells=False)
     if wanted is None or (wanted == AUTO and d <= WIDE):
-        return _waves_on_sample(sampled, n_frequencies, wave, seed, deviations(sampled.rows))
+        return _waves_on_sample(sampled, n_frequencies, wave, seed, units)
     p = DIRECTIONS if wanted == AUTO else whole("n_directions", wanted, most=min(d, MOST_DIRECTIONS))
-    rows, units = sampled.rows, deviations(sampled.rows)
     asked = CellsAsked(1, max(p, min(d, MORE_DIRECTIONS)), normalize=False, columns_squared=False, seed=seed)
     around = ((rows - rows.mean(axis=0)) / units).astype(np.float32)
     directions, _ = principal_directions(around, asked, np.random.default_rng(seed))

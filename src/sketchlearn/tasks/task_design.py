@@ -69,9 +69,7 @@ def design(
     normalize: bool = False,
     targets: Any = None,
     along: Any = None,
-) -> (
-    Any
-):  # of the kind that the task needs: SecondMoments for "moments", FourierFeatures for "generator" of few columns, ...
+) -> Any:  # of the kind that the task needs: SecondMoments for "moments", CellSums for clusters in many columns, ...
     """An operator whose sketches tell clusters or mixtures of the data apart, or that hold its second moments.
 
     Parameters
