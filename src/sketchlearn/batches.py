@@ -1,4 +1,8 @@
-"""Which batches of rows are in a sketch, so that none is counted or released twice without a word."""
+"""Duplicate detection by batch ids: which batches of rows are in a sketch, so that none is counted or released twice.
+
+The id of a batch is a keyed digest of what was summed (sums, count, design), so that the same rows have the same id in
+every run, process and machine. Rows of equal values are told apart by a name: `operator.sketch(rows, batch="unit 7")`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import hashlib
 import heapq
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,51 +27,61 @@ _END = 1 << 64
 
 @dataclass(frozen=True)
 class Batches:
-    """Random numbers of 64 bits, one per batch of rows, and how often each batch was counted.
+    """Ids of 64 bits, one per batch of rows, and how often each batch was counted.
 
-    Up to 4096 batches all numbers are kept. Of more, the 4096 smallest are: then a batch that is counted twice is
-    noticed if its number is among those, which is certain for a sketch that is added to itself.
+    Up to 4096 batches all ids are kept. Of more, the 4096 smallest are: then a batch that is counted twice is noticed
+    if its id is among those, which is certain for a sketch that is added to itself.
 
     Parameters
     ----------
     times : how often each batch was added, less how often it was subtracted.
-    below : numbers from here on are not kept.
-    most : how often a record may count for all that the numbers tell: what was said of overlapping sketches, and of
-        numbers that are not kept.
-    gone : what was subtracted since something was added last, by digests that mean nothing outside this process. They
-        are not compared, and in no file: a record that is forgotten leaves no trace.
+    equal : of ids that stand for several batches of equal rows, for how many.
+    below : ids from here on are not kept.
+    most : how often a record may count for all that the ids tell: what was said of overlapping sketches, and of ids
+        that are not kept.
+    reads : the calls that read the rows, by random numbers: two of them read two batches, even of equal rows. They are
+        not compared, and in no file.
+    gone : how often what has this digest was subtracted since something was added last. The digests mean nothing
+        outside this process. They are not compared, and in no file: a record that is forgotten leaves no trace.
 
     Examples
     --------
-    >>> a, b = Batches.new(), Batches.new()
+    >>> a, b = Batches({7: 1}), Batches({8: 1})
     >>> both = a.combined(b, 1)
     >>> len(both.shared(a)), both.combined(b, -1) == a, both.combined(a, 1).largest
     (1, True, 2)
     """
 
     times: dict[int, int] = field(default_factory=dict)
+    equal: dict[int, int] = field(default_factory=dict)
     below: int = _END
     most: int = 1
-    gone: frozenset[bytes] = field(default=frozenset(), compare=False, repr=False)
+    reads: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
+    gone: Mapping[bytes, int] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def new(cls, units: int = 1) -> Batches:
-        """One batch that nobody has seen; none, if it has no records."""
-        return cls({secrets.randbits(64): 1} if units else {})
+    def of_content(cls, design: str, sums: NDArray[np.int64], units: int, bits: int = 0, name: str = "") -> Batches:
+        """One batch, known by what was summed and by the name that the caller gave it.
+
+        Parameters
+        ----------
+        design : identity of the operator.
+        sums, units, bits : as a `Sketch` has them.
+        name : tells apart batches of equal rows.
+        """
+        digest = hashlib.blake2b(digest_size=8, key=hashlib.sha256(design.encode()).digest())
+        digest.update(np.ascontiguousarray(sums, "<i8").data)
+        digest.update(f"{units}/{bits}/{name}".encode())
+        return cls({int.from_bytes(digest.digest(), "big"): 1})
 
     @classmethod
-    def of_content(cls, sums: NDArray[np.int64], units: int) -> Batches:
-        """One batch that is known by its sums: for files of earlier versions, and sketches made by hand."""
-        if not units:
-            return cls()
-        digest = hashlib.sha256(np.ascontiguousarray(sums, "<i8").tobytes() + str(units).encode()).digest()
-        return cls({int.from_bytes(digest[:8], "big"): 1})
+    def just_read(cls) -> Batches:
+        """Of rows that a call has read just now, and whose content will tell the id."""
+        return cls(reads=frozenset([secrets.randbits(64)]))
 
-    def or_content(self, sums: NDArray[np.int64], units: int) -> Batches:
-        """The same; of records without a number, and of those whose numbers are all forgotten, the content's."""
-        if self.times or not units:
-            return self
-        return replace(self.of_content(sums, units), most=self.most, gone=self.gone)
+    def read_apart(self, other: Batches) -> bool:
+        """Whether these were certainly read by other calls than the others, as far as this process knows."""
+        return bool(self.reads and other.reads) and self.reads.isdisjoint(other.reads)
 
     def shared(self, other: Batches, sign: int = 1) -> list[int]:
         """Batches that a sum (or a difference) of both would count twice."""
@@ -79,57 +93,83 @@ class Batches:
         known = bool(self.times) and self.below == _END and self.most == 1
         return known and all(other.times.get(number, 0) >= n > 0 for number, n in self.times.items())
 
-    def combined(self, other: Batches, sign: int, *, overlapping: bool = False) -> Batches:
-        """Those of a sum or a difference; of overlapping ones, a record of any two batches may be the same.
+    def combined(self, other: Batches, sign: int, *, overlapping: bool = False, distinct: bool = False) -> Batches:
+        """Those of a sum or a difference.
 
         A stream adds one batch at a time to thousands: only a copy and a search for the largest look at all of them.
+
+        Parameters
+        ----------
+        overlapping : a record of any two batches may be the same.
+        distinct : batches that share an id are known to be different records of equal values.
         """
-        times, below = dict(self.times), min(self.below, other.below)
-        twice = overlapping or bool(self.shared(other, sign))
+        times, equal, below = dict(self.times), dict(self.equal), min(self.below, other.below)
+        twice = overlapping or (not distinct and bool(self.shared(other, sign)))
         most = self.largest + other.largest if twice else max(self.most, other.most)
         for number, n in other.times.items():
-            left = times.pop(number, 0) + sign * n
-            if left:
+            before = times.pop(number, 0)
+            if left := before + sign * n:
                 times[number] = left
+            several = max(self._equal(number), other._equal(number))
+            if distinct and before:
+                several = self._equal(number) + other._equal(number)
+            equal[number] = min(several, abs(left))
         dropped = [number for side in (self, other) if side.below > below for number in side.times if number >= below]
-        counts = [abs(times.pop(number, 0)) for number in dropped]
         if len(times) > MOST_IDENTITIES:
             largest = heapq.nlargest(len(times) - MOST_IDENTITIES, times)
-            below, counts = largest[-1], counts + [abs(times.pop(number)) for number in largest]
-        most = max(most, *counts, 1)
-        return Batches(times, below, most)
+            below, dropped = largest[-1], dropped + largest
+        counts = [_counted(times.pop(number, 0), equal.get(number, 1)) for number in dropped]
+        equal = {number: n for number, n in equal.items() if n > 1 and number in times}
+        reads = self.reads | other.reads if (self.reads or not self.times) and (other.reads or not other.times) else ()
+        kept = frozenset(reads) if len(reads) <= MOST_IDENTITIES else frozenset[int]()
+        return Batches(times, equal, below, max(most, *counts, 1), kept)
+
+    def _equal(self, number: int) -> int:
+        return self.equal.get(number, 1)
 
     def having_lost(self, content: bytes, records: str, before: Batches) -> Batches:
         """The same after a subtraction from `before` of what has this digest; warns of these records if it is gone."""
-        if records and content in before.gone:
+        times = before.gone.get(content, 0) + 1
+        if records and times > 1:
             warn_caller(
                 f"the same {records} went out of this sketch before: unless it held them twice, it is wrong now, and "
                 "adding them again mends it"
             )
-        return replace(self, gone=frozenset([*sorted(before.gone)[: MOST_IDENTITIES - 1], content]))
+        kept = dict(list(before.gone.items())[-(MOST_IDENTITIES - 1) :])
+        return replace(self, most=max(self.most, times), gone={**kept, content: times})
 
     @property
     def largest(self) -> int:
         """How often a record may count."""
-        return max(self.most, *map(abs, self.times.values()), 1)
+        many = (_counted(self.times[number], n) for number, n in self.equal.items())
+        alone = (n for number, n in self.times.items() if number not in self.equal)
+        return max(self.most, *map(abs, alone), *many, 1)
 
     def to_json(self) -> dict[str, Any]:
         """As a file says it."""
         form: dict[str, Any] = {f"{number:016x}": n for number, n in sorted(self.times.items())}
-        below = {} if self.below == _END else {"below": f"{self.below:016x}"}
-        return {**form, **below, **({"most": self.most} if self.most > 1 else {})}
+        more: dict[str, Any] = {} if self.below == _END else {"below": f"{self.below:016x}"}
+        more |= {"most": self.most} if self.most > 1 else {}
+        more |= {"equal": {f"{number:016x}": n for number, n in sorted(self.equal.items())}} if self.equal else {}
+        return {**form, **more}
 
     @classmethod
     def from_json(cls, form: Any) -> Batches:
         """What a file says; a `ValueError` says why another form is refused."""
-        if not isinstance(form, dict) or len(form) > MOST_IDENTITIES + 2:
+        if not isinstance(form, dict) or len(form) > MOST_IDENTITIES + 3:
             raise ValueError(f"its batches must be an object of at most {MOST_IDENTITIES} numbers")
         below = _number(form["below"]) if "below" in form else _END
         most = whole("most", form.get("most", 1))
-        times = {_number(number): n for number, n in form.items() if number not in ("below", "most")}
+        times = {_number(number): n for number, n in form.items() if number not in ("below", "most", "equal")}
         if any(type(n) is not int or not 0 < abs(n) < 2**63 for n in times.values()) or any(i >= below for i in times):
             raise ValueError("its batches must be counted by whole numbers, and lie below their limit")
-        return cls(times, below, most)
+        equal = form.get("equal", {})
+        if not isinstance(equal, dict):
+            raise ValueError("its equal batches must be an object of numbers")
+        several = {_number(number): whole("equal", n, 2) for number, n in equal.items()}
+        if any(n > abs(times.get(number, 0)) for number, n in several.items()):
+            raise ValueError("its equal batches must be counted as often as there are of them")
+        return cls(times, several, below, most)
 
 
 class Released:
@@ -138,17 +178,23 @@ class Released:
     def __init__(self) -> None:
         self._ledgers: dict[int, Ledger] = {}
         self._contents: dict[int, Ledger] = {}
+        self._unlisted: list[tuple[int, Ledger]] = []  # of sketches of more batches than have their ids kept
+        self._rows: dict[int, frozenset[int]] = {}  # ids of a release: those of the batches that it was made of
         self._lock = threading.Lock()
 
     def spent(self, batches: Batches, content: Batches | None = None) -> Ledger | None:
         """The most that was spent on a record of these batches.
 
-        Contents tell where one of two sketches is known by nothing else. Two that were made of rows are two batches,
-        even of equal content.
+        Contents tell where one of two sketches is known by nothing else. A batch whose id is not kept may be any that
+        has so large an id: what was spent on those counts, too.
         """
         contents = content.times if content else ()
         known = [self._ledgers.get(number) for number in (*batches.times, *contents)]
         known += [self._contents.get(number) for number in batches.times]
+        largest = max(batches.times, default=-1) if batches.below == _END else _END
+        known += [ledger for below, ledger in self._unlisted if below <= largest]
+        if batches.below < _END:
+            known += [ledger for number, ledger in self._ledgers.items() if number >= batches.below]
         return self._most(known, several=batches.most > 1)
 
     def note(self, book: Callable[[Ledger | None], Ledger], batches: Batches, content: Batches) -> Ledger:
@@ -160,12 +206,26 @@ class Released:
             ledger = book(self.spent(batches, content))
             self._ledgers.update(dict.fromkeys(batches.times, ledger))
             self._contents.update(dict.fromkeys(content.times, ledger))
+            if batches.below < _END:
+                self._unlisted.append((batches.below, ledger))
         return ledger
+
+    def note_rows(self, release: Batches, batches: Batches) -> None:
+        """Remembers which batches a release was made of: the release itself must not tell."""
+        with self._lock:
+            self._rows.update(dict.fromkeys(release.times, frozenset(batches.times)))
+
+    def share_rows(self, a: Batches, b: Batches) -> bool:
+        """Whether two releases are of the same rows, as far as this process knows, or even the same release."""
+        own, others = (
+            frozenset[int]().union(*(self._rows.get(number, ()) for number in side.times)) for side in (a, b)
+        )
+        return bool(a.shared(b) or own & others)
 
     def forget(self) -> None:
         """As if nothing had been released: for tests alone."""
-        self._ledgers.clear()
-        self._contents.clear()
+        for known in (self._ledgers, self._contents, self._unlisted, self._rows):
+            known.clear()  # type: ignore[attr-defined]
 
     @staticmethod
     def _most(ledgers: list[Ledger | None], *, several: bool) -> Ledger | None:
@@ -190,6 +250,11 @@ def digest_of(sums: NDArray[np.int64], units: int) -> bytes:
     """A digest of what is subtracted, from which nobody without this process can tell what it was."""
     content = np.ascontiguousarray(sums, "<i8").tobytes() + str(units).encode()
     return hashlib.blake2b(content, digest_size=16, key=_SECRET).digest()
+
+
+def _counted(times: int, equal: int) -> int:
+    """How often a record of one of so many equal batches may count, which were counted so often together."""
+    return max(0, abs(times) - (equal - 1))
 
 
 def _number(text: Any) -> int:

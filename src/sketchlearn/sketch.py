@@ -6,13 +6,14 @@ import html
 import math
 import os
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.batches import RELEASED, Batches, digest_of
-from sketchlearn.few_records import warn_of_few_records
+from sketchlearn.few_records import FEW_RECORDS, warn_of_few_records
 from sketchlearn.keeping import KeptRows, checked_rows
 from sketchlearn.ledger import Ledger
 from sketchlearn.packed import PackedBits
@@ -44,13 +45,13 @@ class Sketch:
     bits : fractional bits of the weights, at most 16; 0 unless weights were fractional.
     skipped : names of files that should have been sketched but could not be read, sorted. They are noted and saved,
         and united when sketches are added; they do not take part in comparisons.
-    ledger : of a private sketch (see `privatize`), what was spent and how noisy it is; None if the sums are exact.
+    ledger : None, since the sums are exact; of a `Release`, what was spent and how noisy it is.
     clipped : how many rows lay outside the operator's bound and were moved onto it. Noted as `skipped` is.
     heaviest : the largest weight of one row, rounded up. Noted as `skipped` is.
     kept : the rows that are kept beside the sums, where the operator keeps any (`design(..., rows=500)`). They unite
         and are forgotten with the sketch, and do not take part in comparisons.
-    batches : which batches of rows are in it, by random numbers, so that none is counted or released twice. Noted as
-        `skipped` is; None means that the content tells.
+    batches : which batches of rows are in it, by their ids, so that none is counted or released twice. Noted as
+        `skipped` is; None means that it is one batch, known by its content.
     unit : of an exact sketch of rows of units (`operator.sketch(rows, unit="patient_id", rows_per_unit=5)`), whose ids
         they are and how many rows of one unit count. It is not compared; sums add up the rows (see `merged`).
 
@@ -78,6 +79,8 @@ class Sketch:
 
     def __post_init__(self) -> None:
         operator, ledger = self.operator, self.ledger
+        if (ledger is not None) != isinstance(self, Release):
+            raise TypeError("exact sums have no ledger: privatize makes a release")
         integers = np.zeros(operator.n_sums, np.int64) if self.sums is None else np.array(self.sums)
         if integers.dtype.kind not in "iu" or integers.shape != (operator.n_sums,):
             raise ValueError(f"sums must be {operator.n_sums} integers, as many as the operator gives")
@@ -100,8 +103,16 @@ class Sketch:
             clipped=whole("clipped", self.clipped, 0),
             heaviest=whole("heaviest", self.heaviest),
             kept=kept,
-            batches=(self.batches or Batches()).or_content(sums, units),
+            batches=self._batches(sums, units, bits),
         )
+
+    def _batches(self, sums: NDArray[np.int64], units: int, bits: int) -> Batches:
+        """Those that were given; of records without an id, and of those whose ids are all forgotten, the content's."""
+        given = self.batches or Batches()
+        # a sketch of units has an id even if it is empty: that must not be told by how it combines with others
+        if given.times or not (units or self.unit):
+            return given
+        return replace(given, times=Batches.of_content(self.operator.identity, sums, units, bits).times)
 
     @property
     def count(self) -> int | float:
@@ -140,14 +151,23 @@ class Sketch:
         self, operator: SketchOperator, sums: NDArray[np.int64], ledger: Ledger | None, kept: KeptRows | None = None
     ) -> Sketch:
         """Other sums of the same records: a release of either sketch counts for both."""
-        notes = (self.skipped, ledger, self.clipped, self.heaviest, kept, self.batches, self.unit)
+        if ledger is not None:
+            return Release(operator, sums, self.units, ledger, made_of=(self,))
+        notes = (self.skipped, None, self.clipped, self.heaviest, kept, self.batches, self.unit)
         return Sketch(operator, sums, self.units, self.bits, *notes)
 
     def as_batches(self, batches: Batches) -> Sketch:
         """The same, its records known as these batches: for whoever knows by other means that each came once."""
+        if self.ledger is not None:  # is known by its noise
+            return self
         twin = self.copy()
-        twin.__dict__["batches"] = replace(batches, most=max(batches.most, self.batches.largest))
+        most = max(batches.most, self.batches.largest)
+        twin.__dict__["batches"] = replace(batches, most=most, reads=batches.reads or self.batches.reads)
         return twin
+
+    def as_one_batch(self, name: str = "") -> Sketch:
+        """The same, its records known as one batch by their content, however many parts they were read in."""
+        return self.as_batches(Batches.of_content(self.operator.identity, self.sums, self.units, self.bits, name))
 
     @property
     def lacks_shares(self) -> bool:
@@ -173,26 +193,35 @@ class Sketch:
     ) -> Sketch:
         """Adds records (see `Operator.sketch`); the sketch is unchanged if any of them is refused.
 
-        A unit may come back in every update, so each one adds its `rows_per_unit` to those of the sketch.
+        They count as new records, even where they equal earlier ones. A unit may come back in every update, so each
+        one adds its `rows_per_unit` to those of the sketch.
         """
         self._require_exact("take in records")
         options = {"sample_weight": sample_weight, "nulls": nulls, "n_jobs": n_jobs, "progress": progress}
         options |= {"unit": unit, "rows_per_unit": rows_per_unit, "device": device}
-        return self.__iadd__(self.operator.sketch(data, **options))
+        return self.add_as_new(self.operator.sketch(data, **options))
+
+    def add_as_new(self, other: Sketch) -> Sketch:
+        """Adds a sketch in place, whose caller knows that its records are new ones, even if equal ones are here."""
+        return self._become(self._combine(other, 1, distinct=True))
+
+    def with_other_records(self, other: Sketch) -> Sketch:
+        """The sum, where the caller knows that no record, and no unit, is in both, even if equal ones are."""
+        return self._combine(other, 1, overlapping=False, distinct=True)
 
     def update_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Sketch:
         """Adds records of which only the signs came; private bits only to an empty sketch or one of such bits."""
         added: Sketch = self.operator.sketch_packed(bits, sample_weight=sample_weight)
         if added.ledger is None:
             self._require_exact("take in records")
-            return self.__iadd__(added)
+            return self.add_as_new(added)
         self._require_same_operator(added, "add")
         return self._become(added if not self.units else self.merged(added, overlapping=False))
 
     def update_features(self, features: Any, *, sample_weight: Any = None) -> Sketch:
         """Adds records whose features something else computed, such as a sensor (see `Operator.sketch_features`)."""
         self._require_exact("take in records")
-        return self.__iadd__(self.operator.sketch_features(features, sample_weight=sample_weight))
+        return self.add_as_new(self.operator.sketch_features(features, sample_weight=sample_weight))
 
     def forget(
         self, data: Any, *, sample_weight: Any = None, nulls: str = "error", n_jobs: int | None = None
@@ -203,7 +232,10 @@ class Sketch:
         histograms or kept rows, most are impossible), and the same rows twice in this process are warned of.
         """
         self._require_exact("forget records")
-        return self.__isub__(self.operator.sketch(data, sample_weight=sample_weight, nulls=nulls, n_jobs=n_jobs))
+        leaving = self.operator.sketch(data, sample_weight=sample_weight, nulls=nulls, n_jobs=n_jobs)
+        if not leaving.batches.within(self.batches):  # its id would be a trace of what was forgotten
+            leaving.__dict__["batches"] = Batches()
+        return self.__isub__(leaving)
 
     def __add__(self, other: Any) -> Sketch:
         return self._combine(other, 1) if isinstance(other, Sketch) else NotImplemented
@@ -232,22 +264,26 @@ class Sketch:
         return self._combine(_a_sketch(other, "operator.sketch"), 1, overlapping)
 
     def _become(self, other: Sketch) -> Sketch:
+        object.__setattr__(self, "__class__", type(other))  # an empty sketch that private bits are added to
         self.__dict__.update(other.__dict__)
         return self
 
-    def _combine(self, other: Sketch, sign: int, overlapping: bool | None = None) -> Sketch:
-        return self.copy()._combine_now(other.copy(), sign, overlapping)  # other threads may change both meanwhile
+    def _combine(self, other: Sketch, sign: int, overlapping: bool | None = None, *, distinct: bool = False) -> Sketch:
+        # other threads may change both meanwhile
+        return self.copy()._combine_now(other.copy(), sign, overlapping, distinct)
 
-    def _combine_now(self, other: Sketch, sign: int, overlapping: bool | None) -> Sketch:
+    def _combine_now(self, other: Sketch, sign: int, overlapping: bool | None, distinct: bool) -> Sketch:
         self._require_same_operator(other, "add" if sign > 0 else "subtract")
-        shared = self.batches.shared(other.batches) if sign > 0 else []
         if self.ledger is not None or other.ledger is not None:
-            return self._combine_private(other, sign, overlapping, bool(shared))
+            return self._combine_private(other, sign, overlapping)
+        distinct = distinct or (not overlapping and self._may_equal(other))
+        shared = self.batches.shared(other.batches) if sign > 0 and not distinct else []
         if shared and not overlapping:
             several = "a batch" if len(shared) == 1 else f"{len(shared):,} batches"
             raise ValueError(
                 f"cannot add sketches: they share {several} of rows, which would count twice; add each batch once or, "
-                "if it shall count twice, use a.merged(b, overlapping=True)"
+                "if it shall count twice, use a.merged(b, overlapping=True); if they are other rows of equal values, "
+                "sketch them with a batch= name of their own"
             )
         unit = self._unit_with(other, sign, disjoint=overlapping is False)
         bits = max(self.bits, other.bits)
@@ -267,12 +303,18 @@ class Sketch:
         clipped = max(0, self.clipped + sign * other.clipped)
         heaviest = max(self.heaviest, other.heaviest)
         operator = operator.with_worse_origin(self.operator).with_worse_origin(other.operator)
-        batches = self.batches.combined(other.batches, sign, overlapping=overlapping is True)
+        distinct = distinct and sign > 0
+        batches = self.batches.combined(other.batches, sign, overlapping=overlapping is True, distinct=distinct)
         if sign < 0 and other.units:
             sure = self.kept is not None and other.kept is not None and self.kept.tells_of(other.kept)
             lost = digest_of(other.sums, other.units), "" if sure else counted(other.count, "record")
             batches = batches.having_lost(*lost, self.batches)
         return Sketch(operator, sums, count, bits, skipped, None, clipped, heaviest, kept, batches, unit)
+
+    def _may_equal(self, other: Sketch) -> bool:
+        """Whether two batches may have equal rows by chance: no records, or few that two calls have read."""
+        fewest = min(self.count, other.count)
+        return not fewest or (fewest < FEW_RECORDS and self.batches.read_apart(other.batches))
 
     def _unit_with(self, other: Sketch, sign: int, *, disjoint: bool) -> ProtectedUnit | None:
         """Whom a sum or difference protects. A difference has rows of the whole alone if the part was added to it."""
@@ -290,17 +332,17 @@ class Sketch:
             return other.operator, other.kept
         return self.operator.without_keeping(), None
 
-    def _combine_private(self, other: Sketch, sign: int, overlapping: bool | None, shared: bool) -> Sketch:
+    def _combine_private(self, other: Sketch, sign: int, overlapping: bool | None) -> Sketch:
         if sign < 0:
             raise ValueError("cannot subtract private sketches: their noise would stay, and nothing would be forgotten")
+        shared = RELEASED.share_rows(self.batches, other.batches)
         ledger = merged_ledger(self.ledger, other.ledger, overlapping, shared=shared)
         largest = (max(int(s.sums.max(initial=0)), -int(s.sums.min(initial=0))) for s in (self, other))
         if max(sum(largest), self.units + other.units) > LARGEST_INTEGER:
             raise OverflowError("a sum would overflow: the noise is too large for 64 bits")
         operator = self.operator.with_worse_origin(other.operator)
-        batches = self.batches.combined(other.batches, 1)
         units = self.units + other.units if ledger.lacking else max(1, self.units + other.units)
-        return Sketch(operator, self.sums + other.sums, units, ledger=ledger, batches=batches)
+        return Release(operator, self.sums + other.sums, units, ledger, made_of=(self, other))
 
     def _require_exact(self, verb: str) -> None:
         if self.ledger is not None:
@@ -336,7 +378,8 @@ class Sketch:
         }
 
     def content(self, **more: Any) -> bytes:
-        """The bytes of a file without the random identities of batches: equal sketches give equal bytes.
+        """The bytes of a file without the ids of batches, which depend on how the records came: equal sketches give
+        equal bytes.
 
         Records that count several times are then rows of that weight, which no release takes.
         """
@@ -382,6 +425,52 @@ class Sketch:
         }
         cells = (f"<tr><th style='text-align:left'>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items())
         return f"<table><caption>Sketch</caption>{''.join(cells)}</table>"
+
+
+class Release(Sketch):
+    """A private release: sums and count with noise, and the ledger that says how much of it.
+
+    It holds these and the operator, nothing else, so that no note about exact records (kept rows, batches, clipped or
+    skipped ones) can travel with it, in memory, in a pickle or in a file. `privatize` makes it, and a randomised
+    response; sums and parts of releases are releases. One is known by a digest of its noisy sums.
+
+    Parameters
+    ----------
+    operator : of a public design, keeping no rows.
+    sums, units : with noise.
+    ledger : what was spent.
+    made_of : the releases that it is a sum or a part of.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> operator = skl.design(bounds=([-5, -5], [5, 5]), n_components=2)
+    >>> release = skl.privatize(operator.sketch(np.zeros((1000, 2))), epsilon=1.0)
+    >>> isinstance(release, skl.privacy.Release), release.kept, release.skipped
+    (True, None, ())
+    """
+
+    def __init__(
+        self,
+        operator: SketchOperator,
+        sums: NDArray[np.int64],
+        units: int,
+        ledger: Ledger,
+        *,
+        made_of: tuple[Sketch, ...] = (),
+    ) -> None:
+        if not all(isinstance(part, Release) for part in made_of):
+            raise TypeError("a release is made of releases: privatize each exact sketch")
+        if operator.keeping is not None:
+            raise ValueError("a release keeps no rows")
+        batches = None if not made_of else reduce(lambda a, b: a.combined(b, 1), (part.batches for part in made_of))
+        super().__init__(operator, sums, units, ledger=ledger, batches=batches)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in ("operator", "sums", "units", "ledger")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
 
 
 def _a_sketch(other: Any, method: str) -> Sketch:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
+import json
 import math
 import numbers
 import operator
@@ -80,6 +81,25 @@ def _value(item: Any) -> Any:
         return item
     nested = not {dict, list}.isdisjoint(map(type, item))  # long lists of numbers are told at once
     return tuple(map(_value, item)) if nested else tuple(item)
+
+
+def identity(item: Any) -> str:
+    """A text that is the same for two values exactly if they are equal: types and fields, as far as they are compared.
+
+    >>> from sketchlearn.frequencies import Gaussian
+    >>> identity(Gaussian(2.0))
+    '["Gaussian", [2.0]]'
+    """
+    return json.dumps(item, default=_compared)
+
+
+def _compared(item: Any) -> Any:
+    """What is compared of a value; JSON takes it from there."""
+    if isinstance(item, complex):
+        return [item.real, item.imag]
+    fields = [getattr(item, f.name) for f in dataclasses.fields(item) if f.compare]
+    # names of columns that a schema gives carry it
+    return [type(item).__name__, [getattr(field, "schema", field) for field in fields]]
 
 
 def difference(a: Any, b: Any) -> str | None:

@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from sketchlearn.batches import Batches
 from sketchlearn.ledger import Ledger
 from sketchlearn.plain_digits import counted
 from sketchlearn.reporting.hidden_parts import HiddenPart, PartHeader, Words, added
-from sketchlearn.sketch import Sketch
+from sketchlearn.sketch import Release, Sketch
 from sketchlearn.sketch_limits import LARGEST_INTEGER
 from sketchlearn.values import whole
 
@@ -181,11 +180,11 @@ def open_total(
     integers = np.add(total, answer.total).view(np.int64)
     sums, count = integers[:-1], int(integers[-1])
     if terms.ledger is not None:
-        return Sketch(operator, sums, max(1, count), ledger=terms.ledger.of_shares(n_added))
+        return Release(operator, sums, max(1, count), terms.ledger.of_shares(n_added))
     try:
         if not 0 <= count <= n_added * terms.most_records:
             raise ValueError(f"a count of {count:,} is impossible")
-        return Sketch(operator, sums, count, batches=Batches.new(count))
+        return Sketch(operator, sums, count)
     except (ValueError, OverflowError) as error:
         raise RefusedError(
             f"the opened total is of no records ({error}): a sender or a collector has spoiled it, and who it was "

@@ -9,14 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import lru_cache
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from sketchlearn.batches import Batches
 from sketchlearn.gpu import DeviceError
 from sketchlearn.operators import Operator
 from sketchlearn.protected_unit import ProtectedUnit
@@ -110,9 +108,9 @@ def total(parts: Iterable[bytes], operator: Operator) -> Sketch:
         sums, count, bits = tensors["sums"], int(description["count"]), description["bits"]
         kept, clipped = kept_rows(operator, tensors, description), description.get("clipped", 0)
         notes = {"kept": kept, "clipped": clipped, "unit": ProtectedUnit.from_json(description)}
-        part = Sketch(operator, sums, count, bits, batches=Batches.new(), **notes)
-        sketch = sketch.merged(part, overlapping=False)  # no row, and no unit, is in two partitions
-    return replace(sketch, batches=Batches.new(sketch.units if sketch.unit is None else 1))
+        part = Sketch(operator, sums, count, bits, **notes)
+        sketch = sketch.with_other_records(part)
+    return sketch.as_one_batch()
 
 
 @contextmanager

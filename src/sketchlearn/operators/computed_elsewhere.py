@@ -12,7 +12,7 @@ from sketchlearn.batches import Batches
 from sketchlearn.operators.packing import ledger_of, unpacked_sums
 from sketchlearn.packed import PackedBits
 from sketchlearn.private_bits import PrivateBits
-from sketchlearn.sketch import Sketch
+from sketchlearn.sketch import Release, Sketch
 from sketchlearn.sketch_limits import check_room
 from sketchlearn.sources import weight_units
 
@@ -40,8 +40,7 @@ def sketch_of_bits(operator: Any, bits: Any, sample_weight: Any) -> Sketch:
     if isinstance(bits, PrivateBits):
         if sample_weight is not None or not len(bits):
             raise ValueError("a private sketch is of at least one reading, and each counts once: leave out weights")
-        ledger, batches = ledger_of(bits, operator.origin), Batches.new(len(bits))
-        return Sketch(operator.without_keeping(), bits.sums(), len(bits), ledger=ledger, batches=batches)
+        return Release(operator.without_keeping(), bits.sums(), len(bits), ledger_of(bits, operator.origin))
     return _without_rows(operator, len(bits), lambda weights: unpacked_sums(bits.sums(weights), n_bits), sample_weight)
 
 
@@ -61,5 +60,5 @@ def _without_rows(
     weights, n_bits, heaviest = weights_of_rows(sample_weight, n_rows)
     units = n_rows if weights is None else int(weights.sum())
     check_room(operator, units, n_bits)
-    batches = Batches.new(units)
-    return Sketch(operator.without_keeping(), sums(weights), units, n_bits, heaviest=heaviest, batches=batches)
+    notes: dict[str, Any] = {"heaviest": heaviest, "batches": Batches.just_read()}
+    return Sketch(operator.without_keeping(), sums(weights), units, n_bits, **notes)

@@ -30,7 +30,7 @@ from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Block, RowsOfUnits, Source, rows_of_units, source
-from sketchlearn.values import Value, truth
+from sketchlearn.values import Value, identity, truth
 
 Double = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -206,6 +206,7 @@ class Operator(Value, ABC):
         unit: Any = None,
         rows_per_unit: int | None = None,
         device: str | None = None,
+        batch: str | None = None,
     ) -> Sketch:
         """The sketch of rows: of arrays, data frames, Arrow tables, files, or iterables of those.
 
@@ -225,6 +226,8 @@ class Operator(Value, ABC):
         device : where the features are computed: "cpu", "cuda" (all GPUs), "cuda:1" (that one), or "auto" (GPUs, if
             there are any). None means where the rows are: arrays of torch, CuPy and JAX may be on a GPU. The result
             does not depend on it.
+        batch : a name of this batch of rows. Sketches of the same rows have the same batch id and are not added twice
+            by mistake; a name tells apart batches of equal rows, such as a sensor's readings of two hours.
 
         Examples
         --------
@@ -242,10 +245,13 @@ class Operator(Value, ABC):
             raise ValueError("sample_weight needs an array of rows: for a stream, update a sketch block by block")
         weights, bits, heaviest = weights_of_rows(sample_weight, rows.n_rows or 0)
         units, summed = sum_of_rows(self, rows, weights, bits, threads, device, progress)
-        # a sketch of units has a number even if it is empty: that must not be told by how it combines with others
-        batches = Batches.new(units if protected is None else 1)
-        clipped, kept = summed.clipped, summed.kept
-        return Sketch(self, summed.sums, units, bits, (), None, clipped, heaviest, kept, batches, protected)
+        notes = (summed.clipped, heaviest, summed.kept, Batches.just_read(), protected)
+        sketch = Sketch(self, summed.sums, units, bits, (), None, *notes)
+        if batch is None:
+            return sketch
+        if not isinstance(batch, str):
+            raise TypeError(f"batch must be a name, not {type(batch).__name__}")
+        return sketch.as_one_batch(batch)
 
     def device_plan(self, owner: Device) -> DevicePlan | None:  # noqa: ARG002
         """What computes its features on a GPU; None where the processor does."""
@@ -352,6 +358,11 @@ class Operator(Value, ABC):
         if self.columns:
             reason = LEADING_COLUMN.sub(lambda found: f"column {self.columns[int(found[1])]!r}", reason)  # type: ignore[index]
         raise ValueError(f"{block.name(bad)}, {reason}")
+
+    @cached_property
+    def identity(self) -> str:
+        """SHA-256 of all fields that are compared: equal operators have the same, others do not."""
+        return hashlib.sha256(identity(self).encode()).hexdigest()
 
     @cached_property
     def digest(self) -> str:

@@ -6,10 +6,12 @@ from sketchlearn.privacy.noise_forecast import Forecast, forecast
 from sketchlearn.privacy.noise_plan import sensitivity
 from sketchlearn.privacy.release import privatize
 from sketchlearn.sensitivity import Sensitivity
+from sketchlearn.sketch import Release
 
 __all__ = [
     "Forecast",
     "Ledger",
+    "Release",
     "SelectedClasses",
     "Sensitivity",
     "forecast",

@@ -192,9 +192,10 @@ def _batches(sketches: list[Sketch]) -> tuple[Batches, Batches]:
         if times.keys() & sketch.batches.times.keys():
             raise ValueError("two of the classes' sketches share a batch of rows: a row has one class")
         times |= sketch.batches.times
-        contents |= Batches.of_content(sketch.sums, sketch.units).times
+        contents |= Batches.of_content(sketch.operator.identity, sketch.sums, sketch.units).times
     most = max((sketch.batches.most for sketch in sketches), default=1)
-    return Batches(times, most=most), Batches(contents)
+    below = min((sketch.batches.below for sketch in sketches), default=Batches().below)
+    return Batches(times, below=below, most=most), Batches(contents)
 
 
 def _count(part: Any) -> int:

@@ -14,7 +14,7 @@ from sketchlearn.operators import Operator
 from sketchlearn.operators.origin import public_design
 from sketchlearn.privacy.budget import Budget
 from sketchlearn.privacy.noise_plan import COUNT_SHARE, NoisePlan, Shares, checked_budget, plan_noise
-from sketchlearn.sketch import Sketch
+from sketchlearn.sketch import Release, Sketch
 from sketchlearn.values import truth, whole
 
 LARGEST_EPSILON, LARGEST_DELTA = 20.0, 0.01  # Beyond, a release protects next to nothing.
@@ -34,7 +34,7 @@ def privatize(
     parties: int | None = None,
     allow_weak: bool = False,
     seed_for_tests_not_private: int | None = None,
-) -> Sketch:
+) -> Release:
     """A differentially private release of an exact sketch: sums and count with integer noise.
 
     Whatever is learned from the release is private, too. A record is one row of weight 1 or, of a sketch that was made
@@ -106,25 +106,23 @@ def privatize(
     )
     ledger = plan.ledger(design, private=rng is None)
     if rng is None:
-        content = Batches.of_content(sketch.sums, sketch.units)
+        content = Batches.of_content(operator.identity, sketch.sums, sketch.units)
         ledger = RELEASED.note(partial(booked, ledger, earlier, budget), sketch.batches, content)
     elif earlier is not None:
         ledger = ledger.after(earlier)
     return _noisy(sketch, plan, ledger, rng)
 
 
-def _noisy(sketch: Sketch, plan: NoisePlan, ledger: Ledger, rng: Any) -> Sketch:
+def _noisy(sketch: Sketch, plan: NoisePlan, ledger: Ledger, rng: Any) -> Release:
     """The release: parts and count with the noise that was planned."""
     operator, release = plan.operator, plan.mechanism.release
     pieces = np.split(sketch.sums, np.cumsum([part.n_sums for part in operator.side_by_side])[:-1])
     pieces.append(np.array([sketch.units], np.int64))
     *noisy, count = (release(piece, scale, rng) for piece, scale in zip(pieces, plan.scales, strict=True))
-    sums, units, batches = np.concatenate(noisy), int(count[0]), sketch.batches
-    if ledger.lacking:  # a share is known by its noise, too, so that a copy of it is not added again
-        return Sketch(
-            operator, sums, units, ledger=ledger, batches=batches.combined(Batches.of_content(sums, units), 1)
-        )
-    return Sketch(operator, sums, max(1, units), ledger=ledger, batches=batches)
+    units = int(count[0])
+    made = Release(operator, np.concatenate(noisy), units if ledger.lacking else max(1, units), ledger)
+    RELEASED.note_rows(made.batches, sketch.batches)
+    return made
 
 
 def booked(ledger: Ledger, earlier: Ledger | None, budget: Budget | None, spent: Ledger | None) -> Ledger:

@@ -128,7 +128,7 @@ def sketch_files(operator: Operator, paths: list[str], reading: Reading, work: W
     if run.skipped and len(run.skipped) == len(paths):
         first = next(iter(run.skipped.values()))
         raise ValueError(f"none of the {len(paths)} files could be read, the first because: {first}")
-    run.sketch += Sketch(operator, skipped=tuple(run.skipped))
+    run.sketch = (run.sketch + Sketch(operator, skipped=tuple(run.skipped))).as_one_batch()
     return run
 
 
@@ -166,7 +166,8 @@ def _sketch_file(operator: Operator, path: str, reading: Reading, work: Work) ->
             new = operator.sketch(Begun(rows.source, rows.next_blocks()), n_jobs=reading.n_jobs, device=reading.device)
             if _identity(path) != before:
                 raise ValueError(f"{path} changed while it was read: start again when it is complete")
-        part = Part(part.sketch + new, rows.read, rows.source.dropped, rows.ended)
+        # the name of the part, so that files of equal rows are not taken for one
+        part = Part(part.sketch.add_as_new(new).as_one_batch(name), rows.read, rows.source.dropped, rows.ended)
         if reading.folder is not None:
             _keep(part, name, reading.folder)
     return part, False

@@ -15,7 +15,7 @@ from sketchlearn.keeping import KeptRows
 from sketchlearn.ledger import Ledger
 from sketchlearn.operators import Operator
 from sketchlearn.protected_unit import ProtectedUnit
-from sketchlearn.sketch import Sketch
+from sketchlearn.sketch import Release, Sketch
 from sketchlearn.storage.container import FormatError, read, unpack
 from sketchlearn.storage.file_kinds import expecting
 from sketchlearn.storage.loading_limit import check_cost
@@ -62,9 +62,13 @@ def sums_of(operator: Operator, tensors: dict[str, Any], description: dict[str, 
             notes["unit"] = unit
         if ledger is not None and (notes or "skipped" in description or operator.keeping is not None):
             raise ValueError("it is private, but lists what no release tells")
-        notes["kept"] = kept_rows(operator, tensors, description)
         sums, bits = tensors["sums"], description["bits"]
-        return Sketch(operator, sums, int(count), bits, _skipped(description), ledger, **notes)
+        if ledger is not None:
+            if bits != 0:
+                raise ValueError("a private sketch has no fractional weights")
+            return Release(operator, sums, int(count), ledger)
+        notes["kept"] = kept_rows(operator, tensors, description)
+        return Sketch(operator, sums, int(count), bits, _skipped(description), **notes)
 
 
 def operator_from(form: Any, what: str) -> Operator:

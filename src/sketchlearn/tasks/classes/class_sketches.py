@@ -57,5 +57,7 @@ class ClassSketches:
                 except ValueError as error:
                     raise ValueError(f"among the rows of class {code:g}: {error}") from None
         for code, sketch in new.items():
-            self.sketches[code] = self.sketches[code] + sketch if code in self.sketches else sketch
+            # in one batch, however large the blocks were; equal rows of two classes are two batches
+            self.sketches[code] = self.sketches.get(code, Sketch(self.operator)).copy()
+            self.sketches[code].add_as_new(sketch.as_one_batch(f"class {code:g}"))
         return self
