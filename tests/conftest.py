@@ -1,6 +1,7 @@
 """Shared fixtures: every kernel of this machine, and hypothesis without a deadline (machines are noisy)."""
 
 import dataclasses
+import secrets
 
 import hypothesis
 import pytest
@@ -29,6 +30,7 @@ def kernel_name(request):
 
 
 @pytest.fixture(autouse=True)
-def nothing_was_released():
+def nothing_was_released(tmp_path_factory, monkeypatch):
     """Tests release the same rows again and again."""
     RELEASED.forget()
+    monkeypatch.setenv("SKETCHLEARN_BUDGETS", str(tmp_path_factory.getbasetemp() / f"budgets-{secrets.token_hex(4)}"))

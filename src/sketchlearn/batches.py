@@ -88,13 +88,18 @@ class Batches:
         few, many = sorted((self.times, other.times), key=len)
         return [number for number, n in few.items() if n * many.get(number, 0) * sign > 0]
 
+    @property
+    def complete(self) -> bool:
+        """Whether all batches have their ids here."""
+        return self.below == _END
+
     def within(self, other: Batches) -> bool:
         """Whether each of these batches, of which there is one at least, was added to the other."""
-        known = bool(self.times) and self.below == _END and self.most == 1
+        known = bool(self.times) and self.complete and self.most == 1
         return known and all(other.times.get(number, 0) >= n > 0 for number, n in self.times.items())
 
     def combined(self, other: Batches, sign: int, *, overlapping: bool = False, distinct: bool = False) -> Batches:
-        """Those of a sum or a difference.
+        """Those of a sum or a difference. The ids of batches that are not here are no trace of what was taken out.
 
         A stream adds one batch at a time to thousands: only a copy and a search for the largest look at all of them.
 
@@ -106,9 +111,13 @@ class Batches:
         times, equal, below = dict(self.times), dict(self.equal), min(self.below, other.below)
         twice = overlapping or (not distinct and bool(self.shared(other, sign)))
         most = self.largest + other.largest if twice else max(self.most, other.most)
+        counts = list[int]()
         for number, n in other.times.items():
             before = times.pop(number, 0)
-            if left := before + sign * n:
+            left = before + sign * n
+            if sign < 0 and left * before <= 0:
+                counts, left = [*counts, abs(left)], 0
+            if left:
                 times[number] = left
             several = max(self._equal(number), other._equal(number))
             if distinct and before:
@@ -118,7 +127,7 @@ class Batches:
         if len(times) > MOST_IDENTITIES:
             largest = heapq.nlargest(len(times) - MOST_IDENTITIES, times)
             below, dropped = largest[-1], dropped + largest
-        counts = [_counted(times.pop(number, 0), equal.get(number, 1)) for number in dropped]
+        counts += [_counted(times.pop(number, 0), equal.get(number, 1)) for number in dropped]
         equal = {number: n for number, n in equal.items() if n > 1 and number in times}
         reads = self.reads | other.reads if (self.reads or not self.times) and (other.reads or not other.times) else ()
         kept = frozenset(reads) if len(reads) <= MOST_IDENTITIES else frozenset[int]()
@@ -191,9 +200,9 @@ class Released:
         contents = content.times if content else ()
         known = [self._ledgers.get(number) for number in (*batches.times, *contents)]
         known += [self._contents.get(number) for number in batches.times]
-        largest = max(batches.times, default=-1) if batches.below == _END else _END
+        largest = max(batches.times, default=-1) if batches.complete else _END
         known += [ledger for below, ledger in self._unlisted if below <= largest]
-        if batches.below < _END:
+        if not batches.complete:
             known += [ledger for number, ledger in self._ledgers.items() if number >= batches.below]
         return self._most(known, several=batches.most > 1)
 
@@ -206,7 +215,7 @@ class Released:
             ledger = book(self.spent(batches, content))
             self._ledgers.update(dict.fromkeys(batches.times, ledger))
             self._contents.update(dict.fromkeys(content.times, ledger))
-            if batches.below < _END:
+            if not batches.complete:
                 self._unlisted.append((batches.below, ledger))
         return ledger
 
@@ -225,7 +234,7 @@ class Released:
     def forget(self) -> None:
         """As if nothing had been released: for tests alone."""
         for known in (self._ledgers, self._contents, self._unlisted, self._rows):
-            known.clear()  # type: ignore[attr-defined]
+            known.clear()
 
     @staticmethod
     def _most(ledgers: list[Ledger | None], *, several: bool) -> Ledger | None:

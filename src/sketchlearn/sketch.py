@@ -232,10 +232,7 @@ class Sketch:
         histograms or kept rows, most are impossible), and the same rows twice in this process are warned of.
         """
         self._require_exact("forget records")
-        leaving = self.operator.sketch(data, sample_weight=sample_weight, nulls=nulls, n_jobs=n_jobs)
-        if not leaving.batches.within(self.batches):  # its id would be a trace of what was forgotten
-            leaving.__dict__["batches"] = Batches()
-        return self.__isub__(leaving)
+        return self.__isub__(self.operator.sketch(data, sample_weight=sample_weight, nulls=nulls, n_jobs=n_jobs))
 
     def __add__(self, other: Any) -> Sketch:
         return self._combine(other, 1) if isinstance(other, Sketch) else NotImplemented
@@ -463,7 +460,7 @@ class Release(Sketch):
             raise TypeError("a release is made of releases: privatize each exact sketch")
         if operator.keeping is not None:
             raise ValueError("a release keeps no rows")
-        batches = None if not made_of else reduce(lambda a, b: a.combined(b, 1), (part.batches for part in made_of))
+        batches = reduce(lambda a, b: a.combined(b, 1), (part.batches for part in made_of), Batches())
         super().__init__(operator, sums, units, ledger=ledger, batches=batches)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 
 from sketchlearn.cli.descriptions import records_in_words
 from sketchlearn.cli.error_messages import misused
-from sketchlearn.cli.input_output import STANDARD, check_paths, named, read_sketch, report, signing_key, write_sketch
+from sketchlearn.cli.input_output import check_paths, named, read_sketch, report, signing_key, write_sketch
 from sketchlearn.cli.options import Json, Key, Neighbors, NeighborsOption, SketchFile, Trusted
 from sketchlearn.plain_digits import in_digits
 
@@ -32,10 +32,21 @@ def privatize(
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Where releases of these rows are booked. [default: SKETCH.budget.sqlite]"),
+        typer.Option(
+            metavar="FILE",
+            help="Where releases are booked, all of which add up. [default: the user's own, by the rows' batch ids]",
+        ),
     ] = None,
     budget_epsilon: Annotated[
-        float | None, typer.Option(help="The most that all releases together may spend, when the budget is made.")
+        float | None,
+        typer.Option(
+            help="The most that releases of these rows may spend together. It can be lowered later. "
+            "[default: 10; of a --budget, none]"
+        ),
+    ] = None,
+    witness: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="A second file, on another disk, that shows an older copy of the --budget."),
     ] = None,
     parties: Annotated[
         int | None,
@@ -77,7 +88,7 @@ def privatize(
       sketchlearn fit kmeans -k 3 day1.private.sketch -o model.json
     """
     from sketchlearn.privacy import privatize
-    from sketchlearn.privacy.budget import Budget
+    from sketchlearn.privacy.budget import Budget, personal_budget
 
     check_paths([sketch, already, key, *(trusted or [])], [output], json=json)
     if forecast:
@@ -95,8 +106,12 @@ def privatize(
         earlier = read_sketch(already, trusted)
         if earlier.ledger is None:
             raise ValueError(f"{named(already)} is not private: --already takes an earlier private release")
-    path = budget or (None if sketch == STANDARD else f"{sketch}.budget.sqlite")
-    books = None if path is None else Budget(path, budget_epsilon, neighbors=neighbors.value)
+    if witness is not None and budget is None:
+        raise misused("--witness is for a --budget")
+    if budget is None:
+        books = personal_budget(budget_epsilon)
+    else:
+        books = Budget.planned(budget, budget_epsilon, neighbors=neighbors.value, witness=witness)
     private = privatize(
         exact,
         epsilon=epsilon,
@@ -113,7 +128,7 @@ def privatize(
     assert ledger is not None
     noise, lines = _share(ledger, output) if private.lacks_shares else _release(private, ledger, output)
     figures = {"output": output, "records": private.count, "ledger": ledger.to_json(), "noise_of_means": noise}
-    lines += [f"Keep {named(sketch)} to yourself.", _booked(books)]
+    lines += [f"Keep {named(sketch)} to yourself.", _booked(books, exact)]
     lines += [] if exact.kept is None else [f"The rows that {named(sketch)} keeps are not in {named(output)}."]
     report(json, figures, *lines, output=output)
 
@@ -139,10 +154,9 @@ def _share(ledger: Ledger, output: str) -> tuple[float | None, list[str]]:
     ]
 
 
-def _booked(books: Budget | None) -> str:
-    if books is None:
-        return "Nobody keeps count of what releases of these rows spend: give --budget FILE."
-    return f"{books.path} has booked {books.spent}" + (f", of {books.epsilon:g}." if books.epsilon else ".")
+def _booked(books: Budget, exact: Sketch) -> str:
+    limit = f", of {books.epsilon:g}." if books.epsilon else "; it has no limit: set one with --budget-epsilon."
+    return f"{books.path} has booked {books.spent_on(exact.batches)} for these rows{limit}"
 
 
 def _forecast(exact: Sketch, spent: tuple[float, float, str], n_components: int | None, *, json: bool) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sketchlearn.cli.input_output import STANDARD, check_paths, files_by_label, read_sketch, report, write
+from sketchlearn.cli.input_output import check_paths, files_by_label, read_sketch, report, write
 from sketchlearn.cli.options import ClassFiles, Json, Neighbors, Output, Trusted
 
 
@@ -20,7 +20,7 @@ def select_classes(
     ] = Neighbors.add_remove,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Where it is booked. [default: SKETCH.budget.sqlite of each class]"),
+        typer.Option(metavar="FILE", help="Where it is booked. [default: the user's own, by the rows' batch ids]"),
     ] = None,
     trusted: Trusted = None,
     json: Json = False,
@@ -41,14 +41,13 @@ def select_classes(
       sketchlearn fit classifier one=one.private.sketch two=two.private.sketch --classes classes.json -o model.json
     """
     from sketchlearn.privacy import select_classes
-    from sketchlearn.privacy.budget import Budget
+    from sketchlearn.privacy.budget import Budget, personal_budget
     from sketchlearn.tasks.classes.selected_class_files import selected_to_bytes
 
     files = files_by_label(sketches)
     check_paths([*files.values(), *(trusted or [])], [output], json=json)
     exact = {label: read_sketch(path, trusted) for label, path in files.items()}
-    paths = [budget] if budget else [f"{path}.budget.sqlite" for path in files.values() if path != STANDARD]
-    books = [Budget(path, neighbors=neighbors.value) for path in paths]
+    books = Budget.planned(budget, neighbors=neighbors.value) if budget else personal_budget()
     selected = select_classes(exact, epsilon=epsilon, delta=delta, neighbors=neighbors.value, budget=books)
     write(output, selected_to_bytes(selected))
     report(

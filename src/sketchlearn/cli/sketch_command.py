@@ -71,6 +71,9 @@ def sketch(
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out files that cannot be read, and list them.")
     ] = False,
+    batch: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A name that tells this batch from another one of equal rows.")
+    ] = None,
     min_records: options.MinRecords = FEW_RECORDS,
     jobs: options.Jobs = None,
     device: options.DeviceOption = None,
@@ -128,6 +131,8 @@ def sketch(
             result = sketch_files(operator, paths, reading, work)
     if result.dropped and not result.sketch.count:
         raise ValueError(f"all {result.dropped:,} rows lack a value in some column that is read: nothing was sketched")
+    if batch is not None:
+        result.sketch = result.sketch.as_one_batch(batch)
     write_sketch(output, result.sketch, min_records, key=signing)
     _report(result, output, len(paths), json)
 

@@ -5,6 +5,7 @@ from sketchlearn.privacy.class_selection import SelectedClasses, select_classes
 from sketchlearn.privacy.noise_forecast import Forecast, forecast
 from sketchlearn.privacy.noise_plan import sensitivity
 from sketchlearn.privacy.release import privatize
+from sketchlearn.privacy.session import Session, SessionError
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Release
 
@@ -14,6 +15,8 @@ __all__ = [
     "Release",
     "SelectedClasses",
     "Sensitivity",
+    "Session",
+    "SessionError",
     "forecast",
     "privatize",
     "select_classes",

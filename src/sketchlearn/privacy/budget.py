@@ -5,26 +5,37 @@ from __future__ import annotations
 import json
 import math
 import os
+import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from sketchlearn.batches import Batches
 from sketchlearn.gaussian_profile import largest_ratio, smallest_epsilon
 from sketchlearn.hash_chain import START, BrokenChainError, checked_entries, link
 from sketchlearn.ledger import ADD_REMOVE, GAUSSIAN, LAPLACE, REPLACE, THRESHOLD, Ledger
-from sketchlearn.values import number, positive, shortened
+from sketchlearn.storage import container
+from sketchlearn.values import number, positive, shortened, truth, whole
 
+# Guarantees above 10 are hardly ever meaningful (Wood et al. 2018, "Differential Privacy: A Primer").
+LARGEST_PERSONAL_EPSILON = 10.0
 SECONDS_TO_WAIT = 60.0  # for another process that is releasing
+#: by file, how many entries this process has seen in it, and the digest of the last one
+_SEEN: dict[Path, tuple[int, str]] = {}
 _TABLES = """
 CREATE TABLE IF NOT EXISTS budget (
     id INTEGER PRIMARY KEY CHECK (id = 1), epsilon REAL, delta REAL, neighbors TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS releases (
     id INTEGER PRIMARY KEY, entry TEXT NOT NULL, previous TEXT NOT NULL, digest TEXT NOT NULL UNIQUE
+);
+CREATE TABLE IF NOT EXISTS accounts (
+    id INTEGER PRIMARY KEY CHECK (id = 1), by_batch INTEGER NOT NULL, secret BLOB NOT NULL
 );
 CREATE TRIGGER IF NOT EXISTS keep_entries BEFORE UPDATE ON releases
 BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END;
@@ -43,7 +54,7 @@ class BudgetError(ValueError):
 
 @dataclass(frozen=True)
 class Spent:
-    """What all releases of a budget have spent together: (epsilon, delta) holds for whoever has all of them."""
+    """What releases have spent together: (epsilon, delta) holds for whoever has all of them."""
 
     epsilon: float
     delta: float
@@ -54,22 +65,56 @@ class Spent:
         return f"epsilon {self.epsilon:.4g}{delta} in {self.releases:,} releases"
 
 
+@dataclass(frozen=True)
+class Limit:
+    """The most that releases may spend; None where there is no limit."""
+
+    epsilon: float | None
+    delta: float | None
+
+    def __post_init__(self) -> None:
+        if self.epsilon is not None:
+            positive("epsilon", self.epsilon)
+        if self.delta is not None:
+            number("delta", self.delta)
+
+    def lowered(self, later: list[dict[str, Any]]) -> Limit:
+        """The limit after those that were written later, each of which lowers it."""
+        return self if not later else Limit(later[-1]["epsilon"], later[-1]["delta"])
+
+    def may_become(self, epsilon: float | None, delta: float | None) -> bool:
+        """Whether another limit is nowhere larger."""
+        pairs = ((self.epsilon, epsilon), (self.delta, delta))
+        return all(own is None or (new is not None and new <= own) for own, new in pairs)
+
+
 class Budget:
     """What may be spent on releases of some records, kept in a file that all processes share.
 
     A release is booked before its noise is drawn, in one transaction: neither threads, nor processes, nor a kill spend
     more than is booked. Gaussian releases are added up by the squares of their ratios of sensitivity to noise, which is
-    exact, Laplace releases by epsilon; the sum is converted once. Names of classes add their delta, too. The log is
-    append-only, and each entry has the digest of the one before it: that shows damage and clumsy changes, but whoever
-    writes the file can write all of it anew.
+    exact, Laplace releases by epsilon; the sum is converted once. Names of classes add their delta, too. The log is an
+    append-only, tamper-evident hash chain: it shows damage, but whoever writes the file can write all of it anew. A
+    second file, the witness, counts the entries, so that an older copy of the budget is refused.
 
     Parameters
     ----------
-    path : the file; it is made if there is none, for its owner alone.
-    epsilon : the most that all releases may spend together; None keeps count without a limit.
-    delta : the delta of the whole; 0 means that only Laplace releases (pure epsilon) are booked, None that it is the
-        sum of the releases' deltas.
-    neighbors : what all releases are about, "add-remove" or "replace" (see `privatize`).
+    path : str or path
+        The file; it is made if there is none, for its owner alone.
+    epsilon : float, default=None
+        The most that all releases may spend together; None keeps count without a limit. Given for a budget that has
+        none, or a larger one, it is the limit from then on; a limit is never raised.
+    delta : float, default=None
+        The delta of the whole; 0 means that only Laplace releases (pure epsilon) are booked, None that it is the sum
+        of the releases' deltas.
+    neighbors : str, default="add-remove"
+        What all releases are about, "add-remove" or "replace" (see `privatize`).
+    witness : str or path, default=None
+        A second file, best on another disk, that counts the entries.
+    by_batch : bool, default=False
+        Add up only releases that share a batch of rows, by the batch ids of their sketches: one file for the releases
+        of many data sets, and `epsilon` is the limit of those that are booked now. By default all releases of the file
+        add up, whatever they are of.
 
     Examples
     --------
@@ -89,93 +134,185 @@ class Budget:
         epsilon: float | None = None,
         delta: float | None = None,
         neighbors: str = ADD_REMOVE,
+        *,
+        witness: str | os.PathLike[str] | None = None,
+        by_batch: bool = False,
     ) -> None:
+        self._declare(path, epsilon, delta, neighbors, witness, by_batch)
+        with self._transaction():
+            pass
+        self._agree()
+
+    @classmethod
+    def planned(
+        cls,
+        path: str | os.PathLike[str],
+        epsilon: float | None = None,
+        delta: float | None = None,
+        neighbors: str = ADD_REMOVE,
+        *,
+        witness: str | os.PathLike[str] | None = None,
+        by_batch: bool = False,
+    ) -> Budget:
+        """The same budget, whose file is made by its first booking: a release that is refused leaves none."""
+        self = object.__new__(cls)
+        self._declare(path, epsilon, delta, neighbors, witness, by_batch)
+        if self._file.exists():
+            self._agree()
+        else:
+            self._state = "planned"
+        return self
+
+    def _declare(self, path: Any, epsilon: Any, delta: Any, neighbors: str, witness: Any, by_batch: bool) -> None:
         self.path = Path(path)
         self._file = self.path.resolve()  # whatever becomes of links and of the working directory
-        self._seen = (0, START)
-        limit = None if epsilon is None else positive("epsilon", epsilon)
-        wanted = (limit, None if delta is None else number("delta", delta), neighbors)
-        if not 0 <= (wanted[1] or 0.0) < 1:
+        self._witness = None if witness is None else Path(witness).resolve()
+        self._by_batch = truth("by_batch", by_batch)
+        self._state, self._unconfirmed = "new", dict[str, Any]()
+        self.epsilon = None if epsilon is None else positive("epsilon", epsilon)
+        self.delta = None if delta is None else number("delta", delta)
+        self.neighbors = neighbors
+        if not 0 <= (self.delta or 0.0) < 1:
             raise ValueError(f"delta must be at least 0 and below 1, not {delta!r}")
         if neighbors not in (ADD_REMOVE, REPLACE):
             raise ValueError(f"neighbors must be {ADD_REMOVE!r} or {REPLACE!r}, not {shortened(neighbors)}")
-        if not self._file.exists():
-            with open(os.open(self._file, os.O_CREAT | os.O_WRONLY, 0o600), "wb"):
-                pass
+
+    def _agree(self) -> None:
+        """Takes over what the file says, and tells it a limit that is new."""
+        asked = (self.epsilon, self.delta)
         with self._transaction() as database:
-            for statement in _TABLES.split(";\n"):
-                database.execute(statement)
-            database.execute("INSERT OR IGNORE INTO budget VALUES (1, ?, ?, ?)", wanted)
-            known = database.execute("SELECT epsilon, delta, neighbors FROM budget").fetchone()
-        self.epsilon, self.delta, self.neighbors = known
-        if epsilon is not None and known != wanted:
-            own = f"epsilon {self.epsilon}, delta {self.delta}, {self.neighbors}"
-            raise BudgetError(f"{self.path} is a budget of {own}: open it with those, or give another file")
+            entries = self._entries(database)
+            found = database.execute("SELECT epsilon, delta, neighbors FROM budget").fetchone()
+            known = Limit(*found[:2]).lowered([entry["limit"] for entry in entries if "limit" in entry])
+            neighbors, self.neighbors, self._state = self.neighbors, found[2], "there"
+            self._by_batch = bool(database.execute("SELECT by_batch FROM accounts").fetchone()[0])
+            if self._by_batch and neighbors == self.neighbors:
+                return
+            self.epsilon, self.delta = known.epsilon, known.delta
+            if asked == (None, None):
+                return
+            if neighbors != self.neighbors or not known.may_become(*asked):
+                own = f"epsilon {known.epsilon}, delta {known.delta}, {self.neighbors}"
+                raise BudgetError(f"{self.path} is a budget of {own}: limits are lowered, never raised or changed")
+            if Limit(*asked) != known:
+                self._append(database, {"limit": {"epsilon": asked[0], "delta": asked[1]}})
+                self.epsilon, self.delta = asked
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Budget:
+    def open(cls, path: str | os.PathLike[str], *, witness: str | os.PathLike[str] | None = None) -> Budget:
         """The budget of a file that is there."""
         if not Path(path).exists() or not os.path.getsize(path):
             raise FileNotFoundError(f"there is no budget {os.fspath(path)}: make it with Budget(path, epsilon=...)")
-        return cls(path)
+        return cls(path, witness=witness)
 
     @property
     def spent(self) -> Spent:
         """What was spent so far, a release that was booked and never made included."""
-        with self._transaction() as database:
-            return self._total(self._entries(database))
+        return self._total(self.log())
 
     @property
     def left(self) -> float:
         """The epsilon that a Laplace release may still spend."""
         return math.inf if self.epsilon is None else max(0.0, self.epsilon - self.spent.epsilon)
 
+    def spent_on(self, batches: Batches) -> Spent:
+        """The most that was spent on a record of these batches, as far as their ids tell."""
+        with self._transaction() as database:
+            entries = _releases(self._entries(database))
+            return self._total(self._linked(entries, _names(database, batches), batches))
+
     def log(self) -> list[dict[str, Any]]:
         """All releases in order: when, by which mechanism, and what they cost."""
         with self._transaction() as database:
-            return self._entries(database)
+            return [{k: v for k, v in e.items() if k != "batches"} for e in _releases(self._entries(database))]
 
-    def reserve(self, ledger: Ledger) -> None:
-        """Books a release, or refuses it in a sentence that says what is left."""
+    @property
+    def head(self) -> tuple[int, str]:
+        """The number of entries and the digest of the last one, for whoever keeps a witness of its own."""
+        with self._transaction() as database:
+            self._entries(database)
+        return _SEEN.get(self._file, (0, START))
+
+    def reserve(self, ledger: Ledger, batches: Batches | None = None) -> None:
+        """Books a release of these batches, or refuses it in a sentence that says what is left."""
         if ledger.releases != 1:
             raise BudgetError("a budget books single releases, and this ledger is of several: reserve each of them")
-        if ledger.neighbors != self.neighbors:
-            both = f"the budget is about {self.neighbors}, and the release about {ledger.neighbors}"
-            raise BudgetError(f"{both}: use the same")
-        entry = {
-            "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        if ledger.neighbors != self.neighbors and not self._by_batch:
+            raise BudgetError(_other_neighbors("the budget is", self.neighbors, ledger.neighbors))
+        entry: dict[str, Any] = {
             "mechanism": ledger.mechanism,
             "epsilon": ledger.epsilon,
             "delta": ledger.delta,
             **({} if ledger.unit is None else {"unit": ledger.unit}),
         }
+        batches = Batches(most=2) if batches is None else batches  # of unknown records
+        if self._state == "planned":
+            self._require_room(entry, [], ledger)
+            self._state = "new"
+            with self._transaction():
+                pass
+            self._agree()
         with self._transaction() as database:
-            entries = self._entries(database)
-            if self.delta == 0 and ledger.mechanism == THRESHOLD:
-                raise BudgetError("the budget has delta 0, and names of classes need one: declare them")
-            if self.delta == 0 and ledger.mechanism == GAUSSIAN:
-                raise BudgetError("the budget has delta 0, so it books Laplace releases alone: privatize with delta=0")
-            if any(booked.get("unit") != ledger.unit for booked in entries):
-                own, others = (unit or "each row" for unit in (ledger.unit, entries[0].get("unit")))
-                raise BudgetError(f"the budget is about {others}, and the release protects {own}: use another budget")
-            after = self._total([*entries, entry])
-            if self.delta is not None and after.delta > self.delta * (1 + 1e-12):
-                raise BudgetError(
-                    f"this release would spend more delta than the budget has: it would be {after.delta:.4g} of "
-                    f"{self.delta:.4g}: ask for a smaller delta"
-                )
-            if self.epsilon is not None and not after.epsilon <= self.epsilon * (1 + 1e-12):
-                before = self._total(entries)
-                raise BudgetError(
-                    f"this release would spend more than the budget has: {before} of {self.epsilon:.4g} are spent, and "
-                    f"it would be {after.epsilon:.4g}: ask for a smaller epsilon (a Laplace release may have "
-                    f"{max(0.0, self.epsilon - before.epsilon):.4g})"
-                )
-            last = database.execute("SELECT digest FROM releases ORDER BY id DESC LIMIT 1").fetchone()
-            text, previous = json.dumps(entry, sort_keys=True), last[0] if last else START
-            values = (text, previous, link(previous, text))
-            database.execute("INSERT INTO releases (entry, previous, digest) VALUES (?, ?, ?)", values)
-        self._seen = (len(entries) + 1, values[2])
+            entries = _releases(self._entries(database))
+            names = _names(database, batches)
+            self._require_room(entry, self._linked(entries, names, batches) if self._by_batch else entries, ledger)
+            own = {"most": self.epsilon, "neighbors": ledger.neighbors} if self._by_batch else {}
+            self._append(database, {**entry, **own, "batches": names})
+
+    def _require_room(self, entry: dict[str, Any], entries: list[dict[str, Any]], ledger: Ledger) -> None:
+        """Refuses a release for which these entries, that are of the same records, leave too little."""
+        if self.delta == 0 and ledger.mechanism == THRESHOLD:
+            raise BudgetError("the budget has delta 0, and names of classes need one: declare them")
+        if self.delta == 0 and ledger.mechanism == GAUSSIAN:
+            raise BudgetError("the budget has delta 0, so it books Laplace releases alone: privatize with delta=0")
+        for neighbors in {booked.get("neighbors", ledger.neighbors) for booked in entries} - {ledger.neighbors}:
+            raise BudgetError(_other_neighbors("earlier releases of these records were", neighbors, ledger.neighbors))
+        if any(booked.get("unit") != ledger.unit for booked in entries):
+            own, others = (unit or "each row" for unit in (ledger.unit, entries[0].get("unit")))
+            raise BudgetError(f"the budget is about {others}, and the release protects {own}: use another budget")
+        after = self._total([*entries, entry])
+        if self.delta is not None and after.delta > self.delta * (1 + 1e-12):
+            raise BudgetError(
+                f"this release would spend more delta than the budget has: it would be {after.delta:.4g} of "
+                f"{self.delta:.4g}: ask for a smaller delta"
+            )
+        limits = [self.epsilon, *(booked.get("most") for booked in entries)]
+        limit = min((one for one in limits if one is not None), default=math.inf)
+        if not after.epsilon <= limit * (1 + 1e-12):
+            before = self._total(entries)
+            raise BudgetError(
+                f"this release would spend more than the budget has: {before} of {limit:.4g} are spent, and "
+                f"it would be {after.epsilon:.4g}: ask for a smaller epsilon (a Laplace release may have "
+                f"{max(0.0, limit - before.epsilon):.4g})"
+            )
+
+    def _linked(self, entries: list[dict[str, Any]], names: list[str] | None, batches: Batches) -> list[dict[str, Any]]:
+        """The releases of the record that has lost most, of all that may be in these batches.
+
+        A record is in one batch, unless somebody has said that it may be in several or all rows of a unit count.
+        """
+        if names is None or batches.most > 1 or any("unit" in entry for entry in entries):
+            return [
+                e for e in entries if names is None or e["batches"] is None or not set(names).isdisjoint(e["batches"])
+            ]
+        of_each = ([e for e in entries if e["batches"] is None or name in e["batches"]] for name in names)
+        return max(of_each, key=lambda some: self._total(some).epsilon, default=[])
+
+    def _append(self, database: sqlite3.Connection, entry: dict[str, Any]) -> None:
+        """Adds an entry to the log, and to the witness, which is told once more when the entry is on disk."""
+        last = database.execute("SELECT digest FROM releases ORDER BY id DESC LIMIT 1").fetchone()
+        text = json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), **entry}, sort_keys=True)
+        previous = last[0] if last else START
+        values = (text, previous, link(previous, text))
+        database.execute("INSERT INTO releases (entry, previous, digest) VALUES (?, ?, ?)", values)
+        count = database.execute("SELECT count(*) FROM releases").fetchone()[0]
+        self._unconfirmed = {"entries": count, "digest": values[2], "before": previous}
+        self._tell_witness(on_disk=False)
+
+    def _tell_witness(self, *, on_disk: bool) -> None:
+        if self._witness is not None:
+            told = json.dumps({**self._unconfirmed, "on_disk": on_disk})
+            container.write(self._witness, told.encode(), owner_only=True)
 
     def _total(self, entries: list[dict[str, Any]]) -> Spent:
         gaussian = [e for e in entries if e["mechanism"] == GAUSSIAN]
@@ -190,48 +327,133 @@ class Budget:
 
     def _entries(self, database: sqlite3.Connection) -> list[dict[str, Any]]:
         """The log, each entry checked against the digest of the one before, and the log against what was seen of it."""
-        previous, entries = START, list[dict[str, Any]]()
-        known, last = self._seen
+        previous, digests, entries = START, [START], list[dict[str, Any]]()
         rows = database.execute("SELECT entry, previous, digest FROM releases ORDER BY id")
         try:
             for text, previous in checked_entries(rows):
                 entries.append(_entry(text))
-                if len(entries) == known and previous != last:
-                    break
+                digests.append(previous)
         except BrokenChainError as error:
             raise BudgetError(f"{self.path} was changed or damaged: {error}") from None
-        if len(entries) < known or (len(entries) == known and previous != last):
-            raise BudgetError(f"{self.path} has lost releases that it had: put the newest copy of it back")
-        self._seen = (len(entries), previous)
+        for known, last in (_SEEN.get(self._file, (0, START)), self._witnessed(digests)):
+            if len(entries) < known or digests[known] != last:
+                raise BudgetError(f"{self.path} has lost releases that it had: put the newest copy of it back")
+        _SEEN[self._file] = (len(entries), previous)
         return entries
+
+    def _witnessed(self, digests: list[str]) -> tuple[int, str]:
+        """How many entries the witness has seen, and the digest of the last one.
+
+        An entry that the log lacks and that was not on disk yet, as the witness says, was being booked when its process
+        was killed: its noise was never drawn.
+        """
+        if self._witness is None or not self._witness.exists():
+            return 0, START
+        try:
+            found = json.loads(self._witness.read_bytes())
+            known, last, before = whole("entries", found["entries"]), str(found["digest"]), str(found["before"])
+            on_disk = truth("on_disk", found["on_disk"])
+        except (ValueError, KeyError, TypeError):
+            raise BudgetError(f"{self._witness} is not the witness of a budget: give the right file") from None
+        killed = not on_disk and len(digests) == known and digests[-1] == before
+        return (known - 1, before) if killed else (known, last)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """The database, locked for everybody else; nothing is changed if an error comes."""
-        if self._file.exists() and self._file.stat().st_nlink > 1:  # SQLite's locks and journals know one name
+        """The database, locked for everybody else; nothing is changed if an error comes.
+
+        Of a budget that is planned, it is an empty one in memory.
+        """
+        if not self._file.exists():
+            if self._state == "there" or _SEEN.get(self._file, (0, START))[0] or self._witnessed([START])[0]:
+                raise BudgetError(f"{self.path} cannot be used as a budget: it is gone; put the newest copy of it back")
+            if self._state == "new":
+                with open(os.open(self._file, os.O_CREAT | os.O_WRONLY, 0o600), "wb"):
+                    pass
+        elif self._file.stat().st_nlink > 1:  # SQLite's locks and journals know one name
             raise BudgetError(
                 f"{self.path} is a file of several names (hard links), which cannot be kept safe: copy it"
             )
-        # a budget that was removed is not made anew without a word
-        name = f"{self._file.as_uri()}?mode=rw"
+        there = self._file.exists()
+        name = f"{self._file.as_uri()}?mode=rw" if there else "file::memory:"
         try:
             with closing(sqlite3.connect(name, SECONDS_TO_WAIT, isolation_level=None, uri=True)) as database:
                 database.execute("PRAGMA synchronous = FULL")
                 database.execute("BEGIN IMMEDIATE")
                 try:
+                    for statement in _TABLES.split(";\n"):
+                        database.execute(statement)
+                    limits = (*((None, None) if self._by_batch else (self.epsilon, self.delta)), self.neighbors)
+                    before = database.execute("SELECT count(*) FROM budget").fetchone()[0]  # of an earlier version
+                    database.execute("INSERT OR IGNORE INTO budget VALUES (1, ?, ?, ?)", limits)
+                    accounts = (int(self._by_batch and not before), secrets.token_bytes(32))
+                    database.execute("INSERT OR IGNORE INTO accounts VALUES (1, ?, ?)", accounts)
                     yield database
                 except BaseException:
                     database.execute("ROLLBACK")
+                    self._unconfirmed = {}
                     raise
                 database.execute("COMMIT")
+                if self._unconfirmed:
+                    self._tell_witness(on_disk=True)
+                    _SEEN[self._file] = (self._unconfirmed["entries"], self._unconfirmed["digest"])
+                    self._unconfirmed = {}
         except sqlite3.DatabaseError as error:
             raise BudgetError(f"{self.path} cannot be used as a budget: {error}") from None
+
+
+def personal_budget(epsilon: float | None = None) -> Budget:
+    """The budget in which the command line books the releases of this user, by the batch ids of their rows.
+
+    It lies in the folder that SKETCHLEARN_BUDGETS names or, by default, in the user's folder for programs' state, with
+    its witness in that for their settings.
+
+    Parameters
+    ----------
+    epsilon : float, default=None
+        The most that releases of the rows that are booked now may spend together; by default 10.
+    """
+    chosen = os.environ.get("SKETCHLEARN_BUDGETS")
+    state, settings = (
+        Path(chosen or os.environ.get(f"XDG_{name}_HOME") or Path.home() / usual) / ("" if chosen else "sketchlearn")
+        for name, usual in (("STATE", ".local/state"), ("CONFIG", ".config"))
+    )
+    for folder in (state, settings):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    limit = LARGEST_PERSONAL_EPSILON if epsilon is None else epsilon
+    return Budget.planned(state / "budgets.sqlite", limit, witness=settings / "budgets.witness", by_batch=True)
+
+
+def _other_neighbors(who: str, known: str, asked: str) -> str:
+    return f"{who} about {known}, and the release is about {asked}: use the same"
+
+
+def _releases(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [entry for entry in entries if "limit" not in entry]
+
+
+def _names(database: sqlite3.Connection, batches: Batches) -> list[str] | None:
+    """What the log calls these batches; None if not all of them are known.
+
+    Batch ids are digests of exact sums. Those in the log are keyed by a secret of the file, so that a page of the log,
+    if it travels, tells nothing about the rows.
+    """
+    if not batches.complete:
+        return None
+    key = database.execute("SELECT secret FROM accounts").fetchone()[0]
+    return sorted(blake2b(number.to_bytes(8), digest_size=8, key=key).hexdigest() for number in batches.times)
 
 
 def _entry(text: str) -> dict[str, Any]:
     """A release of the log, if it is one."""
     try:
         entry: dict[str, Any] = json.loads(text)
+        if "limit" in entry:
+            Limit(entry["limit"]["epsilon"], entry["limit"]["delta"])
+            return entry
+        entry["batches"] = _texts(entry.get("batches"))
+        if entry.get("most") is not None:
+            positive("most", entry["most"])
         sizes = positive("epsilon", entry["epsilon"]), number("delta", entry["delta"])
         with_delta = entry["mechanism"] in (GAUSSIAN, THRESHOLD)
         sound = 0 < sizes[1] < 1 if with_delta else (entry["mechanism"], sizes[1]) == (LAPLACE, 0)
@@ -240,3 +462,9 @@ def _entry(text: str) -> dict[str, Any]:
     if not sound:
         raise BudgetError(f"the log of the budget has an entry that no release writes: {shortened(text)}")
     return entry
+
+
+def _texts(names: Any) -> list[str] | None:
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError("the batches of an entry must be a list of names")
+    return names

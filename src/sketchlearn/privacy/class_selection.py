@@ -132,15 +132,17 @@ def select_classes(
         selections=(SelectionCost(secrets.token_hex(8), epsilon, delta),),
     )
     budgets = [budget] if isinstance(budget, Budget) else list(budget or ())
-    ledger = RELEASED.note(partial(_booked_everywhere, ledger, already, budgets), batches, content)
+    ledger = RELEASED.note(partial(_booked_everywhere, ledger, already, budgets, batches), batches, content)
     return SelectedClasses(_passing(counts, scale, threshold), ledger)
 
 
-def _booked_everywhere(ledger: Ledger, earlier: Ledger | None, budgets: list[Budget], spent: Ledger | None) -> Ledger:
+def _booked_everywhere(
+    ledger: Ledger, earlier: Ledger | None, budgets: list[Budget], batches: Batches, spent: Ledger | None
+) -> Ledger:
     """What is spent after the selection, booked in all budgets; if one refuses, others may have booked too much."""
-    after = booked(ledger, earlier, budgets[0] if budgets else None, spent)
+    after = booked(ledger, earlier, budgets[0] if budgets else None, batches, spent)
     for budget in budgets[1:]:
-        budget.reserve(ledger)
+        budget.reserve(ledger, batches)
     return after
 
 

@@ -107,7 +107,7 @@ def privatize(
     ledger = plan.ledger(design, private=rng is None)
     if rng is None:
         content = Batches.of_content(operator.identity, sketch.sums, sketch.units)
-        ledger = RELEASED.note(partial(booked, ledger, earlier, budget), sketch.batches, content)
+        ledger = RELEASED.note(partial(booked, ledger, earlier, budget, sketch.batches), sketch.batches, content)
     elif earlier is not None:
         ledger = ledger.after(earlier)
     return _noisy(sketch, plan, ledger, rng)
@@ -125,7 +125,9 @@ def _noisy(sketch: Sketch, plan: NoisePlan, ledger: Ledger, rng: Any) -> Release
     return made
 
 
-def booked(ledger: Ledger, earlier: Ledger | None, budget: Budget | None, spent: Ledger | None) -> Ledger:
+def booked(
+    ledger: Ledger, earlier: Ledger | None, budget: Budget | None, batches: Batches, spent: Ledger | None
+) -> Ledger:
     """What is spent after this release, if it may be made, knowing what this process has spent on the records."""
     if spent is not None and earlier != spent:
         # one that admits to as much may be of other releases: then both are paid, perhaps once too often
@@ -141,7 +143,7 @@ def booked(ledger: Ledger, earlier: Ledger | None, budget: Budget | None, spent:
             "budget=skl.Budget(path, epsilon=...) to have it booked and limited",
         )
     else:
-        budget.reserve(ledger)  # the last step that may refuse
+        budget.reserve(ledger, batches)  # the last step that may refuse
     return after
 
 

@@ -77,6 +77,9 @@ class DesignedEstimator(ErrorBarredEstimator):
         """What the operator is designed for."""
         return "kmeans"
 
+    def design_arguments(self, **size: Any) -> dict[str, Any] | None:
+        return {"task": self._task, "n_components": self._n_components, **size}
+
     def _most_rows(self) -> int:
         return rows_wanted(self._task, self._n_components)
 

@@ -20,7 +20,7 @@ from sketchlearn import engines
 from sketchlearn.control_characters import check_names
 from sketchlearn.designing.sample_summary import MOST_ROWS
 from sketchlearn.kernel import one_blas_thread
-from sketchlearn.ledger import Ledger
+from sketchlearn.ledger import ADD_REMOVE, Ledger
 from sketchlearn.operators import Operator
 from sketchlearn.operators.column_checks import check_columns
 from sketchlearn.private_sums import require_enough_shares
@@ -28,6 +28,7 @@ from sketchlearn.schemas import Schema, SchemaColumns
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Source, first_rows, is_array, sample, source, weighted
 from sketchlearn.storage.json_documents import MODEL, MODEL_VERSION, to_document
+from sketchlearn.tasks.column_ranges import checked_bounds
 from sketchlearn.tasks.estimating import schema_rows
 from sketchlearn.tasks.estimating.checked_arrays import checked_array
 from sketchlearn.tasks.estimating.fitted_model import Document, FittedModel
@@ -70,6 +71,57 @@ class SketchEstimator(BaseEstimator):
     @abstractmethod
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Any:
         """The model of a sketch."""
+
+    def design(
+        self,
+        *,
+        bounds: Any,
+        columns: tuple[str, ...] | None = None,
+        neighbors: str = ADD_REMOVE,
+        targets: Any = None,
+        **size: Any,
+    ) -> Operator:
+        """An operator for this estimator that is made of public numbers alone, for private releases.
+
+        Parameters
+        ----------
+        bounds : pair of numbers or lists
+            The lowest and the highest value of each column.
+        columns : tuple of str, default=None
+            Their names.
+        neighbors : str, default="add-remove"
+            What a release will be about (see `privatize`).
+        targets : str or list, default=None
+            Of kernel regressions, the columns to predict.
+        **size
+            `n_rows`, `epsilon` and `delta` of a release, which decide the number of frequencies (see `skl.design`).
+
+        Examples
+        --------
+        >>> import sketchlearn as skl
+        >>> operator = skl.SketchKMeans(3).design(bounds=([0, 0], [1, 1]), n_rows=10_000, epsilon=1.0)
+        >>> operator.origin.value
+        'declared'
+        """
+        from sketchlearn.tasks.estimating.supervised_estimator import positions
+        from sketchlearn.tasks.task_design import design
+
+        self.check_parameters()
+        arguments = self.design_arguments(**size)
+        if arguments is None:
+            name = type(self).__name__
+            raise ValueError(f"{name} has no design from bounds alone: release its sketches with privatize")
+        if targets is not None and arguments["task"] == "kernel":
+            arguments["targets"] = list(positions(targets, columns, len(checked_bounds(bounds)[0])))
+        if arguments.get("epsilon") is not None:
+            arguments["neighbors"] = neighbors
+        seed = int(self._generator().integers(2**31))
+        made: Operator = design(bounds=bounds, seed=seed, **arguments)
+        return made if columns is None else made.with_columns(tuple(columns))
+
+    def design_arguments(self, **size: Any) -> dict[str, Any] | None:  # noqa: ARG002
+        """What `skl.design` needs to know beside bounds; None where it needs rows."""
+        return None
 
     def check_parameters(self) -> None:
         """Refuses parameters that make no sense, before any row is read."""

@@ -168,6 +168,9 @@ class SketchGenerator(LabelledEstimator):
         state = self._state_of_classes(sketch, classes) if isinstance(sketch, Mapping) else self._state_of(sketch)
         return self._learn(state, self._generator())
 
+    def design_arguments(self, **size: Any) -> dict[str, Any] | None:  # noqa: ARG002
+        return {"task": "generator"}
+
     def check_parameters(self) -> None:
         for name in ("max_iter", "batch_size"):
             whole(name, getattr(self, name))

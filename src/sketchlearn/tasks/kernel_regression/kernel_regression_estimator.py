@@ -19,6 +19,7 @@ from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.number_estimator import NumberEstimator, shaped_attribute, target_numbers
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
+from sketchlearn.tasks.estimating.supervised_estimator import positions
 from sketchlearn.tasks.kernel_regression.kernel_design import n_frequencies_for, waves_in_box, waves_on_sample
 from sketchlearn.tasks.kernel_regression.kernel_fit import KernelFit, KernelProblem
 from sketchlearn.values import number, positive, whole
@@ -80,6 +81,9 @@ class SketchKernelRegressor(NumberEstimator):
     degrees_of_freedom_ = model_attribute("freedom")
     error_variance_ = shaped_attribute("expected_errors")
 
+    def design_arguments(self, **size: Any) -> dict[str, Any] | None:  # noqa: ARG002
+        return {"task": "kernel"}
+
     def check_parameters(self) -> None:
         if self.n_frequencies is not None:
             whole("n_frequencies", self.n_frequencies)
@@ -98,17 +102,19 @@ class SketchKernelRegressor(NumberEstimator):
         """
         return super().partial_fit(X, y, sample_weight)
 
-    def fit_sketch(self, sketch: Sketch) -> Self:
+    def fit_sketch(self, sketch: Sketch, *, targets: Any = None) -> Self:
         """Learns from a sketch alone: of `design(..., task="kernel")`'s operator, or of another such estimator.
 
-        The targets are the columns that the features do not see.
+        The targets are the columns that the features do not see; others, if they are given, are refused.
         """
         state = self._state_of(sketch)
         part = needed_part(sketch, FeatureMoments, NEED)
         operator: FeatureMoments = part.operator  # type: ignore[assignment]
-        targets = targets_of(operator)
-        target_numbers(operator.columns, targets)
-        table = replace(state.table, targets=targets, flat=len(targets) == 1)
+        found = targets_of(operator)
+        if targets is not None and set(positions(targets, operator.columns, operator.n_features)) != set(found):
+            raise ValueError("the sketch was designed for other targets: leave them out")
+        target_numbers(operator.columns, found)
+        table = replace(state.table, targets=found, flat=len(found) == 1)
         return self._learn(replace(state, table=table), self._generator())
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> FeatureMoments:

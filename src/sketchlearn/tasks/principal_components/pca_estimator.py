@@ -83,6 +83,9 @@ class SketchPCA(LinearCoordinates):
     residual_ = model_attribute("residual")
     kind_of_components = "principal"
 
+    def design_arguments(self, **size: Any) -> dict[str, Any] | None:  # noqa: ARG002
+        return {"task": "moments"}
+
     def check_parameters(self) -> None:
         truth("whiten", self.whiten)
         if isinstance(self.n_components, float):

@@ -86,6 +86,9 @@ class SketchLinearRegression(NumberEstimator, ErrorBarredEstimator):
         """
         return super().partial_fit(X, y, sample_weight)
 
+    def design_arguments(self, **size: Any) -> dict[str, Any] | None:  # noqa: ARG002
+        return {"task": "moments"}
+
     def fit_sketch(self, sketch: Sketch, n_targets: int = 1, *, targets: Any = None) -> Self:
         """Learns from a sketch of second moments alone.
 

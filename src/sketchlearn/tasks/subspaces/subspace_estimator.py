@@ -85,6 +85,9 @@ class SketchSubspaces(NearestClusters):
         several = len(set(dimensions)) > 1
         return {"n_clusters": len(dimensions), "n_dimensions": dimensions if several else dimensions[0]}
 
+    def design_arguments(self, **size: Any) -> dict[str, Any] | None:  # noqa: ARG002
+        return {"task": "subspaces"}
+
     def check_parameters(self) -> None:
         self._dimensions()
 
