@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import threading
 import warnings
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,11 +91,10 @@ class Session:
         if (unit is None) != (rows_per_unit is None):
             raise ValueError("unit and rows_per_unit belong together: give both")
         self._neighbors, self._lock = check_neighbors(neighbors), threading.Lock()
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
         if not isinstance(budget, Budget):
-            self._folder = tempfile.TemporaryDirectory(prefix="sketchlearn-session-")
-            path = Path(self._folder.name) / "budget.sqlite"
-            budget = Budget(path, budget, neighbors=self._neighbors)
+            folder = tempfile.mkdtemp(prefix="sketchlearn-session-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            budget = Budget(Path(folder) / "budget.sqlite", budget, neighbors=self._neighbors)
         if budget.neighbors != self._neighbors:
             raise BudgetError(
                 f"the budget is about {budget.neighbors}: give the session neighbors={budget.neighbors!r}"

@@ -1,0 +1,84 @@
+"""Whoever has a session may ask for releases: nothing else that depends on the rows comes out of it."""
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import sketchlearn as skl
+from sketchlearn.privacy import Release, Session, SessionError
+from sketchlearn.privacy.budget import BudgetError
+
+BOUNDS = ([-5, -5], [5, 5])
+OPERATOR = skl.design(bounds=BOUNDS, n_components=2)
+ROWS = np.random.default_rng(0).uniform(-5, 5, (200, 2))
+ODD = {
+    "a missing value": np.vstack([ROWS, [np.nan, 0]]),
+    "an infinite value": np.vstack([ROWS, [np.inf, 0]]),
+    "text": [["a", "b"]],
+    "another number of columns": ROWS[:, :1],
+    "a file that is not there": "nowhere.csv",
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_errors_say_nothing_about_rows(name):
+    session = Session(ODD[name], budget=1.0)
+    with pytest.raises(SessionError) as caught:
+        session.release(OPERATOR, epsilon=1.0)
+    assert (
+        str(caught.value) == "the rows cannot be sketched by this design; session.check(design) tells their holder why"
+    )
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    assert session.spent.releases == 0
+
+
+def test_warnings_say_nothing_about_rows():
+    far = skl.FourierFeatures(2, 10, law=skl.frequencies.Gaussian(1e-9)).with_origin("declared")
+    with pytest.warns(UserWarning, match="phases are noise"):
+        far.sketch(ROWS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Session(ROWS, budget=1.0).release(far, epsilon=1.0)
+
+
+def test_what_leaves_is_a_release_and_a_session_is_not_copied():
+    session = Session(ROWS, budget=2.0, bounds=BOUNDS)
+    assert type(session.release(OPERATOR, epsilon=1.0)) is Release
+    assert all(type(release) is Release for release in session.releases)
+    for take in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="is not copied"):
+            take(session)
+    public = [name for name in dir(session) if not name.startswith("_")]
+    assert public == ["check", "fit", "forecast", "release", "releases", "spent"]
+    assert "200" not in repr(session)
+
+
+def test_releases_add_up_whatever_the_design():
+    session = Session(ROWS, budget=2.5, bounds=BOUNDS)
+    first = session.release(OPERATOR, epsilon=1.0)
+    other = session.fit(skl.SketchPCA(1), epsilon=1.0)
+    assert (first.ledger.epsilon, other.privacy_.epsilon) == (1.0, 2.0)
+    with pytest.raises(BudgetError, match="would spend more"):
+        session.release(skl.Histograms.even(*BOUNDS), epsilon=1.0)
+    assert len(session.releases) == 2
+
+
+def test_a_model_is_learned_from_the_release_alone(monkeypatch):
+    session, seen = Session(ROWS, budget=1.0, bounds=BOUNDS, n_rows=200), []
+    model = skl.SketchKMeans(2, random_state=0)
+    fit_sketch = type(model).fit_sketch
+    monkeypatch.setattr(
+        type(model), "fit_sketch", lambda self, *a, **k: seen.append((a, k)) or fit_sketch(self, *a, **k)
+    )
+    session.fit(model, epsilon=1.0)
+    assert seen == [((session.releases[0],), {})]
+    assert pickle.loads(pickle.dumps(model)).privacy_ == session.releases[0].ledger
+
+
+def test_designs_that_tell_about_rows_are_refused():
+    with pytest.raises(ValueError, match="designed on a sample"):
+        Session(ROWS, budget=1.0).release(skl.design(ROWS, n_components=2), epsilon=1.0)
