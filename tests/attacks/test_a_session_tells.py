@@ -68,7 +68,8 @@ def test_releases_add_up_whatever_the_design():
 
 
 def test_a_model_is_learned_from_the_release_alone(monkeypatch):
-    session, seen = Session(ROWS, budget=1.0, bounds=BOUNDS, n_rows=200), []
+    clusters = np.random.default_rng(1).normal([[-3, 0]] * 5000 + [[3, 0]] * 5000, 0.5)
+    session, seen = Session(clusters, budget=1.0, bounds=BOUNDS, n_rows=10_000), []
     model = skl.SketchKMeans(2, random_state=0)
     fit_sketch = type(model).fit_sketch
     monkeypatch.setattr(
