@@ -51,17 +51,17 @@ gpu: .venv/installed-test
 	else echo "compute-sanitizer is not installed: memory and races are not checked"; fi
 	$(BIN)/python benchmarks/gpu.py
 
-# Every float32 phase from 2^-28 turns on, through every wave: twenty minutes.
+# Every float32 phase from 2^-28 turns on, through every wave: twenty minutes. EVERY=100 takes a hundredth of them.
 exhaustive: .venv/installed-test
-	$(BIN)/python tests/native/exhaustive.py
+	$(BIN)/python tests/native/exhaustive.py --every $(or $(EVERY),1)
 
 # One table of a million rows through every source, block size, the command line, Dask and Spark: to the same bytes.
 everywhere: .venv/installed-test
-	$(BIN)/python tests/everywhere.py
+	$(BIN)/python tests/everywhere.py --rows $(or $(ROWS),1000000)
 
 # A checkpointed run killed 50 times at random moments: the same bytes in the end.
 kill: .venv/installed-test
-	$(BIN)/python tests/kill.py --times 50
+	$(BIN)/python tests/kill.py --times $(or $(KILLS),50)
 
 # 1000 devices, 20,000 reports, a server that is killed 20 times: the sum of all rows to the bit, on SQLite and on
 # PostgreSQL (Debian's package).
@@ -77,12 +77,14 @@ collector-fuzz: .venv/installed-test .venv/installed-schemathesis
 	$(BIN)/python tests/collector_schemathesis.py --examples $(or $(EXAMPLES),100)
 
 # What a million numbers that were released with noise tell about one record, per mechanism and per claim of a ledger;
-# releases that are killed 50 times; an adversary of 10^5 random steps: an hour.
+# what neighboring inputs of the public entry points tell; releases that are killed 50 times; an adversary of 10^5
+# random steps, and one against a collector: two hours. RELEASES, STEPS, NUMBERS and KILLS make it shorter.
 audit: .venv/installed-test
-	$(BIN)/python tests/audit.py
-	$(BIN)/python tests/audit_claims.py
-	KILLS=50 $(BIN)/python -m pytest -q tests/test_adversary.py -k kill
-	STEPS=100000 $(BIN)/python -m pytest -q -s tests/test_release_states.py
+	$(BIN)/python tests/audit.py $(or $(NUMBERS),1000000)
+	$(BIN)/python tests/audit_claims.py $(or $(NUMBERS),1000000)
+	$(BIN)/python tests/audit_entries.py --releases $(or $(RELEASES),2000)
+	KILLS=$(or $(KILLS),50) $(BIN)/python -m pytest -q tests/test_adversary.py -k kill
+	STEPS=$(or $(STEPS),100000) $(BIN)/python -m pytest -q -s tests/test_release_states.py tests/test_collector_states.py
 
 # Changed sketches, designs and models, signed anew: each is loaded or refused, at little cost. About 6 ms a file,
 # 1.7 hours of one core, on all cores at once; FILES=100000 takes a tenth of that, and SEED another draw.

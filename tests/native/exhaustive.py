@@ -3,6 +3,7 @@
 The phases beyond that only repeat these: a wave first takes off the nearest integer, which is exact.
 """
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -21,23 +22,24 @@ STEP = 1 << 22
 SMALLEST = 2.0**-28  # below, all waves are constant but for signs, and those are looked at with a few
 
 
-def phases():
+def phases(every):
+    """All phases, in blocks; every so many blocks alone, if not all are wanted."""
     first, last = (int(np.float32(x).view(np.uint32)) for x in (SMALLEST, 0.5))
-    for start in range(first, last + 1, STEP):
+    for start in range(first, last + 1, every * STEP):
         positive = np.arange(start, min(start + STEP, last + 1), dtype=np.uint32).view(np.float32)
         yield positive
         yield -positive
     yield np.array([0.0, -0.0, 1e-45, -1e-45, 1e-38, -1e-38], np.float32)
 
 
-def main() -> int:
+def main(every: int) -> int:
     failed = 0
     for name, wave in WAVES.items():
         zero, one = np.zeros(1, np.float32), np.ones((1, 1), np.float32)
         plan = dense_plan(kernel.active, wave.feature, zero, zero, np.inf, wave.kernel_coefficients, 0, 1, one)
         error = largest = l1 = l2_squared = 0.0
         bound = wave.change_by_record()
-        for t in phases():
+        for t in phases(every):
             integers = np.zeros((len(t), wave.parts), np.int32)
             plan.write(t[:, None], 2, integers)
             exact = wave(t.astype(np.float64))
@@ -63,4 +65,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--every", type=int, default=1, help="look at every so many blocks of phases alone")
+    sys.exit(main(parser.parse_args().every))
