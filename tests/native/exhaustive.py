@@ -23,10 +23,10 @@ SMALLEST = 2.0**-28  # below, all waves are constant but for signs, and those ar
 
 
 def phases(every):
-    """All phases, in blocks; every so many blocks alone, if not all are wanted."""
+    """Every so many phases, in blocks."""
     first, last = (int(np.float32(x).view(np.uint32)) for x in (SMALLEST, 0.5))
     for start in range(first, last + 1, every * STEP):
-        positive = np.arange(start, min(start + STEP, last + 1), dtype=np.uint32).view(np.float32)
+        positive = np.arange(start, min(start + every * STEP, last + 1), every, dtype=np.uint32).view(np.float32)
         yield positive
         yield -positive
     yield np.array([0.0, -0.0, 1e-45, -1e-45, 1e-38, -1e-38], np.float32)
@@ -66,5 +66,5 @@ def main(every: int) -> int:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--every", type=int, default=1, help="look at every so many blocks of phases alone")
+    parser.add_argument("--every", type=int, default=1, help="look at every so many phases alone")
     sys.exit(main(parser.parse_args().every))
