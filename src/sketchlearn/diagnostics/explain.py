@@ -29,6 +29,7 @@ from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.clusters.cluster_task import reduced_in_units
 from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator
+from sketchlearn.tasks.estimating.fitted_state import check_public_rows
 from sketchlearn.tasks.estimating.row_samples import error_units
 from sketchlearn.tasks.estimating.schema_rows import encoded_array
 from sketchlearn.tasks.task_design import design
@@ -111,6 +112,7 @@ def explain(
     n_components: int | None = None,
     decoder: str | Decoder = "auto",
     random_state: int = 0,
+    assume_public_sample: bool = False,
 ) -> Explanation:
     """Says whether a poor fit is the fault of the sketch (size, scale), the decoder or the model, and what to change.
 
@@ -124,6 +126,7 @@ def explain(
     n_components : the number of clusters, for a bare sketch.
     decoder : the decoder, for a bare sketch.
     random_state : seed of the further searches.
+    assume_public_sample : the caller knows that X is public; otherwise a private release is explained without rows.
 
     Examples
     --------
@@ -137,6 +140,9 @@ def explain(
     >>> print(explanation.sentences[-1])
     Nothing is wrong: ... explains the sketch up to sampling noise (misfit ...).
     """
+    if X is not None:
+        ledger = fitted.ledger if isinstance(fitted, Sketch) else getattr(fitted, "privacy_", None)
+        check_public_rows(ledger, assume_public_sample)
     rng = np.random.default_rng(random_state)
     case = _case(fitted, n_components, decoder, rng)
     operator: Any = (fitted if isinstance(fitted, Sketch) else fitted.sketch_).operator

@@ -69,5 +69,9 @@ def _guarantee(what: str, ledger: Ledger) -> Element:
     assumed = None
     if ledger.design == ASSUMED:
         assumed = element("p", "This holds if the design was made without these records, as whoever released it said.")
+    sample = None
+    if ledger.sample == ASSUMED:
+        sample = element("p", "It was learned from a release and a sample: this holds if the sample is public, as "
+                         "whoever learned it said.")  # fmt: skip
     found = table(f"{what}: what was spent on privacy", ("What", "How much"), rows)
-    return element("div", words, found, assumed)
+    return element("div", words, found, assumed, sample)

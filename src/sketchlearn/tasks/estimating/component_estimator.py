@@ -97,7 +97,7 @@ class DesignedEstimator(ErrorBarredEstimator):
                 f"n_samples={n_rows} rows cannot have {self._n_components} clusters: ask for fewer clusters"
             )
 
-    def fit_sketch(self, sketch: Sketch, *, sample: Any = None) -> Self:
+    def fit_sketch(self, sketch: Sketch, *, sample: Any = None, assume_public_sample: bool = False) -> Self:
         """Learns from a sketch: of `design(...)`'s operator, of another estimator, merged or loaded.
 
         Parameters
@@ -106,9 +106,14 @@ class DesignedEstimator(ErrorBarredEstimator):
         sample : some of the sketched rows, or rows like them, as `source` takes them. They need not be representative:
             they are reweighted until their features agree with the sketch. Without a sample, rows that the sketch
             keeps (`design(..., rows=500)`) are used so.
+        assume_public_sample : the caller knows that the sample is public, or of people whom the release need not
+            protect. A private release beside other rows is refused; `privacy_` notes what was assumed.
         """
-        given = None if sample is None else given_rows(sketch, sample)
-        self._learn(replace(self._state_of(sketch), given_rows=given), self._generator())
+        state, given = self._state_of(sketch), None
+        if sample is not None:
+            given = given_rows(sketch, sample, assume_public_sample)
+            state = replace(state, given_rows=given, public_sample=assume_public_sample)
+        self._learn(state, self._generator())
         if given is not None and self.outcome_.status is Status.ROWS:
             self._state = replace(self._sketched_state(), error_bars=ErrorBars(withheld=NO_ROWS))
         return self

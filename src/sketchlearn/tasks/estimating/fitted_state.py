@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.ledger import Ledger
+from sketchlearn.ledger import ASSUMED, Ledger
 from sketchlearn.schemas import columns_without
 from sketchlearn.sources import Source, source, weighted
 from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
+from sketchlearn.values import truth
 
 
 @dataclass(frozen=True)
@@ -99,23 +100,28 @@ class FirstRows(NamedTuple):
 class FittedState:
     """What is known after rows were seen. `fit` replaces it as a whole, so that an error leaves the one before.
 
+    All that a model is learned from is in it, but for the estimator's parameters, which are the caller's own. So it
+    tells whether the model is private (`ledger`), and cannot be made of a release and rows that are not public.
+
     Attributes
     ----------
     table : the columns that were sketched.
     sketch : of all rows so far, or one per class; None while none is needed, and in a model that was loaded.
     given_rows : some rows that came with a sketch, until the model is learned.
+    public_sample : whether the caller said that those rows are public.
     first_rows : of a stream, kept until there are enough to design the operator on.
     design_notes : what designing the operator found that learning needs.
     model : what was learned; None after rows were added.
     row_labels : the cluster of each row of an array given to `fit`.
     error_bars, row_mean : how sure the model is, once that was asked for.
-    privacy, n_records : of the sketch that a loaded model was learned from.
+    privacy, n_records : of a loaded model: the ledger of what it was learned from, and how many records that had.
     """
 
     table: SketchedTable
     sketch: Any = None
     first_rows: tuple[FirstRows, ...] = ()
     given_rows: Any = None
+    public_sample: bool = False
     design_notes: Any = None
     model: Any = None
     row_labels: NDArray[Any] | None = None
@@ -123,6 +129,18 @@ class FittedState:
     row_mean: RowMean | None = None
     privacy: Ledger | None = None
     n_records: int | float = 0
+
+    def __post_init__(self) -> None:
+        if self.first_rows or self.row_labels is not None:
+            check_public_rows(self.ledger, False)
+        elif self.given_rows is not None:
+            check_public_rows(self.ledger, self.public_sample)
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """What all that the model is learned from has spent, if it is private; learning adds nothing to it."""
+        ledger: Ledger | None = self.privacy if self.sketch is None else self.sketch.ledger
+        return replace(ledger, sample=ASSUMED) if ledger is not None and self.public_sample else ledger
 
     @property
     def has_rows(self) -> bool:
@@ -134,6 +152,15 @@ class FittedState:
         bars = ErrorBars.from_json(facts["error_bars"]) if "error_bars" in facts else None
         return replace(
             self, error_bars=bars, row_mean=RowMean.from_json(facts["row_mean"]) if "row_mean" in facts else None
+        )
+
+
+def check_public_rows(ledger: Ledger | None, assume_public_sample: bool) -> None:
+    """Refuses rows beside a private release, unless the caller says that they are public."""
+    if not truth("assume_public_sample", assume_public_sample) and ledger is not None:
+        raise ValueError(
+            "rows beside a private release are not protected by its noise, and what is learned from both tells about "
+            "them: leave them out or, if these rows are public, say assume_public_sample=True"
         )
 
 

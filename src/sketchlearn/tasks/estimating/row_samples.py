@@ -9,6 +9,7 @@ import numpy as np
 from sketchlearn.models import Double
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import WEIGHT_BITS, source
+from sketchlearn.tasks.estimating.fitted_state import check_public_rows
 from sketchlearn.weighting.clusters_of_rows import RowSample
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
@@ -23,8 +24,9 @@ def kept_rows(sketch: Sketch) -> RowSample | None:
     return RowSample(rows, error_units(sketch.operator), kept.complete, kept.chances_of)
 
 
-def given_rows(sketch: Sketch, sample: Any) -> RowSample:
-    """Rows that were given to learn from beside a sketch."""
+def given_rows(sketch: Sketch, sample: Any, assume_public_sample: bool) -> RowSample:
+    """Rows that were given to learn from beside a sketch; those beside a private release must be public."""
+    check_public_rows(sketch.ledger, assume_public_sample)
     operator: Any = sketch.operator
     rows = source(sample)
     rows = rows if operator.columns is None else rows.only(operator.columns, any_order=True)

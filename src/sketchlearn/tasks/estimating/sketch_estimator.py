@@ -245,6 +245,11 @@ class SketchEstimator(BaseEstimator):
         """Adds rows, all of them or none."""
         self.check_parameters()
         before = self._state if self._state is not None and self._state.has_rows else None
+        if before is not None and before.ledger is not None:
+            raise ValueError(
+                f"this {type(self).__name__} was learned from a private release, and takes in no rows: add them to the "
+                "exact sketch, release that, and learn from the release"
+            )
         if before is None:
             schema_rows.check_stream(self.schema)
         incoming = self._incoming(X, y, None if before is None else before.table, classes).counted(sample_weight)
@@ -299,16 +304,17 @@ class SketchEstimator(BaseEstimator):
 
     @property
     def sketch_(self) -> Sketch:
-        """The sketch of all rows so far."""
+        """The sketch of all rows so far: a copy, so that the model and its ledger do not change with it."""
         sketch: Sketch = self._sketched_state().sketch
-        return sketch
+        return sketch.copy()
 
     @property
     def privacy_(self) -> Ledger | None:
-        """What the sketch that was learned from has spent, if it is private: learning adds nothing to it."""
-        if self._state is not None and not self.has_sketch:
-            return self._state.privacy
-        return self.sketch_.ledger
+        """What all that was learned from has spent, if it is private; None if any of it is exact.
+
+        Learning adds nothing to it. Parameters of the estimator count as public.
+        """
+        return (self._state or self._sketched_state()).ledger
 
     @property
     def n_records_(self) -> int | float:
