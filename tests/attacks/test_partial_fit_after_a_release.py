@@ -14,7 +14,7 @@ X = RNG.standard_normal((6000, 2)) @ [[1.5, 1.5], [-1.0, 1.0]]
 MOMENTS = skl.design(bounds=([-8.0] * 2, [8.0] * 2), task="moments")
 RELEASES = {label: skl.privatize(MOMENTS.sketch(X[label::3]), epsilon=10.0) for label in (0, 1)}
 PERSON = np.array([[1.234, -3.21]])
-REFUSED = "learned from a private release, and takes in no rows"
+REFUSED = "a model of a private release cannot take in records"
 
 
 def classifier():

@@ -182,8 +182,10 @@ def _of_operator(operator: Operator) -> Facts:
         "words": operator.in_words,
         **facts,
         "n_features": operator.n_features,
+        "identity": operator.identity,
     }
-    rows = [("operator", operator.in_words), *columns, ("operator digest", operator.digest)]
+    identity = f"{operator.identity} (SHA-256; equal operators have the same)"
+    rows = [("operator", operator.in_words), *columns, ("operator digest", identity)]
     if (waves := operator.part(FourierFeatures)) is not None:
         rows.append(("kernel", kernel_in_words(waves.n_frequencies, waves.n_features)))
     units = operator.error_units

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -131,6 +132,7 @@ class Operator(Value, ABC):
         """A copy with other fields, in which all that was drawn stays drawn."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
+        twin.__dict__.pop("identity", None)
         twin._set(**fields)
         return twin
 
@@ -361,6 +363,20 @@ class Operator(Value, ABC):
             total.update(np.ascontiguousarray(part).astype(part.dtype.newbyteorder("<"), copy=False).data)
         return total.hexdigest()
 
+    @cached_property
+    def identity(self) -> str:
+        """SHA-256 of all that is compared, what was drawn from the seed included: that of equal operators is the same.
+
+        >>> import sketchlearn as skl
+        >>> moments = skl.SecondMoments(2, bound=9.0)
+        >>> moments.identity == moments.with_origin("declared").identity
+        True
+        >>> moments.identity == skl.SecondMoments(2, bound=8.0).identity
+        False
+        """
+        form = json.dumps([_compared(self), self.digest], sort_keys=True)
+        return hashlib.sha256(form.encode()).hexdigest()
+
     def to_json(self) -> dict[str, Any]:
         check_names("a column", self.columns or ())  # a file of it could not be read again
         own = self.__dict__.get("_origin", Origin.UNKNOWN)
@@ -398,3 +414,18 @@ class Operator(Value, ABC):
         """The fields and the origin alone: what is cached is made anew where the pickle is read."""
         kept = (*self.__dataclass_fields__, "_origin")  # type: ignore[attr-defined]
         return {name: self.__dict__[name] for name in kept if name in self.__dict__}
+
+
+def _compared(item: Any) -> Any:
+    """What `==` compares of an operator or a field of it, as JSON: equal ones have equal forms."""
+    if isinstance(item, SchemaColumns):
+        return _compared(item.schema)
+    if isinstance(item, Value):
+        own = {f.name: _compared(getattr(item, f.name)) for f in fields(item) if f.compare}  # type: ignore[arg-type]
+        return {"type": type(item).__name__, **own}
+    if isinstance(item, tuple):
+        return [_compared(part) for part in item]
+    same_as_whole = isinstance(item, bool) or (
+        isinstance(item, float) and item.is_integer()
+    )  # 1 == 1.0 == True, 0 == -0.0
+    return int(item) if same_as_whole else item

@@ -30,6 +30,11 @@ def privacy_section(sketch: Sketch, model: Any, against: Sketch | None) -> Eleme
     return section("Privacy", "privacy", *parts)
 
 
+def is_private(sketch: Sketch, model: Any) -> bool:
+    """Whether a page about both is made from private releases alone."""
+    return sketch.ledger is not None and model.privacy_ is not None
+
+
 def _exact(sketch: Sketch) -> Element:
     """What to know of an exact sketch."""
     words = (

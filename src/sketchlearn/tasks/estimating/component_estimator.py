@@ -20,6 +20,7 @@ from sketchlearn.designing.sample_summary import MOST_ROWS, rows_wanted
 from sketchlearn.designing.touched_frequencies import AUTO, checked_subsample
 from sketchlearn.models import Mixture
 from sketchlearn.operators import Operator
+from sketchlearn.plain_digits import counted
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
 from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
@@ -38,6 +39,7 @@ from sketchlearn.weighting.clusters_of_rows import RowSample
 
 MOST_ADDED_ERROR = 0.01  # of the squared error, by subsampling (`designing.touched_frequencies`)
 ROWS_PER_COMPONENT = 25  # that are kept, where a few thousand would be fewer
+SAMPLED_PER_COMPONENT = 2  # rows at least, given or kept: halves of fewer had fewer rows than centers, a NumPy error
 
 
 @dataclass(eq=False, repr=False)
@@ -142,9 +144,12 @@ class DesignedEstimator(ErrorBarredEstimator):
                 f"a sketch of {target.n_numbers:,.0f} numbers cannot tell {k:,} clusters or components in {d} columns: "
                 "ask for fewer, or design the sketch for as many"
             )
-        if sample is not None and not sample.complete and k > len(sample.rows):
+        least = SAMPLED_PER_COMPONENT * k
+        if sample is not None and not sample.complete and len(sample.rows) < least:
             raise ValueError(
-                f"{len(sample.rows):,} rows cannot tell {k:,} clusters or components: ask for fewer, or keep more rows"
+                f"{counted(len(sample.rows), 'row')} beside the sketch cannot tell {k:,} clusters or components, as "
+                f"each half of the rows judges those of the other: give or keep at least {least:,} rows, or ask for "
+                "fewer"
             )
 
     def _check_distinct(self, n_distinct: int) -> None:

@@ -247,8 +247,8 @@ class SketchEstimator(BaseEstimator):
         before = self._state if self._state is not None and self._state.has_rows else None
         if before is not None and before.ledger is not None:
             raise ValueError(
-                f"this {type(self).__name__} was learned from a private release, and takes in no rows: add them to the "
-                "exact sketch, release that, and learn from the release"
+                "a model of a private release cannot take in records: do that with the exact sketch, then release it "
+                "and learn from the release"
             )
         if before is None:
             schema_rows.check_stream(self.schema)
