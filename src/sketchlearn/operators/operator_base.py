@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -131,8 +130,7 @@ class Operator(Value, ABC):
     def _twin(self, **fields: Any) -> Self:
         """A copy with other fields, in which all that was drawn stays drawn."""
         twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        twin.__dict__.pop("identity", None)
+        twin.__dict__.update({name: own for name, own in self.__dict__.items() if name != "identity"})
         twin._set(**fields)
         return twin
 
@@ -363,24 +361,12 @@ class Operator(Value, ABC):
             total.update(np.ascontiguousarray(part).astype(part.dtype.newbyteorder("<"), copy=False).data)
         return total.hexdigest()
 
-    @cached_property
-    def identity(self) -> str:
-        """SHA-256 of all that is compared, what was drawn from the seed included: that of equal operators is the same.
-
-        >>> import sketchlearn as skl
-        >>> moments = skl.SecondMoments(2, bound=9.0)
-        >>> moments.identity == moments.with_origin("declared").identity
-        True
-        >>> moments.identity == skl.SecondMoments(2, bound=8.0).identity
-        False
-        """
-        form = json.dumps([_compared(self), self.digest], sort_keys=True)
-        return hashlib.sha256(form.encode()).hexdigest()
+    def compared(self) -> dict[str, Any]:
+        return {**super().compared(), "digest": self.digest}
 
     def to_json(self) -> dict[str, Any]:
         check_names("a column", self.columns or ())  # a file of it could not be read again
-        own = self.__dict__.get("_origin", Origin.UNKNOWN)
-        known = {} if own is Origin.UNKNOWN else {"origin": own.value}
+        known = {"origin": own.value} if (own := self.__dict__.get("_origin")) not in (None, Origin.UNKNOWN) else {}
         return {**super().to_json(), **known, "digest": self.digest}
 
     @classmethod
@@ -396,12 +382,10 @@ class Operator(Value, ABC):
 
     @classmethod
     def _build(cls, fields: dict[str, Any]) -> Self:
-        own = {name: value for name, value in fields.items() if name not in ("digest", "origin", "declared")}
-        operator = super()._build(own)
+        operator = super()._build({n: v for n, v in fields.items() if n not in ("digest", "origin", "declared")})
         check_names("a column", operator.columns or ())
-        # as files said it before there were origins
-        before = Origin.DECLARED if truth("declared", fields.get("declared", False)) else Origin.UNKNOWN
-        origin = Origin.of(fields.get("origin", before))
+        declared = truth("declared", fields.get("declared", False))  # as files said it before there were origins
+        origin = Origin.of(fields.get("origin", Origin.DECLARED if declared else Origin.UNKNOWN))
         return operator if origin is Origin.UNKNOWN else operator.with_origin(origin)
 
     def verify(self, form: dict[str, Any]) -> None:
@@ -414,18 +398,3 @@ class Operator(Value, ABC):
         """The fields and the origin alone: what is cached is made anew where the pickle is read."""
         kept = (*self.__dataclass_fields__, "_origin")  # type: ignore[attr-defined]
         return {name: self.__dict__[name] for name in kept if name in self.__dict__}
-
-
-def _compared(item: Any) -> Any:
-    """What `==` compares of an operator or a field of it, as JSON: equal ones have equal forms."""
-    if isinstance(item, SchemaColumns):
-        return _compared(item.schema)
-    if isinstance(item, Value):
-        own = {f.name: _compared(getattr(item, f.name)) for f in fields(item) if f.compare}  # type: ignore[arg-type]
-        return {"type": type(item).__name__, **own}
-    if isinstance(item, tuple):
-        return [_compared(part) for part in item]
-    same_as_whole = isinstance(item, bool) or (
-        isinstance(item, float) and item.is_integer()
-    )  # 1 == 1.0 == True, 0 == -0.0
-    return int(item) if same_as_whole else item

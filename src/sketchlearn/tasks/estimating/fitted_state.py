@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sketchlearn.ledger import ASSUMED, Ledger
 from sketchlearn.schemas import columns_without
 from sketchlearn.sources import Source, source, weighted
+from sketchlearn.tasks.estimating.row_samples import check_public_rows
 from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
-from sketchlearn.values import truth
 
 
 @dataclass(frozen=True)
@@ -147,20 +147,19 @@ class FittedState:
         """Whether rows can be added: a model that was loaded has none."""
         return self.sketch is not None or bool(self.first_rows)
 
+    def check_takes_rows(self) -> None:
+        """Refuses rows to add where the model was learned from a release."""
+        if self.ledger is not None:
+            raise ValueError(
+                "a model of a private release cannot take in records: do that with the exact sketch, then release it "
+                "and learn from the release"
+            )
+
     def with_certainty(self, facts: dict[str, Any]) -> FittedState:
         """The same, with what a model file says of how sure the model is, if it does."""
         bars = ErrorBars.from_json(facts["error_bars"]) if "error_bars" in facts else None
         return replace(
             self, error_bars=bars, row_mean=RowMean.from_json(facts["row_mean"]) if "row_mean" in facts else None
-        )
-
-
-def check_public_rows(ledger: Ledger | None, assume_public_sample: bool) -> None:
-    """Refuses rows beside a private release, unless the caller says that they are public."""
-    if not truth("assume_public_sample", assume_public_sample) and ledger is not None:
-        raise ValueError(
-            "rows beside a private release are not protected by its noise, and what is learned from both tells about "
-            "them: leave them out or, if these rows are public, say assume_public_sample=True"
         )
 
 

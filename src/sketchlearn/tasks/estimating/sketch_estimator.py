@@ -245,13 +245,10 @@ class SketchEstimator(BaseEstimator):
         """Adds rows, all of them or none."""
         self.check_parameters()
         before = self._state if self._state is not None and self._state.has_rows else None
-        if before is not None and before.ledger is not None:
-            raise ValueError(
-                "a model of a private release cannot take in records: do that with the exact sketch, then release it "
-                "and learn from the release"
-            )
         if before is None:
             schema_rows.check_stream(self.schema)
+        else:
+            before.check_takes_rows()
         incoming = self._incoming(X, y, None if before is None else before.table, classes).counted(sample_weight)
         if before is None or before.first_rows:
             return self._become(self._begun(before, incoming))
@@ -310,10 +307,7 @@ class SketchEstimator(BaseEstimator):
 
     @property
     def privacy_(self) -> Ledger | None:
-        """What all that was learned from has spent, if it is private; None if any of it is exact.
-
-        Learning adds nothing to it. Parameters of the estimator count as public.
-        """
+        """What all that was learned from has spent, if it is private; parameters of the estimator count as public."""
         return (self._state or self._sketched_state()).ledger
 
     @property
