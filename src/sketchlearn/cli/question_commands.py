@@ -195,8 +195,14 @@ def choose(
     check_paths([sketch, *files.paths, *(trusted or [])], [plot])
     loaded = read_sketch(sketch, trusted)
     shown = sys.stderr.isatty() if progress is None else progress
-    rows, options = files.rows(loaded.operator, seed), {"random_state": seed, "progress": shown}
-    choice = choose_k(loaded, max_clusters, rows, assume_public_sample=files.assume_public, **options)
+    choice = choose_k(
+        loaded,
+        max_clusters,
+        files.rows(loaded.operator, seed),
+        assume_public_sample=files.assume_public,
+        random_state=seed,
+        progress=shown,
+    )
     if plot is not None:
         plot_choice(choice, plot)
     sentences = list(map(in_options, choice.sentences))

@@ -366,7 +366,7 @@ class Operator(Value, ABC):
 
     def to_json(self) -> dict[str, Any]:
         check_names("a column", self.columns or ())  # a file of it could not be read again
-        known = {"origin": own.value} if (own := self.__dict__.get("_origin")) not in (None, Origin.UNKNOWN) else {}
+        known = {} if (own := self.__dict__.get("_origin", Origin.UNKNOWN)) is Origin.UNKNOWN else {"origin": own.value}
         return {**super().to_json(), **known, "digest": self.digest}
 
     @classmethod
