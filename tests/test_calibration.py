@@ -92,7 +92,7 @@ def test_a_private_sketch_and_a_public_sample():
     release = skl.privatize(operator.sketch(X), epsilon=1.0, seed_for_tests_not_private=0)
     after = calibrate(release, BIASED)
     assert np.abs(np.bincount(LABELS, after.weights) - SHARES).max() < 0.03
-    model = skl.SketchKMeans(3, random_state=0).fit_sketch(release, sample=BIASED)
+    model = skl.SketchKMeans(3, random_state=0).fit_sketch(release, sample=BIASED, assume_public_sample=True)
     best = KMeans(3, n_init=3, random_state=0).fit(X).inertia_
     assert -model.score(X) < 1.01 * best
     assert model.privacy_.epsilon == 1.0
@@ -272,6 +272,26 @@ def test_samples_are_checked():
     ):
         with pytest.raises(ValueError, match=message):
             model.fit_sketch(sketch, sample=sample)
+
+
+@pytest.mark.parametrize("n_rows", [1, 4, 5, 9])
+@pytest.mark.parametrize("estimator", [skl.SketchKMeans, skl.SketchKMedians, skl.SketchGaussianMixture])
+def test_a_sample_that_is_too_small_is_refused_in_a_sentence(estimator, n_rows):
+    """Five rows for five clusters ended in an error of NumPy's: shape mismatch."""
+    operator = skl.design(bounds=([-6] * 3, [12] * 3), n_components=5)
+    exact = operator.sketch(X)
+    for sketch in (exact, skl.privatize(exact, epsilon=1.0)):
+        with pytest.raises(ValueError, match=r"rows? beside the sketch cannot tell 5 clusters .* at least 10 rows"):
+            estimator(5, random_state=0).fit_sketch(sketch, sample=X[:n_rows], assume_public_sample=True)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("rows", [X[:4], np.repeat(X[:2], 2, axis=0), np.repeat(X[:1], 4, axis=0)])
+@pytest.mark.parametrize("estimator", [skl.SketchKMeans, skl.SketchKMedians, skl.SketchGaussianMixture])
+def test_the_smallest_samples_are_learned_from(estimator, rows):
+    """Rows that are equal, too: some centers then coincide."""
+    model = estimator(2, random_state=0).fit_sketch(DESIGN.sketch(X), sample=rows)
+    assert len(model.weights_) == 2
 
 
 def test_a_precise_sketch_of_clear_clusters_ends_with_their_mixture():

@@ -1,17 +1,26 @@
 """Operators compute what they say, whatever the fixed point."""
 
+import hashlib
+import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import NAMES, operators
+from hypothesis import given
+from hypothesis import strategies as st
 
 import sketchlearn as skl
 from sketchlearn import kernel
 from sketchlearn.frequencies import Gaussian
+from sketchlearn.keeping import Keeping
+from sketchlearn.schemas import Number, Schema, SchemaColumns
 
 RNG = np.random.default_rng(0)
 
@@ -249,3 +258,49 @@ def test_sources_that_were_not_built_say_so(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     run = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert "sketchlearn is not built here: install it with pip" in run.stderr
+
+
+def variants(operator):
+    """The operator, changed in one field: in those that are compared, and in those that are not."""
+    d = operator.n_features
+    yield operator
+    yield operator.with_origin("declared")
+    yield operator.with_columns(tuple(f"x{i}" for i in range(d)))
+    yield operator.with_columns(tuple(f"x{i}" for i in range(d))).with_origin("sample")
+    yield operator.with_columns(SchemaColumns(Schema(tuple(Number(f"x{i}") for i in range(d)))))
+    yield operator.with_columns(SchemaColumns(Schema(tuple(Number(f"x{i}") for i in range(d)), proposed=True)))
+    yield pickle.loads(pickle.dumps(operator))
+    yield type(operator).from_json(json.loads(json.dumps(operator.to_json())))
+    if operator.can_keep:
+        yield operator.with_keeping(Keeping(5, (0.0,) * d, (1.0,) * d))
+    own = {field.name for field in fields(operator)}
+    for name, other in (("seed", 99), ("units", (2.0,) * d), ("spread", 2.0), ("outside", "clip")):
+        if name in own:
+            yield replace(operator, **{name: other})
+
+
+@given(st.data())
+def test_equal_operators_have_one_identity_and_different_ones_two(data):
+    names = st.sampled_from(["cells", "histograms", "moments", "concatenated", "crosses", *NAMES])
+    operator, other = (operators(9)[data.draw(names)] for _ in range(2))
+    a = data.draw(st.sampled_from(list(variants(operator))))
+    b = data.draw(st.sampled_from(list(variants(data.draw(st.sampled_from([operator, other]))))))
+    assert (a == b) == (a.identity == b.identity)
+    assert len(a.identity) == 64
+
+
+def test_identity_is_not_kept_by_a_copy_with_other_columns():
+    for name in NAMES:
+        operator = operators(9)[name]
+        known, columns = operator.identity, tuple("abcdefghi")
+        assert operator.with_columns(columns).identity != known
+        assert operator.with_columns(columns).with_columns(None).identity == known
+
+
+def test_identity_of_designs_without_random_numbers():
+    """`info` showed the digest of nothing for all of them."""
+    nothing = hashlib.sha256().hexdigest()
+    designs = [skl.SecondMoments(2, bound=bound) for bound in (1.0, 2.0)]
+    designs.append(skl.design(RNG.standard_normal((500, 80)), n_components=3))
+    assert [operator.digest for operator in designs] == [nothing] * 3
+    assert len({nothing, *(operator.identity for operator in designs)}) == 4

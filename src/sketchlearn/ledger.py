@@ -89,10 +89,12 @@ class Ledger(Value):
     rho : of Gaussian noise alone, half the squared ratio of sensitivity to noise: releases add up in it, exactly.
     unit, rows_per_unit : where units such as patients are protected, the column of their ids, and how many rows of one
         unit count at most; a "record" above is then all rows of a unit. None where each row is protected by itself.
+    sample : of a model, "assumed public" if it was learned from the release and from rows beside it, which the caller
+        said are public. None where there were no such rows.
     """
 
     _omitted: ClassVar[dict[str, Any]] = dict.fromkeys(
-        ("parts", "rho", "parties", "shares", "selections", "unit", "rows_per_unit")
+        ("parts", "rho", "parties", "shares", "selections", "unit", "rows_per_unit", "sample")
     )
     mechanism: str
     epsilon: float
@@ -115,11 +117,14 @@ class Ledger(Value):
     selections: tuple[SelectionCost, ...] | None = None
     unit: str | None = None
     rows_per_unit: int | None = None
+    sample: str | None = None
 
     def __post_init__(self) -> None:
         for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, not {shortened(getattr(self, name))}")
+        if self.sample not in (None, ASSUMED):
+            raise ValueError(f"sample must be {ASSUMED} or left out, not {shortened(self.sample)}")
         _check_sizes(self, "sum_scale", "count_scale", "sum_variance", "count_variance")
         delta, share = number("delta", self.delta), number("count_share", self.count_share)
         if not 0 <= delta <= 1 or not 0 <= share < 1:
@@ -193,6 +198,7 @@ class Ledger(Value):
             selections=self._selections_with(other, overlapping=overlapping),
             unit=self.unit,
             rows_per_unit=self._rows_with(other, overlapping=overlapping),
+            sample=self.sample or other.sample,
         )
 
     def of_shares(self, n: int) -> Ledger:
@@ -285,6 +291,7 @@ class Ledger(Value):
             noise = f"names of classes by counts with noise of deviation {in_digits(math.sqrt(self.count_variance), 3)}"
         several = f"; {self.releases:,} releases, {self.composition} composition" if self.releases > 1 else ""
         assumed = "; the design is assumed to be public" if self.design == ASSUMED else ""
+        assumed += "; the sample is assumed to be public" if self.sample == ASSUMED else ""
         if self.lacking:
             few = "one of them" if self.shares == 1 else f"{self.shares:,} of them"
             kind = (

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import inspect
 import json
 import math
 import numbers
 import operator
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -42,6 +44,24 @@ class Value:
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
         kept = {name: v for name, v in values.items() if name not in self._omitted or v != self._omitted[name]}
         return {"type": type(self).__name__, **{name: _plain(v) for name, v in kept.items()}}
+
+    def compared(self) -> dict[str, Any]:
+        """The fields that `==` compares, as JSON: equal values have equal forms, others have others."""
+        own = {f.name: _compared(getattr(self, f.name)) for f in dataclasses.fields(self) if f.compare}  # type: ignore[arg-type]
+        return {"type": type(self).__name__, **own}
+
+    @cached_property
+    def identity(self) -> str:
+        """SHA-256 of all that `==` compares: equal values have the same, others have others.
+
+        >>> import sketchlearn as skl
+        >>> moments = skl.SecondMoments(2, bound=9.0)
+        >>> moments.identity == moments.with_origin("declared").identity
+        True
+        >>> moments.identity == skl.SecondMoments(2, bound=8.0).identity
+        False
+        """
+        return hashlib.sha256(json.dumps(self.compared(), sort_keys=True).encode()).hexdigest()
 
     @classmethod
     def from_json(cls, form: Any) -> Self:
@@ -72,6 +92,15 @@ def _plain(item: Any) -> Any:
     if isinstance(item, Value) or hasattr(item, "to_json"):
         return item.to_json()
     return [_plain(part) for part in item] if isinstance(item, tuple) else item
+
+
+def _compared(item: Any) -> Any:
+    if hasattr(item, "compared"):
+        return item.compared()
+    if isinstance(item, tuple):
+        return [_compared(part) for part in item]
+    is_whole = isinstance(item, bool) or (isinstance(item, float) and item.is_integer())
+    return int(item) if is_whole else item  # as 1 == 1.0 == True, and 0.0 == -0.0
 
 
 def _value(item: Any) -> Any:

@@ -56,6 +56,7 @@ def clusters(
     max_clusters: options.MaxClusters = 20,
     output: options.ModelOutput = None,
     sample: options.Sample = None,
+    assume_public_sample: options.AssumePublicSample = False,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = None,
     header: options.Header = None,
@@ -69,7 +70,7 @@ def clusters(
 ) -> None:
     """Learns the task that the command is called after."""
     model = _estimator(str(context.info_name), n_components, max_clusters, decoder=decoder, random_state=seed)
-    files = SampleFiles.of(sample, delimiter, decimal, header, encoding)
+    files = SampleFiles.of(sample, assume_public_sample, delimiter, decimal, header, encoding)
     _learn(model, sketch, trusted, files, output, plot, strict, json)
 
 
@@ -82,6 +83,7 @@ def gmm(
         options.Covariance, typer.Option(help="Shape of the Gaussians.")
     ] = options.Covariance.full,
     sample: options.Sample = None,
+    assume_public_sample: options.AssumePublicSample = False,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = None,
     header: options.Header = None,
@@ -103,7 +105,7 @@ def gmm(
     """
     parameters = {"covariance_type": covariance_type.value, "decoder": decoder, "random_state": seed}
     model = _estimator("gmm", n_components, max_clusters, **parameters)
-    files = SampleFiles.of(sample, delimiter, decimal, header, encoding)
+    files = SampleFiles.of(sample, assume_public_sample, delimiter, decimal, header, encoding)
     _learn(model, sketch, trusted, files, output, plot, strict, json)
 
 
@@ -138,7 +140,7 @@ def _learn(
     rows = sample.rows(loaded.operator, model.random_state)
     started = time.perf_counter()
     with fit_warnings() as warned:
-        model.fit_sketch(loaded, sample=rows)
+        model.fit_sketch(loaded, sample=rows, assume_public_sample=sample.assume_public)
     seconds = time.perf_counter() - started
     if plot is not None:
         plot_model(loaded, model, plot)

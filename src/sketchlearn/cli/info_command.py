@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json as json_module
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ from sketchlearn.tasks.registry import Task
 
 if TYPE_CHECKING:
     from sketchlearn.operators import Operator
+    from sketchlearn.sketch import Sketch
 
 Facts = tuple[dict[str, Any], list[tuple[str, str]]]
 
@@ -102,7 +104,7 @@ def _of_sketch(data: bytes) -> Facts:
     sketch = from_bytes(data)
     operator: Any = sketch.operator
     figures, rows = _of_operator(operator)
-    content = hashlib.sha256(sketch.content()).hexdigest()
+    content = _content(sketch)
     figures |= {"kind": "sketch", "records": sketch.count, "sums": len(sketch.sums), "content": content}
     rows.append(("content", f"{content} (SHA-256; equal sketches have the same)"))
     records = records_in_words(sketch.count)
@@ -123,6 +125,14 @@ def _of_sketch(data: bytes) -> Facts:
     if sketch.clipped:
         notes.append(("clipped rows", f"{sketch.clipped:,}"))
     return figures, [("kind", "sketch"), ("holds", records), *rows, *notes]
+
+
+def _content(sketch: Sketch) -> str:
+    """SHA-256 of all that `==` compares: kept rows and notes depend on what was added and taken out again."""
+    operator: Any = sketch.operator
+    ledger = None if sketch.ledger is None else sketch.ledger.to_json()
+    compared = json_module.dumps([operator.identity, sketch.units, sketch.bits, ledger], sort_keys=True)
+    return hashlib.sha256(compared.encode() + sketch.sums.astype("<i8").tobytes()).hexdigest()
 
 
 def _signature(data: bytes, trusted: frozenset[str] | None) -> Facts:
@@ -182,8 +192,10 @@ def _of_operator(operator: Operator) -> Facts:
         "words": operator.in_words,
         **facts,
         "n_features": operator.n_features,
+        "identity": operator.identity,
     }
-    rows = [("operator", operator.in_words), *columns, ("operator digest", operator.digest)]
+    identity = f"{operator.identity} (SHA-256; equal operators have the same)"
+    rows = [("operator", operator.in_words), *columns, ("operator digest", identity)]
     if (waves := operator.part(FourierFeatures)) is not None:
         rows.append(("kernel", kernel_in_words(waves.n_frequencies, waves.n_features)))
     units = operator.error_units

@@ -31,7 +31,7 @@ OPTIONS = {
         "--bounds must be LOW,HIGH for all columns, or LOW,HIGH;LOW,HIGH;... for each: finite, each LOW below its HIGH"
     ),
     r"columns must be (?=names or positions|different ones)": "--columns must be ",
-    r"(say|give|pass) assume_public_design=True": "give --assume-public-design",
+    r"(say|give|pass) assume_public_(design|sample)=True": r"give --assume-public-\2",
     r"make it with design\(bounds=\.\.\.\); or, if none was, say so with .* assume_public_design=True": (
         "use a sketch of sketchlearn design --bounds or, if none was, give --assume-public-design"
     ),
@@ -96,7 +96,7 @@ OPTIONS = {
     r"max_clusters\b": "--max-clusters",
     r"max_iter\b": "--max-iter",
     r"(--)?n_rows\b": "--n-rows",
-    r"assume_public_design=True": "--assume-public-design",
+    r"assume_public_(design|sample)=True": r"--assume-public-\1",
     r"allow_weak=True": "--allow-weak",
 }
 # names of files and columns stay as they are: those in quotes, and lists of them

@@ -227,6 +227,10 @@ Sample = Annotated[
         help="Some of the sketched rows, or rows like them (files or -): they are reweighted, and clustered.",
     ),
 ]
+AssumePublicSample = Annotated[
+    bool,
+    typer.Option("--assume-public-sample", help="The rows of --sample are public: a private sketch takes no others."),
+]
 MinRecords = Annotated[
     int, typer.Option(min=0, help="Warn of an exact sketch of fewer records, which gives them back; 0 never warns.")
 ]

@@ -15,6 +15,7 @@ from sketchlearn.cli.error_messages import DOUBTFUL, misused, warn
 from sketchlearn.cli.input_output import check_paths, named, read_sketch, report
 from sketchlearn.cli.option_messages import in_options
 from sketchlearn.cli.options import (
+    AssumePublicSample,
     Decimal,
     Decoder,
     Delimiter,
@@ -166,6 +167,7 @@ def choose(
     sketch: SketchFile,
     max_clusters: MaxClusters = 20,
     sample: Sample = None,
+    assume_public_sample: AssumePublicSample = False,
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     header: Header = None,
@@ -189,11 +191,18 @@ def choose(
     from sketchlearn.diagnostics.pictures import plot_choice
     from sketchlearn.tasks.choosing.number_of_clusters import choose_k
 
-    files = SampleFiles.of(sample, delimiter, decimal, header, encoding)
+    files = SampleFiles.of(sample, assume_public_sample, delimiter, decimal, header, encoding)
     check_paths([sketch, *files.paths, *(trusted or [])], [plot])
     loaded = read_sketch(sketch, trusted)
     shown = sys.stderr.isatty() if progress is None else progress
-    choice = choose_k(loaded, max_clusters, files.rows(loaded.operator, seed), random_state=seed, progress=shown)
+    choice = choose_k(
+        loaded,
+        max_clusters,
+        files.rows(loaded.operator, seed),
+        assume_public_sample=files.assume_public,
+        random_state=seed,
+        progress=shown,
+    )
     if plot is not None:
         plot_choice(choice, plot)
     sentences = list(map(in_options, choice.sentences))

@@ -28,14 +28,15 @@ def report(
     """Make a page about a sketch and its clusters, for people to read.
 
     It is one HTML file without scripts: the clusters and what sets them apart, how sure they are, what the data are,
-    and the privacy. Sketches of a design with --rows tell the most. The page of an exact sketch is personal data, and
-    is written for its owner alone.
+    and the privacy. Sketches of a design with --rows tell the most. The page of an exact sketch or model is personal
+    data, and is written for its owner alone.
 
     \b
     Example:
       sketchlearn report day1.sketch model.json -o report.html
       sketchlearn report day2.sketch model.json --against day1.sketch -o report.html
     """
+    from sketchlearn.diagnostics.report.privacy_section import is_private
     from sketchlearn.diagnostics.report.report_page import report_page
     from sketchlearn.tasks.estimating.component_estimator import FittedComponents
 
@@ -48,7 +49,7 @@ def report(
     earlier = None if against is None else read_sketch(against, trusted)
     title = "Report" if sketch == STANDARD else f"Report on {os.path.basename(sketch)}"
     page = report_page(records, learned, against=earlier, title=title, wording=in_options)
-    write(output, page.encode(), owner_only=records.ledger is None)
+    write(output, page.encode(), owner_only=not is_private(records, learned))
     parts = learned.fitted_model()
     k, noun = len(parts.weights), parts.kind_of_part
     figures = {"output": output, "records": records.count, "bytes": len(page.encode()), f"{noun}s": k}

@@ -20,13 +20,20 @@ class SampleFiles:
 
     paths: list[str]
     arguments: dict[str, Any]
+    assume_public: bool
 
     @classmethod
     def of(
-        cls, sample: str | None, delimiter: str | None, decimal: str | None, header: bool | None, encoding: str | None
+        cls,
+        sample: str | None,
+        assume_public: bool,
+        delimiter: str | None,
+        decimal: str | None,
+        header: bool | None,
+        encoding: str | None,
     ) -> Self:
         arguments = source_arguments(None, "drop", None, False, delimiter, decimal, header, encoding)
-        return cls([] if sample is None else files_from([sample]), arguments)
+        return cls([] if sample is None else files_from([sample]), arguments, assume_public)
 
     def rows(self, operator: Any, seed: int) -> NDArray[Any] | None:
         """The rows without those that have missing values; of many, some."""

@@ -29,7 +29,7 @@ from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.clusters.cluster_task import reduced_in_units
 from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator
-from sketchlearn.tasks.estimating.row_samples import error_units
+from sketchlearn.tasks.estimating.row_samples import check_public_rows, error_units
 from sketchlearn.tasks.estimating.schema_rows import encoded_array
 from sketchlearn.tasks.task_design import design
 from sketchlearn.values import whole
@@ -111,6 +111,7 @@ def explain(
     n_components: int | None = None,
     decoder: str | Decoder = "auto",
     random_state: int = 0,
+    assume_public_sample: bool = False,
 ) -> Explanation:
     """Says whether a poor fit is the fault of the sketch (size, scale), the decoder or the model, and what to change.
 
@@ -121,9 +122,9 @@ def explain(
     fitted : a fitted estimator of clusters or mixtures, or a sketch.
     X : some rows that were held back, of which up to 5000 are used: k-means on them is the reference. Without rows,
         the verdict rests on the sketch alone.
-    n_components : the number of clusters, for a bare sketch.
-    decoder : the decoder, for a bare sketch.
+    n_components, decoder : the number of clusters, and the decoder, for a bare sketch.
     random_state : seed of the further searches.
+    assume_public_sample : the caller knows that X is public; otherwise a private release is explained without rows.
 
     Examples
     --------
@@ -139,8 +140,9 @@ def explain(
     """
     rng = np.random.default_rng(random_state)
     case = _case(fitted, n_components, decoder, rng)
-    operator: Any = (fitted if isinstance(fitted, Sketch) else fitted.sketch_).operator
-    columns = operator.columns
+    sketch: Any = fitted if isinstance(fitted, Sketch) else fitted.sketch_
+    columns = sketch.operator.columns
+    check_public_rows(None if X is None else sketch.ledger, assume_public_sample)
     rows = None if X is None else _checked_rows(X, columns, case, rng)
     size = {"numbers": case.problem.plain.n_numbers, "parameters": case.k * (2 * case.d + 1)}
     figures = {"misfit": case.outcome.misfit, **size, **_scale(case, rows, rng)}

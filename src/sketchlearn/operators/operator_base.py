@@ -130,7 +130,7 @@ class Operator(Value, ABC):
     def _twin(self, **fields: Any) -> Self:
         """A copy with other fields, in which all that was drawn stays drawn."""
         twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
+        twin.__dict__.update({name: own for name, own in self.__dict__.items() if name != "identity"})
         twin._set(**fields)
         return twin
 
@@ -372,10 +372,12 @@ class Operator(Value, ABC):
             total.update(np.ascontiguousarray(part).astype(part.dtype.newbyteorder("<"), copy=False).data)
         return total.hexdigest()
 
+    def compared(self) -> dict[str, Any]:
+        return {**super().compared(), "digest": self.digest}
+
     def to_json(self) -> dict[str, Any]:
         check_names("a column", self.columns or ())  # a file of it could not be read again
-        own = self.__dict__.get("_origin", Origin.UNKNOWN)
-        known = {} if own is Origin.UNKNOWN else {"origin": own.value}
+        known = {} if (own := self.__dict__.get("_origin", Origin.UNKNOWN)) is Origin.UNKNOWN else {"origin": own.value}
         return {**super().to_json(), **known, "digest": self.digest}
 
     @classmethod
@@ -391,12 +393,10 @@ class Operator(Value, ABC):
 
     @classmethod
     def _build(cls, fields: dict[str, Any]) -> Self:
-        own = {name: value for name, value in fields.items() if name not in ("digest", "origin", "declared")}
-        operator = super()._build(own)
+        operator = super()._build({n: v for n, v in fields.items() if n not in ("digest", "origin", "declared")})
         check_names("a column", operator.columns or ())
-        # as files said it before there were origins
-        before = Origin.DECLARED if truth("declared", fields.get("declared", False)) else Origin.UNKNOWN
-        origin = Origin.of(fields.get("origin", before))
+        declared = truth("declared", fields.get("declared", False))  # as files said it before there were origins
+        origin = Origin.of(fields.get("origin", Origin.DECLARED if declared else Origin.UNKNOWN))
         return operator if origin is Origin.UNKNOWN else operator.with_origin(origin)
 
     def verify(self, form: dict[str, Any]) -> None:

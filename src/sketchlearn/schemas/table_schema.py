@@ -207,6 +207,10 @@ class SchemaColumns(tuple[str, ...]):
         """Whether rows are an array of these numbers already, and no table to be encoded."""
         return isinstance(rows, np.ndarray) and rows.shape[1:] == (len(self),) and rows.dtype.kind in "fiub"
 
+    def compared(self) -> dict[str, Any]:
+        """What `==` compares: the schema."""
+        return self.schema.compared()
+
     def to_json(self) -> dict[str, Any]:
         """The schema: `check_columns` makes columns of it again."""
         return replace(self.schema, left_out=()).to_json()

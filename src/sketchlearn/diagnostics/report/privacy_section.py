@@ -30,6 +30,11 @@ def privacy_section(sketch: Sketch, model: Any, against: Sketch | None) -> Eleme
     return section("Privacy", "privacy", *parts)
 
 
+def is_private(sketch: Sketch, model: Any) -> bool:
+    """Whether a page about both is made from private releases alone."""
+    return sketch.ledger is not None and model.privacy_ is not None
+
+
 def _exact(sketch: Sketch) -> Element:
     """What to know of an exact sketch."""
     words = (
@@ -69,5 +74,9 @@ def _guarantee(what: str, ledger: Ledger) -> Element:
     assumed = None
     if ledger.design == ASSUMED:
         assumed = element("p", "This holds if the design was made without these records, as whoever released it said.")
+    sample = None
+    if ledger.sample == ASSUMED:
+        sample = element("p", "It was learned from a release and a sample: this holds if the sample is public, as "
+                         "whoever learned it said.")  # fmt: skip
     found = table(f"{what}: what was spent on privacy", ("What", "How much"), rows)
-    return element("div", words, found, assumed)
+    return element("div", words, found, assumed, sample)

@@ -16,7 +16,7 @@ from sketchlearn.diagnostics.report.column_section import column_section
 from sketchlearn.diagnostics.report.column_summaries import table_columns
 from sketchlearn.diagnostics.report.drift_section import drift_section
 from sketchlearn.diagnostics.report.page_elements import STYLE, element, named, page_text, percent, plural, whole_number
-from sketchlearn.diagnostics.report.privacy_section import privacy_section
+from sketchlearn.diagnostics.report.privacy_section import is_private, privacy_section
 from sketchlearn.private_sums import require_enough_shares
 from sketchlearn.queries import Drift, two_sample_test
 from sketchlearn.sketch import Sketch
@@ -45,7 +45,7 @@ def report(
     ----------
     sketch : the records. If it keeps rows (`design(..., rows=500)`), the page says what sets each cluster apart.
     model : fitted clusters or components of the same columns, of this sketch or of another one.
-    path : where to save the page; that of an exact sketch can then be read by its owner alone.
+    path : where to save the page; that of an exact sketch or model can then be read by its owner alone.
     against : an earlier sketch of the same operator: the page says what changed since.
     title : the heading.
 
@@ -65,7 +65,7 @@ def report(
     """
     page = report_page(sketch, model, against=against, title=title)
     if path is not None:
-        write(path, page.encode(), owner_only=sketch.ledger is None)
+        write(path, page.encode(), owner_only=not is_private(sketch, model))
     return page
 
 
@@ -131,7 +131,8 @@ def _keys(sketch: Sketch, model: Any, found: Profiles | None, drift: Drift | Non
     ]
     if drift is not None:
         keys.append(("Since the earlier sketch", element("span", "changed" if drift.differ else "no change seen")))
-    keys.append(("Privacy", element("span", "exact, not private" if sketch.ledger is None else "private release")))
+    privacy = "private release" if is_private(sketch, model) else "exact, not private"
+    keys.append(("Privacy", element("span", privacy)))
     cards = (element("div", element("dt", name), element("dd", value), class_="key") for name, value in keys)
     return element("dl", *cards, class_="keys")
 

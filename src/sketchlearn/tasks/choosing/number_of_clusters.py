@@ -37,7 +37,13 @@ LEAST_ROWS = 50  # of a sample that tells more of clusters than draws of the den
 
 
 def choose_k(
-    sketch: Sketch, max_clusters: int = 20, sample: Any = None, *, random_state: int = 0, progress: bool = False
+    sketch: Sketch,
+    max_clusters: int = 20,
+    sample: Any = None,
+    *,
+    assume_public_sample: bool = False,
+    random_state: int = 0,
+    progress: bool = False,
 ) -> ClusterChoice:
     """Says how many clusters the records of a sketch have.
 
@@ -52,6 +58,7 @@ def choose_k(
         that was designed for fewer, a warning says how many it can tell.
     max_clusters : the largest number to look at.
     sample : some of the sketched rows, or rows like them. Without a sample, rows that the sketch keeps are used.
+    assume_public_sample : the caller knows that the sample is public; otherwise a private release takes none.
     random_state : seed of the search.
     progress : show on standard error what is being done.
 
@@ -68,7 +75,7 @@ def choose_k(
     """
     if not isinstance(sketch, Sketch):
         raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: sketch the rows first")
-    rows = kept_rows(sketch) if sample is None else given_rows(sketch, sample)
+    rows = kept_rows(sketch) if sample is None else given_rows(sketch, sample, assume_public_sample)
     most, rng = whole("max_clusters", max_clusters), np.random.default_rng(random_state)
     with steps_shown(progress) as say:
         return choose_with_rows(sketch, most, rows, rng, say)

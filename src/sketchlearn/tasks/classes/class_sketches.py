@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sketchlearn.ledger import Ledger
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import source
@@ -38,6 +39,11 @@ class ClassSketches:
         if total.ledger is None or len(self.sketches) == 1:
             return total
         return total.of_same_records(total.operator, total.sums, total.ledger.across_classes())
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """What all classes together have spent, if they are private."""
+        return self.total.ledger if any(sketch.ledger for sketch in self.sketches.values()) else None
 
     def copy(self) -> ClassSketches:
         return ClassSketches(self.operator, self.label, {c: sketch.copy() for c, sketch in self.sketches.items()})

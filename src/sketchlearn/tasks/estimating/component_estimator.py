@@ -20,6 +20,7 @@ from sketchlearn.designing.sample_summary import MOST_ROWS, rows_wanted
 from sketchlearn.designing.touched_frequencies import AUTO, checked_subsample
 from sketchlearn.models import Mixture
 from sketchlearn.operators import Operator
+from sketchlearn.plain_digits import counted
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
 from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
@@ -38,6 +39,7 @@ from sketchlearn.weighting.clusters_of_rows import RowSample
 
 MOST_ADDED_ERROR = 0.01  # of the squared error, by subsampling (`designing.touched_frequencies`)
 ROWS_PER_COMPONENT = 25  # that are kept, where a few thousand would be fewer
+SAMPLED_PER_COMPONENT = 2  # rows at least, given or kept: halves of fewer had fewer rows than centers, a NumPy error
 
 
 @dataclass(eq=False, repr=False)
@@ -100,7 +102,7 @@ class DesignedEstimator(ErrorBarredEstimator):
                 f"n_samples={n_rows} rows cannot have {self._n_components} clusters: ask for fewer clusters"
             )
 
-    def fit_sketch(self, sketch: Sketch, *, sample: Any = None) -> Self:
+    def fit_sketch(self, sketch: Sketch, *, sample: Any = None, assume_public_sample: bool = False) -> Self:
         """Learns from a sketch: of `design(...)`'s operator, of another estimator, merged or loaded.
 
         Parameters
@@ -109,9 +111,14 @@ class DesignedEstimator(ErrorBarredEstimator):
         sample : some of the sketched rows, or rows like them, as `source` takes them. They need not be representative:
             they are reweighted until their features agree with the sketch. Without a sample, rows that the sketch
             keeps (`design(..., rows=500)`) are used so.
+        assume_public_sample : the caller knows that the sample is public, or of people whom the release need not
+            protect. A private release beside other rows is refused; `privacy_` notes what was assumed.
         """
-        given = None if sample is None else given_rows(sketch, sample)
-        self._learn(replace(self._state_of(sketch), given_rows=given), self._generator())
+        state, given = self._state_of(sketch), None
+        if sample is not None:
+            given = given_rows(sketch, sample, assume_public_sample)
+            state = replace(state, given_rows=given, public_sample=assume_public_sample)
+        self._learn(state, self._generator())
         if given is not None and self.outcome_.status is Status.ROWS:
             self._state = replace(self._sketched_state(), error_bars=ErrorBars(withheld=NO_ROWS))
         return self
@@ -140,9 +147,12 @@ class DesignedEstimator(ErrorBarredEstimator):
                 f"a sketch of {target.n_numbers:,.0f} numbers cannot tell {k:,} clusters or components in {d} columns: "
                 "ask for fewer, or design the sketch for as many"
             )
-        if sample is not None and not sample.complete and k > len(sample.rows):
+        least = SAMPLED_PER_COMPONENT * k
+        if sample is not None and not sample.complete and len(sample.rows) < least:
             raise ValueError(
-                f"{len(sample.rows):,} rows cannot tell {k:,} clusters or components: ask for fewer, or keep more rows"
+                f"{counted(len(sample.rows), 'row')} beside the sketch cannot tell {k:,} clusters or components, as "
+                f"each half of the rows judges those of the other: give or keep at least {least:,} rows, or ask for "
+                "fewer"
             )
 
     def _check_distinct(self, n_distinct: int) -> None:

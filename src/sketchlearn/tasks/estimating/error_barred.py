@@ -81,7 +81,7 @@ class ErrorBarredEstimator(SketchEstimator):
     @property
     def sketch_(self) -> Sketch:
         """The sketch of all rows so far; rows that the estimator keeps are not in it."""
-        return self._sketched_state().sketch.without_rows()
+        return super().sketch_.without_rows()
 
     def sketch_with_rows(self) -> Sketch:
         """The sketch of all rows so far, with those that are kept beside it to learn from: they are personal data."""

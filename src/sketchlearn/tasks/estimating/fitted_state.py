@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.ledger import Ledger
+from sketchlearn.ledger import ASSUMED, Ledger
 from sketchlearn.schemas import columns_without
 from sketchlearn.sources import Source, source, weighted
+from sketchlearn.tasks.estimating.row_samples import check_public_rows
 from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
 
 
@@ -99,23 +100,28 @@ class FirstRows(NamedTuple):
 class FittedState:
     """What is known after rows were seen. `fit` replaces it as a whole, so that an error leaves the one before.
 
+    All that a model is learned from is in it, but for the estimator's parameters, which are the caller's own. So it
+    tells whether the model is private (`ledger`), and cannot be made of a release and rows that are not public.
+
     Attributes
     ----------
     table : the columns that were sketched.
     sketch : of all rows so far, or one per class; None while none is needed, and in a model that was loaded.
     given_rows : some rows that came with a sketch, until the model is learned.
+    public_sample : whether the caller said that those rows are public.
     first_rows : of a stream, kept until there are enough to design the operator on.
     design_notes : what designing the operator found that learning needs.
     model : what was learned; None after rows were added.
     row_labels : the cluster of each row of an array given to `fit`.
     error_bars, row_mean : how sure the model is, once that was asked for.
-    privacy, n_records : of the sketch that a loaded model was learned from.
+    privacy, n_records : of a loaded model: the ledger of what it was learned from, and how many records that had.
     """
 
     table: SketchedTable
     sketch: Any = None
     first_rows: tuple[FirstRows, ...] = ()
     given_rows: Any = None
+    public_sample: bool = False
     design_notes: Any = None
     model: Any = None
     row_labels: NDArray[Any] | None = None
@@ -124,10 +130,30 @@ class FittedState:
     privacy: Ledger | None = None
     n_records: int | float = 0
 
+    def __post_init__(self) -> None:
+        if self.first_rows or self.row_labels is not None:
+            check_public_rows(self.ledger, False)
+        elif self.given_rows is not None:
+            check_public_rows(self.ledger, self.public_sample)
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """What all that the model is learned from has spent, if it is private; learning adds nothing to it."""
+        ledger: Ledger | None = self.privacy if self.sketch is None else self.sketch.ledger
+        return replace(ledger, sample=ASSUMED) if ledger is not None and self.public_sample else ledger
+
     @property
     def has_rows(self) -> bool:
         """Whether rows can be added: a model that was loaded has none."""
         return self.sketch is not None or bool(self.first_rows)
+
+    def check_takes_rows(self) -> None:
+        """Refuses rows to add where the model was learned from a release."""
+        if self.ledger is not None:
+            raise ValueError(
+                "a model of a private release cannot take in records: do that with the exact sketch, then release it "
+                "and learn from the release"
+            )
 
     def with_certainty(self, facts: dict[str, Any]) -> FittedState:
         """The same, with what a model file says of how sure the model is, if it does."""

@@ -216,10 +216,9 @@ class LabelledEstimator(SupervisedEstimator):
     @property
     def sketches_(self) -> dict[Any, Sketch]:
         state = self._sketched_state()
-        return {state.table.label_of(code): sketch for code, sketch in state.sketch.sketches.items()}
+        return {state.table.label_of(code): sketch.copy() for code, sketch in state.sketch.sketches.items()}
 
     @property
     def sketch_(self) -> Sketch:
         sketch = self._sketched_state().sketch
-        total: Sketch = sketch.total if isinstance(sketch, ClassSketches) else sketch
-        return total
+        return sketch.total if isinstance(sketch, ClassSketches) else super().sketch_

@@ -120,5 +120,5 @@ class RowMeanEstimator(DesignedEstimator):
                 return found
         remedy = f"{KEEP_ROWS}, or give some with sample=rows"
         if sketch.ledger is not None:
-            remedy = "give rows of which it is known that they are like the private ones with sample=rows"
+            remedy = "give public rows that are like the private ones with sample=rows and assume_public_sample=True"
         return RowMean(withheld=f"a sketch alone tells it where a density explains all of it, and none does: {remedy}")

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from sketchlearn.ledger import Ledger
 from sketchlearn.models import Double
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import WEIGHT_BITS, source
+from sketchlearn.values import truth
 from sketchlearn.weighting.clusters_of_rows import RowSample
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
@@ -23,8 +25,18 @@ def kept_rows(sketch: Sketch) -> RowSample | None:
     return RowSample(rows, error_units(sketch.operator), kept.complete, kept.chances_of)
 
 
-def given_rows(sketch: Sketch, sample: Any) -> RowSample:
-    """Rows that were given to learn from beside a sketch."""
+def check_public_rows(ledger: Ledger | None, assume_public_sample: bool) -> None:
+    """Refuses rows beside a private release, unless the caller says that they are public."""
+    if not truth("assume_public_sample", assume_public_sample) and ledger is not None:
+        raise ValueError(
+            "rows beside a private release are not protected by its noise, and what is learned from both tells about "
+            "them: leave them out or, if these rows are public, say assume_public_sample=True"
+        )
+
+
+def given_rows(sketch: Sketch, sample: Any, assume_public_sample: bool) -> RowSample:
+    """Rows that were given to learn from beside a sketch; those beside a private release must be public."""
+    check_public_rows(sketch.ledger, assume_public_sample)
     operator: Any = sketch.operator
     rows = source(sample)
     rows = rows if operator.columns is None else rows.only(operator.columns, any_order=True)

@@ -299,6 +299,8 @@ class SketchEstimator(BaseEstimator):
         before = self._state if self._state is not None and self._state.has_rows else None
         if before is None:
             schema_rows.check_stream(self.schema)
+        else:
+            before.check_takes_rows()
         incoming = self._incoming(X, y, None if before is None else before.table, classes).counted(sample_weight)
         if before is None or before.first_rows:
             return self._become(self._begun(before, incoming))
@@ -351,16 +353,14 @@ class SketchEstimator(BaseEstimator):
 
     @property
     def sketch_(self) -> Sketch:
-        """The sketch of all rows so far."""
+        """The sketch of all rows so far: a copy, so that the model and its ledger do not change with it."""
         sketch: Sketch = self._sketched_state().sketch
-        return sketch
+        return sketch.copy()
 
     @property
     def privacy_(self) -> Ledger | None:
-        """What the sketch that was learned from has spent, if it is private: learning adds nothing to it."""
-        if self._state is not None and not self.has_sketch:
-            return self._state.privacy
-        return self.sketch_.ledger
+        """What all that was learned from has spent, if it is private; parameters of the estimator count as public."""
+        return (self._state or self._sketched_state()).ledger
 
     @property
     def n_records_(self) -> int | float:
