@@ -205,14 +205,3 @@ def test_estimators_are_named_in_the_registry_alone():
             if isinstance(node, ast.Constant) and node.value in estimators:
                 found.append(f"{path.name}:{node.lineno}")
     assert not found
-
-
-def test_files_and_functions_are_short():
-    long = [path.name for path in modules() if len(path.read_text().splitlines()) > 400]
-    for path, tree in modules().items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef):
-                first = node.body[1] if ast.get_docstring(node) and len(node.body) > 1 else node.body[0]
-                if node.end_lineno - first.lineno + 1 > 60:
-                    long.append(f"{path.name}:{node.name}")
-    assert not long

@@ -112,25 +112,6 @@ def _value(item: Any) -> Any:
     return tuple(map(_value, item)) if nested else tuple(item)
 
 
-def identity(item: Any) -> str:
-    """A text that is the same for two values exactly if they are equal: types and fields, as far as they are compared.
-
-    >>> from sketchlearn.frequencies import Gaussian
-    >>> identity(Gaussian(2.0))
-    '["Gaussian", [2.0]]'
-    """
-    return json.dumps(item, default=_compared)
-
-
-def _compared(item: Any) -> Any:
-    """What is compared of a value; JSON takes it from there."""
-    if isinstance(item, complex):
-        return [item.real, item.imag]
-    fields = [getattr(item, f.name) for f in dataclasses.fields(item) if f.compare]
-    # names of columns that a schema gives carry it
-    return [type(item).__name__, [getattr(field, "schema", field) for field in fields]]
-
-
 def difference(a: Any, b: Any) -> str | None:
     """The first difference of two values in words, or None.
 

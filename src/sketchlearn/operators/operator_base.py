@@ -30,7 +30,7 @@ from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Block, RowsOfUnits, Source, rows_of_units, source
-from sketchlearn.values import Value, identity, truth
+from sketchlearn.values import Value, truth
 
 Double = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -360,20 +360,12 @@ class Operator(Value, ABC):
         raise ValueError(f"{block.name(bad)}, {reason}")
 
     @cached_property
-    def identity(self) -> str:
-        """SHA-256 of all fields that are compared: equal operators have the same, others do not."""
-        return hashlib.sha256(identity(self).encode()).hexdigest()
-
-    @cached_property
     def digest(self) -> str:
         """SHA-256 of all that was drawn from the seed."""
         total = hashlib.sha256()
         for part in self.random_parts():
             total.update(np.ascontiguousarray(part).astype(part.dtype.newbyteorder("<"), copy=False).data)
         return total.hexdigest()
-
-    def compared(self) -> dict[str, Any]:
-        return {**super().compared(), "digest": self.digest}
 
     def to_json(self) -> dict[str, Any]:
         check_names("a column", self.columns or ())  # a file of it could not be read again
