@@ -27,9 +27,10 @@ import numpy as np
 from safetensors import SafetensorError
 
 import sketchlearn as skl
+from sketchlearn import loading_limit
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, LogUniform, Mixture, Probed, Shaped
 from sketchlearn.operators import Operator
-from sketchlearn.storage import container, loading_limit
+from sketchlearn.storage import container
 from sketchlearn.storage.design_files import design_from_bytes, design_to_bytes
 from sketchlearn.storage.json_documents import DESIGN
 from sketchlearn.tasks.model_files import model_from_bytes, model_to_bytes

@@ -18,6 +18,7 @@ import numpy as np
 
 from sketchlearn.batches import Batches
 from sketchlearn.gpu import DeviceError
+from sketchlearn.loading_limit import loading
 from sketchlearn.operators import Operator
 from sketchlearn.protected_unit import ProtectedUnit
 from sketchlearn.schemas import read_columns
@@ -99,6 +100,7 @@ def merged(parts: Iterable[bytes], text: str) -> bytes:
     return total(parts, operator_from(text)).content()
 
 
+@loading(limited=False)
 def total(parts: Iterable[bytes], operator: Operator) -> Sketch:
     """The sum of partial sketches of this operator, which is not drawn again for each of them."""
     form = json.loads(text_of(operator))

@@ -6,12 +6,11 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.cost import Cost
 from sketchlearn.keeping import Keeping
 from sketchlearn.operators.histograms import Histograms
 from sketchlearn.operators.operator_base import Double, Integers, Kind, Operator
@@ -40,6 +39,7 @@ class FeatureUser(Operator):
 class Concatenated(Operator):
     """Phi(x) = (Phi_1(x), Phi_2(x), ...): one pass, several tasks. Made by `concatenate`."""
 
+    _made_of: ClassVar[tuple[str, ...]] = ("parts",)
     parts: tuple[Operator, ...]
 
     def __post_init__(self) -> None:
@@ -52,6 +52,7 @@ class Concatenated(Operator):
         if len({part.columns for part in parts}) > 1:
             raise ValueError("the operators are for columns of different names")
         self._set(parts=parts)
+        self._check_nested()
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
@@ -182,11 +183,6 @@ class Concatenated(Operator):
             raise ValueError("Concatenated: its parts have origins, and it has none of its own")
         return super()._build(fields)
 
-    def verify(self, form: dict[str, Any]) -> None:
-        super().verify(form)
-        for part, described in zip(self.parts, form["parts"], strict=True):
-            part.verify(described)
-
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(np.any([part.beyond(rows) for part in self.parts], axis=0))
 
@@ -199,14 +195,6 @@ class Concatenated(Operator):
             part.warn_of_noise(rows)
             if isinstance(part, Histograms):  # beside other features they are those of a design
                 part.warn_of_range(rows)
-
-    @property
-    def cost(self) -> Cost:
-        total = sum((part.cost for part in self.parts), Cost())
-        return total + Cost(0, total.bytes)  # all are digested once more, together
-
-    def random_parts(self) -> list[NDArray[Any]]:
-        return [drawn for part in self.parts for drawn in part.random_parts()]
 
 
 def concatenate(operators: Sequence[Operator]) -> Concatenated:
@@ -263,10 +251,3 @@ class Mapped(Operator):
 
     def mean_of(self, sums: Double) -> NDArray[Any]:
         return self.inner.mean_of(sums)
-
-    @property
-    def cost(self) -> Cost:
-        return self.inner.cost
-
-    def random_parts(self) -> list[NDArray[Any]]:
-        return self.inner.random_parts()
