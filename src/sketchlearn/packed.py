@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sketchlearn import kernel
 from sketchlearn._native import bit_products, signed_sums
 from sketchlearn.cost import Cost
-from sketchlearn.loading_limit import check_cost, check_size
+from sketchlearn.loading_limit import check_cost
 from sketchlearn.values import shortened, whole
 
 MAGIC = b"SKLBITS\x01"
@@ -67,7 +67,6 @@ class PackedBits:
     @classmethod
     def from_bytes(cls, data: bytes) -> PackedBits:
         """What `to_bytes` wrote."""
-        check_size(len(data))
         try:
             magic, n_rows, n_bits = HEADER.unpack_from(data)
         except (struct.error, TypeError):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.cost import Cost
-from sketchlearn.loading_limit import check_cost, check_size
+from sketchlearn.loading_limit import check_cost
 from sketchlearn.packed import PRIVATE_MAGIC as MAGIC
 from sketchlearn.randomised_response import RandomisedResponse, sent_columns
 
@@ -95,7 +95,6 @@ class PrivateBits:
     @classmethod
     def from_bytes(cls, data: bytes) -> PrivateBits:
         """What `to_bytes` wrote."""
-        check_size(len(data))
         try:
             magic, n_rows, epsilon, n_bits, n_sent, factor = HEADER.unpack_from(data)
         except (struct.error, TypeError):

@@ -53,7 +53,9 @@ class Value:
     def _from_form(cls, form: Any, depth: int) -> Self:
         """The value of a form that has this depth in others: its own are looked at before any of them is built."""
         if depth > MOST_NESTED_FORMS:
-            raise ValueError(f"its operators and distributions are nested more than {MOST_NESTED_FORMS} deep")
+            raise ValueError(
+                f"its operators and distributions are nested too deeply: at most {MOST_NESTED_FORMS} levels"
+            )
         if not isinstance(form, dict) or not isinstance(form.get("type"), str):
             raise ValueError(
                 f"expected the JSON form of an operator, law or wave ({cls.__name__}): an object with a type"

@@ -328,7 +328,7 @@ class CellSums(Directed):
         return None
 
     @property
-    def own_cost(self) -> Cost:
+    def cost(self) -> Cost:
         return Cost.of_numbers(len(self.directions) + len(self.cells) + self.n_sums, operations_each=10)
 
 

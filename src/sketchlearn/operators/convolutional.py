@@ -63,6 +63,7 @@ class ConvolutionalFeatures(Mapped):
     """
 
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "outside": REFUSE}
+    inner_is_drawn: ClassVar[bool] = True
     shape: tuple[int, ...]
     n_outputs: int = 98
     _: KW_ONLY
@@ -169,7 +170,7 @@ class ConvolutionalFeatures(Mapped):
         return SecondMoments(self.n_outputs, bound=(float(self.limit),) * self.n_outputs, rounding=TWICE)
 
     @property
-    def own_cost(self) -> Cost:
+    def cost(self) -> Cost:
         taps, signs = self._taps * self.n_filters, self._n_cells * self.n_filters * self.n_outputs
         filters = normal_cost(taps) + Cost.of_numbers(taps, bytes_each=40, operations_each=30)
         sorting = Cost.of_numbers(signs, bytes_each=24, operations_each=150)

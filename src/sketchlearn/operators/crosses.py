@@ -16,7 +16,7 @@ from sketchlearn._native import add_crosses, write_crosses
 from sketchlearn.gpu import CrossPlan, Device
 from sketchlearn.operators.bounded_operators import FIXED_POINT, REFUSE
 from sketchlearn.operators.column_checks import check_column_numbers
-from sketchlearn.operators.composed_operators import FeatureUser, Mapped
+from sketchlearn.operators.composed_operators import Composed, FeatureUser, Mapped
 from sketchlearn.operators.fourier import FourierFeatures
 from sketchlearn.operators.moment_operators import SecondMoments
 from sketchlearn.operators.operator_base import LEADING_COLUMN, Double, Integers, Operator
@@ -31,10 +31,10 @@ INTEGERS_AT_A_TIME = (
 MOST_SUMS = 2**31
 
 
-class Crossed(Operator):
+class Crossed(Composed):
     """An operator of Fourier features and of values of the same rows, which lie within bounds."""
 
-    _made_of: ClassVar[tuple[str, ...]] = ("crossed",)
+    made_of: ClassVar[tuple[str, ...]] = ("crossed",)
     crossed: Operator
     bound: tuple[float, ...]
     center: tuple[float, ...] | None
@@ -59,7 +59,7 @@ class Crossed(Operator):
         if not isinstance(self.crossed, Operator) or _waves(self.crossed) is None:
             raise ValueError(f"crossed must be Fourier features of rows, not {shortened(self.crossed)}")
         self._set(crossed=_alone(self.crossed))
-        self._check_nested()
+        self.check_depth()
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
@@ -263,8 +263,7 @@ class CrossFeatures(Crossed, FeatureUser):
 
 
 def _waves(features: Operator) -> FourierFeatures | None:
-    # A network has none inside: its inner operator needs what it draws, and files ask before their cost is known.
-    while isinstance(features, Mapped) and features.inside:
+    while isinstance(features, Mapped) and not features.inner_is_drawn:
         features = features.inner
     return features if isinstance(features, FourierFeatures) else None
 

@@ -190,7 +190,7 @@ class FourierFeatures(Projected):
         return self.law.weights(self.n_features, lengths(self.frequencies))
 
     @property
-    def own_cost(self) -> Cost:
+    def cost(self) -> Cost:
         d, m = self.n_features, self.n_frequencies
         dither = uniform_cost(m).then(float32_cost(m))
         if self.structured:

@@ -19,7 +19,6 @@ from sketchlearn.control_characters import check_names
 from sketchlearn.cost import Cost
 from sketchlearn.gpu import Device, DevicePlan, FeatureWriter
 from sketchlearn.keeping import Keeping
-from sketchlearn.loading_limit import MOST_NESTED
 from sketchlearn.operators.computed_elsewhere import sketch_of_bits, sketch_of_integers, weights_of_rows
 from sketchlearn.operators.origin import Origin, public_design
 from sketchlearn.operators.packing import packed_rows, private_bits
@@ -44,25 +43,8 @@ class Operator(Value, ABC):
     """A map from one record to a vector of integers, and what those mean."""
 
     _omitted: ClassVar[dict[str, Any]] = {"columns": None}
-    #: fields that hold the operators that this one is made of: one, or several
-    _made_of: ClassVar[tuple[str, ...]] = ()
     n_features: int
     columns: tuple[str, ...] | None
-
-    @property
-    def inside(self) -> tuple[Operator, ...]:
-        """The operators that this one is made of: they are drawn, digested and verified with it."""
-        return tuple(operator for name in self._made_of for operator in _several(getattr(self, name)))
-
-    @cached_property
-    def depth(self) -> int:
-        """How deep operators are nested in it: 1 if there are none."""
-        return 1 + max((operator.depth for operator in self.inside), default=0)
-
-    def _check_nested(self) -> None:
-        """Refuses operators in operators beyond what a file may have."""
-        if self.depth > MOST_NESTED:
-            raise ValueError(f"operators are nested at most {MOST_NESTED} deep: concatenate parts, not concatenations")
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -205,19 +187,13 @@ class Operator(Value, ABC):
         """Warns where the features of such rows would tell nothing."""
 
     @property
-    def own_cost(self) -> Cost:
-        """What it takes to draw its own random numbers and to digest them; known before, from the fields alone."""
-        return Cost()
-
-    @cached_property
     def cost(self) -> Cost:
-        """What it takes to draw and digest all random numbers, those of the operators inside included."""
-        inside = sum((operator.cost for operator in self.inside), Cost())
-        return self.own_cost + inside + Cost(0, inside.bytes)  # what is drawn inside is digested once more
+        """What it takes to draw its random numbers and to digest them; known before, from the fields alone."""
+        return Cost()
 
     def random_parts(self) -> list[NDArray[Any]]:
         """All that was drawn from the seed, for the digest."""
-        return [drawn for operator in self.inside for drawn in operator.random_parts()]
+        return []
 
     def sketch(
         self,
@@ -417,16 +393,8 @@ class Operator(Value, ABC):
         if form.get("digest") != self.digest:
             wrong = f"{type(self).__name__}: the random numbers drawn here are not those that its digest was made of"
             raise ValueError(f"{wrong}: use the version of sketchlearn that wrote it")
-        described = [part for name in self._made_of for part in _several(form[name])]
-        for operator, own in zip(self.inside, described, strict=True):
-            operator.verify(own)
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields and the origin alone: what is cached is made anew where the pickle is read."""
         kept = (*self.__dataclass_fields__, "_origin")  # type: ignore[attr-defined]
         return {name: self.__dict__[name] for name in kept if name in self.__dict__}
-
-
-def _several(held: Any) -> tuple[Any, ...] | list[Any]:
-    """What a field holds, one operator or several, as several."""
-    return held if isinstance(held, tuple | list) else (held,)

@@ -118,7 +118,7 @@ class QuadraticFeatures(Bounded, Projected):
         return self._directions.astype(np.float64) * (self.bound * math.sqrt(self.n_features))
 
     @property
-    def own_cost(self) -> Cost:
+    def cost(self) -> Cost:
         n = self.n_features * self.n_directions
         each_row = Cost(24 * self.n_directions, 3000 * self.n_features + 4 * n)
         return (normal_cost(n) + each_row).then(float32_cost(n) + Cost.of_numbers(n))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.gpu import ColumnsPlan, Device, FeatureWriter
 from sketchlearn.operators.column_checks import check_column_numbers, check_columns
-from sketchlearn.operators.composed_operators import Mapped
+from sketchlearn.operators.composed_operators import Composed, Mapped
 from sketchlearn.operators.operator_base import LEADING_COLUMN, MOST_FEATURES, Double, Integers, Kind, Operator
 from sketchlearn.operators.origin import Origin
 from sketchlearn.sketch import Sketch
@@ -18,7 +18,7 @@ from sketchlearn.values import shortened, whole
 
 
 @dataclass(frozen=True)
-class SomeColumns(Mapped):
+class SomeColumns(Composed, Mapped):
     """Phi(x) = Psi(x_S): what an operator Psi makes of some columns of a row.
 
     Clusters or mixtures of these columns are learned from its sketch as from that of Psi; what stands beside it in one
@@ -41,7 +41,7 @@ class SomeColumns(Mapped):
     """
 
     _omitted: ClassVar[dict[str, Any]] = {"columns": None}
-    _made_of: ClassVar[tuple[str, ...]] = ("inner_operator",)
+    made_of: ClassVar[tuple[str, ...]] = ("inner_operator",)
     inner_operator: Operator
     n_features: int
     _: KW_ONLY
@@ -63,7 +63,7 @@ class SomeColumns(Mapped):
         if inner.columns != chosen:
             inner = inner.with_columns(chosen)
         self._set(inner_operator=inner, n_features=n_features, which=which, columns=columns)
-        self._check_nested()
+        self.check_depth()
 
     @property
     def inner(self) -> Operator:

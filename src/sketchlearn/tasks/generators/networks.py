@@ -80,7 +80,7 @@ def perceptron(inputs: int, n_features: int, seed: int) -> Any:
 
 
 def bare_network(n_latent: int, n_classes: int, n_features: int, shapes: dict[str, tuple[int, ...]]) -> Any:
-    """The same network, not initialised, for a file's weights of these shapes; others are refused before any is made."""
+    """The same network, not initialised, for weights of a file; others are refused before memory is taken."""
     inputs, means = n_inputs(n_latent, n_classes), shapes.get("means")
     with torch.device("meta"):
         if means is None:
