@@ -46,12 +46,12 @@ HERE = Path(__file__).parent
 CHEAP = 0.01  # seconds; the digests of operators that cost less are corrected, so that some changed files load
 NUMBERS = (0, -1, 1, 2, 7, 64, 1000, 4097, 65_535, 65_536, 10**6, 2**31, 2**53, 2**63, 10**30, 10**400)
 FLOATS = (0.0, -0.0, 1e-320, 1e-150, 0.5, 1.0, 1e9, 1e150, 1e308, -1.5)
-OF_ONE_HASH = [k * (2**61 - 1) for k in range(1, 10_000)]  # whole numbers that a set has in one place
+OF_ONE_HASH = [k * (2**61 - 1) for k in range(1, 3000)]  # whole numbers that a set has in one place
 OTHERS = (None, True, "", "x", "x" * 10_000, [], {}, [[]], [None], {"type": "Gaussian", "scale": 1.0}, OF_ONE_HASH)
 REPEATS = (2, 3, 10, 30, 100, 1000, 20_000)
 MANY = 1000  # items of a list: a file with so many is changed no further: they may be one object, and all change
-MOST_BYTES = 1_000_000  # of a part that is repeated: larger ones take long to make, and few are made
-LARGEST = 40_000_000
+MOST_BYTES = 200_000  # of a part that is repeated: larger ones take long to make, and few are made
+LARGEST = 30_000_000
 DEPTHS = (1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 10, 12, 22, 25, 100, 300)  # of operators in operators
 # Kinds of files, and how many of them in a hundred.
 SHARES = {"sketch": 30, "design": 24, "model": 22, "report": 6, "part": 3, "schema": 5, "classes": 2, "bits": 4,
@@ -79,6 +79,11 @@ class File:
     def places(self) -> list[tuple[Any, ...]]:
         """The paths of all parts of its document."""
         return places(self.document)
+
+    @cached_property
+    def text(self) -> str:
+        """Its document as text, which is copied faster."""
+        return json.dumps(self.document)
 
 
 # What is changed
@@ -261,7 +266,7 @@ def at(item: Any, path: tuple[Any, ...]) -> Any:
 
 def at_most(times: int, item: Any, dice: random.Random) -> int:
     """How often a part is repeated: so many times, unless that would take too many bytes."""
-    return min(times, (LARGEST if dice.random() < 0.01 else MOST_BYTES) // len(json.dumps(item)) + 1)
+    return min(times, (LARGEST if dice.random() < 0.002 else MOST_BYTES) // len(json.dumps(item)) + 1)
 
 
 def changed(item: Any, dice: random.Random, others: dict[str, list[File]]) -> Any:
@@ -286,7 +291,7 @@ def changed(item: Any, dice: random.Random, others: dict[str, list[File]]) -> An
         return dice.choice([*near, dice.choice(NUMBERS), dice.choice(FLOATS)])
     if dice.random() < 0.5:
         other = dice.choice(dice.choice(list(others.values())))
-        return copy.deepcopy(at(other.document, dice.choice(other.places)))
+        return at(json.loads(other.text), dice.choice(other.places))
     return copy.deepcopy(dice.choice(OTHERS))
 
 
@@ -336,12 +341,11 @@ def around(form: dict[str, Any], d: int, columns: Any, dice: random.Random) -> t
 
 def nested(dice: random.Random, files: dict[str, list[File]]) -> dict[str, Any]:
     """The form of operators in operators, to a random depth; there may be more of them than a file can hold."""
-    leaves = [file.document["operator"] for file in files["sketch"] + files["design"]]
-    small = [{"type": "FourierFeatures", "n_features": 1, "n_frequencies": 4, "law": {"type": "Gaussian", "scale": 1.0},
+    leaf = json.loads(dice.choice(files[dice.choice(("sketch", "design"))]).text)["operator"]
+    small = {"type": "FourierFeatures", "n_features": 1, "n_frequencies": 4, "law": {"type": "Gaussian", "scale": 1.0},
               "wave": {"type": "Exponential"}, "center": None, "seed": 0, "structured": False, "subsample": None,
-              "digest": ""}]  # fmt: skip
-    form = copy.deepcopy(dice.choice(leaves if dice.random() < 0.4 else small))
-    first = form
+              "digest": ""}  # fmt: skip
+    form = first = leaf if dice.random() < 0.4 else small
     while "parts" in first:
         first = first["parts"][0]
     d, columns = first.get("n_features", 1), first.get("columns")
@@ -349,8 +353,8 @@ def nested(dice: random.Random, files: dict[str, list[File]]) -> dict[str, Any]:
     size = len(json.dumps(form))
     for _ in range(dice.choice(DEPTHS)):
         form, d, columns = around(form, d, columns, dice)
-        size *= len(form.get("parts", (0,)))
-        if size > MOST_BYTES:
+        size = size * len(form.get("parts", (0,))) + 30 * d
+        if size > 2 * MOST_BYTES:
             break
     return form
 
@@ -508,7 +512,7 @@ def forged_file(files: dict[str, list[File]], seed: int, number: int) -> tuple[s
     dice = random.Random(f"{seed} {number}")
     (kind,) = dice.choices(list(SHARES), list(SHARES.values()))
     chosen = dice.choice(files[kind])
-    file = replace(chosen, document=copy.deepcopy(chosen.document), arrays=dict(chosen.arrays))
+    file = replace(chosen, document=json.loads(chosen.text), arrays=dict(chosen.arrays))
     file.places = chosen.places
     way = dice.random()
     if kind in ("sketch", "design", "report", "part") and way < 0.25:
