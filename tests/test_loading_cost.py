@@ -7,12 +7,12 @@ import pytest
 from fuzz import fuzz
 
 import sketchlearn as skl
-from sketchlearn import randomness
+from sketchlearn import loading_limit, randomness
 from sketchlearn.cost import Cost
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, Mixture, Probed, Shaped
 from sketchlearn.models import gaussian_family
 from sketchlearn.operators import Operator
-from sketchlearn.storage import container, json_documents, loading_limit
+from sketchlearn.storage import container, json_documents
 from sketchlearn.storage.design_files import design_from_bytes
 from sketchlearn.storage.json_documents import DESIGN, MODEL, to_document
 from sketchlearn.storage.sketch_files import operator_from

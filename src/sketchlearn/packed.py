@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn._native import bit_products, signed_sums
+from sketchlearn.cost import Cost
+from sketchlearn.loading_limit import check_cost
 from sketchlearn.values import shortened, whole
 
 MAGIC = b"SKLBITS\x01"
@@ -76,6 +78,8 @@ class PackedBits:
         width = -(-n_bits // 8)
         if not 1 <= n_bits <= MOST_BITS or len(data) != HEADER.size + n_rows * width:
             raise ValueError(f"these packed bits are damaged: {n_rows} rows of {n_bits} bits have another length")
+        in_words = 8 * n_rows * -(-n_bits // 64)
+        check_cost("adding them up", Cost(3 * in_words + 24 * n_bits, 10 * in_words + 10 * n_bits))
         octets = np.frombuffer(data, np.uint8, offset=HEADER.size).reshape(n_rows, width)
         return cls._from_octets(octets, n_bits)
 

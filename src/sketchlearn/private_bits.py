@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.cost import Cost
+from sketchlearn.loading_limit import check_cost
 from sketchlearn.packed import PRIVATE_MAGIC as MAGIC
 from sketchlearn.randomised_response import RandomisedResponse, sent_columns
 
@@ -106,6 +108,8 @@ class PrivateBits:
         first, second = _widths(response)
         if len(data) != HEADER.size + n_rows * (first + second):
             raise ValueError(f"these private bits are damaged: {n_rows} readings have another length")
+        each = Cost(100 + 50 * n_sent, 100 + 50 * n_sent)
+        check_cost("adding them up", Cost(n_rows * each.bytes + 40 * n_bits, n_rows * each.operations + 10 * n_bits))
         octets = np.frombuffer(data, np.uint8, offset=HEADER.size).reshape(n_rows, first + second)
         positions, answers = _numbers(octets[:, :first]), _numbers(octets[:, first:])
         return cls(positions.astype(np.uint32), answers, response)

@@ -65,9 +65,12 @@ class RandomisedResponse:
         whole("n_bits", self.n_bits, most=MOST_BITS)
         whole("n_sent", self.n_sent, most=min(self.n_bits, MOST_SENT))
         whole("factor", self.factor, most=LARGEST_FACTOR)
-        excess = exponential_excess(Fraction(self.epsilon))
-        if self.epsilon > LARGEST_EPSILON or self.factor < _least_factor(self.n_bits, self.n_sent, excess):
+        # the largest epsilon first: the series has twice as many terms as epsilon says
+        if self.epsilon > LARGEST_EPSILON or self.factor < self._least_factor():
             raise ValueError(f"the response would spend more than epsilon {self.epsilon:g}, or more than 20")
+
+    def _least_factor(self) -> int:
+        return _least_factor(self.n_bits, self.n_sent, exponential_excess(Fraction(self.epsilon)))
 
     @classmethod
     def best(cls, epsilon: float, n_bits: int) -> RandomisedResponse:

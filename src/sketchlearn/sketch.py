@@ -93,7 +93,7 @@ class Sketch:
         else:
             check_private(operator, ledger, units, bits, self.unit)
         kept = checked_rows(operator.keeping, self.kept, total_weight(units, bits))
-        sums, units, bits = canonical(integers.astype(np.int64), units, bits)
+        sums, units, bits = canonical(integers.astype(np.int64, copy=False), units, bits)
         sums.flags.writeable = False
         self.__dict__.update(
             sums=sums.view(),

@@ -20,6 +20,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sketchlearn.loading_limit import MOST_NESTED_FORMS
+
 
 class Value:
     """Base of frozen dataclasses that have a JSON form."""
@@ -66,6 +68,15 @@ class Value:
     @classmethod
     def from_json(cls, form: Any) -> Self:
         """The value that `to_json` described; a `ValueError` says what is wrong with any other form."""
+        return cls._from_form(form, 1)
+
+    @classmethod
+    def _from_form(cls, form: Any, depth: int) -> Self:
+        """The value of a form that has this depth in others: its own are looked at before any of them is built."""
+        if depth > MOST_NESTED_FORMS:
+            raise ValueError(
+                f"its operators and distributions are nested too deeply: at most {MOST_NESTED_FORMS} levels"
+            )
         if not isinstance(form, dict) or not isinstance(form.get("type"), str):
             raise ValueError(
                 f"expected the JSON form of an operator, law or wave ({cls.__name__}): an object with a type"
@@ -73,7 +84,7 @@ class Value:
         kind = Value._classes.get(form["type"])
         if kind is None or not issubclass(kind, cls) or inspect.isabstract(kind):
             raise ValueError(f"{shortened(form['type'])} is not the type of any {cls.__name__} that this version knows")
-        return kind._build({name: _value(item) for name, item in form.items() if name != "type"})
+        return kind._build({name: _value(item, depth) for name, item in form.items() if name != "type"})
 
     @classmethod
     def _build(cls, fields: dict[str, Any]) -> Self:
@@ -103,13 +114,13 @@ def _compared(item: Any) -> Any:
     return int(item) if is_whole else item  # as 1 == 1.0 == True, and 0.0 == -0.0
 
 
-def _value(item: Any) -> Any:
+def _value(item: Any, depth: int) -> Any:
     if isinstance(item, dict):
-        return Value.from_json(item)
+        return Value._from_form(item, depth + 1)
     if not isinstance(item, list):
         return item
     nested = not {dict, list}.isdisjoint(map(type, item))  # long lists of numbers are told at once
-    return tuple(map(_value, item)) if nested else tuple(item)
+    return tuple(_value(part, depth) for part in item) if nested else tuple(item)
 
 
 def difference(a: Any, b: Any) -> str | None:

@@ -82,19 +82,16 @@ def _of_machine() -> Facts:
 def _reader(data: bytes) -> Callable[[bytes], Facts]:
     """The function that reads files of this kind."""
     from sketchlearn.storage.container import FormatError
-    from sketchlearn.storage.json_documents import CLASSES, DESIGN, MODEL, SCHEMA, is_network, parsed
+    from sketchlearn.storage.file_kinds import kind_of
+    from sketchlearn.storage.json_documents import CLASSES, parsed
 
+    readers = {"sketch": _of_sketch, "design": _of_design, "model": _of_model, "schema": _of_schema}
+    if (kind := kind_of(data)) is not None:
+        return readers[kind]
     if data.lstrip()[:1] != b"{":
-        return _of_model if is_network(data) else _of_sketch
-    kind = parsed(data).get("kind")
-    if kind == DESIGN:
-        return _of_design
-    if kind == MODEL:
-        return _of_model
-    if kind == CLASSES:
+        return _of_sketch
+    if parsed(data).get("kind") == CLASSES:
         return _of_classes
-    if kind == SCHEMA:
-        return _of_schema
     raise FormatError("neither a sketch nor a design, a model or a schema")
 
 

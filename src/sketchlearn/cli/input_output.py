@@ -25,8 +25,11 @@ STANDARD = "-"
 
 def read(path: str) -> bytes:
     """The bytes of a file, or of standard input."""
+    from sketchlearn.loading_limit import read_at_most
+    from sketchlearn.storage.container import bytes_of
+
     try:
-        data = sys.stdin.buffer.read() if path == STANDARD else Path(path).read_bytes()
+        data = read_at_most(sys.stdin.buffer) if path == STANDARD else bytes_of(path)
     except OSError as error:
         raise OSError(f"cannot read {path}: {error.strerror}") from None
     if not data:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from sketchlearn.gpu import DeviceError
+from sketchlearn.loading_limit import loading
 from sketchlearn.operators import Operator
 from sketchlearn.protected_unit import ProtectedUnit
 from sketchlearn.schemas import read_columns
@@ -97,6 +98,7 @@ def merged(parts: Iterable[bytes], text: str) -> bytes:
     return total(parts, operator_from(text)).content()
 
 
+@loading(limited=False)
 def total(parts: Iterable[bytes], operator: Operator) -> Sketch:
     """The sum of partial sketches of this operator, which is not drawn again for each of them."""
     form = json.loads(text_of(operator))

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import hyp0f1, hyp1f1
 
 from sketchlearn.cost import Cost
+from sketchlearn.loading_limit import MOST_NESTED
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.randomness import (
     Floats,
@@ -42,6 +43,11 @@ class Law(Value, ABC):
     weighted: ClassVar[bool] = False
     #: p, where the kernel is one of |x - y|_p
     kernel_norm: ClassVar[int] = 2
+
+    @property
+    def depth(self) -> int:
+        """How deep mixtures are nested in it: 1 if it is none."""
+        return 1
 
     @abstractmethod
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
@@ -337,6 +343,8 @@ class Mixture(Law):
                 f"{directed[0]} prefers some directions and cannot be part of a mixture: mix other laws; Probed and "
                 "Shaped take a mixture as their own law"
             )
+        if 1 + max(law.depth for law in laws) > MOST_NESTED:
+            raise ValueError(f"mixtures are nested at most {MOST_NESTED} deep: mix the distributions themselves")
         if any(law.weighted for law in laws):
             raise ValueError("the weighted law cannot be part of a mixture: its features have other weights")
         given = listed(self.shares) if isinstance(self.shares, Iterable) else (self.shares,)
@@ -345,6 +353,10 @@ class Mixture(Law):
             raise ValueError(f"there are {len(laws)} laws but {len(shares)} shares")
         positive("the sum of all shares", sum(shares))
         self._set(laws=laws, shares=shares)
+
+    @property
+    def depth(self) -> int:
+        return 1 + max(law.depth for law in self.laws)
 
     def widths(self, n_features: int) -> Floats | None:
         """The geometric mean of the laws' scales, weighted by shares; laws without a scale do not count."""

@@ -323,7 +323,7 @@ class CellSums(Directed):
         counts = table[:, 0]
         if np.any(counts < 0) or sum(counts.tolist()) != FIXED_POINT * units:
             return f"the counts of the cells do not add up to {units:,} records (or weight steps)"
-        if np.any(np.abs(table) > counts[:, None]):
+        if np.any((table > counts[:, None]) | (table < -counts[:, None])):  # no copy in 64 bits: a file may be large
             return "the sums of a cell are larger than its records can add up to"
         return None
 

@@ -6,13 +6,14 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.cost import Cost
 from sketchlearn.keeping import Keeping
+from sketchlearn.loading_limit import MOST_NESTED
 from sketchlearn.operators.histograms import Histograms
 from sketchlearn.operators.operator_base import Double, Integers, Kind, Operator
 from sketchlearn.operators.origin import Origin
@@ -36,10 +37,57 @@ class FeatureUser(Operator):
         """As `add_rows`, and adds the integers of the needed features to their own sums."""
 
 
+class Composed(Operator):
+    """An operator made of others, which some of its fields hold: they are drawn, digested and verified with it."""
+
+    #: the fields that hold them, each one operator or several
+    made_of: ClassVar[tuple[str, ...]]
+
+    @property
+    def inside(self) -> tuple[Operator, ...]:
+        """The operators that it is made of."""
+        return tuple(operator for name in self.made_of for operator in _several(getattr(self, name)))
+
+    @cached_property
+    def depth(self) -> int:
+        """How many operators are in each other, itself included."""
+        return 1 + max(operator.depth if isinstance(operator, Composed) else 1 for operator in self.inside)
+
+    def check_depth(self) -> None:
+        """Refuses more operators in each other than a file may have."""
+        if self.depth > MOST_NESTED:
+            raise ValueError(f"operators are nested at most {MOST_NESTED} deep: concatenate parts, not concatenations")
+
+    @property
+    def own_cost(self) -> Cost:
+        """What it takes beside the operators inside."""
+        return Cost()
+
+    @cached_property
+    def cost(self) -> Cost:  # type: ignore[override]
+        inside = sum((operator.cost for operator in self.inside), Cost())
+        return self.own_cost + inside + Cost(0, inside.bytes)  # what is drawn inside is digested once more
+
+    def random_parts(self) -> list[NDArray[Any]]:
+        return [drawn for operator in self.inside for drawn in operator.random_parts()]
+
+    def verify(self, form: dict[str, Any]) -> None:
+        super().verify(form)
+        described = [part for name in self.made_of for part in _several(form[name])]
+        for operator, own in zip(self.inside, described, strict=True):
+            operator.verify(own)
+
+
+def _several(held: Any) -> tuple[Any, ...] | list[Any]:
+    """What a field holds, one or several, as several."""
+    return held if isinstance(held, tuple | list) else (held,)
+
+
 @dataclass(frozen=True)
-class Concatenated(Operator):
+class Concatenated(Composed):
     """Phi(x) = (Phi_1(x), Phi_2(x), ...): one pass, several tasks. Made by `concatenate`."""
 
+    made_of: ClassVar[tuple[str, ...]] = ("parts",)
     parts: tuple[Operator, ...]
 
     def __post_init__(self) -> None:
@@ -52,6 +100,7 @@ class Concatenated(Operator):
         if len({part.columns for part in parts}) > 1:
             raise ValueError("the operators are for columns of different names")
         self._set(parts=parts)
+        self.check_depth()
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
@@ -182,11 +231,6 @@ class Concatenated(Operator):
             raise ValueError("Concatenated: its parts have origins, and it has none of its own")
         return super()._build(fields)
 
-    def verify(self, form: dict[str, Any]) -> None:
-        super().verify(form)
-        for part, described in zip(self.parts, form["parts"], strict=True):
-            part.verify(described)
-
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(np.any([part.beyond(rows) for part in self.parts], axis=0))
 
@@ -199,14 +243,6 @@ class Concatenated(Operator):
             part.warn_of_noise(rows)
             if isinstance(part, Histograms):  # beside other features they are those of a design
                 part.warn_of_range(rows)
-
-    @property
-    def cost(self) -> Cost:
-        total = sum((part.cost for part in self.parts), Cost())
-        return total + Cost(0, total.bytes)  # all are digested once more, together
-
-    def random_parts(self) -> list[NDArray[Any]]:
-        return [drawn for part in self.parts for drawn in part.random_parts()]
 
 
 def concatenate(operators: Sequence[Operator]) -> Concatenated:
@@ -227,6 +263,9 @@ class Mapped(Operator):
 
     The value of g at a row must be the same bits in whatever block the row comes.
     """
+
+    #: whether there is no inner operator before random numbers are drawn, of which files state the cost first
+    inner_is_drawn: ClassVar[bool] = False
 
     @property
     @abstractmethod

@@ -63,6 +63,7 @@ class ConvolutionalFeatures(Mapped):
     """
 
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "outside": REFUSE}
+    inner_is_drawn: ClassVar[bool] = True
     shape: tuple[int, ...]
     n_outputs: int = 98
     _: KW_ONLY

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from sketchlearn import kernel
 from sketchlearn._native import add_crosses, write_crosses
-from sketchlearn.cost import Cost
 from sketchlearn.gpu import CrossPlan, Device
 from sketchlearn.operators.bounded_operators import FIXED_POINT, REFUSE
 from sketchlearn.operators.column_checks import check_column_numbers
-from sketchlearn.operators.composed_operators import FeatureUser, Mapped
+from sketchlearn.operators.composed_operators import Composed, FeatureUser, Mapped
 from sketchlearn.operators.fourier import FourierFeatures
 from sketchlearn.operators.moment_operators import SecondMoments
 from sketchlearn.operators.operator_base import LEADING_COLUMN, Double, Integers, Operator
@@ -32,9 +31,10 @@ INTEGERS_AT_A_TIME = (
 MOST_SUMS = 2**31
 
 
-class Crossed(Operator):
+class Crossed(Composed):
     """An operator of Fourier features and of values of the same rows, which lie within bounds."""
 
+    made_of: ClassVar[tuple[str, ...]] = ("crossed",)
     crossed: Operator
     bound: tuple[float, ...]
     center: tuple[float, ...] | None
@@ -59,6 +59,7 @@ class Crossed(Operator):
         if not isinstance(self.crossed, Operator) or _waves(self.crossed) is None:
             raise ValueError(f"crossed must be Fourier features of rows, not {shortened(self.crossed)}")
         self._set(crossed=_alone(self.crossed))
+        self.check_depth()
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
@@ -111,13 +112,6 @@ class Crossed(Operator):
             rows, features = features.mapped(rows, threads), features.inner
         return self.waves.write_first(rows, self.n_frequencies, threads, weights, sums)
 
-    @property
-    def cost(self) -> Cost:
-        return self.crossed.cost + Cost(0, self.crossed.cost.bytes)  # digested once more
-
-    def random_parts(self) -> list[NDArray[Any]]:
-        return self.crossed.random_parts()
-
     def warn_of_noise(self, rows: NDArray[Any]) -> None:
         self.crossed.warn_of_noise(rows)
 
@@ -126,10 +120,6 @@ class Crossed(Operator):
         if not isinstance(fields.get("bound", ()), tuple):
             raise ValueError("bound must be a list of numbers, one per value")  # one would stand for thousands
         return super()._build(fields)
-
-    def verify(self, form: dict[str, Any]) -> None:
-        super().verify(form)
-        self.crossed.verify(form["crossed"])
 
 
 @dataclass(frozen=True)
@@ -273,7 +263,7 @@ class CrossFeatures(Crossed, FeatureUser):
 
 
 def _waves(features: Operator) -> FourierFeatures | None:
-    while isinstance(features, Mapped):
+    while isinstance(features, Mapped) and not features.inner_is_drawn:
         features = features.inner
     return features if isinstance(features, FourierFeatures) else None
 

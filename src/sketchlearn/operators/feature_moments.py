@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.cost import Cost
 from sketchlearn.gpu import Device, FeatureMomentsPlan
 from sketchlearn.operators.bounded_operators import REFUSE
 from sketchlearn.operators.composed_operators import Mapped
@@ -83,6 +84,10 @@ class FeatureMoments(Crossed, Mapped):
         bound = (highest,) * self.n_waves + self.bound
         center = None if self.center is None else (0.0,) * self.n_waves + self.center
         return SecondMoments(len(bound), bound=bound, center=center)
+
+    @property
+    def own_cost(self) -> Cost:
+        return Cost.of_numbers(self.n_waves + self.n_values, bytes_each=100, operations_each=1000)  # of `inner`
 
     def mapped(self, rows: NDArray[Any], threads: int) -> Double:
         """The features of each row, and its columns; those beyond their bounds are clipped, if they are to be."""

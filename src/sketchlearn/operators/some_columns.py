@@ -8,10 +8,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.cost import Cost
 from sketchlearn.gpu import ColumnsPlan, Device, FeatureWriter
 from sketchlearn.operators.column_checks import check_column_numbers, check_columns
-from sketchlearn.operators.composed_operators import Mapped
+from sketchlearn.operators.composed_operators import Composed, Mapped
 from sketchlearn.operators.operator_base import LEADING_COLUMN, MOST_FEATURES, Double, Integers, Kind, Operator
 from sketchlearn.operators.origin import Origin
 from sketchlearn.sketch import Sketch
@@ -19,7 +18,7 @@ from sketchlearn.values import shortened, whole
 
 
 @dataclass(frozen=True)
-class SomeColumns(Mapped):
+class SomeColumns(Composed, Mapped):
     """Phi(x) = Psi(x_S): what an operator Psi makes of some columns of a row.
 
     Clusters or mixtures of these columns are learned from its sketch as from that of Psi; what stands beside it in one
@@ -42,6 +41,7 @@ class SomeColumns(Mapped):
     """
 
     _omitted: ClassVar[dict[str, Any]] = {"columns": None}
+    made_of: ClassVar[tuple[str, ...]] = ("inner_operator",)
     inner_operator: Operator
     n_features: int
     _: KW_ONLY
@@ -63,6 +63,7 @@ class SomeColumns(Mapped):
         if inner.columns != chosen:
             inner = inner.with_columns(chosen)
         self._set(inner_operator=inner, n_features=n_features, which=which, columns=columns)
+        self.check_depth()
 
     @property
     def inner(self) -> Operator:
@@ -121,10 +122,9 @@ class SomeColumns(Mapped):
         said = self.inner.explain_refusal(row[list(self.which)])
         return LEADING_COLUMN.sub(lambda found: f"column {self.which[int(found[1])]}", said)
 
-    @property
-    def cost(self) -> Cost:
-        return self.inner.cost + Cost(0, self.inner.cost.bytes)  # digested once more
-
-    def verify(self, form: dict[str, Any]) -> None:
-        super().verify(form)
-        self.inner.verify(form["inner_operator"])
+    @classmethod
+    def _build(cls, fields: dict[str, Any]) -> Self:
+        operator = super()._build(fields)
+        if operator.inner.columns != fields["inner_operator"].columns:  # nothing is renamed while a file is read
+            raise ValueError("SomeColumns: its inner operator must have the names of the chosen columns")
+        return operator

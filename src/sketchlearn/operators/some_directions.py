@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sketchlearn.cost import Cost
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.operators.bounded_operators import CLIP
-from sketchlearn.operators.composed_operators import Mapped
+from sketchlearn.operators.composed_operators import Composed, Mapped
 from sketchlearn.operators.directed import MOST_THREADS, VALUE_BITS, VALUES_AT_ONCE, Directed
 from sketchlearn.operators.operator_base import LEADING_COLUMN, Double, Integers, Operator
 from sketchlearn.operators.origin import Origin
@@ -20,7 +20,7 @@ from sketchlearn.values import shortened
 
 
 @dataclass(frozen=True)
-class SomeDirections(Mapped, Directed):
+class SomeDirections(Composed, Mapped, Directed):
     """Phi(x) = Psi(y), y = D (x - center): what an operator Psi makes of a row's places in a few directions.
 
     Places are whole numbers up to 2^20, so that they are the same everywhere. Of rows with hundreds of columns,
@@ -47,6 +47,7 @@ class SomeDirections(Mapped, Directed):
     """
 
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "outside": CLIP}
+    made_of: ClassVar[tuple[str, ...]] = ("inner_operator",)
     inner_operator: Operator = field(kw_only=True)
     n_directions: int = field(kw_only=True)
     directions: str = field(kw_only=True)
@@ -61,6 +62,7 @@ class SomeDirections(Mapped, Directed):
         if self.inner_operator.n_features != self.n_directions or self.inner_operator.columns is not None:
             raise ValueError(f"inner_operator must take {self.n_directions} columns without names, one per direction")
         self._set(inner_operator=self.inner_operator.without_keeping())
+        self.check_depth()
 
     @property
     def inner(self) -> Operator:
@@ -113,10 +115,5 @@ class SomeDirections(Mapped, Directed):
         return LEADING_COLUMN.sub(lambda found: f"direction {found[1]}", said)
 
     @property
-    def cost(self) -> Cost:
-        own = Cost.of_numbers(len(self.directions), operations_each=10)
-        return own + self.inner.cost + Cost(0, self.inner.cost.bytes)  # digested once more
-
-    def verify(self, form: dict[str, Any]) -> None:
-        super().verify(form)
-        self.inner.verify(form["inner_operator"])
+    def own_cost(self) -> Cost:
+        return Cost.of_numbers(len(self.directions), operations_each=10)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.control_characters import printable
 from sketchlearn.ledger import Ledger
+from sketchlearn.loading_limit import check_size
 from sketchlearn.reporting.client import PART_MAGIC as MAGIC
 from sketchlearn.reporting.sealed_seeds import (
     MOST_CREDENTIAL_BYTES,
@@ -158,6 +159,7 @@ class HiddenPart:
     @classmethod
     def from_bytes(cls, data: bytes) -> HiddenPart:
         """What `to_bytes` wrote; a `FormatError` says in a sentence why other bytes are refused."""
+        check_size(len(data))
         if len(data) < START.size + DIGEST_BYTES or data[: len(MAGIC)] != MAGIC:
             raise FormatError("not a hidden part of a sum in a format that this version of sketchlearn reads")
         length = START.unpack_from(data)[1]

@@ -67,6 +67,16 @@ class Column(Value, ABC):
         return (self.name,)
 
     @property
+    def n_own(self) -> int:
+        """How many numbers that are."""
+        return 1
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers a value becomes in all, known before they are named."""
+        return self.n_own + (self.missing == INDICATE)
+
+    @property
     def encoded_names(self) -> tuple[str, ...]:
         """Names of all numbers that a value becomes."""
         return (*self.own_names, f"{self.name} missing") if self.missing == INDICATE else self.own_names
@@ -74,7 +84,7 @@ class Column(Value, ABC):
     @property
     def typical_numbers(self) -> tuple[float, ...]:
         """What stands for a missing value."""
-        return (0.0,) * len(self.own_names)
+        return (0.0,) * self.n_own
 
     @property
     @abstractmethod
@@ -113,7 +123,7 @@ class Column(Value, ABC):
 
     def decoded(self, rows: Floats) -> list[Any]:
         """The values that numbers stand for; None where they say that there is none."""
-        own = self.values_of(rows[:, : len(self.own_names)])
+        own = self.values_of(rows[:, : self.n_own])
         if self.missing != INDICATE:
             return own
         gaps = rows[:, -1] > self.weight_of_gap / 2
@@ -249,6 +259,10 @@ class Category(Column):
     @property
     def own_names(self) -> tuple[str, ...]:
         return tuple(f"{self.name}={level}" for level in self.words)
+
+    @property
+    def n_own(self) -> int:
+        return len(self.levels) + 1
 
     @property
     def words(self) -> tuple[str, ...]:

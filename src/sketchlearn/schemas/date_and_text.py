@@ -47,7 +47,7 @@ class Date(Column):
     def __post_init__(self) -> None:
         super().__post_init__()
         cycles = listed(self.cycles)
-        if not set(cycles) <= set(CYCLES) or len(set(cycles)) < len(cycles):
+        if len(cycles) > len(CYCLES) or not set(cycles) <= set(CYCLES) or len(set(cycles)) < len(cycles):
             raise ValueError(f"cycles are some of {', '.join(CYCLES)}, not {shortened(self.cycles)}")
         if self.order not in ORDERS:
             raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {shortened(self.order)}")
@@ -56,6 +56,10 @@ class Date(Column):
     @property
     def own_names(self) -> tuple[str, ...]:
         return (self.name, *(f"{self.name} {part} of the {cycle}" for cycle in self.cycles for part in ("cos", "sin")))
+
+    @property
+    def n_own(self) -> int:
+        return 1 + 2 * len(self.cycles)
 
     @property
     def in_words(self) -> str:
@@ -107,6 +111,10 @@ class Text(Column):
         if not self.n_words:
             return (f"length of {self.name}",)
         return tuple(f"words {i} of {self.name}" for i in range(self.n_words))
+
+    @property
+    def n_own(self) -> int:
+        return max(1, self.n_words)
 
     @property
     def in_words(self) -> str:

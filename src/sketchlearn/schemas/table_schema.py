@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from sketchlearn.control_characters import printable
+from sketchlearn.cost import Cost
+from sketchlearn.loading_limit import check_cost
 from sketchlearn.schemas.arrow_columns import arrow_columns
 from sketchlearn.schemas.column_kinds import DROP, Column, Number
 from sketchlearn.schemas.raw_values import Floats, check_single_values
@@ -58,6 +60,13 @@ class Schema(Value):
         self._set(columns=columns, left_out=left_out, proposed=truth("proposed", self.proposed))
         _check_names(columns)
 
+    @classmethod
+    def _build(cls, fields: dict[str, Any]) -> Self:
+        columns = [column for column in listed(fields.get("columns")) if isinstance(column, Column)]
+        each = ((column.n_numbers, 300 + 8 * len(column.name)) for column in columns)
+        check_cost("naming its numbers", sum((Cost(n * size, 3000 * n) for n, size in each), Cost()))
+        return super()._build(fields)
+
     @property
     def names(self) -> tuple[str, ...]:
         """The columns of the table that are used."""
@@ -94,7 +103,7 @@ class Schema(Value):
 
     def pieces(self, rows: Floats) -> Iterator[tuple[Column, Floats]]:
         """Each column, with its own numbers of rows (or of centers)."""
-        ends = np.cumsum([len(column.encoded_names) for column in self.columns])[:-1]
+        ends = np.cumsum([column.n_numbers for column in self.columns])[:-1]
         return zip(self.columns, np.split(rows, ends, axis=1), strict=True)
 
     def gaps(self, rows: Floats) -> dict[str, int]:
@@ -181,7 +190,7 @@ class SchemaColumns(tuple[str, ...]):
 
     def first_number(self, position: int) -> int:
         """Where the numbers of a column of the table begin."""
-        return sum(len(column.encoded_names) for column in self.schema.columns[:position])
+        return sum(column.n_numbers for column in self.schema.columns[:position])
 
     def column_at(self, position: int) -> Column:
         """The column of the table that a number belongs to."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sketchlearn.loading_limit import CostlyFileError, loading
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Block, source
@@ -243,6 +244,7 @@ def _keep(part: Part, name: str, folder: Path) -> None:
     write_file(folder / f"{name}.part", part.sketch.to_bytes(progress=progress))
 
 
+@loading()
 def _kept(operator: Operator, name: str, folder: Path | None) -> Part | None:
     """What an earlier run left of a file; None if there is nothing, or nothing that fits. Links are refused."""
     if folder is None:
@@ -252,7 +254,7 @@ def _kept(operator: Operator, name: str, folder: Path | None) -> Part | None:
         tensors, description = container.unpack(data)
         sketch, progress = sketch_of(tensors, description, operator), description["progress"]
         rows, dropped, done = progress["rows"], progress["dropped"], progress["done"]
-    except LinkError:
+    except (LinkError, CostlyFileError):
         raise
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -15,6 +15,7 @@ import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -24,8 +25,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from sketchlearn.cost import Cost
-from sketchlearn.storage.loading_limit import check_cost
+from sketchlearn.loading_limit import FormatError as FormatError
+from sketchlearn.loading_limit import check_cost, check_size, check_text, read_at_most, tensor_cost
 
 # Private sketches have a format number of their own, so that older readers do not take them for exact ones; and so
 # have those with rows, so that nobody passes rows on without knowing; and those of units, with rows or without, which
@@ -35,26 +36,46 @@ ENTRY = "sketchlearn"
 T = TypeVar("T")
 RowsAndWeights = tuple[NDArray[np.float64], NDArray[np.int64]]
 _BLANK = "0" * 64
-_SUMS = {"sums": (np.dtype(np.int64), 1)}
-_WITH_ROWS = {**_SUMS, "rows": (np.dtype(np.float64), 2), "row_units": (np.dtype(np.int64), 1)}
+_SUMS = {"sums": ("I64", 1)}
+_WITH_ROWS = {**_SUMS, "rows": ("F64", 2), "row_units": ("I64", 1)}
+_NOT_OURS = "not a sketchlearn file, or a damaged one"
 
 
-class FormatError(ValueError):
-    """A file is not what it should be."""
+@dataclass(frozen=True)
+class Header:
+    """The header of a safetensors file, looked at before any of its arrays is made.
 
-
-def check_text(text: bytes) -> None:
-    """Refuses JSON that would take too long to read, or too much memory: up to ten times its own.
-
-    Each object in it may be a law or an operator with fields of its own, which takes 70 microseconds to build.
+    Attributes
+    ----------
+    entry : the package's own text, which is JSON itself, and which is looked at once more before it is read.
+    arrays : the type and the shape that the header says of each array, by name.
     """
-    bytes_of_text = Cost.of_numbers(len(text), bytes_each=10, operations_each=50)
-    try:
-        check_cost("reading it", bytes_of_text)  # first: of gigabytes, counting objects alone would take seconds
-        objects = Cost.of_numbers(text.count(b"{"), bytes_each=1000, operations_each=70_000)
-        check_cost("reading it", bytes_of_text + objects)
-    except ValueError as error:
-        raise FormatError(f"a file with {len(text):,} bytes of text: {error}") from None
+
+    entry: bytes
+    arrays: dict[str, tuple[str, tuple[int, ...]]]
+
+    @classmethod
+    def of(cls, data: bytes) -> Header:
+        """That of a file; a `FormatError` says why another is refused. Where arrays lie is for safetensors to check."""
+        check_size(len(data))
+        length = int.from_bytes(data[:8], "little")
+        if not 2 <= length <= len(data) - 8:
+            raise FormatError(_NOT_OURS)
+        text = data[8 : 8 + length]
+        check_text(text)
+        try:
+            header = json.loads(text.decode(), object_pairs_hook=without_repetition)
+            entry = header.pop("__metadata__")[ENTRY].encode()
+            arrays = {name: (one["dtype"], tuple(one["shape"])) for name, one in header.items()}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise FormatError(_NOT_OURS) from None
+        check_cost("reading its arrays", tensor_cost(len(data) - 8 - length))
+        return cls(entry, arrays)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each array, by name."""
+        return {name: shape for name, (_, shape) in self.arrays.items()}
 
 
 def pack(sums: NDArray[np.int64], description: dict[str, Any], rows: RowsAndWeights | None = None) -> bytes:
@@ -82,19 +103,13 @@ def unpack(
     data: bytes, parse: Callable[[str], dict[str, Any]] = parse_description
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """The arrays and the description that `pack` packed, every byte checked."""
+    header = Header.of(data)
+    check_text(header.entry)  # brackets may be written as escape sequences in the header
     try:
-        tensors = load_tensors(data)
-        length = int.from_bytes(data[:8], "little")
-    except SafetensorError:
-        raise FormatError("not a sketchlearn file, or a damaged one") from None
-    text = data[8 : 8 + length]
-    check_text(text)
-    try:
-        header = json.loads(text)
-        description = parse(header["__metadata__"][ENTRY])
+        description = parse(header.entry.decode())
         number, digest = description["format"], description["digest"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise FormatError("not a sketchlearn file, or a damaged one") from None
+        raise FormatError(_NOT_OURS) from None
     if type(number) is not int or number < 1:
         raise FormatError("not a sketchlearn file of a format that exists")
     if number > WITH_UNITS:
@@ -108,13 +123,25 @@ def unpack(
         raise FormatError(f"a format of {number} says that it is {'' if number == PRIVATE else 'not '}private")
     if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
         raise FormatError("damaged: it has no digest")
-    if hashlib.sha256(data.replace(digest.encode(), _BLANK.encode(), 1)).hexdigest() != digest:
+    if _digest_without(data, digest.encode()) != digest:
         raise FormatError("damaged: the digest does not match")
     wanted = _WITH_ROWS if with_rows else _SUMS
-    if {name: (array.dtype, array.ndim) for name, array in tensors.items()} != wanted:
+    if {name: (dtype, len(shape)) for name, (dtype, shape) in header.arrays.items()} != wanted:
         more = ", and rows" if with_rows else ""
         raise FormatError(f"it does not hold one vector of 64-bit integers{more}")
-    return tensors, description
+    try:
+        return load_tensors(data), description
+    except SafetensorError:
+        raise FormatError(_NOT_OURS) from None
+
+
+def _digest_without(data: bytes, digest: bytes) -> str:
+    """The digest of a file whose own digest is blank, without a copy of it."""
+    place, view = data.find(digest), memoryview(data)
+    total = hashlib.sha256(view[:place])
+    total.update(_BLANK.encode())
+    total.update(view[place + len(digest) :])
+    return total.hexdigest()
 
 
 def without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -128,9 +155,15 @@ def without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def read(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T:
     """What `parse` makes of a file's bytes; a `FormatError` names the file."""
     try:
-        return parse(Path(path).read_bytes())
+        return parse(bytes_of(path))
     except FormatError as error:
         raise FormatError(f"{os.fspath(path)}: {error}") from None
+
+
+def bytes_of(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a file, unless they are too many to be loaded."""
+    with open(path, "rb") as file:
+        return read_at_most(file)
 
 
 def write(path: str | os.PathLike[str], data: bytes, *, owner_only: bool = False, through_links: bool = True) -> None:

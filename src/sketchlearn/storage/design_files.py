@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from sketchlearn.loading_limit import loading
 from sketchlearn.operators import Operator
 from sketchlearn.storage.container import FormatError, read, write
 from sketchlearn.storage.file_kinds import expecting
@@ -19,6 +20,7 @@ def design_to_bytes(operator: Operator, made: dict[str, Any] | None = None) -> b
     return to_document(DESIGN, VERSION, {"operator": operator.to_json(), "made": made or {}})
 
 
+@loading()
 def design_from_bytes(data: bytes) -> tuple[Operator, dict[str, Any]]:
     """The operator of a design file and how it was made."""
     with expecting("design", data):

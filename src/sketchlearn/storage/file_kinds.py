@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sketchlearn.storage.container import ENTRY, FormatError
-from sketchlearn.storage.json_documents import DESIGN, MODEL, SCHEMA, is_network, parsed
+from sketchlearn.storage.json_documents import is_network
 
+# A document is not read for this: it may be large, or the one that was refused.
+_KIND_OF_DOCUMENT = re.compile(rb'"kind"\s*:\s*"sketchlearn (design|model|schema)"')
+_JSON = re.compile(rb"\s*\{")
 READ_BY = {"sketch": "load", "design": "load_design", "model": "load_model", "schema": "load_schema"}
 
 
@@ -26,15 +30,12 @@ def kind_of(data: bytes) -> str | None:
     >>> kind_of(skl.Sketch(skl.SecondMoments(2, bound=1.0)).to_bytes()), kind_of(b"a,b")
     ('sketch', None)
     """
-    if data.lstrip()[:1] == b"{":
-        try:
-            kind = parsed(data).get("kind")
-        except FormatError:
-            return None
-        return {DESIGN: "design", MODEL: "model", SCHEMA: "schema"}.get(kind) if isinstance(kind, str) else None
+    if _JSON.match(data):
+        found = _KIND_OF_DOCUMENT.search(data)
+        return None if found is None else found[1].decode()
     if is_network(data):
         return "model"
-    is_sketch = data[8:9] == b"{" and ENTRY.encode() in data[8 : 8 + int.from_bytes(data[:8], "little")]
+    is_sketch = data[8:9] == b"{" and data.find(ENTRY.encode(), 8, 8 + int.from_bytes(data[:8], "little")) >= 0
     return "sketch" if is_sketch else None
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import re
 from collections.abc import Set
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.storage.container import FormatError, check_text, without_repetition
+from sketchlearn.loading_limit import check_size, check_text
+from sketchlearn.storage.container import FormatError, without_repetition
 from sketchlearn.values import shortened
 
 DESIGN, MODEL, CLASSES, SCHEMA = (f"sketchlearn {kind}" for kind in ("design", "model", "classes", "schema"))
@@ -21,8 +21,10 @@ SHARED_IN_MODELS = frozenset({"kind", "version", "type", "n_features", "columns"
 OPTIONAL_IN_MODELS = frozenset({"privacy", "parameters", "error_bars", "row_mean"})
 
 
-# Only numbers such as these can be beyond all floats; looking at each one would take most of the time of reading.
-_MAYBE_INFINITE = re.compile(rb"[eE]\+?[0-9]{3}|[0-9]{309}")
+# Only numbers such as these, with any digits, can be beyond all floats; looking at each number would take most of the
+# time of reading, and a pattern as long on runs of 308 digits.
+_MAYBE_INFINITE = (b"e000", b"e+000", b"0" * 309)
+_ANY_DIGITS = bytes.maketrans(b"123456789E", b"000000000e")
 
 
 def to_document(kind: str, version: int, content: dict[str, Any]) -> bytes:
@@ -48,10 +50,11 @@ def from_document(data: bytes, kind: str, version: int) -> dict[str, Any]:
 
 def parsed(data: bytes) -> dict[str, Any]:
     """Any JSON object, read strictly: no repeated keys, no NaN, nothing after its end."""
+    check_size(len(data))
     check_text(data)
     try:
-        text = data.decode("utf-8")
-        parse_float = _finite if _MAYBE_INFINITE.search(data) else None
+        text, digits = data.decode("utf-8"), data.translate(_ANY_DIGITS)
+        parse_float = _finite if any(some in digits for some in _MAYBE_INFINITE) else None
         document = json.loads(
             text, object_pairs_hook=without_repetition, parse_constant=_finite, parse_float=parse_float
         )
@@ -102,4 +105,4 @@ def check_model_fields(document: dict[str, Any], own: Set[str]) -> None:
 
 def is_network(data: bytes) -> bool:
     """Whether a file is a model as safetensors, whose header comes after its length, and not a sketch, nor JSON."""
-    return data[8:9] == b"{" and MODEL.encode() in data[8 : 8 + int.from_bytes(data[:8], "little")]
+    return data[8:9] == b"{" and data.find(MODEL.encode(), 8, 8 + int.from_bytes(data[:8], "little")) >= 0

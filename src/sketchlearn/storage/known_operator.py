@@ -9,6 +9,7 @@ import json
 import secrets
 from typing import Any
 
+from sketchlearn.loading_limit import loading
 from sketchlearn.operators import Operator
 from sketchlearn.packed import MAGIC, PRIVATE_MAGIC, PackedBits
 from sketchlearn.private_bits import PrivateBits
@@ -49,6 +50,7 @@ class KnownOperator:
         """The sketch of a file, as `from_bytes` reads it; an `OtherDesignError` if its operator is another one."""
         return self.numbered_from_file(data)[0]
 
+    @loading()
     def numbered_from_file(self, data: bytes) -> tuple[Sketch, bool]:
         """The sketch of a file, and whether its batches have random numbers: then equal bytes are the same sketch."""
         if data[: len(MAGIC)] in (MAGIC, PRIVATE_MAGIC):  # readings of a device, as single bits
@@ -80,6 +82,7 @@ class KnownOperator:
         origin = {"origin": sketch.operator.origin.value}  # type: ignore[attr-defined]
         return pack(sketch.sums, {**sketch.notes(), **batches, **origin}, rows)
 
+    @loading(limited=False)
     def from_kept(self, data: bytes) -> Sketch:
         """The sketch of bytes that `to_kept` wrote."""
         tensors, description = unpack(data)

@@ -10,6 +10,7 @@ import os
 import stat
 from pathlib import Path
 
+from sketchlearn.loading_limit import read_at_most
 from sketchlearn.storage import container
 
 
@@ -34,7 +35,7 @@ def read_file(path: Path) -> bytes:
     with os.fdopen(number, "rb") as file:
         if path.is_symlink() or not stat.S_ISREG(os.fstat(number).st_mode):
             raise _refused(path)
-        return file.read()
+        return read_at_most(file)
 
 
 def write_file(path: Path, data: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from sketchlearn.loading_limit import loading
 from sketchlearn.schemas import Schema
 from sketchlearn.storage.container import FormatError, read, write
 from sketchlearn.storage.file_kinds import expecting
@@ -17,6 +18,7 @@ def schema_to_bytes(schema: Schema) -> bytes:
     return to_document(SCHEMA, VERSION, {"schema": schema.to_json()})
 
 
+@loading()
 def schema_from_bytes(data: bytes) -> Schema:
     """The schema of a file; a `FormatError` says in a sentence why a file is refused."""
     with expecting("schema", data):

@@ -17,6 +17,7 @@ from typing import Any
 
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.extras import required
+from sketchlearn.loading_limit import loading
 from sketchlearn.storage import container
 from sketchlearn.storage.container import FormatError
 from sketchlearn.values import shortened
@@ -30,7 +31,8 @@ def signed(write: Callable[..., bytes], entries: dict[str, Any], key: Any) -> by
     private = private_key(key)
     place = secrets.token_hex(VALUE_DIGITS // 2)  # nobody can have written these digits elsewhere in the file
     data = write(**entries, **{ENTRY: {"key": _digits(private.public_key()), "value": place}})
-    without_digest = _blanked(data, container.unpack(data)[1]["digest"])
+    with loading(limited=False):
+        without_digest = _blanked(data, container.unpack(data)[1]["digest"])
     value: str = private.sign(_blanked(without_digest, place)).hex()
     return container.with_digest(without_digest.replace(place.encode(), value.encode()))
 

@@ -13,15 +13,16 @@ from typing import Any
 from sketchlearn.batches import Batches
 from sketchlearn.keeping import KeptRows
 from sketchlearn.ledger import Ledger
+from sketchlearn.loading_limit import check_cost, loading
 from sketchlearn.operators import Operator
 from sketchlearn.protected_unit import ProtectedUnit
 from sketchlearn.sketch import Release, Sketch
 from sketchlearn.storage.container import FormatError, read, unpack
 from sketchlearn.storage.file_kinds import expecting
-from sketchlearn.storage.loading_limit import check_cost
 from sketchlearn.storage.signatures import check_signature, public_keys
 
 
+@loading()
 def from_bytes(data: bytes, *, trusted: Iterable[Any] | None = None) -> Sketch:
     """The sketch whose `to_bytes` these are; a `FormatError` says in a sentence why others are refused.
 
@@ -71,6 +72,7 @@ def sums_of(operator: Operator, tensors: dict[str, Any], description: dict[str, 
         return Sketch(operator, sums, int(count), bits, _skipped(description), **notes)
 
 
+@loading()
 def operator_from(form: Any, what: str) -> Operator:
     """The operator of a JSON form that may come from anywhere; a `FormatError` says why another is refused."""
     with _refusing(what):

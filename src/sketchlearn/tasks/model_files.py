@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
+from sketchlearn.loading_limit import loading
 from sketchlearn.operators.operator_base import MOST_FEATURES
-from sketchlearn.storage.container import FormatError, write
+from sketchlearn.storage.container import FormatError, read, write
 from sketchlearn.storage.file_kinds import expecting
 from sketchlearn.storage.json_documents import MODEL, MODEL_VERSION, check_model_fields, from_document, is_network
 from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
@@ -36,10 +36,7 @@ def load_model(path: str | os.PathLike[str]) -> SketchEstimator:
     It has `columns_` and `n_records_` of the sketch it came from; its `outcome_` has the mixture in the data's units.
     A `FormatError` says in a sentence why a file is refused.
     """
-    try:
-        return model_from_bytes(Path(path).read_bytes())
-    except FormatError as error:
-        raise FormatError(f"{os.fspath(path)}: {error}") from None
+    return read(path, model_from_bytes)
 
 
 def model_to_bytes(estimator: Any) -> bytes:
@@ -48,6 +45,7 @@ def model_to_bytes(estimator: Any) -> bytes:
     return data
 
 
+@loading()
 def model_from_bytes(data: bytes) -> SketchEstimator:
     """The estimator whose file these bytes are."""
     if is_network(data):

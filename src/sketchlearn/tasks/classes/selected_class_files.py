@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sketchlearn.ledger import Ledger
+from sketchlearn.loading_limit import loading
 from sketchlearn.privacy.class_selection import SelectedClasses
 from sketchlearn.storage.container import FormatError
 from sketchlearn.storage.json_documents import CLASSES, from_document, to_document
@@ -22,6 +23,7 @@ def selected_to_bytes(selected: SelectedClasses) -> bytes:
     return to_document(CLASSES, VERSION, {"labels": list(selected.labels), "ledger": selected.ledger.to_json()})
 
 
+@loading()
 def selected_from_bytes(data: bytes) -> SelectedClasses:
     """What a file says; a `FormatError` says in a sentence why another is refused."""
     document = from_document(data, CLASSES, VERSION)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.cost import Cost
+from sketchlearn.loading_limit import check_cost
 from sketchlearn.storage.json_documents import numbers_of
-from sketchlearn.storage.loading_limit import check_cost
 from sketchlearn.values import number, shortened, truth, whole
 
 Double = NDArray[np.float64]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -32,7 +33,9 @@ def check_labels(labels: Any) -> None:
     """Refuses labels of a model file that are not different words, or different numbers."""
     if not isinstance(labels, list) or not all(isinstance(label, str | int | float) for label in labels):
         raise ValueError("labels must be a list of words or numbers")
-    if len(set(labels)) < len(labels) or len({isinstance(label, str) for label in labels}) > 1:
+    alike = len({isinstance(label, str) for label in labels}) <= 1
+    # in order, as whole numbers can be chosen so that a set takes the square of their number to make
+    if not alike or any(one == other for one, other in pairwise(sorted(labels))):
         raise ValueError("labels must differ, and be all words or all numbers")
     check_names("a class", labels)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +23,7 @@ from sketchlearn.operators.cell_numbers import MOST_DIRECTIONS
 from sketchlearn.plain_digits import in_digits
 from sketchlearn.schemas import columns_without
 from sketchlearn.sketch import Sketch
+from sketchlearn.storage.container import bytes_of
 from sketchlearn.tasks.classes.class_sketches import ClassSketches
 from sketchlearn.tasks.estimating.fitted_model import Document
 from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows, SketchedTable
@@ -242,7 +242,7 @@ class SketchGenerator(LabelledEstimator):
     def load_weights(self, path: str | os.PathLike[str]) -> Self:
         """Takes over what `save_model` wrote, for a `network` of the same kind: that is not in the file."""
         self.check_parameters()
-        return restore(self, Path(path).read_bytes())
+        return restore(self, bytes_of(path))
 
     @property
     def loss_curve_(self) -> list[float]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
-import json
+import math
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
+from sketchlearn.cost import Cost
 from sketchlearn.extras import required
+from sketchlearn.loading_limit import check_cost, loading
 from sketchlearn.operators.operator_base import MOST_FEATURES
-from sketchlearn.storage.container import ENTRY, FormatError, without_repetition
+from sketchlearn.storage.container import ENTRY, FormatError, Header
 from sketchlearn.storage.json_documents import (
     MODEL,
     MODEL_VERSION,
@@ -33,6 +35,7 @@ FIELDS = {
     *("n_latent", "own_network", "residual", "misfit", "curve", "iterations"),
 }
 Estimator = TypeVar("Estimator", bound=Any)
+Shapes = dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,37 +89,37 @@ def to_bytes(fitted: Generation, known: dict[str, Any], own_network: bool) -> by
     return data
 
 
+@loading()
 def restore(estimator: Estimator, data: bytes) -> Estimator:
     """The estimator with what a file says, its network filled with the file's weights."""
     required("torch", "torch")
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    try:
-        weights = load(data)
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")], object_pairs_hook=without_repetition)
-        entry = header["__metadata__"][ENTRY]
-    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError):
-        raise FormatError("not a generator's file, or a damaged one") from None
-    document = from_document(entry.encode(), MODEL, MODEL_VERSION)
+    header = Header.of(data)
+    document = from_document(header.entry, MODEL, MODEL_VERSION)
     if document.get("own_network") is not False and estimator.network is None:
         raise FormatError("its network is its maker's own: give SketchGenerator(network).load_weights(path)")
     try:
-        return _filled(estimator, document, weights)
+        return _filled(estimator, document, data, header.shapes)
+    except FormatError:
+        raise
     except (KeyError, IndexError, TypeError, ValueError, OverflowError, RuntimeError, MemoryError) as error:
         said = f"it has no {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
         raise FormatError(f"not a generator that this version can use: {said}") from None
 
 
-def _lift(weights: dict[str, Any], n_classes: int, n_features: int) -> Lift | None:
-    """The lift of a file's arrays, which are taken out of them; None if there is none."""
-    arrays = {name.removeprefix(LIFT): weights.pop(name).numpy() for name in list(weights) if name.startswith(LIFT)}
-    return Lift.from_arrays(arrays, n_classes, n_features) if arrays else None
+def _weights(data: bytes) -> dict[str, Any]:
+    """All arrays of a file whose names and shapes are those that it should have."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        return load(data)
+    except (SafetensorError, KeyError):
+        raise FormatError("not a generator's file, or a damaged one") from None
 
 
-def _filled(estimator: Estimator, document: dict[str, Any], weights: dict[str, Any]) -> Estimator:
+def _filled(estimator: Estimator, document: dict[str, Any], data: bytes, shapes: Shapes) -> Estimator:
     from sketchlearn.tasks.generators.network_matching import Match, Place
-    from sketchlearn.tasks.generators.networks import bare_network
+    from sketchlearn.tasks.generators.networks import bare_network, check_weights
 
     check_model_fields(document, FIELDS)
     if document["type"] != TYPE:
@@ -128,16 +131,21 @@ def _filled(estimator: Estimator, document: dict[str, Any], weights: dict[str, A
     shares = numbers_of(document, "shares", (k,))
     if np.any(shares < 0) or abs(shares.sum() - 1) > 1e-6:
         raise ValueError("shares must not be negative and must sum to 1")
-    lift = _lift(weights, k, d)
-    p = d if lift is None else lift.n_places
+    lifting = {name.removeprefix(LIFT): shape for name, shape in shapes.items() if name.startswith(LIFT)}
+    p = Lift.checked_places(lifting, k, d) if lifting else d
     means, deviations = (numbers_of(document, name, (k, p)) for name in ("means", "deviations"))
     if np.any(deviations <= 0):
         raise ValueError("deviations must be positive")
     n_latent = whole("n_latent", document["n_latent"], most=MOST_FEATURES)
+    own = {name: shape for name, shape in shapes.items() if not name.startswith(LIFT)}
     if estimator.network is not None:
         network = copy.deepcopy(estimator.network)
+        check_weights(network, own, "this network")
     else:
-        network = bare_network(n_latent, k, p, weights)
+        network = bare_network(n_latent, k, p, own)
+    check_cost("making its network", Cost.of_numbers(sum(map(math.prod, own.values())), operations_each=5))
+    weights = _weights(data)
+    lift = Lift.from_arrays({name: weights.pop(LIFT + name).numpy() for name in lifting}) if lifting else None
     network.load_state_dict(weights)
     if not all(bool(value.isfinite().all()) for value in weights.values()):
         raise ValueError("its weights are not all finite")

@@ -63,16 +63,21 @@ class Lift:
         """Its numbers, by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Any], n_classes: int, n_features: int) -> Lift:
-        """The lift of a file; shapes that do not fit are refused."""
-        found = {field.name: np.array(arrays[field.name], np.float64) for field in fields(cls)}
-        k, d, q = n_classes, n_features, len(found["back"])
-        p = found["slopes"].shape[1] if found["slopes"].ndim == 3 else 0
-        shapes = {"back": (q, d), "origins": (k, d), "means": (k, q), "slopes": (k, p, q - p)}
-        shapes |= {"factors": (k, q - p, q - p), "deviations": (k, d), "made": (k, p), "corrections": (k, p, p)}
-        if not 1 <= p <= q <= MOST_DIRECTIONS or any(found[name].shape != shape for name, shape in shapes.items()):
+    @staticmethod
+    def checked_places(shapes: Mapping[str, tuple[int, ...]], n_classes: int, n_features: int) -> int:
+        """How many columns the network makes, by the shapes of a file's arrays; those that do not fit are refused."""
+        k, d, q = n_classes, n_features, (*shapes.get("back", ()), 0)[0]
+        p = shapes["slopes"][1] if len(shapes.get("slopes", ())) == 3 else 0
+        wanted = {"back": (q, d), "origins": (k, d), "means": (k, q), "slopes": (k, p, q - p)}
+        wanted |= {"factors": (k, q - p, q - p), "deviations": (k, d), "made": (k, p), "corrections": (k, p, p)}
+        if not 1 <= p <= q <= MOST_DIRECTIONS or shapes != wanted:
             raise ValueError("its directions do not fit its columns")
+        return p
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Any]) -> Lift:
+        """The lift of a file's arrays, whose shapes fit."""
+        found = {field.name: np.array(arrays[field.name], np.float64) for field in fields(cls)}
         if not all(np.all(np.isfinite(value)) for value in found.values()) or np.any(found["deviations"] < 0):
             raise ValueError("its directions are not all finite, or deviations are negative")
         return cls(**found)

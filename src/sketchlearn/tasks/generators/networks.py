@@ -79,20 +79,24 @@ def perceptron(inputs: int, n_features: int, seed: int) -> Any:
     return network
 
 
-def bare_network(n_latent: int, n_classes: int, n_features: int, weights: dict[str, Any]) -> Any:
+def bare_network(n_latent: int, n_classes: int, n_features: int, shapes: dict[str, tuple[int, ...]]) -> Any:
     """The same network, not initialised, for weights of a file; others are refused before memory is taken."""
-    inputs, means = n_inputs(n_latent, n_classes), weights.get("means")
+    inputs, means = n_inputs(n_latent, n_classes), shapes.get("means")
     with torch.device("meta"):
         if means is None:
             network: Any = _perceptron(inputs, n_features)
-        elif means.ndim == 3 and 1 <= means.shape[1] <= MOST_COMPONENTS and n_latent > n_features:
-            network = MixtureFirst(inputs, n_latent, n_classes, means.shape[1], n_features)
+        elif len(means) == 3 and 1 <= means[1] <= MOST_COMPONENTS and n_latent > n_features:
+            network = MixtureFirst(inputs, n_latent, n_classes, means[1], n_features)
         else:
             raise ValueError("its weights are not those of the default network")
-    wanted = {name: value.shape for name, value in network.state_dict().items()}
-    if {name: value.shape for name, value in weights.items()} != wanted:
-        raise ValueError("its weights are not those of the default network")
+    check_weights(network, shapes, "the default network")
     return network.to_empty(device="cpu")
+
+
+def check_weights(network: Any, shapes: dict[str, tuple[int, ...]], which: str) -> None:
+    """Refuses weights of other names or shapes than the network has."""
+    if {name: tuple(value.shape) for name, value in network.state_dict().items()} != shapes:
+        raise ValueError(f"its weights are not those of {which}")
 
 
 def _perceptron(inputs: int, n_features: int) -> Any:
