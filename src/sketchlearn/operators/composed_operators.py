@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +15,6 @@ from sketchlearn.cost import Cost
 from sketchlearn.keeping import Keeping
 from sketchlearn.operators.histograms import Histograms
 from sketchlearn.operators.operator_base import Double, Integers, Kind, Operator
-from sketchlearn.operators.origin import Origin
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import listed
@@ -40,6 +39,7 @@ class FeatureUser(Operator):
 class Concatenated(Operator):
     """Phi(x) = (Phi_1(x), Phi_2(x), ...): one pass, several tasks. Made by `concatenate`."""
 
+    _has_numbers = False
     parts: tuple[Operator, ...]
 
     def __post_init__(self) -> None:
@@ -95,13 +95,6 @@ class Concatenated(Operator):
     def in_words(self) -> str:
         return "; ".join(part.in_words for part in self.parts)
 
-    @property
-    def origin(self) -> Origin:
-        return reduce(Origin.worse, (part.origin for part in self.parts))
-
-    def with_origin(self, origin: Origin | str) -> Self:
-        return self._twin(parts=tuple(part.with_origin(origin) for part in self.parts))
-
     def change_by_record(self) -> Sensitivity:
         return sum((part.change_by_record() for part in self.parts), Sensitivity(0, 0))
 
@@ -144,24 +137,32 @@ class Concatenated(Operator):
         for n, part in enumerate(self.parts):
             if not isinstance(part, FeatureUser):
                 continue
-            needed = part.needed_features
-            # rows too far away are moved or refused by origin, which is not compared
-            fitting = (i for i, p in enumerate(self.parts) if p == needed and p.origin is needed.origin)
-            first = next((i for i in fitting if i not in users), None)
+            fitting = (i for i, p in enumerate(self.parts) if p == part.needed_features and i not in users)
+            first = next(fitting, None)
             if first is not None:
                 users[first] = n
         return users
 
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
-        pieces, outcomes = self.pieces(sums), []
+        return self.add_counted(rows, weights, threads, sums)[0]
+
+    def add_counted(
+        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
+    ) -> tuple[int, int]:
+        pieces, refused, moved = self.pieces(sums), [], []
         for n, (part, own) in enumerate(pieces):
             if n in self._users:
                 user, of_user = pieces[self._users[n]]
                 assert isinstance(user, FeatureUser)
-                outcomes.append(user.add_with_features(rows, weights, threads, own, of_user))
+                refused.append(user.add_with_features(rows, weights, threads, own, of_user))
+                moved.append(int(np.count_nonzero(user.beyond(rows))))
             elif n not in self._users.values():
-                outcomes.append(part.add_rows(rows, weights, threads, own))
-        return min((bad for bad in outcomes if bad >= 0), default=-1)
+                bad, count = part.add_counted(rows, weights, threads, own)
+                refused.append(bad)
+                moved.append(count)
+        # several parts may move the same row
+        count = sum(moved) if np.count_nonzero(moved) < 2 else int(np.count_nonzero(self.beyond(rows)))
+        return min((bad for bad in refused if bad >= 0), default=-1), count
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         values, outcomes = zip(*(part.write_rows(rows, threads) for part in self.parts), strict=True)
@@ -175,12 +176,6 @@ class Concatenated(Operator):
             if part.add_rows(row[None], None, 1, np.zeros(part.n_sums, np.int64)) >= 0:
                 return part.explain_refusal(row)
         raise AssertionError("a refused row is refused by some part")
-
-    @classmethod
-    def _build(cls, fields: dict[str, Any]) -> Self:
-        if "origin" in fields or "declared" in fields:
-            raise ValueError("Concatenated: its parts have origins, and it has none of its own")
-        return super()._build(fields)
 
     def verify(self, form: dict[str, Any]) -> None:
         super().verify(form)
@@ -238,14 +233,17 @@ class Mapped(Operator):
         """g of each row; not finite where the row is not."""
 
     def inner_sketch(self, sketch: Sketch) -> Sketch:
-        """The same integers, as the inner operator's sketch of mapped rows."""
-        return sketch.of_same_records(self.inner, sketch.sums, sketch.ledger)
+        """The same integers, as the inner operator's sketch of mapped rows, which the map may tell about."""
+        return sketch.of_same_records(self.inner.with_worse_origin(self), sketch.sums, sketch.ledger)
 
     def change_by_record(self) -> Sensitivity:
         return self.inner.change_by_record()
 
     def change_by_replacement(self) -> Sensitivity:
         return self.inner.change_by_replacement()
+
+    def clip_contributions(self, integers: Integers) -> Integers:
+        return self.inner.clip_contributions(integers)
 
     @property
     def n_sums(self) -> int:

@@ -38,6 +38,7 @@ class Directed(Boxed):
         directions = unpacked("directions", self.directions, "<i2", p * d)
         if len(directions) != p * d or np.max(np.abs(directions)) > 2**DIRECTION_BITS:
             raise ValueError(f"directions must be {p} x {d} whole numbers up to {2**DIRECTION_BITS:,}")
+        self._check_factors()
         self._set(n_directions=p, shift=whole("shift", self.shift, 0, MOST_SHIFT))
         return directions.reshape(p, d)
 
@@ -55,16 +56,15 @@ class Directed(Boxed):
     def whole_values(self, rows: NDArray[Any]) -> Double:
         """The integers v of rows, as floats; not finite where a row is not."""
         with np.errstate(all="ignore"):
-            values = rows.astype(np.float64)
+            values, bound = rows.astype(np.float64), np.array(self.bound)
+            if self.outside == CLIP:
+                values[~np.isfinite(values)] = np.nan
             if self.center is not None:
                 values -= self.middle
-            values *= 2.0**VALUE_BITS / np.array(self.bound)
-            np.rint(values, out=values)
-            if self.outside == CLIP:
-                finite = np.isfinite(values)
-                np.clip(values, -(2.0**VALUE_BITS), 2.0**VALUE_BITS, out=values)
-                values[~finite] = np.nan
-            return values
+            if self.outside == CLIP:  # before they are scaled, which could overflow
+                np.clip(values, -bound, bound, out=values)
+            values *= 2.0**VALUE_BITS / bound
+            return np.rint(values, out=values)
 
     def _places(self, values: Double) -> Double:
         """The integers y of integers v, as floats."""
@@ -76,7 +76,8 @@ class Directed(Boxed):
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         if not len(rows):
             return np.zeros(0, bool)
-        reach = np.maximum(rows.max(axis=0) - self.middle, self.middle - rows.min(axis=0))
+        with np.errstate(all="ignore"):
+            reach = np.maximum(rows.max(axis=0) - self.middle, self.middle - rows.min(axis=0))
         if np.all(reach <= np.array(self.bound)):
             return np.zeros(len(rows), bool)
         return super().beyond(rows)

@@ -21,11 +21,14 @@ from sketchlearn.operators.operator_base import Double, Integers
 from sketchlearn.operators.origin import Origin
 from sketchlearn.operators.projected import FEWEST_FEATURES, Projected, Single, Structured, float32_cost, in_turns
 from sketchlearn.outline import Outline
-from sketchlearn.plain_digits import in_digits
+from sketchlearn.plain_digits import counted, in_digits
 from sketchlearn.randomness import Stream, lengths, uniform_cost
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import listed, positive, shortened, truth, whole
 from sketchlearn.waves import Exponential, Wave, wave_from
+
+CLEARLY_BEYOND = 1.25  # times the wave's largest value, there are features that noise does not explain
+SUM_MARGIN = 1 + 1e-9  # for the rounding of sums to float64
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class FourierFeatures(Projected):
     """
 
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "units": None, "keeping": None, "outline": None}
+    _describe_sample = ("outline",)
     n_features: int
     n_frequencies: int
     _: KW_ONLY
@@ -234,7 +238,19 @@ class FourierFeatures(Projected):
         return np.asarray(values * self.feature_weights) if self.law.weighted else values
 
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
-        return super().add_rows(self._within(rows), weights, threads, sums)
+        return self.add_counted(rows, weights, threads, sums)[0]
+
+    def add_counted(
+        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
+    ) -> tuple[int, int]:
+        # The kernel tells which blocks have far rows: to look for them in all would cost more than few frequencies do.
+        before = sums.copy()
+        bad = super().add_rows(rows, weights, threads, sums)
+        far = self.beyond(rows) if bad >= 0 else None
+        if far is None or not far.any():
+            return bad, 0
+        sums[:] = before
+        return super().add_rows(self._within(rows), weights, threads, sums), int(np.count_nonzero(far))
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         return super().write_rows(self._within(rows), threads)
@@ -258,15 +274,33 @@ class FourierFeatures(Projected):
             raise ValueError("features can be given for all frequencies, of equal weight, alone: leave out subsample")
         values = self.checked_features(features)
         parts = np.concatenate([values.real, values.imag], axis=1) if self.wave.complex else values
-        integers = np.rint(parts.astype(np.float64) * self.wave.unit)
-        far = np.argwhere(np.abs(integers) > self.wave.ceiling)
+        with np.errstate(over="ignore"):
+            parts = parts.astype(np.float64)
+        largest = self.wave.ceiling / self.wave.unit
+        far = np.argwhere(np.abs(parts) > CLEARLY_BEYOND * largest)
         if len(far):
             row, place = int(far[0][0]), int(far[0][1])
-            raise ValueError(
+            warn_caller(
                 f"row {row}, feature {place % self.n_frequencies} is {in_digits(float(parts[row, place]))}, beyond the "
-                "wave's largest value, 1: features of hardware are adapted first, see skl.measured_wave"
+                f"wave's largest value, {in_digits(largest)}: such features are clipped; those of hardware are adapted "
+                "first, see skl.measured_wave"
             )
-        return integers.astype(np.int64)
+        # before they are scaled, which could overflow, and still beyond the largest value
+        return np.rint(np.clip(parts, -2 * largest, 2 * largest) * self.wave.unit).astype(np.int64)
+
+    def clip_contributions(self, integers: Integers) -> Integers:
+        each = np.clip(integers, -self.wave.ceiling, self.wave.ceiling)
+        features = each.reshape(len(each), self.wave.parts, self.n_frequencies)
+        return self.wave.change_by_record().clipped(features, axis=1).reshape(integers.shape)
+
+    def why_impossible(self, sums: Integers, units: int) -> str | None:
+        if reason := super().why_impossible(sums, units):
+            return reason
+        one, parts = self.wave.change_by_record(), np.abs(sums.reshape(self.wave.parts, -1).astype(np.float64))
+        l1, squares = parts.sum(axis=0), (parts * parts).sum(axis=0)
+        if np.all((l1 <= one.l1 * units * SUM_MARGIN) & (squares <= one.l2_squared * units**2 * SUM_MARGIN)):
+            return None
+        return f"the sums of a feature are larger than {units:,} records (or weight steps) can add up to"
 
     def write_first(
         self,
@@ -283,10 +317,12 @@ class FourierFeatures(Projected):
         integers = np.zeros((len(rows), self.wave.parts * n), np.int32)
         return integers, self._plan.write(self._within(rows), threads, integers, weights, sums)
 
+    @property
+    def tells_by_refusing(self) -> bool:
+        return False
+
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
-        # Releases of declared operators must not tell by failing. Of others, values like 1e30 are damage: refused.
-        moves = self.origin is Origin.DECLARED and self.keeping is None and len(rows)
-        if not moves or max(rows.max(), -rows.min()) <= self._nearest_limit:
+        if not len(rows) or max(rows.max(), -rows.min()) <= self._nearest_limit:
             return super().beyond(rows)
         with np.errstate(all="ignore"):
             away = (rows - self.middle.astype(rows.dtype)).astype(np.float32)
@@ -295,14 +331,20 @@ class FourierFeatures(Projected):
 
     @cached_property
     def _nearest_limit(self) -> float:
-        """No value up to this size is refused."""
+        """No value up to this size is too far for a phase."""
         return kernel.LIMIT / 2 - float(np.max(np.abs(self.middle)))
 
     def _within(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """The rows; values of declared operators that are too far for a phase are moved as far as one reaches."""
+        """The rows; values that are too far for a phase are moved as far as one reaches, so that nothing tells of them.
+
+        Where the design is not declared, they are most likely damage, which whoever sketches wants to know of.
+        """
         far = self.beyond(rows)
         if not far.any():
             return rows
+        if self.origin is not Origin.DECLARED:
+            why = self.with_names(self.explain_refusal(rows[int(np.argmax(far))].astype(np.float64)))
+            warn_caller(f"{counted(int(np.count_nonzero(far)), 'row')} clipped: {why}")
         rows, reach = rows.astype(np.float64), kernel.LIMIT * (1 - 2**-20)
         rows[far] = np.clip(rows[far], self.middle - reach, self.middle + reach)
         return rows

@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -43,6 +43,10 @@ class Operator(Value, ABC):
     """A map from one record to a vector of integers, and what those mean."""
 
     _omitted: ClassVar[dict[str, Any]] = {"columns": None}
+    #: whether it has numbers of its own, besides those of the operators that it is made of
+    _has_numbers: ClassVar[bool] = True
+    #: fields that describe a sample of rows, unless they are left out
+    _describe_sample: ClassVar[tuple[str, ...]] = ()
     n_features: int
     columns: tuple[str, ...] | None
 
@@ -64,6 +68,12 @@ class Operator(Value, ABC):
     @abstractmethod
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
         """Adds the integers of rows to sums; returns the first row outside the operator's domain, or -1."""
+
+    def add_counted(
+        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
+    ) -> tuple[int, int]:
+        """As `add_rows`, and how many rows were outside a bound and moved onto it."""
+        return self.add_rows(rows, weights, threads, sums), int(np.count_nonzero(self.beyond(rows)))
 
     @abstractmethod
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
@@ -91,17 +101,44 @@ class Operator(Value, ABC):
 
     @property
     def origin(self) -> Origin:
-        """Where its numbers come from; unknown until `with_origin` says it, and again after `dataclasses.replace`."""
-        origin: Origin = self.__dict__.get("_origin", Origin.UNKNOWN)
-        read_off_rows = isinstance(self.columns, SchemaColumns) and self.columns.schema.proposed
-        return origin.worse(Origin.SAMPLE) if read_off_rows else origin
+        """Where its numbers come from; unknown until `with_origin` says it, and again after `dataclasses.replace`.
+
+        It is the worst of all: of its own numbers, of what was read off rows (a proposed schema, the outline of a
+        sample), and of the operators that it is made of.
+        """
+        own = self.__dict__.get("_origin", Origin.UNKNOWN if self._has_numbers else Origin.DECLARED)
+        parts = (part.origin for parts in self._operators().values() for part in parts)
+        return reduce(Origin.worse, parts, self._read_off_rows.worse(own))
 
     def with_origin(self, origin: Origin | str) -> Self:
         """The same operator, with a statement of where its numbers come from: "declared", "sample" or "unknown".
 
         Private releases need "declared": that no number of it (bounds, center, scale, edges) was taken from the rows.
+        What was read off rows stays what it is.
         """
-        return self._twin(_origin=Origin.of(origin))
+        said = Origin.of(origin)
+        told: dict[str, Any] = {"_origin": said} if self._has_numbers else {}
+        for name, parts in self._operators().items():
+            own = tuple(part.with_origin(said.worse(self._read_off_rows)) for part in parts)
+            told[name] = own if isinstance(getattr(self, name), tuple) else own[0]
+        return self._twin(**told)
+
+    @property
+    def _read_off_rows(self) -> Origin:
+        """`Origin.SAMPLE` if a field says itself that it was made of rows."""
+        proposed = isinstance(self.columns, SchemaColumns) and self.columns.schema.proposed
+        described = any(getattr(self, name) != self._omitted[name] for name in self._describe_sample)
+        return Origin.SAMPLE if proposed or described else Origin.DECLARED
+
+    def _operators(self) -> dict[str, tuple[Operator, ...]]:
+        """The operators that it is made of, by the field that holds one or several of them."""
+        found = {}
+        for name in self.__dataclass_fields__:  # type: ignore[attr-defined]
+            value = getattr(self, name)
+            parts = value if isinstance(value, tuple) else (value,)
+            if parts and isinstance(parts[0], Operator):
+                found[name] = parts
+        return found
 
     def with_worse_origin(self, other: Operator) -> Self:
         """The same operator, of the worse of the two operators' origins: that of a sum of their sketches."""
@@ -119,8 +156,11 @@ class Operator(Value, ABC):
 
     @property
     def tells_by_refusing(self) -> bool:
-        """Whether rows are refused for their values, so that a sketch tells that there were none such."""
-        return False
+        """Whether finite rows are refused for their values, so that a sketch tells that there were none such.
+
+        So it is, unless a class says otherwise.
+        """
+        return True
 
     @property
     def error_units(self) -> tuple[float, ...] | None:
@@ -215,7 +255,7 @@ class Operator(Value, ABC):
             table with names, the operator's `columns` are read.
         sample_weight : one weight per row, where their number is known before they are read. Integers count as
             repetitions, exactly; if any is a fraction, all are rounded to multiples of 2^-16.
-        nulls : "error" refuses rows with missing values, "drop" leaves them out.
+        nulls : "error" refuses rows with missing or infinite values, "drop" leaves them out.
         n_jobs : threads; None means all cores. The result does not depend on it.
         progress : show a progress bar on standard error.
         unit : whose rows they are, where private releases shall protect people (or the like) rather than rows: the name
@@ -295,6 +335,7 @@ class Operator(Value, ABC):
         """The sketch of rows whose features something else computed, such as a sensor: `FourierFeatures` take them.
 
         features : values of the wave, between -1 and 1 in each part, (rows, frequencies), real or complex as it is.
+            Those that are larger than the wave's are scaled down to it, and their rows counted as `clipped`.
 
         >>> import numpy as np, sketchlearn as skl
         >>> operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(2.0), seed=7)
@@ -309,6 +350,10 @@ class Operator(Value, ABC):
             f"features that something else computed are those of FourierFeatures, not {self.in_words}: take that part "
             "of the operator, operator.part(skl.FourierFeatures)"
         )
+
+    def clip_contributions(self, integers: Integers) -> Integers:
+        """Rows of integers that something else computed, (rows, n_sums), within the operator's sensitivity."""
+        return self.change_by_record().clipped(np.clip(integers, -self.ceiling, self.ceiling))
 
     def _require_bits(self) -> None:
         if self.packed_bits is None:
@@ -349,9 +394,12 @@ class Operator(Value, ABC):
         else:
             with np.errstate(all="ignore"):
                 reason = self.explain_refusal(row)
-        if self.columns:
-            reason = LEADING_COLUMN.sub(lambda found: f"column {self.columns[int(found[1])]!r}", reason)  # type: ignore[index]
-        raise ValueError(f"{block.name(bad)}, {reason}")
+        raise ValueError(f"{block.name(bad)}, {self.with_names(reason)}")
+
+    def with_names(self, reason: str) -> str:
+        """A sentence that begins with the number of a column, with its name instead if it has one."""
+        names = self.columns
+        return LEADING_COLUMN.sub(lambda found: f"column {names[int(found[1])]!r}", reason) if names else reason
 
     @cached_property
     def digest(self) -> str:
@@ -381,12 +429,14 @@ class Operator(Value, ABC):
     @classmethod
     def _build(cls, fields: dict[str, Any]) -> Self:
         own = {name: value for name, value in fields.items() if name not in ("digest", "origin", "declared")}
+        if not cls._has_numbers and ("origin" in fields or "declared" in fields):
+            raise ValueError(f"{cls.__name__}: its parts have origins, and it has none of its own")
         operator = super()._build(own)
         check_names("a column", operator.columns or ())
         # as files said it before there were origins
         before = Origin.DECLARED if truth("declared", fields.get("declared", False)) else Origin.UNKNOWN
         origin = Origin.of(fields.get("origin", before))
-        return operator if origin is Origin.UNKNOWN else operator.with_origin(origin)
+        return operator if origin is Origin.UNKNOWN else operator._twin(_origin=origin)  # parts say their own
 
     def verify(self, form: dict[str, Any]) -> None:
         """Refuses a JSON form whose random numbers are not those that are drawn here."""
