@@ -58,8 +58,6 @@ def test_the_first_bad_row_is_named_whatever_the_threads_and_blocks():
 @pytest.mark.parametrize(
     ("operator", "row", "message"),
     [
-        (OPERATOR, [0.0, 1e30], r"row 0, column 1 is 1e\+30, too far from the center"),
-        (OPERATOR, [1e300, 0.0], r"row 0, column 0 is 1e\+300, too far from the center"),
         (QUADRATIC, [4.0, 4.0], r"5.656854\d+ from the center, beyond the bound 5.0"),
         (MOMENTS, [5.0000001, 0.0], "column 0 is 5.0000001, beyond the bound 5.0"),
         (MOMENTS, [0.0, 5.1], "row 0, column 1 is 5.1, beyond the bound 5.0: declare a larger bound"),

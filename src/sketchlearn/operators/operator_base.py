@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from sketchlearn.cost import Cost
 from sketchlearn.gpu import Device, DevicePlan, FeatureWriter
 from sketchlearn.keeping import Keeping
 from sketchlearn.operators.computed_elsewhere import sketch_of_bits, sketch_of_integers, weights_of_rows
-from sketchlearn.operators.origin import Origin, public_design
+from sketchlearn.operators.origin import WithOrigin, public_design
 from sketchlearn.operators.packing import packed_rows, private_bits
 from sketchlearn.operators.summing import sum_of_rows
 from sketchlearn.packed import PackedBits
@@ -30,7 +30,7 @@ from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Block, RowsOfUnits, Source, rows_of_units, source
-from sketchlearn.values import Value, truth
+from sketchlearn.values import truth
 
 Double = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -39,14 +39,10 @@ LEADING_COLUMN = re.compile(r"^column (\d+)")
 Kind = TypeVar("Kind", bound="Operator")
 
 
-class Operator(Value, ABC):
+class Operator(WithOrigin, ABC):
     """A map from one record to a vector of integers, and what those mean."""
 
     _omitted: ClassVar[dict[str, Any]] = {"columns": None}
-    #: whether it has numbers of its own, besides those of the operators that it is made of
-    _has_numbers: ClassVar[bool] = True
-    #: fields that describe a sample of rows, unless they are left out
-    _describe_sample: ClassVar[tuple[str, ...]] = ()
     n_features: int
     columns: tuple[str, ...] | None
 
@@ -99,52 +95,6 @@ class Operator(Value, ABC):
         """The operator in a line of plain words."""
         return repr(self)
 
-    @property
-    def origin(self) -> Origin:
-        """Where its numbers come from; unknown until `with_origin` says it, and again after `dataclasses.replace`.
-
-        It is the worst of all: of its own numbers, of what was read off rows (a proposed schema, the outline of a
-        sample), and of the operators that it is made of.
-        """
-        own = self.__dict__.get("_origin", Origin.UNKNOWN if self._has_numbers else Origin.DECLARED)
-        parts = (part.origin for parts in self._operators().values() for part in parts)
-        return reduce(Origin.worse, parts, self._read_off_rows.worse(own))
-
-    def with_origin(self, origin: Origin | str) -> Self:
-        """The same operator, with a statement of where its numbers come from: "declared", "sample" or "unknown".
-
-        Private releases need "declared": that no number of it (bounds, center, scale, edges) was taken from the rows.
-        What was read off rows stays what it is.
-        """
-        said = Origin.of(origin)
-        told: dict[str, Any] = {"_origin": said} if self._has_numbers else {}
-        for name, parts in self._operators().items():
-            own = tuple(part.with_origin(said.worse(self._read_off_rows)) for part in parts)
-            told[name] = own if isinstance(getattr(self, name), tuple) else own[0]
-        return self._twin(**told)
-
-    @property
-    def _read_off_rows(self) -> Origin:
-        """`Origin.SAMPLE` if a field says itself that it was made of rows."""
-        proposed = isinstance(self.columns, SchemaColumns) and self.columns.schema.proposed
-        described = any(getattr(self, name) != self._omitted[name] for name in self._describe_sample)
-        return Origin.SAMPLE if proposed or described else Origin.DECLARED
-
-    def _operators(self) -> dict[str, tuple[Operator, ...]]:
-        """The operators that it is made of, by the field that holds one or several of them."""
-        found = {}
-        for name in self.__dataclass_fields__:  # type: ignore[attr-defined]
-            value = getattr(self, name)
-            parts = value if isinstance(value, tuple) else (value,)
-            if parts and isinstance(parts[0], Operator):
-                found[name] = parts
-        return found
-
-    def with_worse_origin(self, other: Operator) -> Self:
-        """The same operator, of the worse of the two operators' origins: that of a sum of their sketches."""
-        worse = self.origin.worse(other.origin)
-        return self if worse is self.origin else self.with_origin(worse)
-
     def change_by_record(self) -> Sensitivity:
         """The most that one more record, or one less, changes the sums."""
         bound = f"one record of a {type(self).__name__} has no known bound, so it cannot be made private"
@@ -166,13 +116,6 @@ class Operator(Value, ABC):
     def error_units(self) -> tuple[float, ...] | None:
         """The units of the columns in which squared errors count, if they are not those of the table."""
         return None
-
-    def _twin(self, **fields: Any) -> Self:
-        """A copy with other fields, in which all that was drawn stays drawn."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        twin._set(**fields)
-        return twin
 
     def with_columns(self, columns: tuple[str, ...] | None) -> Self:
         """The same operator for columns of these names."""
@@ -411,9 +354,7 @@ class Operator(Value, ABC):
 
     def to_json(self) -> dict[str, Any]:
         check_names("a column", self.columns or ())  # a file of it could not be read again
-        own = self.__dict__.get("_origin", Origin.UNKNOWN)
-        known = {} if own is Origin.UNKNOWN else {"origin": own.value}
-        return {**super().to_json(), **known, "digest": self.digest}
+        return {**super().to_json(), "digest": self.digest}
 
     @classmethod
     def from_json(cls, form: Any) -> Self:
@@ -428,15 +369,9 @@ class Operator(Value, ABC):
 
     @classmethod
     def _build(cls, fields: dict[str, Any]) -> Self:
-        own = {name: value for name, value in fields.items() if name not in ("digest", "origin", "declared")}
-        if not cls._has_numbers and ("origin" in fields or "declared" in fields):
-            raise ValueError(f"{cls.__name__}: its parts have origins, and it has none of its own")
-        operator = super()._build(own)
+        operator = super()._build({name: value for name, value in fields.items() if name != "digest"})
         check_names("a column", operator.columns or ())
-        # as files said it before there were origins
-        before = Origin.DECLARED if truth("declared", fields.get("declared", False)) else Origin.UNKNOWN
-        origin = Origin.of(fields.get("origin", before))
-        return operator if origin is Origin.UNKNOWN else operator._twin(_origin=origin)  # parts say their own
+        return operator
 
     def verify(self, form: dict[str, Any]) -> None:
         """Refuses a JSON form whose random numbers are not those that are drawn here."""
