@@ -56,15 +56,15 @@ class Directed(Boxed):
     def whole_values(self, rows: NDArray[Any]) -> Double:
         """The integers v of rows, as floats; not finite where a row is not."""
         with np.errstate(all="ignore"):
-            values, bound = rows.astype(np.float64), np.array(self.bound)
-            if self.outside == CLIP:
-                values[~np.isfinite(values)] = np.nan
+            values = rows.astype(np.float64)
             if self.center is not None:
                 values -= self.middle
-            if self.outside == CLIP:  # before they are scaled, which could overflow
-                np.clip(values, -bound, bound, out=values)
-            values *= 2.0**VALUE_BITS / bound
-            return np.rint(values, out=values)
+            values *= 2.0**VALUE_BITS / np.array(self.bound)
+            np.rint(values, out=values)
+            if self.outside == CLIP:  # also what became infinite on the way
+                np.clip(values, -(2.0**VALUE_BITS), 2.0**VALUE_BITS, out=values)
+                values[~np.isfinite(rows)] = np.nan
+            return values
 
     def _places(self, values: Double) -> Double:
         """The integers y of integers v, as floats."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -131,7 +132,7 @@ class FourierFeatures(Projected):
         return f"{frequencies}, {wave} wave, {self.law.in_words}, seed {self.seed}"
 
     def change_by_record(self) -> Sensitivity:
-        return self.wave.change_by_record().times(self.subsample or self.n_frequencies)
+        return self._each.times(self.subsample or self.n_frequencies)
 
     @property
     def error_units(self) -> tuple[float, ...] | None:
@@ -243,17 +244,28 @@ class FourierFeatures(Projected):
     def add_counted(
         self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
     ) -> tuple[int, int]:
-        # The kernel tells which blocks have far rows: to look for them in all would cost more than few frequencies do.
-        before = sums.copy()
-        bad = super().add_rows(rows, weights, threads, sums)
-        far = self.beyond(rows) if bad >= 0 else None
-        if far is None or not far.any():
-            return bad, 0
-        sums[:] = before
-        return super().add_rows(self._within(rows), weights, threads, sums), int(np.count_nonzero(far))
+        return self._moving_far(rows, sums, None, lambda own: self._plan.add(own, weights, threads, sums))
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
-        return super().write_rows(self._within(rows), threads)
+        return self.write_first(rows, self.n_frequencies, threads)
+
+    def _moving_far(
+        self, rows: NDArray[Any], sums: Integers | None, written: Any, work: Callable[[NDArray[Any]], int]
+    ) -> tuple[int, int]:
+        """What the plan returns for rows, or for moved ones if some are too far for a phase; and how many those are.
+
+        The plan tells: to look for far values in all rows costs more than a few frequencies do.
+        """
+        before = None if sums is None else sums.copy()
+        bad = work(rows)
+        far = self.beyond(rows) if bad >= 0 else np.zeros(0, bool)
+        if not far.any():
+            return bad, 0
+        if sums is not None:
+            sums[:] = before
+        if written is not None:
+            written[:] = 0
+        return work(self._within(rows, far)), int(np.count_nonzero(far))
 
     def checked_features(self, features: Any) -> NDArray[Any]:
         """Features that something else computed, if they are finite numbers, as many as there are frequencies."""
@@ -291,16 +303,25 @@ class FourierFeatures(Projected):
     def clip_contributions(self, integers: Integers) -> Integers:
         each = np.clip(integers, -self.wave.ceiling, self.wave.ceiling)
         features = each.reshape(len(each), self.wave.parts, self.n_frequencies)
-        return self.wave.change_by_record().clipped(features, axis=1).reshape(integers.shape)
+        return self._each.clipped(features, axis=1).reshape(integers.shape)
 
     def why_impossible(self, sums: Integers, units: int) -> str | None:
-        if reason := super().why_impossible(sums, units):
-            return reason
-        one, parts = self.wave.change_by_record(), np.abs(sums.reshape(self.wave.parts, -1).astype(np.float64))
-        l1, squares = parts.sum(axis=0), (parts * parts).sum(axis=0)
-        if np.all((l1 <= one.l1 * units * SUM_MARGIN) & (squares <= one.l2_squared * units**2 * SUM_MARGIN)):
+        one, n, largest = self._each, self.wave.parts, max(int(sums.max(initial=0)), -int(sums.min(initial=0)))
+        if largest > self.ceiling * units:
+            return super().why_impossible(sums, units)
+        if n * largest <= one.l1 * units and n * largest**2 <= one.l2_squared * units**2:
             return None
-        return f"the sums of a feature are larger than {units:,} records (or weight steps) can add up to"
+        parts = sums.reshape(n, -1).astype(np.float64)
+        beyond = np.einsum("ij,ij->j", parts, parts).max() > one.l2_squared * units**2 * SUM_MARGIN
+        if n * one.l2_squared > one.l1**2:  # otherwise no larger L1 norm has such an L2 norm
+            beyond |= np.abs(parts).sum(axis=0).max() > one.l1 * units * SUM_MARGIN
+        each = f"the sums of a feature are larger than {units:,} records (or weight steps) can add up to"
+        return each if beyond else None
+
+    @cached_property
+    def _each(self) -> Sensitivity:
+        """What a record contributes to one feature."""
+        return self.wave.change_by_record()
 
     def write_first(
         self,
@@ -315,7 +336,11 @@ class FourierFeatures(Projected):
         If sums are given, the integers of all frequencies are added to them meanwhile.
         """
         integers = np.zeros((len(rows), self.wave.parts * n), np.int32)
-        return integers, self._plan.write(self._within(rows), threads, integers, weights, sums)
+
+        def write(own: NDArray[Any]) -> int:
+            return self._plan.write(own, threads, integers, weights, sums)
+
+        return integers, self._moving_far(rows, sums, integers, write)[0]
 
     @property
     def tells_by_refusing(self) -> bool:
@@ -334,14 +359,11 @@ class FourierFeatures(Projected):
         """No value up to this size is too far for a phase."""
         return kernel.LIMIT / 2 - float(np.max(np.abs(self.middle)))
 
-    def _within(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """The rows; values that are too far for a phase are moved as far as one reaches, so that nothing tells of them.
+    def _within(self, rows: NDArray[Any], far: NDArray[np.bool_]) -> NDArray[Any]:
+        """The rows, of which some are too far for a phase: moved as far as one reaches, so that nothing tells of them.
 
         Where the design is not declared, they are most likely damage, which whoever sketches wants to know of.
         """
-        far = self.beyond(rows)
-        if not far.any():
-            return rows
         if self.origin is not Origin.DECLARED:
             why = self.with_names(self.explain_refusal(rows[int(np.argmax(far))].astype(np.float64)))
             warn_caller(f"{counted(int(np.count_nonzero(far)), 'row')} clipped: {why}")
@@ -351,7 +373,7 @@ class FourierFeatures(Projected):
 
     def warn_of_noise(self, rows: NDArray[Any]) -> None:
         # A float32 phase of t turns is known to about |t| 2^-24: beyond 2^20, to no better than a sixteenth of a turn.
-        centred = self._within(rows).astype(np.float64) - self.middle
+        centred = np.clip(rows.astype(np.float64) - self.middle, -kernel.LIMIT, kernel.LIMIT)
         away = float(np.median(np.linalg.norm(centred, axis=1)))
         if self.structured:
             radii = self._structured.radii.ravel()[:64].astype(np.float64) * self._structured.size

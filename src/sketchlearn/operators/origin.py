@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, ClassVar, Self
 
 from sketchlearn.ledger import ASSUMED, DECLARED
@@ -50,7 +50,7 @@ class WithOrigin(Value):
     _describe_sample: ClassVar[tuple[str, ...]] = ()
     columns: tuple[str, ...] | None
 
-    @property
+    @cached_property
     def origin(self) -> Origin:
         """Where its numbers come from; unknown until `with_origin` says it, and again after `dataclasses.replace`."""
         own = self.__dict__.get("_origin", Origin.UNKNOWN if self._has_numbers else Origin.DECLARED)
@@ -96,6 +96,7 @@ class WithOrigin(Value):
         """A copy with other fields, in which all that was drawn stays drawn."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
+        twin.__dict__.pop("origin", None)
         twin._set(**fields)
         return twin
 
