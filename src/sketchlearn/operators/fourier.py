@@ -256,7 +256,7 @@ class FourierFeatures(Projected):
 
         The plan tells: to look for far values in all rows costs more than a few frequencies do.
         """
-        before = None if sums is None else sums.copy()
+        before = np.empty(0, np.int64) if sums is None else sums.copy()
         bad = work(rows)
         far = self.beyond(rows) if bad >= 0 else np.zeros(0, bool)
         if not far.any():
@@ -298,12 +298,14 @@ class FourierFeatures(Projected):
                 "first, see skl.measured_wave"
             )
         # before they are scaled, which could overflow, and still beyond the largest value
-        return np.rint(np.clip(parts, -2 * largest, 2 * largest) * self.wave.unit).astype(np.int64)
+        integers: Integers = np.rint(np.clip(parts, -2 * largest, 2 * largest) * self.wave.unit).astype(np.int64)
+        return integers
 
     def clip_contributions(self, integers: Integers) -> Integers:
         each = np.clip(integers, -self.wave.ceiling, self.wave.ceiling)
         features = each.reshape(len(each), self.wave.parts, self.n_frequencies)
-        return self._each.clipped(features, axis=1).reshape(integers.shape)
+        held: Integers = self._each.clipped(features, axis=1).reshape(integers.shape)
+        return held
 
     def why_impossible(self, sums: Integers, units: int) -> str | None:
         one, n, largest = self._each, self.wave.parts, max(int(sums.max(initial=0)), -int(sums.min(initial=0)))

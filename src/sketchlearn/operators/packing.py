@@ -66,14 +66,14 @@ def packed_integers(integers: NDArray[np.integer], n_bits: int) -> PackedBits:
     return PackedBits.from_signs(2 * np.concatenate(ones, axis=1) - 1)
 
 
-def unpacked_integers(signs: NDArray[np.integer], n_bits: int) -> NDArray[np.integer]:
+def unpacked_integers(signs: NDArray[Any], n_bits: int) -> NDArray[Any]:
     """Such numbers out of their signs, (..., n_bits times as many); or their sums, out of those of signs.
 
     >>> unpacked_integers(np.array([1, -1, 1, 1]), 2)
     array([ 3, -1])
     """
     planes = np.split(signs, n_bits, axis=-1)
-    found = planes[0].astype(np.promote_types(signs.dtype, np.int16))
+    found: NDArray[Any] = planes[0].astype(np.promote_types(signs.dtype, np.int16))
     for plane in planes[1:]:
         found *= 2
         found += plane

@@ -183,7 +183,7 @@ def _array_of(lists: Any) -> NDArray[Any]:
     return np.array([_nearest_float(value) for value in array.flat]).reshape(array.shape)
 
 
-def _nearest_float(value: Real) -> float:
+def _nearest_float(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
