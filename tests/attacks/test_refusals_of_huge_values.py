@@ -16,6 +16,8 @@ import sketchlearn as skl
 from sketchlearn.frequencies import Gaussian
 from sketchlearn.keeping import Keeping
 from sketchlearn.privacy import sensitivity
+from sketchlearn.reporting.device_client import Design
+from sketchlearn.reporting.device_designs import device_design
 from sketchlearn.schemas import Category, Date, Flag, Number, Ordinal, Text
 
 pytestmark = [
@@ -205,6 +207,18 @@ def test_rows_without_all_values_are_left_out_by_a_rule_that_looks_at_nothing_el
     assert operator.sketch(odd, nulls="drop") == operator.sketch(rows)
     with pytest.raises(ValueError, match=r"row 17, column 1 is"):
         operator.sketch(odd)
+
+
+def test_readings_of_a_device_that_trusts_nobody():
+    """A response that is missing would tell that the reading was far away."""
+    for center in ([1.0, -2.0], [3e38, 1e30], [1e34, -(2.0**60)]):
+        waves = skl.FourierFeatures(2, 30, law=Gaussian(1.0), wave="square", center=center, seed=1)
+        operator = waves.with_origin("declared")
+        exact, private = (Design(device_design(operator, epsilon=epsilon)) for epsilon in (None, 2.0))
+        rows = extreme_rows(2, np.float64)
+        assert exact.message(rows.tolist()) == operator.pack(rows).to_bytes()
+        assert len(skl.PrivateBits.from_bytes(private.message(rows.tolist()))) == len(rows)
+        assert exact.message([[10**400, -(10**400)]]) == operator.pack([[10**400, -(10**400)]]).to_bytes()
 
 
 LAST, FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
