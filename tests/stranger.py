@@ -71,6 +71,7 @@ TASK = skl.Task("column-medians", "medians of the columns", "ColumnMedians", __n
 class PositiveCounts(skl.Operator):
     """Phi(x) = (x_j > 0 for each column)."""
 
+    tells_by_refusing = False  # every finite row is taken
     n_features: int
     _: KW_ONLY
     columns: tuple[str, ...] | None = None

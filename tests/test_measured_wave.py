@@ -81,12 +81,12 @@ def test_what_is_wrong_is_said():
         operator.sketch_features([["a"] * 20])
     with pytest.raises(ValueError, match="row 1, feature 2 is"):
         operator.sketch_features(np.where(np.arange(200).reshape(10, 20) == 22, np.nan, features))
-    with pytest.raises(ValueError, match=r"row 1, feature 2 is 1\.5, beyond the wave's largest value"):
+    with pytest.warns(UserWarning, match=r"row 1, feature 2 is 1\.5, beyond the wave's largest value, 1: .* clipped"):
         operator.sketch_features(np.where(np.arange(200).reshape(10, 20) == 22, 1.5, features))
     sketch = operator.sketch(rows)
     before = sketch.sums.copy()
-    with pytest.raises(ValueError, match="beyond"):
-        sketch.update_features(2 * np.ones((1, 20)))
+    with pytest.raises(ValueError, match="is nan"):
+        sketch.update_features(np.nan * np.ones((1, 20)))
     assert np.array_equal(sketch.sums, before)
     with pytest.raises(ValueError, match="FourierFeatures, not means and second moments"):
         skl.SecondMoments(3, bound=1.0).sketch_features(features)

@@ -249,17 +249,16 @@ def test_text_in_other_encodings(tmp_path):
         assert next(rows.blocks()).rows[:2].tolist() == [[1.5], [2.5]]
 
 
-def test_large_whole_numbers_are_kept_or_refused():
+def test_large_whole_numbers_are_kept_or_count_as_no_level():
     keys = [2**53 + 1, 2**53 + 3, None]
     schema = skl.Schema([Category("key", [str(2**53 + 1), str(2**53 + 3)], missing="indicate")])
     for kept in (pd.Series(keys, dtype="Int64"), pd.Series(keys, dtype=object), pa.array(keys)):
         table = pa.table({"key": kept}) if isinstance(kept, pa.Array) else pd.DataFrame({"key": kept})
         rows = next(skl.source(table, schema=schema).blocks()).rows
         assert rows.argmax(axis=1).tolist() == [0, 1, 3]
-    with pytest.raises(
-        ValueError, match=r"column 'key' holds .* as a floating-point number.*: read the column as text"
-    ):
-        next(skl.source(pd.DataFrame({"key": keys}), schema=schema).blocks())
+    with pytest.warns(UserWarning, match=r"'key' holds 9007199254740992 as a floating-point number.*; read .* as text"):
+        rows = next(skl.source(pd.DataFrame({"key": keys}), schema=schema).blocks()).rows
+    assert rows.argmax(axis=1).tolist() == [2, 2, 3]
     rows = next(skl.source(pd.DataFrame({"key": keys}), schema=skl.Schema([Number("key")])).blocks()).rows
     assert rows.tolist() == [[2.0**53], [2.0**53 + 4]]
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Self
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 ROUNDING_MARGIN = 1 + 1e-12  # This factor covers the rounding of the bounds themselves.
 
@@ -55,6 +58,24 @@ class Sensitivity:
         if self.each is not None and self.l1 == self.each * n_sums:  # both change the same integers: all of them
             return self.of_integers(n_sums, 2 * self.each)
         return self.counted(2)
+
+    def clipped(self, changes: NDArray[Any], axis: int = -1) -> NDArray[Any]:
+        """Integers by which records change sums, those of larger norms along an axis scaled down (norm clipping).
+
+        >>> Sensitivity(10, 68).clipped(np.array([[3, 7], [-6, 6], [9, 0]]))
+        array([[ 3,  7],
+               [-4,  4],
+               [ 8,  0]])
+        """
+        l1 = np.abs(changes).sum(axis=axis, keepdims=True)
+        squares = np.square(changes, dtype=np.float64).sum(axis=axis, keepdims=True)
+        beyond = (l1 > self.l1) | (squares > float(self.l2_squared))
+        if not beyond.any():
+            return changes
+        factor = np.minimum(self.l1 / np.maximum(l1, 1), np.sqrt(self.l2_squared / np.maximum(squares, 1)))
+        # rounded towards 0, and a little less: neither step makes a norm larger
+        scaled = np.trunc(changes * (factor * (1 - 2.0**-50))).astype(changes.dtype)
+        return np.where(beyond, scaled, changes)
 
     def __add__(self, other: Sensitivity) -> Sensitivity:
         """Of two parts side by side."""

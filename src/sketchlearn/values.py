@@ -82,7 +82,8 @@ class Value:
                 f"expected the JSON form of an operator, law or wave ({cls.__name__}): an object with a type"
             )
         kind = Value._classes.get(form["type"])
-        if kind is None or not issubclass(kind, cls) or inspect.isabstract(kind):
+        fields = getattr(kind, "__dataclass_fields__", None)
+        if kind is None or not issubclass(kind, cls) or inspect.isabstract(kind) or fields is None:
             raise ValueError(f"{shortened(form['type'])} is not the type of any {cls.__name__} that this version knows")
         return kind._build({name: _value(item, depth) for name, item in form.items() if name != "type"})
 

@@ -17,6 +17,7 @@ REFUSE, CLIP = "refuse", "clip"
 REMEDY = "declare a larger bound (estimators take bounds=(lowest, highest) of the columns)"
 FIXED_POINT = 2**30  # One unit of a feature, in the integers of a sketch of a boxed operator.
 LARGEST_BOUND = 1e150  # Products of two larger values could overflow.
+SMALLEST_BOUND = 1e-300  # Factors of 2^22 over smaller bounds could overflow.
 FEATURES_PER_BLOCK = 1 << 18  # Features that are computed at a time, so that memory use does not grow with the rows.
 
 
@@ -89,6 +90,11 @@ class Boxed(Bounded):
         if not isinstance(fields.get("bound", ()), tuple):
             raise ValueError("bound must be a list of numbers, one per column")  # one would stand for thousands
         return super()._build(fields)
+
+    def _check_factors(self) -> None:
+        """Refuses bounds whose inverse could overflow, where values are multiplied by it."""
+        if min(self.bound) < SMALLEST_BOUND:
+            raise ValueError(f"bound {min(self.bound)!r} is too small to divide by: rescale the data")
 
     @property
     def ceiling(self) -> int:

@@ -80,6 +80,7 @@ class CellSums(Directed):
         "along": None,
         "covariances": "",
     }
+    _describe_sample = ("spread", "covariances")
     n_directions: int = field(kw_only=True)
     directions: str = field(kw_only=True)
     cells: str = field(kw_only=True)

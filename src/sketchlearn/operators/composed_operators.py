@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +16,6 @@ from sketchlearn.keeping import Keeping
 from sketchlearn.loading_limit import MOST_NESTED
 from sketchlearn.operators.histograms import Histograms
 from sketchlearn.operators.operator_base import Double, Integers, Kind, Operator
-from sketchlearn.operators.origin import Origin
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import listed
@@ -40,13 +39,10 @@ class FeatureUser(Operator):
 class Composed(Operator):
     """An operator made of others, which some of its fields hold: they are drawn, digested and verified with it."""
 
-    #: the fields that hold them, each one operator or several
-    made_of: ClassVar[tuple[str, ...]]
-
     @property
     def inside(self) -> tuple[Operator, ...]:
         """The operators that it is made of."""
-        return tuple(operator for name in self.made_of for operator in _several(getattr(self, name)))
+        return tuple(operator for operators in self.made_of().values() for operator in operators)
 
     @cached_property
     def depth(self) -> int:
@@ -73,21 +69,21 @@ class Composed(Operator):
 
     def verify(self, form: dict[str, Any]) -> None:
         super().verify(form)
-        described = [part for name in self.made_of for part in _several(form[name])]
+        described = [part for name in self.made_of() for part in _several(form[name])]
         for operator, own in zip(self.inside, described, strict=True):
             operator.verify(own)
 
 
-def _several(held: Any) -> tuple[Any, ...] | list[Any]:
-    """What a field holds, one or several, as several."""
-    return held if isinstance(held, tuple | list) else (held,)
+def _several(described: Any) -> list[Any]:
+    """What the form of a field describes, one operator or several, as several."""
+    return described if isinstance(described, list) else [described]
 
 
 @dataclass(frozen=True)
 class Concatenated(Composed):
     """Phi(x) = (Phi_1(x), Phi_2(x), ...): one pass, several tasks. Made by `concatenate`."""
 
-    made_of: ClassVar[tuple[str, ...]] = ("parts",)
+    _has_numbers = False
     parts: tuple[Operator, ...]
 
     def __post_init__(self) -> None:
@@ -144,13 +140,6 @@ class Concatenated(Composed):
     def in_words(self) -> str:
         return "; ".join(part.in_words for part in self.parts)
 
-    @property
-    def origin(self) -> Origin:
-        return reduce(Origin.worse, (part.origin for part in self.parts))
-
-    def with_origin(self, origin: Origin | str) -> Self:
-        return self._twin(parts=tuple(part.with_origin(origin) for part in self.parts))
-
     def change_by_record(self) -> Sensitivity:
         return sum((part.change_by_record() for part in self.parts), Sensitivity(0, 0))
 
@@ -193,24 +182,32 @@ class Concatenated(Composed):
         for n, part in enumerate(self.parts):
             if not isinstance(part, FeatureUser):
                 continue
-            needed = part.needed_features
-            # rows too far away are moved or refused by origin, which is not compared
-            fitting = (i for i, p in enumerate(self.parts) if p == needed and p.origin is needed.origin)
-            first = next((i for i in fitting if i not in users), None)
+            fitting = (i for i, p in enumerate(self.parts) if p == part.needed_features and i not in users)
+            first = next(fitting, None)
             if first is not None:
                 users[first] = n
         return users
 
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
-        pieces, outcomes = self.pieces(sums), []
+        return self.add_counted(rows, weights, threads, sums)[0]
+
+    def add_counted(
+        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
+    ) -> tuple[int, int]:
+        pieces, refused, moved = self.pieces(sums), [], []
         for n, (part, own) in enumerate(pieces):
             if n in self._users:
                 user, of_user = pieces[self._users[n]]
                 assert isinstance(user, FeatureUser)
-                outcomes.append(user.add_with_features(rows, weights, threads, own, of_user))
+                refused.append(user.add_with_features(rows, weights, threads, own, of_user))
+                moved.append(int(np.count_nonzero(user.beyond(rows))))
             elif n not in self._users.values():
-                outcomes.append(part.add_rows(rows, weights, threads, own))
-        return min((bad for bad in outcomes if bad >= 0), default=-1)
+                bad, count = part.add_counted(rows, weights, threads, own)
+                refused.append(bad)
+                moved.append(count)
+        # several parts may move the same row
+        count = sum(moved) if np.count_nonzero(moved) < 2 else int(np.count_nonzero(self.beyond(rows)))
+        return min((bad for bad in refused if bad >= 0), default=-1), count
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         values, outcomes = zip(*(part.write_rows(rows, threads) for part in self.parts), strict=True)
@@ -224,12 +221,6 @@ class Concatenated(Composed):
             if part.add_rows(row[None], None, 1, np.zeros(part.n_sums, np.int64)) >= 0:
                 return part.explain_refusal(row)
         raise AssertionError("a refused row is refused by some part")
-
-    @classmethod
-    def _build(cls, fields: dict[str, Any]) -> Self:
-        if "origin" in fields or "declared" in fields:
-            raise ValueError("Concatenated: its parts have origins, and it has none of its own")
-        return super()._build(fields)
 
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(np.any([part.beyond(rows) for part in self.parts], axis=0))
@@ -277,14 +268,17 @@ class Mapped(Operator):
         """g of each row; not finite where the row is not."""
 
     def inner_sketch(self, sketch: Sketch) -> Sketch:
-        """The same integers, as the inner operator's sketch of mapped rows."""
-        return sketch.of_same_records(self.inner, sketch.sums, sketch.ledger)
+        """The same integers, as the inner operator's sketch of mapped rows, which the map may tell about."""
+        return sketch.of_same_records(self.inner.with_worse_origin(self), sketch.sums, sketch.ledger)
 
     def change_by_record(self) -> Sensitivity:
         return self.inner.change_by_record()
 
     def change_by_replacement(self) -> Sensitivity:
         return self.inner.change_by_replacement()
+
+    def clip_contributions(self, integers: Integers) -> Integers:
+        return self.inner.clip_contributions(integers)
 
     @property
     def n_sums(self) -> int:

@@ -20,7 +20,6 @@ from sketchlearn.operators.composed_operators import Composed, FeatureUser, Mapp
 from sketchlearn.operators.fourier import FourierFeatures
 from sketchlearn.operators.moment_operators import SecondMoments
 from sketchlearn.operators.operator_base import LEADING_COLUMN, Double, Integers, Operator
-from sketchlearn.operators.origin import Origin
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import shortened, whole
 
@@ -34,7 +33,6 @@ MOST_SUMS = 2**31
 class Crossed(Composed):
     """An operator of Fourier features and of values of the same rows, which lie within bounds."""
 
-    made_of: ClassVar[tuple[str, ...]] = ("crossed",)
     crossed: Operator
     bound: tuple[float, ...]
     center: tuple[float, ...] | None
@@ -85,13 +83,6 @@ class Crossed(Composed):
     def _box(self) -> SecondMoments:
         """Where values may lie, and what becomes of others: as in second moments of these columns."""
         return SecondMoments(self.n_values, bound=self.bound, center=self.center, outside=self.outside)
-
-    @property
-    def origin(self) -> Origin:
-        return super().origin.worse(self.crossed.origin)
-
-    def with_origin(self, origin: Origin | str) -> Self:
-        return self._twin(_origin=Origin.of(origin), crossed=self.crossed.with_origin(origin))
 
     def with_columns(self, columns: tuple[str, ...] | None) -> Self:
         return self._twin(crossed=self.crossed.with_columns(columns))

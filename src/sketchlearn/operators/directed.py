@@ -38,6 +38,7 @@ class Directed(Boxed):
         directions = unpacked("directions", self.directions, "<i2", p * d)
         if len(directions) != p * d or np.max(np.abs(directions)) > 2**DIRECTION_BITS:
             raise ValueError(f"directions must be {p} x {d} whole numbers up to {2**DIRECTION_BITS:,}")
+        self._check_factors()
         self._set(n_directions=p, shift=whole("shift", self.shift, 0, MOST_SHIFT))
         return directions.reshape(p, d)
 
@@ -60,10 +61,9 @@ class Directed(Boxed):
                 values -= self.middle
             values *= 2.0**VALUE_BITS / np.array(self.bound)
             np.rint(values, out=values)
-            if self.outside == CLIP:
-                finite = np.isfinite(values)
+            if self.outside == CLIP:  # also what became infinite on the way
                 np.clip(values, -(2.0**VALUE_BITS), 2.0**VALUE_BITS, out=values)
-                values[~finite] = np.nan
+                values[~np.isfinite(rows)] = np.nan
             return values
 
     def _places(self, values: Double) -> Double:
@@ -76,7 +76,8 @@ class Directed(Boxed):
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         if not len(rows):
             return np.zeros(0, bool)
-        reach = np.maximum(rows.max(axis=0) - self.middle, self.middle - rows.min(axis=0))
+        with np.errstate(all="ignore"):
+            reach = np.maximum(rows.max(axis=0) - self.middle, self.middle - rows.min(axis=0))
         if np.all(reach <= np.array(self.bound)):
             return np.zeros(len(rows), bool)
         return super().beyond(rows)

@@ -80,8 +80,7 @@ class FeatureMoments(Crossed, Mapped):
     @cached_property
     def inner(self) -> SecondMoments:
         """The operator of features and columns side by side."""
-        highest = self.waves.wave.ceiling / self.waves.wave.unit
-        bound = (highest,) * self.n_waves + self.bound
+        bound = (self.waves.wave.moment_bound,) * self.n_waves + self.bound
         center = None if self.center is None else (0.0,) * self.n_waves + self.center
         return SecondMoments(len(bound), bound=bound, center=center)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -21,11 +22,14 @@ from sketchlearn.operators.operator_base import Double, Integers
 from sketchlearn.operators.origin import Origin
 from sketchlearn.operators.projected import FEWEST_FEATURES, Projected, Single, Structured, float32_cost, in_turns
 from sketchlearn.outline import Outline
-from sketchlearn.plain_digits import in_digits
+from sketchlearn.plain_digits import counted, in_digits
 from sketchlearn.randomness import Stream, lengths, uniform_cost
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import listed, positive, shortened, truth, whole
 from sketchlearn.waves import Exponential, Wave, wave_from
+
+CLEARLY_BEYOND = 1.25  # times the wave's largest value, there are features that noise does not explain
+SUM_MARGIN = 1 + 1e-9  # for the rounding of sums to float64
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class FourierFeatures(Projected):
     """
 
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "units": None, "keeping": None, "outline": None}
+    _describe_sample = ("outline",)
     n_features: int
     n_frequencies: int
     _: KW_ONLY
@@ -127,7 +132,7 @@ class FourierFeatures(Projected):
         return f"{frequencies}, {wave} wave, {self.law.in_words}, seed {self.seed}"
 
     def change_by_record(self) -> Sensitivity:
-        return self.wave.change_by_record().times(self.subsample or self.n_frequencies)
+        return self._each.times(self.subsample or self.n_frequencies)
 
     @property
     def error_units(self) -> tuple[float, ...] | None:
@@ -234,10 +239,33 @@ class FourierFeatures(Projected):
         return np.asarray(values * self.feature_weights) if self.law.weighted else values
 
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
-        return super().add_rows(self._within(rows), weights, threads, sums)
+        return self.add_counted(rows, weights, threads, sums)[0]
+
+    def add_counted(
+        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
+    ) -> tuple[int, int]:
+        return self._moving_far(rows, sums, None, lambda own: self._plan.add(own, weights, threads, sums))
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
-        return super().write_rows(self._within(rows), threads)
+        return self.write_first(rows, self.n_frequencies, threads)
+
+    def _moving_far(
+        self, rows: NDArray[Any], sums: Integers | None, written: Any, work: Callable[[NDArray[Any]], int]
+    ) -> tuple[int, int]:
+        """What the plan returns for rows, or for moved ones if some are too far for a phase; and how many those are.
+
+        The plan tells: to look for far values in all rows costs more than a few frequencies do.
+        """
+        before = np.empty(0, np.int64) if sums is None else sums.copy()
+        bad = work(rows)
+        far = self.beyond(rows) if bad >= 0 else np.zeros(0, bool)
+        if not far.any():
+            return bad, 0
+        if sums is not None:
+            sums[:] = before
+        if written is not None:
+            written[:] = 0
+        return work(self._within(rows, far)), int(np.count_nonzero(far))
 
     def checked_features(self, features: Any) -> NDArray[Any]:
         """Features that something else computed, if they are finite numbers, as many as there are frequencies."""
@@ -258,15 +286,44 @@ class FourierFeatures(Projected):
             raise ValueError("features can be given for all frequencies, of equal weight, alone: leave out subsample")
         values = self.checked_features(features)
         parts = np.concatenate([values.real, values.imag], axis=1) if self.wave.complex else values
-        integers = np.rint(parts.astype(np.float64) * self.wave.unit)
-        far = np.argwhere(np.abs(integers) > self.wave.ceiling)
+        with np.errstate(over="ignore"):
+            parts = parts.astype(np.float64)
+        largest = self.wave.ceiling / self.wave.unit
+        far = np.argwhere(np.abs(parts) > CLEARLY_BEYOND * largest)
         if len(far):
             row, place = int(far[0][0]), int(far[0][1])
-            raise ValueError(
+            warn_caller(
                 f"row {row}, feature {place % self.n_frequencies} is {in_digits(float(parts[row, place]))}, beyond the "
-                "wave's largest value, 1: features of hardware are adapted first, see skl.measured_wave"
+                f"wave's largest value, {in_digits(largest)}: such features are clipped; those of hardware are adapted "
+                "first, see skl.measured_wave"
             )
-        return integers.astype(np.int64)
+        # before they are scaled, which could overflow, and still beyond the largest value
+        integers: Integers = np.rint(np.clip(parts, -2 * largest, 2 * largest) * self.wave.unit).astype(np.int64)
+        return integers
+
+    def clip_contributions(self, integers: Integers) -> Integers:
+        each = np.clip(integers, -self.wave.ceiling, self.wave.ceiling)
+        features = each.reshape(len(each), self.wave.parts, self.n_frequencies)
+        held: Integers = self._each.clipped(features, axis=1).reshape(integers.shape)
+        return held
+
+    def why_impossible(self, sums: Integers, units: int) -> str | None:
+        one, n, largest = self._each, self.wave.parts, max(int(sums.max(initial=0)), -int(sums.min(initial=0)))
+        if largest > self.ceiling * units:
+            return super().why_impossible(sums, units)
+        if n * largest <= one.l1 * units and n * largest**2 <= one.l2_squared * units**2:
+            return None
+        parts = sums.reshape(n, -1).astype(np.float64)
+        beyond = np.einsum("ij,ij->j", parts, parts).max() > one.l2_squared * units**2 * SUM_MARGIN
+        if n * one.l2_squared > one.l1**2:  # otherwise no larger L1 norm has such an L2 norm
+            beyond |= np.abs(parts).sum(axis=0).max() > one.l1 * units * SUM_MARGIN
+        each = f"the sums of a feature are larger than {units:,} records (or weight steps) can add up to"
+        return each if beyond else None
+
+    @cached_property
+    def _each(self) -> Sensitivity:
+        """What a record contributes to one feature."""
+        return self.wave.change_by_record()
 
     def write_first(
         self,
@@ -281,12 +338,18 @@ class FourierFeatures(Projected):
         If sums are given, the integers of all frequencies are added to them meanwhile.
         """
         integers = np.zeros((len(rows), self.wave.parts * n), np.int32)
-        return integers, self._plan.write(self._within(rows), threads, integers, weights, sums)
+
+        def write(own: NDArray[Any]) -> int:
+            return self._plan.write(own, threads, integers, weights, sums)
+
+        return integers, self._moving_far(rows, sums, integers, write)[0]
+
+    @property
+    def tells_by_refusing(self) -> bool:
+        return False
 
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
-        # Releases of declared operators must not tell by failing. Of others, values like 1e30 are damage: refused.
-        moves = self.origin is Origin.DECLARED and self.keeping is None and len(rows)
-        if not moves or max(rows.max(), -rows.min()) <= self._nearest_limit:
+        if not len(rows) or max(rows.max(), -rows.min()) <= self._nearest_limit:
             return super().beyond(rows)
         with np.errstate(all="ignore"):
             away = (rows - self.middle.astype(rows.dtype)).astype(np.float32)
@@ -295,21 +358,24 @@ class FourierFeatures(Projected):
 
     @cached_property
     def _nearest_limit(self) -> float:
-        """No value up to this size is refused."""
+        """No value up to this size is too far for a phase."""
         return kernel.LIMIT / 2 - float(np.max(np.abs(self.middle)))
 
-    def _within(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """The rows; values of declared operators that are too far for a phase are moved as far as one reaches."""
-        far = self.beyond(rows)
-        if not far.any():
-            return rows
+    def _within(self, rows: NDArray[Any], far: NDArray[np.bool_]) -> NDArray[Any]:
+        """The rows, of which some are too far for a phase: moved as far as one reaches, so that nothing tells of them.
+
+        Where the design is not declared, they are most likely damage, which whoever sketches wants to know of.
+        """
+        if self.origin is not Origin.DECLARED:
+            why = self.with_names(self.explain_refusal(rows[int(np.argmax(far))].astype(np.float64)))
+            warn_caller(f"{counted(int(np.count_nonzero(far)), 'row')} clipped: {why}")
         rows, reach = rows.astype(np.float64), kernel.LIMIT * (1 - 2**-20)
         rows[far] = np.clip(rows[far], self.middle - reach, self.middle + reach)
         return rows
 
     def warn_of_noise(self, rows: NDArray[Any]) -> None:
         # A float32 phase of t turns is known to about |t| 2^-24: beyond 2^20, to no better than a sixteenth of a turn.
-        centred = self._within(rows).astype(np.float64) - self.middle
+        centred = np.clip(rows.astype(np.float64) - self.middle, -kernel.LIMIT, kernel.LIMIT)
         away = float(np.median(np.linalg.norm(centred, axis=1)))
         if self.structured:
             radii = self._structured.radii.ravel()[:64].astype(np.float64) * self._structured.size

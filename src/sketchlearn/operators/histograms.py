@@ -90,6 +90,10 @@ class Histograms(Operator):
         return Sensitivity.of_integers(2 * self.n_features, 1)  # of each column, one count falls and another rises
 
     @property
+    def tells_by_refusing(self) -> bool:
+        return False
+
+    @property
     def n_sums(self) -> int:
         return int(self._starts[-1]) + self.n_features
 

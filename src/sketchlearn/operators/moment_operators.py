@@ -25,7 +25,6 @@ from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import shortened, whole
 
 ONCE, TWICE = "once", "twice"
-SMALLEST_BOUND = 1e-300  # Factors of 2^15 over smaller bounds could overflow.
 
 MOST_VERONESE_COLUMNS = 12  # There are then 78 monomials, and 3,081 products of two of them.
 # Products of four values must neither vanish nor overflow.
@@ -86,8 +85,8 @@ class SecondMoments(BoxedMoments):
         super().__post_init__()
         if not isinstance(self.rounding, str) or self.rounding not in (ONCE, TWICE):
             raise ValueError(f"rounding must be 'once' or 'twice', not {shortened(self.rounding)}")
-        if self.rounding == ONCE and min(self.bound) < SMALLEST_BOUND:
-            raise ValueError(f"bound {min(self.bound)!r} is too small to divide by: rescale the data")
+        if self.rounding == ONCE:
+            self._check_factors()
 
     @classmethod
     def _build(cls, fields: dict[str, Any]) -> Self:

@@ -20,7 +20,7 @@ from sketchlearn.cost import Cost
 from sketchlearn.gpu import Device, DevicePlan, FeatureWriter
 from sketchlearn.keeping import Keeping
 from sketchlearn.operators.computed_elsewhere import sketch_of_bits, sketch_of_integers, weights_of_rows
-from sketchlearn.operators.origin import Origin, public_design
+from sketchlearn.operators.origin import WithOrigin, public_design
 from sketchlearn.operators.packing import packed_rows, private_bits
 from sketchlearn.operators.summing import sum_of_rows
 from sketchlearn.packed import PackedBits
@@ -30,7 +30,7 @@ from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import Block, RowsOfUnits, Source, rows_of_units, source
-from sketchlearn.values import Value, truth
+from sketchlearn.values import truth
 
 Double = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -39,7 +39,7 @@ LEADING_COLUMN = re.compile(r"^column (\d+)")
 Kind = TypeVar("Kind", bound="Operator")
 
 
-class Operator(Value, ABC):
+class Operator(WithOrigin, ABC):
     """A map from one record to a vector of integers, and what those mean."""
 
     _omitted: ClassVar[dict[str, Any]] = {"columns": None}
@@ -65,6 +65,12 @@ class Operator(Value, ABC):
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
         """Adds the integers of rows to sums; returns the first row outside the operator's domain, or -1."""
 
+    def add_counted(
+        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
+    ) -> tuple[int, int]:
+        """As `add_rows`, and how many rows were outside a bound and moved onto it."""
+        return self.add_rows(rows, weights, threads, sums), int(np.count_nonzero(self.beyond(rows)))
+
     @abstractmethod
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         """The integers of each row, and the first row outside the operator's domain, or -1."""
@@ -89,25 +95,6 @@ class Operator(Value, ABC):
         """The operator in a line of plain words."""
         return repr(self)
 
-    @property
-    def origin(self) -> Origin:
-        """Where its numbers come from; unknown until `with_origin` says it, and again after `dataclasses.replace`."""
-        origin: Origin = self.__dict__.get("_origin", Origin.UNKNOWN)
-        read_off_rows = isinstance(self.columns, SchemaColumns) and self.columns.schema.proposed
-        return origin.worse(Origin.SAMPLE) if read_off_rows else origin
-
-    def with_origin(self, origin: Origin | str) -> Self:
-        """The same operator, with a statement of where its numbers come from: "declared", "sample" or "unknown".
-
-        Private releases need "declared": that no number of it (bounds, center, scale, edges) was taken from the rows.
-        """
-        return self._twin(_origin=Origin.of(origin))
-
-    def with_worse_origin(self, other: Operator) -> Self:
-        """The same operator, of the worse of the two operators' origins: that of a sum of their sketches."""
-        worse = self.origin.worse(other.origin)
-        return self if worse is self.origin else self.with_origin(worse)
-
     def change_by_record(self) -> Sensitivity:
         """The most that one more record, or one less, changes the sums."""
         bound = f"one record of a {type(self).__name__} has no known bound, so it cannot be made private"
@@ -119,20 +106,16 @@ class Operator(Value, ABC):
 
     @property
     def tells_by_refusing(self) -> bool:
-        """Whether rows are refused for their values, so that a sketch tells that there were none such."""
-        return False
+        """Whether finite rows are refused for their values, so that a sketch tells that there were none such.
+
+        So it is, unless a class says otherwise.
+        """
+        return True
 
     @property
     def error_units(self) -> tuple[float, ...] | None:
         """The units of the columns in which squared errors count, if they are not those of the table."""
         return None
-
-    def _twin(self, **fields: Any) -> Self:
-        """A copy with other fields, in which all that was drawn stays drawn."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update({name: own for name, own in self.__dict__.items() if name != "identity"})
-        twin._set(**fields)
-        return twin
 
     def with_columns(self, columns: tuple[str, ...] | None) -> Self:
         """The same operator for columns of these names."""
@@ -216,7 +199,7 @@ class Operator(Value, ABC):
             table with names, the operator's `columns` are read.
         sample_weight : one weight per row, where their number is known before they are read. Integers count as
             repetitions, exactly; if any is a fraction, all are rounded to multiples of 2^-16.
-        nulls : "error" refuses rows with missing values, "drop" leaves them out.
+        nulls : "error" refuses rows with missing or infinite values, "drop" leaves them out.
         n_jobs : threads; None means all cores. The result does not depend on it.
         progress : show a progress bar on standard error.
         unit : whose rows they are, where private releases shall protect people (or the like) rather than rows: the name
@@ -301,6 +284,7 @@ class Operator(Value, ABC):
         """The sketch of rows whose features something else computed, such as a sensor: `FourierFeatures` take them.
 
         features : values of the wave, between -1 and 1 in each part, (rows, frequencies), real or complex as it is.
+            Those that are larger than the wave's are scaled down to it, and their rows counted as `clipped`.
 
         >>> import numpy as np, sketchlearn as skl
         >>> operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(2.0), seed=7)
@@ -315,6 +299,10 @@ class Operator(Value, ABC):
             f"features that something else computed are those of FourierFeatures, not {self.in_words}: take that part "
             "of the operator, operator.part(skl.FourierFeatures)"
         )
+
+    def clip_contributions(self, integers: Integers) -> Integers:
+        """Rows of integers that something else computed, (rows, n_sums), within the operator's sensitivity."""
+        return self.change_by_record().clipped(np.clip(integers, -self.ceiling, self.ceiling))
 
     def _require_bits(self) -> None:
         if self.packed_bits is None:
@@ -355,9 +343,12 @@ class Operator(Value, ABC):
         else:
             with np.errstate(all="ignore"):
                 reason = self.explain_refusal(row)
-        if self.columns:
-            reason = LEADING_COLUMN.sub(lambda found: f"column {self.columns[int(found[1])]!r}", reason)  # type: ignore[index]
-        raise ValueError(f"{block.name(bad)}, {reason}")
+        raise ValueError(f"{block.name(bad)}, {self.with_names(reason)}")
+
+    def with_names(self, reason: str) -> str:
+        """A sentence that begins with the number of a column, with its name instead if it has one."""
+        names = self.columns
+        return LEADING_COLUMN.sub(lambda found: f"column {names[int(found[1])]!r}", reason) if names else reason
 
     @cached_property
     def digest(self) -> str:
@@ -369,8 +360,7 @@ class Operator(Value, ABC):
 
     def to_json(self) -> dict[str, Any]:
         check_names("a column", self.columns or ())  # a file of it could not be read again
-        known = {} if (own := self.__dict__.get("_origin", Origin.UNKNOWN)) is Origin.UNKNOWN else {"origin": own.value}
-        return {**super().to_json(), **known, "digest": self.digest}
+        return {**super().to_json(), "digest": self.digest}
 
     @classmethod
     def from_json(cls, form: Any) -> Self:
@@ -385,11 +375,9 @@ class Operator(Value, ABC):
 
     @classmethod
     def _build(cls, fields: dict[str, Any]) -> Self:
-        operator = super()._build({n: v for n, v in fields.items() if n not in ("digest", "origin", "declared")})
+        operator = super()._build({name: value for name, value in fields.items() if name != "digest"})
         check_names("a column", operator.columns or ())
-        declared = truth("declared", fields.get("declared", False))  # as files said it before there were origins
-        origin = Origin.of(fields.get("origin", Origin.DECLARED if declared else Origin.UNKNOWN))
-        return operator if origin is Origin.UNKNOWN else operator.with_origin(origin)
+        return operator
 
     def verify(self, form: dict[str, Any]) -> None:
         """Refuses a JSON form whose random numbers are not those that are drawn here."""

@@ -66,13 +66,18 @@ def packed_integers(integers: NDArray[np.integer], n_bits: int) -> PackedBits:
     return PackedBits.from_signs(2 * np.concatenate(ones, axis=1) - 1)
 
 
-def unpacked_sums(sums: NDArray[np.int64], n_bits: int) -> NDArray[np.int64]:
-    """The sums of such numbers, out of those of their signs.
+def unpacked_integers(signs: NDArray[Any], n_bits: int) -> NDArray[Any]:
+    """Such numbers out of their signs, (..., n_bits times as many); or their sums, out of those of signs.
 
-    >>> unpacked_sums(np.array([1, -1, 1, 1]), 2)
+    >>> unpacked_integers(np.array([1, -1, 1, 1]), 2)
     array([ 3, -1])
     """
-    return 2 ** np.arange(n_bits)[::-1] @ sums.reshape(n_bits, -1)
+    planes = np.split(signs, n_bits, axis=-1)
+    found: NDArray[Any] = planes[0].astype(np.promote_types(signs.dtype, np.int16))
+    for plane in planes[1:]:
+        found *= 2
+        found += plane
+    return found
 
 
 def private_bits(blocks: Iterable[NDArray[np.integer]], n_bits: int, epsilon: float) -> PrivateBits:

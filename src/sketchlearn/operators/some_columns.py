@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +12,6 @@ from sketchlearn.gpu import ColumnsPlan, Device, FeatureWriter
 from sketchlearn.operators.column_checks import check_column_numbers, check_columns
 from sketchlearn.operators.composed_operators import Composed, Mapped
 from sketchlearn.operators.operator_base import LEADING_COLUMN, MOST_FEATURES, Double, Integers, Kind, Operator
-from sketchlearn.operators.origin import Origin
 from sketchlearn.sketch import Sketch
 from sketchlearn.values import shortened, whole
 
@@ -41,7 +40,7 @@ class SomeColumns(Composed, Mapped):
     """
 
     _omitted: ClassVar[dict[str, Any]] = {"columns": None}
-    made_of: ClassVar[tuple[str, ...]] = ("inner_operator",)
+    _has_numbers = False
     inner_operator: Operator
     n_features: int
     _: KW_ONLY
@@ -63,6 +62,7 @@ class SomeColumns(Composed, Mapped):
         if inner.columns != chosen:
             inner = inner.with_columns(chosen)
         self._set(inner_operator=inner, n_features=n_features, which=which, columns=columns)
+        self._set(inner_operator=inner.with_worse_origin(self))  # which has names of a schema, perhaps
         self.check_depth()
 
     @property
@@ -92,18 +92,13 @@ class SomeColumns(Composed, Mapped):
         return self.inner.leaves(self.inner_sketch(sketch))
 
     @property
-    def origin(self) -> Origin:
-        return self.inner.origin
-
-    def with_origin(self, origin: Origin | str) -> Self:
-        return self._twin(inner_operator=self.inner.with_origin(origin))
-
-    def with_columns(self, columns: tuple[str, ...] | None) -> Self:
-        return replace(self, columns=columns).with_origin(self.origin)
-
-    @property
     def tells_by_refusing(self) -> bool:
         return self.inner.tells_by_refusing
+
+    def add_counted(
+        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
+    ) -> tuple[int, int]:
+        return self.inner.add_counted(self.mapped(rows, threads), weights, threads, sums)
 
     @property
     def packed_bits(self) -> int | None:

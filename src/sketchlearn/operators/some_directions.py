@@ -15,7 +15,6 @@ from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.composed_operators import Composed, Mapped
 from sketchlearn.operators.directed import MOST_THREADS, VALUE_BITS, VALUES_AT_ONCE, Directed
 from sketchlearn.operators.operator_base import LEADING_COLUMN, Double, Integers, Operator
-from sketchlearn.operators.origin import Origin
 from sketchlearn.values import shortened
 
 
@@ -47,7 +46,6 @@ class SomeDirections(Composed, Mapped, Directed):
     """
 
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "outside": CLIP}
-    made_of: ClassVar[tuple[str, ...]] = ("inner_operator",)
     inner_operator: Operator = field(kw_only=True)
     n_directions: int = field(kw_only=True)
     directions: str = field(kw_only=True)
@@ -86,16 +84,9 @@ class SomeDirections(Composed, Mapped, Directed):
         directions = f"{self.n_directions} direction" + ("s" if self.n_directions > 1 else "")
         return f"in {directions} of {self.n_features:,} columns: {self.inner.in_words}"
 
-    @property
-    def origin(self) -> Origin:
-        return super().origin.worse(self.inner.origin)
-
-    def with_origin(self, origin: Origin | str) -> Self:
-        return self._twin(_origin=Origin.of(origin), inner_operator=self.inner.with_origin(origin))
-
     def with_inner(self, inner: Operator) -> Self:
         """The same directions, with another operator of places."""
-        return replace(self, inner_operator=inner).with_origin(self.origin)
+        return replace(self, inner_operator=inner).with_origin(self.origin.worse(inner.origin))
 
     @property
     def tells_by_refusing(self) -> bool:

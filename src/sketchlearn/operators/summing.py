@@ -45,8 +45,9 @@ class Summable(Protocol):
     def keeping(self) -> Any: ...
     @property
     def side_by_side(self) -> tuple[Any, ...]: ...
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int: ...
-    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]: ...
+    def add_counted(
+        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
+    ) -> tuple[int, int]: ...
     def accept(self, block: Block, bad: int) -> None: ...
     def warn_of_noise(self, rows: NDArray[Any]) -> None: ...
     def device_plan(self, owner: Device) -> DevicePlan | None: ...
@@ -72,8 +73,9 @@ class ProcessorSums:
 
     def add_sums(self, block: Block, weights: Integers | None) -> None:
         """Adds the rows of a block, without keeping any."""
-        self._operator.accept(block, self._operator.add_rows(block.rows, weights, self._threads, self.sums))
-        self.clipped += int(np.count_nonzero(self._operator.beyond(block.rows)))
+        bad, clipped = self._operator.add_counted(block.rows, weights, self._threads, self.sums)
+        self._operator.accept(block, bad)
+        self.clipped += clipped
 
     def finish(self) -> None:
         """All blocks have come."""
@@ -217,9 +219,9 @@ class DeviceSums:
             return
         for part, plan, place in zip(self._operator.side_by_side, slot.plans, self._places, strict=True):
             if plan is None:
-                refused = part.add_rows(on_processor.rows, weights, self._threads, sums[place])
+                refused, clipped = part.add_counted(on_processor.rows, weights, self._threads, sums[place])
                 self._operator.accept(on_processor, refused)
-                self._processor.clipped += int(np.count_nonzero(part.beyond(on_processor.rows)))
+                self._processor.clipped += clipped
         self._processor.sums += sums
 
     def finish(self) -> None:

@@ -165,6 +165,7 @@ def releasable(sketch: Sketch) -> Operator:
         if part.tells_by_refusing:
             raise ValueError(
                 f"a {type(part).__name__} that refuses rows outside its bound tells that there are none: make it with "
-                "outside='clip', and a bound and center that were not taken from the rows"
+                "outside='clip', and a bound and center that were not taken from the rows; a class of your own that "
+                "takes every finite row says so by tells_by_refusing = False"
             )
     return operator.without_keeping()  # rows are never released

@@ -35,6 +35,7 @@ KIND, VERSION = "sketchlearn device design", 1
 BITS_HEADER = struct.Struct("<8sQQ")  # magic, rows, bits per row
 PRIVATE_HEADER = struct.Struct("<8sQdQQQ")  # magic, rows, epsilon, bits of a reading, bits sent, factor
 LARGEST_VALUE = 2.0**60  # Beyond, a phase has no digits left.
+FARTHEST = LARGEST_VALUE * (1 - 2.0**-20)  # Where values that are farther away are moved to.
 ATTEMPTS, FIRST_WAIT, LONGEST_WAIT = 8, 0.5, 60.0  # seconds
 RETRIED = (408, 425, 429, 500, 502, 503, 504)
 
@@ -43,6 +44,10 @@ def single(value: float) -> float:
     """The nearest float32."""
     found: float = struct.unpack("<f", struct.pack("<f", value))[0]
     return found
+
+
+def _clipped(value: float, least: float, most: float) -> float:
+    return min(max(value, least), most)
 
 
 def fused(a: float, b: float, c: float) -> float:
@@ -87,9 +92,13 @@ class Design:
         """The bits of a reading, bit j of the number that of feature j: 1 for +1, 0 for -1."""
         if len(reading) != self.n_features:
             raise ValueError(f"a reading has {len(reading)} numbers, but the design takes {self.n_features}")
-        centred = [single(x - c) if abs(x) < 1e38 else math.inf for x, c in zip(reading, self.center, strict=True)]
-        if not all(abs(y) <= LARGEST_VALUE for y in centred):
-            raise ValueError("a reading has a value that is no number, or too far away")
+        if not all(-math.inf < x < math.inf for x in reading):
+            raise ValueError("a reading has a value that is no finite number")
+        largest = sys.float_info.max
+        pairs = [(float(_clipped(x, -largest, largest)), c) for x, c in zip(reading, self.center, strict=True)]
+        centred = [single(x - c) if abs(x - c) < 1e38 else math.inf for x, c in pairs]
+        if not all(abs(y) <= LARGEST_VALUE for y in centred):  # moved: that no reading was sent would tell of it
+            centred = [single(_clipped(x, c - FARTHEST, c + FARTHEST) - c) for x, c in pairs]
         found, n = 0, len(self.frequencies)
         for j, (frequency, shift) in enumerate(zip(self.frequencies, self.dither, strict=True)):
             phase = 0.0

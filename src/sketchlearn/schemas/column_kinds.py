@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.control_characters import check_names
 from sketchlearn.randomness import exponential, logarithm
-from sketchlearn.schemas.raw_values import Floats, by_distinct_value, check_whole_numbers, numbers_in, word_of
+from sketchlearn.schemas.raw_values import Floats, by_distinct_value, numbers_in, word_of, words_for_levels
 from sketchlearn.schemas.written_numbers import DECIMALS
 from sketchlearn.values import Value, listed, number, positive, shortened
 
@@ -280,12 +280,11 @@ class Category(Column):
         return Encoded(found.rows, found.n_odd + others)
 
     def numbers_of(self, raw: Any) -> tuple[Floats, NDArray[Any]]:
-        check_whole_numbers(self.name, raw)
-        width = len(self.levels) + 1
+        width, word = len(self.levels) + 1, words_for_levels(self.name, raw)
         identity = [tuple(row) for row in (np.eye(width) * self.weight).tolist()]
 
         def numbers(value: Any) -> tuple[float, ...]:
-            return identity[self._where.get(word_of(value), width - 1)]
+            return identity[self._where.get(word(value), width - 1)]
 
         return by_distinct_value(raw, numbers, width, lambda value: word_of(value) in self._where)
 
@@ -318,12 +317,11 @@ class Ordinal(Column):
         return f"ordered: {self.levels[0]} to {self.levels[-1]} in {len(self.levels)} levels"
 
     def numbers_of(self, raw: Any) -> tuple[Floats, NDArray[Any]]:
-        check_whole_numbers(self.name, raw)
-        last = len(self.levels) - 1
+        last, word = len(self.levels) - 1, words_for_levels(self.name, raw)
         places = {level: self.weight * i / last for i, level in enumerate(self.levels)}
 
         def place(value: Any) -> float:
-            return places.get(word_of(value), np.nan)
+            return places.get(word(value), np.nan)
 
         return by_distinct_value(raw, lambda value: (place(value),), 1, lambda value: place(value) >= 0)
 

@@ -80,7 +80,9 @@ class Date(Column):
         return numbers * self.width + self.center
 
     def scaled(self, values: Floats) -> Floats:
-        return (values - self.center) / self.width
+        with np.errstate(over="ignore"):
+            found = (values - self.center) / self.width
+        return np.where(np.isfinite(found), found, np.nan)
 
     def values_of(self, rows: Floats) -> list[Any]:
         days = np.clip(self.plain(rows[:, 0]), -700_000, 2_900_000)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.schemas.plain_text import plain_moments, plain_numbers, text_of
 from sketchlearn.schemas.written_dates import YEAR_FIRST, moment_of
 from sketchlearn.schemas.written_numbers import number_of
@@ -74,12 +75,27 @@ def by_distinct_value(
     import pyarrow as pa
 
     coded = raw if pa.types.is_dictionary(raw.type) else raw.dictionary_encode()
-    values, nothing = coded.dictionary.to_pylist(), (math.nan,) * width
+    values, nothing = _values_in(coded.dictionary), (math.nan,) * width
     gone = [is_missing(value) and not is_known(value) for value in values]
     encoded = [nothing if gap else encode(value) for value, gap in zip(values, gone, strict=True)]
     table, absent = np.array([*encoded, nothing], np.float64), np.array([*gone, True])
     codes = coded.indices.cast("int64").fill_null(len(values)).to_numpy(zero_copy_only=False)
     return table[codes], absent[codes]
+
+
+def _values_in(array: Any) -> list[Any]:
+    """Python's values of an Arrow array; None for those that Python has none for, such as dates after the year 9999."""
+
+    def value_of(scalar: Any) -> Any:
+        try:
+            return scalar.as_py()
+        except (OverflowError, ValueError):
+            return None
+
+    try:
+        return array.to_pylist()  # type: ignore[no-any-return]
+    except (OverflowError, ValueError):
+        return [value_of(scalar) for scalar in array]
 
 
 def what_cells_hold(kinds: Iterable[type]) -> str | None:
@@ -110,19 +126,27 @@ def check_single_values(name: str, raw: Any) -> None:
         )
 
 
-def check_whole_numbers(name: str, raw: Any) -> None:
-    """Refuses floats that may have been other whole numbers before they became floats, where levels depend on it."""
+def words_for_levels(name: str, raw: Any) -> Callable[[Any], str]:
+    """`word_of`, but no word for floats that may have been other whole numbers before they became floats."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    if not pa.types.is_floating(raw.type) or not len(raw):
-        return
-    largest = pc.max(pc.abs(raw)).as_py()
-    if largest is not None and LARGEST_WHOLE_BY_BITS[raw.type.bit_width] <= largest < math.inf:
-        raise ValueError(
-            f"column {name!r} holds {largest:.0f} as a floating-point number, which may have been another whole number "
-            "(pandas makes floats of a column with a missing value): read the column as text, or as Int64"
+    values = raw.dictionary if pa.types.is_dictionary(raw.type) else raw
+    if not pa.types.is_floating(values.type):
+        return word_of
+    limit = LARGEST_WHOLE_BY_BITS[values.type.bit_width]
+
+    def word(value: Any) -> str:
+        return "" if limit <= abs(value) < math.inf else word_of(value)
+
+    sizes = np.abs(values.drop_null().to_numpy(zero_copy_only=False))
+    doubtful = sizes[(sizes >= limit) & (sizes < math.inf)]
+    if len(doubtful):
+        warn_caller(
+            f"column {name!r} holds {doubtful[0]:.17g} as a floating-point number, which may have been another whole "
+            "number (pandas makes floats of a column with a missing value): such values count as no level; read the "
+            "column as text, or as Int64"
         )
+    return word
 
 
 def numbers_in(raw: Any, decimal: str = ".") -> tuple[Floats, NDArray[Any]]:

@@ -97,6 +97,6 @@ def one_ahead(arrays: Iterator[Floats]) -> Iterator[Floats]:
 
 
 def has_missing(rows: Floats) -> bool:
-    """Whether any value is NaN. The sum tells in one pass that none is."""
+    """Whether any value is NaN or infinite. The sum tells in one pass that none is."""
     with np.errstate(all="ignore"):
-        return not np.isfinite(rows.sum()) and bool(np.isnan(rows).any())
+        return not np.isfinite(rows.sum()) and not np.isfinite(rows).all()

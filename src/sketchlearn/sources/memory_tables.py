@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,7 @@ class Array(IndexedTable):
         sliced = all(hasattr(data, name) for name in ("shape", "dtype", "__getitem__", "__len__"))
         try:
             # an array on disk, such as h5py's, is left there and sliced
-            self.array = data if sliced and not isinstance(data, np.matrix) else np.asarray(data)
+            self.array = data if sliced and not isinstance(data, np.matrix) else _array_of(data)
         except ValueError:
             raise ValueError("the data are not rows of equal length, nor arrays of rows") from None
         self.n_rows, self.n_columns = _shape(self.array, place)
@@ -127,7 +129,7 @@ class Frame(IndexedTable):
         for i, position in enumerate(chosen):
             column = part.iloc[:, position]
             plain = isinstance(self.types[position], np.dtype)
-            rows[:, i] = column.to_numpy() if plain else column.to_numpy(dtype=rows.dtype, na_value=np.nan)
+            rows[:, i] = _in_range(column.to_numpy()) if plain else column.to_numpy(dtype=rows.dtype, na_value=np.nan)
         return rows
 
     def ids_at(self, which: Any, position: int) -> NDArray[Any]:
@@ -163,7 +165,29 @@ def as_rows(table: NDArray[Any]) -> Floats:
     >>> as_rows(np.array([[1, 2]], np.int16)).dtype, as_rows(np.array([[1, 2]], np.int32)).dtype
     (dtype('float32'), dtype('float64'))
     """
-    return np.require(table, dtype=float_type(table.dtype), requirements=["C", "A"])
+    return np.require(_in_range(table), dtype=float_type(table.dtype), requirements=["C", "A"])
+
+
+def _in_range(values: NDArray[Any]) -> NDArray[Any]:
+    """Numbers as they are; finite ones that float64 is too narrow for are the largest that it has."""
+    if values.dtype.kind != "f" or values.dtype.itemsize <= 8:
+        return values
+    return np.where(np.isfinite(values), np.clip(values, -sys.float_info.max, sys.float_info.max), values)
+
+
+def _array_of(lists: Any) -> NDArray[Any]:
+    """Lists of numbers as an array: also if some integers are so large that NumPy takes all for objects."""
+    array = np.asarray(lists)
+    if array.dtype != object or hasattr(lists, "dtype") or not all(isinstance(value, Real) for value in array.flat):
+        return array
+    return np.array([_nearest_float(value) for value in array.flat]).reshape(array.shape)
+
+
+def _nearest_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return sys.float_info.max if value > 0 else -sys.float_info.max
 
 
 def float_type(kind: np.dtype[Any]) -> np.dtype[Any]:

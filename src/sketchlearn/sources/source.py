@@ -43,7 +43,8 @@ def source(
         patterns such as "data/*.parquet"; tables of databases, "sqlite:shop.db?table=orders" and
         "duckdb:shop.duckdb?table=orders"; lists and iterables of all these. docs/sources.md tells more.
     columns : names of the columns to read, in this order, or positions where there are no names; None means all.
-    nulls : "error" refuses rows with missing values; "drop" leaves them out and counts them in `dropped`.
+    nulls : "error" refuses rows with missing values; "drop" leaves them out, and those with infinite ones, and counts
+        them in `dropped`.
     exclude : names (or positions) of columns to leave out.
     numeric_only : whether columns that are not numbers are left out, too; `remarks` says which.
     delimiter, decimal, header : how CSV files are written: the character between cells, the decimal point ("." or

@@ -130,7 +130,7 @@ class Source(ABC):
         return f"column {repr(self.columns[position]) if self.columns else position} is missing (nan)"
 
     def _accepted(self, arrays: Iterable[Floats], start: int = 0, place: str = "") -> Iterator[Block]:
-        """Numbered blocks of arrays, without the rows that have missing values if those are to be dropped."""
+        """Numbered blocks of arrays, without rows that have missing or infinite values if those are to be dropped."""
         before = start if place else 0
         for rows in arrays:
             block = Block(rows, start, None, place, before)
@@ -140,7 +140,9 @@ class Source(ABC):
                 continue
             if self.nulls == "error":
                 self.refuse_gaps(block)
-            kept = np.flatnonzero(~np.isnan(rows).any(axis=1))
+                yield block  # whoever takes infinite values says which ones
+                continue
+            kept = np.flatnonzero(np.isfinite(rows).all(axis=1))
             self.dropped += len(rows) - len(kept)
             yield Block(rows[kept], block.start, block.start + kept, place, before, len(rows) - len(kept))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from sketchlearn.loading_limit import loading
 from sketchlearn.operators import Operator
+from sketchlearn.operators.origin import Origin
 from sketchlearn.packed import MAGIC, PRIVATE_MAGIC, PackedBits
 from sketchlearn.private_bits import PrivateBits
 from sketchlearn.sketch import Sketch
@@ -87,10 +88,8 @@ class KnownOperator:
         """The sketch of bytes that `to_kept` wrote."""
         tensors, description = unpack(data)
         operator = self.operator if "kept_below" in description else self.operator.without_keeping()
-        origin = description["origin"]
-        return sums_of(
-            operator if operator.origin.value == origin else operator.with_origin(origin), tensors, description
-        )
+        origin = Origin.of(description["origin"]).worse(operator.origin)
+        return sums_of(operator if operator.origin is origin else operator.with_origin(origin), tensors, description)
 
     def _parse(self, text: str) -> dict[str, Any]:
         """The description, with a mark in place of an operator that is known by its text."""

@@ -7,6 +7,7 @@ import math
 import numbers
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,8 @@ from sketchlearn.values import Value, shortened, truth
 Floats = NDArray[np.float64]
 FIXED_POINT = 2**20
 FEATURE_ERROR = 2  # The largest error of a part of a feature, in integers: docs/arithmetic.md promises 2^-19 of a unit.
-_GRID = np.arange(2**16) / 2**16
+SERIES_ERROR = 4  # The same of a series, with room: 16 harmonics, two roundings of at most 1/16 each.
+GRID_POINTS = 2**16  # phases at which a series is looked at for its bounds
 Number = complex  # the fields named complex hide the type
 
 
@@ -56,6 +58,11 @@ class Wave(Value, ABC):
     def kernel_coefficients(self) -> list[float]:
         """What the kernels need of a wave that is given by coefficients."""
         return []
+
+    @property
+    def moment_bound(self) -> float:
+        """The bound of each part of a feature where products of features are scaled by it: a part of the arithmetic."""
+        return self.ceiling / self.unit
 
     def harmonics(self, most: int = 9) -> tuple[tuple[int, Number], ...]:
         """Orders k beyond the first harmonic, with F_k / F_1 (for a real wave, of k > 0 only, over |F_1|).
@@ -206,7 +213,7 @@ class FourierSeries(Wave):
     coefficients: tuple[tuple[float, float], ...]
     complex: bool = False
     name = "series"
-    ceiling = FIXED_POINT + 4  # 16 harmonics, two roundings of at most 1/16 each
+    moment_bound = 1 + SERIES_ERROR / FIXED_POINT  # whatever the coefficients are
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -233,11 +240,22 @@ class FourierSeries(Wave):
         a, b = self.coefficients[abs(k) - 1]
         return Number(a, b if k > 0 else -b)
 
+    @cached_property
+    def ceiling(self) -> int:  # type: ignore[override]
+        largest = sum(2 * math.hypot(*c) for c in self.coefficients)
+        return math.ceil(FIXED_POINT * min(1.0, largest)) + SERIES_ERROR
+
     def change_by_record(self) -> Sensitivity:
+        return self._on_a_grid
+
+    @cached_property
+    def _on_a_grid(self) -> Sensitivity:
         # the largest values on a grid, and what they can rise by between its points
-        values = np.atleast_2d(np.array([self.real_part(_GRID), self.quarter_later(_GRID)])[: self.parts])
+        terms = [0.0, *(Number(a, b) for a, b in self.coefficients)]
+        first = np.fft.irfft(terms, GRID_POINTS, norm="forward")
+        values = np.array([first, np.roll(first, GRID_POINTS // 4)])[: self.parts]
         slope = sum(4 * math.pi * k * math.hypot(*c) for k, c in enumerate(self.coefficients, start=1))
-        rise = slope / (2 * len(_GRID)) + 1e-9
+        rise = slope / (2 * GRID_POINTS) + 1e-9
         l1 = float(np.abs(values).sum(axis=0).max()) + self.parts * rise
         l2 = math.sqrt(float((values**2).sum(axis=0).max())) + math.sqrt(self.parts) * rise
         return self._rounded(l1, l2)

@@ -8,6 +8,7 @@ import numpy as np
 
 from sketchlearn.ledger import Ledger
 from sketchlearn.models import Double
+from sketchlearn.operators import FourierFeatures
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import WEIGHT_BITS, source
 from sketchlearn.values import truth
@@ -16,10 +17,14 @@ from sketchlearn.weighting.weighted_rows import WeightedRows
 
 
 def kept_rows(sketch: Sketch) -> RowSample | None:
-    """The rows that a sketch keeps, if it does."""
+    """The rows that a sketch keeps, if it does; rows too far for a phase, which sums can bear, are refused."""
+    operator: Any = sketch.operator
     kept = sketch.kept
     if kept is None or len(kept) == 0:
         return None
+    for waves in (part for part in operator.side_by_side if isinstance(part, FourierFeatures)):
+        for row in kept.rows[waves.beyond(kept.rows)]:
+            raise ValueError(f"of a row that is kept, {waves.with_names(waves.explain_refusal(row))}")
     copies = kept.units / 2.0**WEIGHT_BITS
     rows = WeightedRows(kept.rows, kept.weights(float(sketch.count)), copies, kept.openness)
     return RowSample(rows, error_units(sketch.operator), kept.complete, kept.chances_of)

@@ -61,9 +61,10 @@ class KernelFit(FittedModel):
         weights, slopes = (np.ascontiguousarray(part.T) for part in (self.coefficients, self.slopes))
         weights = weights / self.waves.wave.unit
         for some in _parts(len(rows), self.waves.n_sums):
-            integers, bad = self.waves.write_rows(rows[some], kernel.n_threads(None))
-            if bad >= 0:
-                raise ValueError(f"row {some.start + bad}, {self.waves.explain_refusal(rows[some.start + bad])}")
+            far = np.flatnonzero(self.waves.beyond(rows[some]) | ~np.all(np.isfinite(rows[some]), axis=1))
+            if len(far):  # a sketch takes them; a prediction would be of another row
+                raise ValueError(f"row {some.start + far[0]}, {self.waves.explain_refusal(rows[some.start + far[0]])}")
+            integers, _ = self.waves.write_rows(rows[some], kernel.n_threads(None))
             found[some] = integers @ weights + (rows[some] - self.waves.middle) @ slopes + self.intercepts
         return found if self.lowest is None or self.highest is None else np.clip(found, self.lowest, self.highest)
 
