@@ -71,7 +71,8 @@ class Way:
                     bounds=([-bound] * d, [bound] * d), n_rows=len(X), epsilon=self.epsilon, delta=self.delta,
                     n_frequencies=m, seed=seed, **task,
                 )  # fmt: skip
-            return skl.privatize(operator.sketch(X, n_jobs=1), epsilon=self.epsilon, delta=self.delta)
+            exact = operator.sketch(X, n_jobs=1, batch=f"{self.name}, {task}")  # the same rows go all ways
+            return skl.privatize(exact, epsilon=self.epsilon, delta=self.delta)
         few = m // SUBSAMPLED_SHARE if self.subsampled else None
         given = {"n_frequencies": m, "wave": self.wave, "seed": seed, "rows": self.rows, "subsample": few, **task}
         return skl.design(X[:DESIGN_ROWS], **given).sketch(X, n_jobs=1)

@@ -50,9 +50,13 @@ def releases(draw: Draw, epsilon: float) -> dict[str, skl.Sketch]:
         warnings.simplefilter("ignore", UserWarning)  # nobody books the releases, and noise may hide clusters
         operator = skl.design(bounds=bounds, n_components=draw.k, n_rows=len(draw.X), epsilon=epsilon, seed=draw.seed)
         parts = np.array_split(draw.X, PARTIES)
-        shares = [skl.privatize(operator.sketch(part), epsilon=epsilon, parties=PARTIES) for part in parts]
-        own = [skl.privatize(operator.sketch(part), epsilon=epsilon) for part in parts]
-        curator = skl.privatize(operator.sketch(draw.X), epsilon=epsilon)
+        # named apart: each way and budget is a world of its own, of which one would be real
+        named = [
+            [operator.sketch(part, batch=f"{way}, {epsilon}") for part in parts] for way in ("shares", "own noise")
+        ]
+        shares = [skl.privatize(sketch, epsilon=epsilon, parties=PARTIES) for sketch in named[0]]
+        own = [skl.privatize(sketch, epsilon=epsilon) for sketch in named[1]]
+        curator = skl.privatize(operator.sketch(draw.X, batch=f"curator, {epsilon}"), epsilon=epsilon)
     return {"shares": skl.merge(shares), "own noise": skl.merge(own, overlapping=False), "curator": curator}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import signal
 import time
@@ -33,6 +34,7 @@ DELTA = 1e-6
 BUDGETS = ((0.03, DELTA), (0.1, DELTA), (0.3, DELTA), (1.0, DELTA), (3.0, DELTA), (1.0, 0.0))
 PRIVATE_RUNS = 3
 MIXTURE_COMPONENTS = 3
+RELEASES = itertools.count()
 
 Rows = NDArray[np.float64]
 
@@ -235,7 +237,8 @@ def private(problem: Problem) -> Iterator[Measured]:
                 budget = {"epsilon": epsilon, "delta": delta}
                 size = {"n_components": problem.k, "n_rows": len(problem.X)}
                 operator = skl.design(bounds=box(problem), seed=seed, **size, **budget)
-                release = skl.privatize(operator.sketch(problem.X), **budget)
+                # a name of its own: the same rows are released several times, each as if it were the first
+                release = skl.privatize(operator.sketch(problem.X, batch=f"{next(RELEASES)}"), **budget)
                 model = skl.SketchKMeans(problem.k, random_state=seed).fit_sketch(release)
             watches.append(watch)
             ours.append(problem.rsse(model.cluster_centers_))

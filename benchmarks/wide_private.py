@@ -57,7 +57,7 @@ def of_cells(sketch: skl.Sketch, epsilon: float, delta: float) -> np.ndarray:
 def of_sums(rows: np.ndarray, epsilon: float, delta: float) -> np.ndarray:
     box = ([-BOUND] * COLUMNS, [BOUND] * COLUMNS)
     operator = skl.design(bounds=box, n_components=K, n_rows=len(rows), epsilon=epsilon, delta=delta)
-    release = skl.privatize(operator.sketch(rows), epsilon=epsilon, delta=delta)
+    release = skl.privatize(operator.sketch(rows, batch=f"{epsilon}, {delta}"), epsilon=epsilon, delta=delta)
     return skl.SketchKMeans(K, random_state=0).fit_sketch(release).cluster_centers_
 
 
@@ -89,10 +89,10 @@ def main() -> None:
     )
     cells = skl.design(public, n_components=K, normalize=True, seed=0)
     moments = skl.design(bounds=([-1] * COLUMNS, [1] * COLUMNS), task="moments")
-    every = {  # sketched anew each time: a second release of a sketch would be refused
-        WAYS[0]: lambda e, d: of_cells(cells.sketch(rows), e, d),
+    every = {  # each budget by a name of its own: a second release of the same rows would be refused
+        WAYS[0]: lambda e, d: of_cells(cells.sketch(rows, batch=f"{e}, {d}"), e, d),
         WAYS[1]: lambda e, d: of_sums(rows, e, d),
-        WAYS[2]: lambda e, d: after_pca(rows, moments.sketch(rows), e, d),
+        WAYS[2]: lambda e, d: after_pca(rows, moments.sketch(rows, batch=f"{e}, {d}"), e, d),
     }
     ways = {name: every[name] for name in settings.only}
     table = table_of(f"RSSE, {len(rows):,} x {COLUMNS}", ["epsilon, delta", *ways, "seconds"])

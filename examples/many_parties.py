@@ -6,6 +6,7 @@ sketches and adds noise once: a fiftieth of the variance for the same epsilon. N
 .venv/bin/pip install '.[plot,privacy]' in a clone.
 """
 
+import itertools
 import sys
 
 import matplotlib
@@ -33,7 +34,7 @@ def records(rng: np.random.Generator) -> list[np.ndarray]:
 
 def main() -> None:
     parties = records(np.random.default_rng(0))
-    everything = np.concatenate(parties)
+    everything, worlds = np.concatenate(parties), itertools.count()
     best = KMeans(CLUSTERS, n_init=10, random_state=0).fit(everything).inertia_
 
     def learned(sketch: skl.Sketch) -> tuple[np.ndarray, float]:
@@ -54,11 +55,13 @@ def main() -> None:
     def exact(epsilon: float) -> list[skl.Sketch]:
         """The exact sketches as if never released: each run below is a world of its own, of which one would be real.
 
+        So the same rows have another name in each.
         All that is agreed on before: two columns, five clusters, values between -10 and 10, rows and budget.
         """
         known = {"n_components": CLUSTERS, "n_rows": PARTIES * ROWS, "epsilon": epsilon}
         operator = skl.design(bounds=([-10, -10], [10, 10]), **known)
-        return [operator.sketch(rows) for rows in parties]
+        world = f"world {next(worlds)}"
+        return [operator.sketch(rows, batch=world) for rows in parties]
 
     ways = {"fifty parties, no trust": parties_alone, "fifty shares of noise": shares, "one curator": curator}
     errors = {name: [] for name in ways}

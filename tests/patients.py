@@ -12,6 +12,6 @@ IDS = RNG.integers(0, 60, 900)
 FRAME = pd.DataFrame({"a": X[:, 0], "patient_id": IDS, "b": X[:, 1]})
 
 
-def people(rows=X, ids=IDS, most=5, name="patient_id"):
+def people(rows=X, ids=IDS, most=5, name="patient_id", batch=None):
     """The sketch of at most so many rows of each patient."""
-    return OPERATOR.sketch(rows, unit=pd.Series(np.asarray(ids), name=name), rows_per_unit=most)
+    return OPERATOR.sketch(rows, unit=pd.Series(np.asarray(ids), name=name), rows_per_unit=most, batch=batch)

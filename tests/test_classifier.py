@@ -1,7 +1,6 @@
 """Classes from one sketch per class."""
 
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sketchlearn as skl
-from sketchlearn.batches import Batches
 from sketchlearn.tasks.classes.parzen_bandwidth import parzen_window
 
 ESTIMATORS = [
@@ -187,9 +185,9 @@ MOMENTS = skl.SecondMoments(2, bound=200.0).sketch(X0)
         (lambda: skl.SketchClassifier().fit(X0[:1], Y0[:1]), "n_samples=1"),
         (lambda: skl.SketchClassifier().fit_sketch({}), "no sketches"),
         (lambda: skl.SketchClassifier().fit_sketch({0: skl.Sketch(MOMENTS.operator)}), "sketches are empty"),
-        (lambda: skl.SketchClassifier("parzen").fit_sketch({0: MOMENTS, 1: replace(MOMENTS, batches=Batches.new())}),
+        (lambda: skl.SketchClassifier("parzen").fit_sketch({0: MOMENTS, 1: MOMENTS.as_one_batch("other")}),
          r"needs sketches of Fourier features \(skl.FourierFeatures\), but they are of SecondMoments"),
-        (lambda: skl.SketchClassifier().fit_sketch({"a": SQUARES, "b": replace(SQUARES, batches=Batches.new())}),
+        (lambda: skl.SketchClassifier().fit_sketch({"a": SQUARES, "b": SQUARES.as_one_batch("other")}),
          "second moments .* or of Fourier features .* but they are of QuadraticFeatures"),
         (lambda: skl.SketchClassifier().fit_sketch({0: MOMENTS, 1: skl.SecondMoments(2, bound=300.0).sketch(X0)}),
          "cannot be compared: their bounds differ"),

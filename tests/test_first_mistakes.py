@@ -48,16 +48,23 @@ def test_a_loaded_model_has_no_sketch_to_explain(days):
 
 
 def test_equal_sketches_are_said_to_be_equal_though_their_files_are_not(days):
+    """The same command gives the same file; a sum of two halves tells of its two batches."""
     done("sketch", "day1.csv", "--design", "design.json", "-o", "again.sketch", cwd=days)
-    files = [days / name for name in ("day1.sketch", "again.sketch", "day2.sketch")]
-    first, again, other = (json.loads(done("info", path, "--json").stdout) for path in files)
-    assert first["content"] == again["content"]
-    assert first["sha256"] != again["sha256"]
+    lines = (days / "day1.csv").read_text().splitlines(keepends=True)
+    for name, part in (("half1", lines[1:1000]), ("half2", lines[1000:])):
+        (days / f"{name}.csv").write_text("".join([lines[0], *part]))
+        done("sketch", f"{name}.csv", "--design", "design.json", "-o", f"{name}.sketch", cwd=days)
+    done("merge", "half1.sketch", "half2.sketch", "-o", "halves.sketch", cwd=days)
+    files = [days / name for name in ("day1.sketch", "halves.sketch", "day2.sketch", "again.sketch")]
+    first, halves, other, again = (json.loads(done("info", path, "--json").stdout) for path in files)
+    assert first["content"] == halves["content"]
+    assert first["sha256"] != halves["sha256"]
+    assert first["sha256"] == again["sha256"]
     assert first["content"] != other["content"]
     assert f"{first['content']} (SHA-256; equal sketches have the same)" in done("info", files[0]).stdout
     said = done("compare", *files[:2]).stdout.splitlines()
     assert said == ["A: 3,000 records; B: 3,000 records", "Identical: the same sums, to the bit."]
-    assert "Identical" not in done("compare", *files[1:]).stdout
+    assert "Identical" not in done("compare", *files[1:3]).stdout
     assert json.loads(done("compare", *files[:2], "--json").stdout)["identical"] is True
 
 

@@ -73,10 +73,18 @@ def test_rows_without_identities_are_known_by_their_content():
     description.pop("digest")
     for form in ({}, {"below": "0" * 16}):
         bare = skl.from_bytes(container.pack(tensors["sums"], {**description, "batches": form}))
-        assert bare.batches == Batches.of_content(one.sums, one.units)
+        assert bare.batches.times == Batches.of_content(OPERATOR.identity, one.sums, one.units).times
     skl.privatize(bare, epsilon=1.0)
     with pytest.raises(ValueError, match="were released before"):
         skl.privatize(bare.copy(), epsilon=1.0)
+
+
+@pytest.mark.xfail(strict=True, reason="the id of what is left may lie above the limit of those that are kept")
+def test_what_is_left_of_thousands_of_batches_is_read_back():
+    tensors, description = container.unpack(OPERATOR.sketch(X).to_bytes())
+    description.pop("digest")
+    left = skl.from_bytes(container.pack(tensors["sums"], {**description, "batches": {"below": "0" * 16}}))
+    assert skl.from_bytes(left.to_bytes()).batches == left.batches
 
 
 def test_a_release_of_an_old_file_counts_for_its_twin():
@@ -111,7 +119,9 @@ def test_threads_that_add_and_copy_see_whole_sketches():
         watcher.join()
     finally:
         sys.setswitchinterval(interval)
-    assert all(s.units == len(s.batches.times) == s.sums[: OPERATOR.n_sums // 2].sum() for s in seen)
+    # rows of equal values, each of which is one batch more
+    assert all(s.units == sum(s.batches.times.values()) == s.sums[: OPERATOR.n_sums // 2].sum() for s in seen)
+    assert all(s.batches.largest == 1 for s in seen)
 
 
 # Ledgers
@@ -128,7 +138,7 @@ def test_a_ledger_of_other_noise_does_not_stand_for_this_one():
 
 def test_a_merged_ledger_of_less_rho_does_not_stand_for_this_one():
     weak, rare = ((1.0, 1e-9), (0.1, 1e-3))
-    parts = [skl.privatize(OPERATOR.sketch(X + i), epsilon=e, delta=d) for i, (e, d) in enumerate((weak, rare))]
+    parts = [skl.privatize(OPERATOR.sketch(X + i), epsilon=e, delta=d) for i, (e, d) in enumerate((weak, rare), 1)]
     other, exact = skl.merge(parts, overlapping=False), OPERATOR.sketch(X)
     spent = skl.privatize(exact, epsilon=1.0, delta=1e-3).ledger
     assert (other.ledger.epsilon, other.ledger.delta) == (spent.epsilon, spent.delta)
@@ -138,7 +148,7 @@ def test_a_merged_ledger_of_less_rho_does_not_stand_for_this_one():
 
 def test_a_record_of_two_batches_has_paid_for_both():
     """Somebody said that the batches overlap: the most that was spent on one of them is not all."""
-    one, same = OPERATOR.sketch(X), OPERATOR.sketch(X)
+    one, same = (OPERATOR.sketch(X, batch=name) for name in ("one", "same"))
     for sketch in (one, same):
         skl.privatize(sketch, epsilon=1.0)
     assert (one + same).released.epsilon == 1.0

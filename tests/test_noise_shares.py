@@ -1,6 +1,7 @@
 """Shares of noise: of enough parties they are the noise of one curator, of fewer nobody is let in."""
 
 import math
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -19,9 +20,10 @@ ROWS = np.random.default_rng(0).normal(size=(600, 2))
 PARTIES = 6
 
 
-def shares(parties=PARTIES, epsilon=1.0, operator=OPERATOR, n=PARTIES, **options):
+def shares(parties=PARTIES, epsilon=1.0, operator=OPERATOR, n=PARTIES, batch=None, **options):
+    """Of each part of the rows. Those of another name are other rows, which have the same values."""
     return [
-        skl.privatize(operator.sketch(part), epsilon=epsilon, parties=parties, **options)
+        skl.privatize(operator.sketch(part, batch=batch), epsilon=epsilon, parties=parties, **options)
         for part in np.array_split(ROWS, n)
     ]
 
@@ -121,15 +123,16 @@ def test_enough_shares_are_a_private_sketch():
 
 
 def test_more_shares_than_needed_have_more_noise_and_the_same_epsilon():
-    total = skl.merge(shares(parties=4))
+    total, enough = skl.merge(shares(parties=4, batch="many")), skl.merge(shares(batch="enough"))
     assert (total.ledger.shares, total.ledger.epsilon, total.ledger.lacking) == (6, 1.0, 0)
-    assert total.ledger.sum_variance == pytest.approx(1.5 * skl.merge(shares()).ledger.sum_variance)
+    assert total.ledger.sum_variance == pytest.approx(1.5 * enough.ledger.sum_variance)
 
 
 def test_too_few_shares_are_refused_in_a_sentence():
-    some, others = skl.merge(shares()[:-1]), skl.merge(shares()[1:])
+    one = shares(batch="some")
+    some, others = skl.merge(one[:-1]), skl.merge(shares(batch="others")[1:])
     assert str(some.ledger).startswith("a share of noise, NOT private until 6 parties' shares are added, and this is 5")
-    assert "NOT private" in repr(shares()[0])
+    assert "NOT private" in repr(one[0])
     sentence = "5 of 6 shares of noise, which is not private yet: add those of 1 more"
     learn = [
         lambda: some.mean,
@@ -150,13 +153,13 @@ def test_too_few_shares_are_refused_in_a_sentence():
 def test_histograms_and_moments_of_too_few_shares_are_refused():
     counts = skl.Histograms.even([-5, -5], [5, 5], 8)
     moments = skl.design(bounds=([-5, -5], [5, 5]), task="moments")
-    of_counts, of_moments = shares(operator=counts)[0], shares(operator=moments)[0]
+    of_counts, of_moments = shares(operator=counts)[0], shares(operator=moments)
     with pytest.raises(ValueError, match="not private yet"):
         skl.Questions(of_counts).marginal(0, bins=[-5, 0, 5])
     with pytest.raises(ValueError, match="not private yet"):
-        skl.SketchPCA(1).fit_sketch(of_moments)
+        skl.SketchPCA(1).fit_sketch(of_moments[0])
     with pytest.raises(ValueError, match="not private yet"):
-        skl.SketchClassifier().fit_sketch({"a": of_moments, "b": shares(operator=moments)[1]}, classes=["a", "b"])
+        skl.SketchClassifier().fit_sketch(dict(zip("ab", of_moments[:2], strict=True)), classes=["a", "b"])
 
 
 def test_a_share_added_many_times_is_noticed(tmp_path):
@@ -173,6 +176,14 @@ def test_a_share_added_many_times_is_noticed(tmp_path):
         (one + other) + one
 
 
+@pytest.mark.xfail(strict=True, reason="a pickle of a sum no longer tells which shares are in it")
+def test_a_share_of_a_pickled_sum_is_noticed():
+    """As a sum comes back from another process, of a pool for instance."""
+    one, other = shares()[:2]
+    with pytest.raises(ValueError, match="the same one twice"):
+        pickle.loads(pickle.dumps(one + other)) + one
+
+
 def test_two_shares_of_the_same_rows_are_refused():
     exact = OPERATOR.sketch(ROWS)
     first = skl.privatize(exact, epsilon=1.0, parties=2)
@@ -185,10 +196,10 @@ def test_two_shares_of_the_same_rows_are_refused():
 
 
 def test_shares_of_other_noise_are_refused():
-    one = shares()[0]
+    one = shares(batch="one")[0]
     for other, message in (
-        (shares(parties=5)[1], "only in a sum of 6 such shares"),
-        (shares(epsilon=2.0)[1], "different noise"),
+        (shares(parties=5, batch="five")[1], "only in a sum of 6 such shares"),
+        (shares(epsilon=2.0, batch="two")[1], "different noise"),
         (skl.privatize(OPERATOR.sketch(ROWS[300:]), epsilon=1.0), "add those first"),
         (OPERATOR.sketch(ROWS[300:]), "a private sketch and an exact one"),
     ):

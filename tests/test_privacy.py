@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 from test_sensitivity import clipping
 
 import sketchlearn as skl
-from sketchlearn.batches import Batches
 from sketchlearn.frequencies import Gaussian
 from sketchlearn.keeping import Keeping
 from sketchlearn.ledger import Ledger, PartNoise
 from sketchlearn.operators.origin import Origin
-from sketchlearn.privacy import mechanisms, privatize, sensitivity
+from sketchlearn.privacy import Release, mechanisms, privatize, sensitivity
 from sketchlearn.privacy.noise_plan import shares_of
 from sketchlearn.storage import container
 
@@ -83,7 +82,7 @@ def test_noise_has_the_deviation_that_the_ledger_says(delta, neighbors):
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_count_has_noise_of_its_own(delta):
     operator = skl.FourierFeatures(1, 1, law=Gaussian(1.0)).with_origin("declared")
-    many = [skl.Sketch(operator, units=10**6, batches=Batches.new()) for _ in range(400)]
+    many = [skl.Sketch(operator, units=10**6).as_one_batch(f"{i}") for i in range(400)]
     releases = [privatize(sketch, epsilon=1.0, delta=delta) for sketch in many]
     noise = np.array([release.count - 10**6 for release in releases], float)
     assert noise.var() == pytest.approx(releases[0].ledger.count_variance, rel=0.7)
@@ -92,11 +91,12 @@ def test_the_count_has_noise_of_its_own(delta):
 
 
 def test_replacing_needs_twice_the_noise_and_gaussian_noise_is_smaller():
-    exact = skl.FourierFeatures(2, 1000, law=Gaussian(1.0)).with_origin("declared").sketch(ROWS)
+    operator = skl.FourierFeatures(2, 1000, law=Gaussian(1.0)).with_origin("declared")
     scale = {
-        (n, delta): privatize(exact.operator.sketch(ROWS), epsilon=1.0, delta=delta, neighbors=n).ledger.sum_scale
+        (n, delta): privatize(exact, epsilon=1.0, delta=delta, neighbors=n).ledger.sum_scale
         for n in ("add-remove", "replace")
         for delta in (0.0, 1e-6)
+        for exact in [operator.sketch(ROWS, batch=f"{n} {delta}")]
     }
     assert scale["replace", 0.0] == pytest.approx(2 * scale["add-remove", 0.0], rel=1e-3)
     assert scale["add-remove", 1e-6] < scale["add-remove", 0.0] / 5
@@ -204,7 +204,8 @@ def test_what_cannot_be_released(exact):
 
 def test_designs_on_a_sample_must_be_called_public():
     operator = skl.design(ROWS, n_components=2)
-    for sketch in (operator.sketch(ROWS), skl.from_bytes(operator.sketch(ROWS).to_bytes())):
+    exact, other = (operator.sketch(ROWS, batch=name) for name in ("first", "second"))
+    for sketch in (exact, skl.from_bytes(other.to_bytes())):
         with pytest.raises(ValueError, match="designed on a sample of rows, which it tells about"):
             privatize(sketch, epsilon=1.0)
         private = privatize(sketch, epsilon=1.0, assume_public_design=True)
@@ -224,7 +225,9 @@ def test_designs_on_bounds_say_so_and_are_equal_to_others(kind):
     for other, message in ((sampled, "designed on a sample"), (silent, NOBODY_SAID)):
         assert other == operator
         assert hash(other) == hash(operator)
-        assert other.sketch(ROWS) + exact == operator.sketch(ROWS) + exact
+        assert other.sketch(ROWS, batch="more") + exact == operator.sketch(ROWS, batch="more") + exact
+        with pytest.raises(ValueError, match="they share a batch of rows"):
+            other.sketch(ROWS) + exact
         with pytest.raises(ValueError, match=message):
             privatize(other.sketch(ROWS), epsilon=1.0)
 
@@ -241,8 +244,9 @@ def test_nobody_has_said_it_of_a_changed_operator(given):
     with pytest.raises(ValueError, match=NOBODY_SAID) as caught:
         privatize(changed.sketch(ROWS), epsilon=1.0)
     assert "\n" not in str(caught.value)
-    assert privatize(changed.sketch(ROWS), epsilon=1.0, assume_public_design=True).ledger.design == "assumed public"
-    assert privatize(changed.with_origin("declared").sketch(ROWS), epsilon=1.0).ledger.design == "declared"
+    first, second = (o.sketch(ROWS, batch=o.origin.value) for o in (changed, changed.with_origin("declared")))
+    assert privatize(first, epsilon=1.0, assume_public_design=True).ledger.design == "assumed public"
+    assert privatize(second, epsilon=1.0).ledger.design == "declared"
 
 
 @pytest.mark.parametrize("origin", Origin)
@@ -298,8 +302,8 @@ def test_old_files_say_that_they_are_declared(kind):
 @pytest.mark.parametrize("worse", ["sample", "unknown"])
 @pytest.mark.parametrize("operator", ORIGINLESS, ids=["alone", "parts", "parts of parts"])
 def test_sums_have_the_worse_origin(operator, worse):
-    good, bad = (operator.with_origin(origin).sketch(ROWS) for origin in ("declared", worse))
-    more = good.operator.sketch(ROWS)
+    good, bad = (operator.with_origin(origin).sketch(ROWS, batch=origin) for origin in ("declared", worse))
+    more = good.operator.sketch(ROWS, batch="more")
     grown, shrunk = good.copy(), good + more
     grown += bad
     shrunk -= bad
@@ -322,7 +326,7 @@ def test_sums_with_empty_sketches_have_the_worse_origin(worse):
 
 def test_private_sums_have_the_worse_origin():
     releases = [
-        privatize(ALONE.with_origin(origin).sketch(ROWS), epsilon=1.0, assume_public_design=True)
+        privatize(ALONE.with_origin(origin).sketch(ROWS, batch=origin), epsilon=1.0, assume_public_design=True)
         for origin in ("declared", "sample")
     ]
     for a, b in (releases, releases[::-1]):
@@ -390,7 +394,7 @@ def test_a_second_release_must_be_paid(exact):
 
 
 def test_merging(exact):
-    a = privatize(exact, epsilon=1.0)
+    a = privatize(exact.operator.sketch(ROWS, batch="a"), epsilon=1.0)
     b = privatize(exact.operator.sketch(ROWS[:100]), epsilon=0.5, delta=1e-6)
     together, apart = a + b, skl.merge([a, b], overlapping=False)
     assert np.array_equal(together.sums, a.sums + b.sums)
@@ -403,7 +407,7 @@ def test_merging(exact):
     assert together.ledger.sum_variance == a.ledger.sum_variance + b.ledger.sum_variance
     assert skl.merge([a, b]) == together == sum([a, b])
     assert (apart + a).ledger.composition == "mixed"
-    c = privatize(exact.operator.sketch(ROWS), epsilon=1.0, neighbors="replace")
+    c = privatize(exact.operator.sketch(ROWS, batch="c"), epsilon=1.0, neighbors="replace")
     with pytest.raises(ValueError, match=r"different neighbors \(add-remove and replace\)"):
         a + c
     a += b
@@ -413,7 +417,7 @@ def test_merging(exact):
 def test_private_sums_cannot_overflow():
     operator = skl.FourierFeatures(1, 1, law=Gaussian(1.0)).with_origin("declared")
     ledger = privatize(operator.sketch([[0.0]]), epsilon=1.0).ledger
-    full = skl.Sketch(operator, [2**63 - 1, -(2**63)], 1, ledger=ledger)
+    full = Release(operator, [2**63 - 1, -(2**63)], 1, ledger)
     with pytest.raises(OverflowError, match="the noise is too large for 64 bits"):
         full + full
 
@@ -497,7 +501,7 @@ def test_forged_private_files_are_refused(exact):
         ({"skipped": ["a.csv"]}, "it is private, but lists what no release tells"),
         ({"clipped": 3}, "it is private, but lists what no release tells"),
         ({"count": "0"}, "a private sketch needs 0 bits, a count of at least 1"),
-        ({"bits": 1}, "a private sketch needs 0 bits, a count of at least 1"),
+        ({"bits": 1}, "a private sketch has no fractional weights"),
         ({"format": 1}, "a format of 1 says that it is not private"),
     ):
         with pytest.raises(skl.FormatError, match=message):
@@ -539,8 +543,10 @@ def test_clusters_are_found_in_a_private_sketch():
 
 def test_equal_numbers_are_not_equal_sketches(exact):
     private = privatize(exact, epsilon=1.0)
-    other = skl.Sketch(exact.operator, exact.sums, exact.units, ledger=private.ledger)
+    other = Release(exact.operator, exact.sums, exact.units, private.ledger)
     assert other != exact
+    with pytest.raises(TypeError, match="exact sums have no ledger: privatize makes a release"):
+        skl.Sketch(exact.operator, exact.sums, exact.units, ledger=private.ledger)
 
 
 def test_a_missing_opendp_is_one_sentence(exact, monkeypatch):

@@ -34,9 +34,9 @@ KINDS = list(in_memory(ROWS))
 
 
 @functools.cache
-def expected_content(operator, kind):
+def expected_bytes(operator, kind):
     """Of the array, whatever the size of blocks was when it was first asked for."""
-    return operator.sketch(TABLES[kind]).content()
+    return operator.sketch(TABLES[kind]).to_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +62,8 @@ SIZES = [(1 << 25, 1 << 22), (1000, 1 << 22), (100_000, 500), (1, 1)]
 def test_everything_in_memory_gives_the_same_bytes(thing, kind, sizes, blocks_of):
     blocks_of(*sizes)
     make = in_memory(TABLES[kind])[thing]
-    assert OPERATOR.sketch(make(), n_jobs=2).content() == expected_content(OPERATOR, kind)
-    assert NAMED.sketch(make(), n_jobs=1).content() == expected_content(NAMED, kind)
+    assert OPERATOR.sketch(make(), n_jobs=2).to_bytes() == expected_bytes(OPERATOR, kind)
+    assert NAMED.sketch(make(), n_jobs=1).to_bytes() == expected_bytes(NAMED, kind)
 
 
 @pytest.mark.parametrize("sizes", SIZES[:3], ids=str)
@@ -72,8 +72,8 @@ def test_every_file_gives_the_same_bytes(kind, sizes, blocks_of, files):
     blocks_of(*sizes)
     for name, path in files[kind].items():
         as_text = str(path) if not isinstance(path, list) else iter(path)
-        assert OPERATOR.sketch(path).content() == expected_content(OPERATOR, kind), name
-        assert NAMED.sketch(as_text).content() == expected_content(NAMED, kind), name
+        assert OPERATOR.sketch(path).to_bytes() == expected_bytes(OPERATOR, kind), name
+        assert NAMED.sketch(as_text).to_bytes() == expected_bytes(NAMED, kind), name
 
 
 @pytest.mark.parametrize("kind", TABLES)

@@ -65,7 +65,7 @@ def test_units_give_the_same_bits(session):
     for texts in (ids, ids.astype(float), [f"{i}.0" if n % 2 else f" {i}" for n, i in enumerate(ids)]):
         visits = FRAME.assign(**{"patient.id": texts})
         found = sketch(session.createDataFrame(visits).repartition(5), NAMED, unit="patient.id", rows_per_unit=4)
-        assert found.content() == NAMED.sketch(visits, unit="patient.id", rows_per_unit=4).content()
+        assert found.to_bytes() == NAMED.sketch(visits, unit="patient.id", rows_per_unit=4).to_bytes()
         assert found == NAMED.sketch(FRAME, unit=ids, rows_per_unit=4)
         assert found.unit.rows_per_unit == 4
     with pytest.raises(PartitionError, match="one is missing, and every row needs one"):
@@ -77,7 +77,7 @@ def table(session, frame=FRAME, n_partitions=2):
 
 
 def test_the_same_bytes_and_no_other_columns_than_the_operators(session):
-    assert sketch(table(session, FRAME.assign(name="text")), NAMED).content() == NAMED.sketch(X).content()
+    assert sketch(table(session, FRAME.assign(name="text")), NAMED).to_bytes() == NAMED.sketch(X).to_bytes()
 
 
 @only_classic
@@ -100,7 +100,7 @@ def test_kept_rows_are_the_same(session):
     operator = skl.design(FRAME, n_components=2, n_frequencies=10, rows=20)
     found = sketch(table(session), operator)
     assert found.kept == operator.sketch(X).kept
-    assert found.content() == operator.sketch(X).content()
+    assert found.to_bytes() == operator.sketch(X).to_bytes()
 
 
 @only_classic

@@ -36,7 +36,7 @@ def table():
 
 
 FRAME = table()
-EXPECTED = OPERATOR.sketch(FRAME).content()
+EXPECTED = OPERATOR.sketch(FRAME).to_bytes()
 
 
 def write_lines(frame, path, **more):
@@ -121,14 +121,14 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_gives_the_same_bytes(kind, tmp_path):
     path = KINDS[kind](tmp_path)
-    assert OPERATOR.sketch(path).content() == EXPECTED
+    assert OPERATOR.sketch(path).to_bytes() == EXPECTED
     rows = skl.source(path, numeric_only=True)
     assert rows.columns == NUMBERS
     assert "left out, as they are not numbers: name (text)" in rows.remarks
     some, _, rest = sample(rows, 100, np.random.default_rng(0))
     assert {tuple(row) for row in some} <= set(FRAME[list(NUMBERS)].itertuples(index=False, name=None))
     assert len(some) >= 50
-    assert OPERATOR.sketch(rest).content() == EXPECTED
+    assert OPERATOR.sketch(rest).to_bytes() == EXPECTED
     with pytest.raises(TypeError, match="column 'name' is text"):
         list(skl.source(path, columns=["größe", "name", "price"]).blocks())
     assert skl.source(path, exclude=["name", "price"]).columns == ("größe", "count")
@@ -141,7 +141,7 @@ def test_folders_that_name_columns(tmp_path):
     assert list(rows.remarks) == ["columns from the names of folders: count"]
     ordered = FRAME.sort_values("count", kind="stable")
     assert np.array_equal(np.concatenate([block.rows for block in rows.blocks()]), ordered[list(NUMBERS)].to_numpy())
-    assert OPERATOR.sketch(path).content() == EXPECTED
+    assert OPERATOR.sketch(path).to_bytes() == EXPECTED
     counts = np.concatenate([block.rows for block in skl.source(path, columns=["count"]).blocks()])
     assert np.array_equal(counts[:, 0], ordered["count"])
     (tmp_path / "city=K%C3%B6ln").mkdir()
@@ -283,12 +283,12 @@ def test_columns_that_are_left_out():
 def test_tables_of_databases(tmp_path):
     sqlite_table(tmp_path / "a.db", 'odd "name"; DROP TABLE x')
     path = tmp_path / "a.db"
-    assert OPERATOR.sketch(path).content() == EXPECTED  # the only table
+    assert OPERATOR.sketch(path).to_bytes() == EXPECTED  # the only table
     sqlite_table(path, "orders")
     with pytest.raises(ValueError, match=r"a.db has 2 tables, \(odd .*, orders\): choose one, such as .*\?table=odd"):
         skl.source(path)
     for name in ('odd "name"; DROP TABLE x', "orders"):
-        assert OPERATOR.sketch(f"{path}?table={name}").content() == EXPECTED
+        assert OPERATOR.sketch(f"{path}?table={name}").to_bytes() == EXPECTED
     for address in (f"sqlite:{path}?table=x", f"{duckdb_table(tmp_path / 'a.duckdb')}x"):
         with pytest.raises(ValueError, match=r"has no table '(x|ordersx)': its tables are"):
             skl.source(address)
@@ -379,7 +379,7 @@ def test_the_command_line_says_what_it_took(folder, tmp_path):
     assert (tmp_path / "d.json").read_bytes() == (folder / "design.json").read_bytes()
     told = done("design", "a.csv", "-k", 2, "--numeric-only", "-o", tmp_path / "d.json", cwd=folder)
     assert told.stderr == "sketchlearn: a.csv: left out, as they are not numbers: name (text)\n"
-    expected = skl.load(folder / "a.sketch").content()
+    expected = (folder / "a.sketch").read_bytes()
     (tmp_path / "again.csv").write_bytes((folder / "s.csv").read_bytes())
     arguments = ["--design", folder / "design.json", "-o", "x.sketch"]
     told = done("sketch", folder / "s.csv", "again.csv", *arguments, cwd=tmp_path)
@@ -388,12 +388,12 @@ def test_the_command_line_says_what_it_took(folder, tmp_path):
     for more in ([], ["--delimiter", ";", "--decimal", ","]):
         told = done("sketch", folder / "s.csv", *arguments, *more, cwd=tmp_path)
         assert (said in told.stderr) == (not more)
-        assert skl.load(tmp_path / "x.sketch").content() == expected
+        assert (tmp_path / "x.sketch").read_bytes() == expected
         done("sketch", "-", *arguments, *more, cwd=tmp_path, input=(folder / "s.csv").read_bytes())
-        assert skl.load(tmp_path / "x.sketch").content() == expected
+        assert (tmp_path / "x.sketch").read_bytes() == expected
     for _ in range(2):
         told = done("sketch", f"sqlite:{folder / 'a.db'}?table=orders", *arguments, "--checkpoint", "p", cwd=tmp_path)
-        assert skl.load(tmp_path / "x.sketch").content() == expected
+        assert (tmp_path / "x.sketch").read_bytes() == expected
     assert "1 of them from the checkpoint" in told.stdout
 
 
@@ -412,7 +412,7 @@ def test_standard_input_as_people_have_it(folder):
         arguments = ["sketch", "-", "-k", 1, "--min-records", 0, "-o", "-", *more]
         return skl.from_bytes(done(*arguments, cwd=folder, input=text, text=False).stdout)
 
-    plain = sketched(b"a,b\n1.5,2\n3,4\n").content()
+    plain = sketched(b"a,b\n1.5,2\n3,4\n").to_bytes()
     for text in (
         b"a;b\n1,5;2\n3;4\n",
         b"\xef\xbb\xbfa|b\r\n\r\n1.5|2\r\n3|4\r\n",
@@ -420,10 +420,10 @@ def test_standard_input_as_people_have_it(folder):
         b"\na\tb\n1.5\t2\n3\t4\n",
         b"a;b\r1,5;2\r3;4",
     ):
-        assert sketched(text).content() == plain, text
+        assert sketched(text).to_bytes() == plain, text
     for text in (b"name;a;b\nZo\xe9;1,5;2\nBob;3;4\n", b"a;name;b\n1,5;;2\n3;x;4"):
-        assert sketched(text, "--numeric-only").content() == plain
-        assert sketched(text, "--exclude", "name").content() == plain
+        assert sketched(text, "--numeric-only").to_bytes() == plain
+        assert sketched(text, "--exclude", "name").to_bytes() == plain
     assert sketched(b"1,2\n3,4\n", "--header").count == 1
     assert sketched(b"1,2\n3,4\n", "--no-header").count == 2
 

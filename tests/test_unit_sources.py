@@ -27,7 +27,7 @@ def test_order_and_batches_do_not_matter(seed, cuts, most):
     order = np.random.default_rng(seed).permutation(len(X))
     parts = np.split(X[order], np.sort(cuts))
     whole = OPERATOR.sketch(X, unit=IDS, rows_per_unit=most)
-    assert OPERATOR.sketch(parts, unit=IDS[order].astype(str), rows_per_unit=most).content() == whole.content()
+    assert OPERATOR.sketch(parts, unit=IDS[order].astype(str), rows_per_unit=most).to_bytes() == whole.to_bytes()
 
 
 def test_small_blocks_threads_and_compactions_do_not_matter(monkeypatch):

@@ -172,7 +172,7 @@ def test_rows_without_units_and_rows_of_units_do_not_mix():
         with pytest.raises(ValueError, match="rows without units, which would not be protected as units"):
             mixed()
     with pytest.raises(ValueError, match=r"protect different units \(patient_id and ward\)"):
-        sketch + people(name="ward")
+        sketch + people(X[1:], IDS[1:], name="ward")
     assert (sketch + OPERATOR.sketch(X[:0])).unit == sketch.unit
     assert sketch.unit == ProtectedUnit("patient_id", 5)
 
@@ -203,9 +203,8 @@ def test_the_ledger_says_whom_it_protects():
 
 
 def test_ledgers_of_different_units_do_not_merge():
-    patients, wards, rows = (
-        skl.privatize(sketch, epsilon=1.0) for sketch in (people(), people(name="ward"), OPERATOR.sketch(X))
-    )
+    sketches = people(batch="patients"), people(name="ward", batch="wards"), OPERATOR.sketch(X)
+    patients, wards, rows = (skl.privatize(sketch, epsilon=1.0) for sketch in sketches)
     for a, b, names in ((patients, wards, "patient_id and ward"), (patients, rows, "patient_id and rows")):
         with pytest.raises(ValueError, match=rf"protect different units \({names}\)"):
             a + b
@@ -214,8 +213,8 @@ def test_ledgers_of_different_units_do_not_merge():
     apart = patients.merged(other, overlapping=False).ledger
     assert (apart.epsilon, apart.rows_per_unit) == (2.0, 5)
     with pytest.raises(ValueError, match="different units"):
-        skl.privatize(people(), epsilon=1.0, already=rows)
-    again = skl.privatize(people(), epsilon=1.0, already=other).ledger
+        skl.privatize(people(batch="more"), epsilon=1.0, already=rows)
+    again = skl.privatize(people(batch="more"), epsilon=1.0, already=other).ledger
     assert (again.epsilon, again.rows_per_unit) == (3.0, 5)
 
 

@@ -31,7 +31,8 @@ def rsse(X, best, epsilon, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # nobody keeps count here, and noise that hides clusters says so
         operator = skl.design(bounds=([-15] * D, [15] * D), n_components=K, n_rows=len(X), epsilon=epsilon, seed=seed)
-        release = skl.privatize(operator.sketch(X), epsilon=epsilon)
+        # named by the budget: each is a world of its own, of which one would be real
+        release = skl.privatize(operator.sketch(X, batch=f"epsilon {epsilon}"), epsilon=epsilon)
         found = skl.SketchKMeans(K, random_state=seed).fit_sketch(release).cluster_centers_
     return ((X[:, None] - found) ** 2).sum(axis=2).min(axis=1).sum() / best
 

@@ -57,7 +57,9 @@ def music(path):
 
 
 def clusters_of(operator, X, epsilon, seed):
-    release = skl.privatize(operator.with_origin("declared").sketch(X), epsilon=epsilon)
+    # named by the budget: each is a world of its own, of which one would be real
+    exact = operator.with_origin("declared").sketch(X, batch=f"epsilon {epsilon}")
+    release = skl.privatize(exact, epsilon=epsilon)
     return skl.SketchKMeans(K, random_state=seed).fit_sketch(release).cluster_centers_
 
 

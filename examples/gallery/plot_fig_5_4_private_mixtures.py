@@ -91,7 +91,8 @@ def from_sketch(X, n_components, epsilon, delta, seed):
         operator = skl.design(
             bounds=bounds, n_components=n_components, task="mixture", n_rows=len(X), seed=seed, **budget
         )
-        release = skl.privatize(operator.sketch(X), **budget)
+        # named by the budget: each is a world of its own, of which one would be real
+        release = skl.privatize(operator.sketch(X, batch=f"{epsilon}, {delta}"), **budget)
         found = skl.SketchGaussianMixture(n_components, covariance_type="diag", random_state=seed).fit_sketch(release)
     return found.weights_, found.means_, found.covariances_
 

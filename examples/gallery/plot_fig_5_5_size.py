@@ -40,7 +40,8 @@ def from_sketch(X, m, epsilon, delta, seed):
     operator = skl.FourierFeatures(D, m, law=law, seed=seed).with_origin("declared")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # nobody keeps count here, and noise that hides clusters says so
-        release = skl.privatize(operator.sketch(X), epsilon=epsilon, delta=delta)
+        # named by the budget: each is a world of its own, of which one would be real
+        release = skl.privatize(operator.sketch(X, batch=f"{epsilon}, {delta}"), epsilon=epsilon, delta=delta)
         return skl.SketchKMeans(K, random_state=seed).fit_sketch(release).cluster_centers_
 
 
