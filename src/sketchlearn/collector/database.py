@@ -20,7 +20,7 @@ from pathlib import Path
 from queue import Empty, LifoQueue
 from typing import Any
 
-from sketchlearn.collector.tables import POSTGRESQL_GUARDS, SQLITE_GUARDS, TABLES, VERSION
+from sketchlearn.collector.tables import EARLIER, POSTGRESQL_GUARDS, SQLITE_GUARDS, TABLES, VERSION
 from sketchlearn.extras import required
 
 Row = tuple[Any, ...]
@@ -140,7 +140,10 @@ class Database(ABC):
                 transaction.execute("INSERT INTO facts VALUES ('version', ?) ON CONFLICT (name) DO NOTHING", (VERSION,))
         with self.reading() as transaction:
             found = transaction.one("SELECT value FROM facts WHERE name = 'version'")
-        if found is None or found[0] != VERSION:
+        if found is not None and found[0] in EARLIER:
+            if not writable:  # a collector that opens it brings it up to date: migration.py
+                raise DatabaseError(f"{self.in_words} is of an earlier version: start its collector once")
+        elif found is None or found[0] != VERSION:
             raise DatabaseError(f"{self.in_words} was made by another version of sketchlearn: use that version")
 
     @property

@@ -31,15 +31,20 @@ class Epoch:
     kept: bytes | None
     bodies: bool
     compared: int | None
+    unshown: tuple[int, int] = (0, 0)  # reports and records by which its sum differs from what was shown before
 
-    COLUMNS = "collection, start, finish, span, sealed, reports, records, sketch, bodies, compared"
+    COLUMNS = (
+        "collection, start, finish, span, sealed, reports, records, sketch, bodies, compared, unshown_reports, "
+        "unshown_records"
+    )
 
     @classmethod
     def of_row(cls, row: Row) -> Epoch:
         """The epoch of a row of the database."""
-        collection, start, finish, span, sealed, reports, records, sketch, bodies, compared = row
+        collection, start, finish, span, sealed, reports, records, sketch, bodies, compared, *unshown = row
         kept = None if sketch is None else bytes(sketch)
-        return cls(collection, start, finish, span, sealed, reports, records, kept, bool(bodies), compared)
+        state = (bool(bodies), compared, (unshown[0], unshown[1]))
+        return cls(collection, start, finish, span, sealed, reports, records, kept, *state)
 
     def sketch(self, collection: Collection) -> Sketch | None:
         """The sum of its reports; None if there is none."""
@@ -56,18 +61,36 @@ class Epoch:
             return f"it has fewer than {rules.min_reports:,} reports"
         if self.records < rules.min_records:
             return f"it has fewer than {rules.min_records:,} records"
+        if any(self.unshown) and (self.unshown[0] < rules.min_reports or self.unshown[1] < rules.min_records):
+            few = f"fewer than {rules.min_records:,} records or {rules.min_reports:,} reports"
+            return f"it differs by {few} from what was shown before"
         return None
 
+    def unshown_without(self, collection: Collection, reports: int, records: int) -> tuple[int, int]:
+        """What its sum will differ by from those shown before, once these reports are taken out."""
+        if self.sealed is None and collection.rules.sealed_only:
+            return self.unshown
+        if self.why_hidden(collection) is None:  # somebody may have read it as it is
+            return reports, records
+        return (self.unshown[0] + reports, self.unshown[1] + records) if any(self.unshown) else (0, 0)
+
+    def unshown_within(self, collection: Collection) -> tuple[int, int]:
+        """What it adds to the sum of a coarser epoch that nobody was shown."""
+        if self.why_hidden(collection) is None:
+            return 0, 0
+        return self.unshown if any(self.unshown) else (self.reports, self.records)
+
     def to_json(self, collection: Collection) -> dict[str, Any]:
-        """What the routes say of it."""
+        """What exact readers are told of it."""
+        hidden = self.why_hidden(collection)
         return {
             "start": in_iso(self.start),
             "finish": in_iso(self.finish),
             "span": self.span,
             "sealed": None if self.sealed is None else in_iso(self.sealed / 1000),
             "reports": self.reports,
-            "records": self.records,
-            "hidden": self.why_hidden(collection),
+            "records": None if hidden else self.records,
+            "hidden": hidden,
         }
 
 
@@ -106,14 +129,16 @@ def sum_of_bodies(transaction: Transaction, collection: Collection, epoch: Epoch
     return total
 
 
-def write_sum(
-    transaction: Transaction, collection: Collection, epoch: Epoch, total: Sketch | None, reports: int, records: int
+def write_sum_without(
+    transaction: Transaction, collection: Collection, epoch: Epoch, rest: Sketch | None, reports: int, records: int
 ) -> bytes | None:
-    """Replaces the sum of an epoch; the bytes that are kept of it."""
-    kept = None if total is None else collection.known.to_kept(total)
+    """Replaces the sum of an epoch by what is left without some reports; the bytes that are kept of it."""
+    kept = None if rest is None else collection.known.to_kept(rest)
+    counts = (epoch.reports - reports, epoch.records - records, *epoch.unshown_without(collection, reports, records))
     transaction.execute(
-        "UPDATE epochs SET sketch = ?, reports = ?, records = ? WHERE collection = ? AND start = ?",
-        (kept, reports, records, collection.id, epoch.start),
+        "UPDATE epochs SET sketch = ?, reports = ?, records = ?, unshown_reports = ?, unshown_records = ? "
+        "WHERE collection = ? AND start = ?",
+        (kept, *counts, collection.id, epoch.start),
     )
     return kept
 
@@ -221,10 +246,22 @@ def _add_up(transaction: Transaction, collection: Collection, coarse: str, start
         "DELETE FROM epochs WHERE collection = ? AND start >= ? AND start < ?", (collection.id, start, finish)
     )
     reports, records = sum(part.reports for part in parts), sum(part.records for part in parts)
-    bodies = int(all(part.bodies for part in parts))
+    bodies, unshown = int(all(part.bodies for part in parts)), [part.unshown_within(collection) for part in parts]
     transaction.execute(
-        f"INSERT INTO epochs ({Epoch.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (collection.id, start, finish, coarse, now, reports, records, kept, bodies, now),
+        f"INSERT INTO epochs ({Epoch.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            collection.id,
+            start,
+            finish,
+            coarse,
+            now,
+            reports,
+            records,
+            kept,
+            bodies,
+            now,
+            *map(sum, zip(*unshown, strict=True)),
+        ),
     )
     facts = {"collection": collection.name, "epoch": in_iso(start), "start": start, "digest": digest_of(kept)}
     audit.note(transaction, now, COLLECTOR, "add up", **facts, span=coarse, parts=len(parts), reports=reports)

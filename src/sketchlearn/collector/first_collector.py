@@ -187,7 +187,7 @@ def _keep(
     finish, kept = finish_of(collection.rules.epoch, start), collection.known.to_kept(total)
     records = max(0, int(total.count))
     transaction.execute(
-        f"INSERT INTO epochs ({Epoch.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, NULL)",
+        f"INSERT INTO epochs ({Epoch.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, NULL, 0, 0)",
         (*where, finish, collection.rules.epoch, now, reports, records, kept),
     )
     transaction.execute("UPDATE hidden_openings SET opened = ? WHERE collection = ? AND epoch = ?", (now, *where))

@@ -130,6 +130,13 @@ class Budget:
         """The epsilon that a Laplace release may still spend."""
         return math.inf if self.epsilon is None else max(0.0, self.epsilon - self.spent.epsilon)
 
+    @property
+    def head(self) -> tuple[int, str]:
+        """How many releases are booked, and the digest of the last: a copy of it shows when the file is rolled back."""
+        with self._transaction() as database:
+            self._entries(database)
+        return self._seen
+
     def log(self) -> list[dict[str, Any]]:
         """All releases in order: when, by which mechanism, and what they cost."""
         with self._transaction() as database:
