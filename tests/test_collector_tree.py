@@ -51,7 +51,7 @@ class Leaf:
 
 def new_collection(server, senders, **rules):
     admin = Collector(server.url, server.token)
-    rules = {"min_records": 1, "epoch": "day", "grace_seconds": 5 * 86400, **rules}
+    rules = {"min_records": 1, "sealed_only": False, "epoch": "day", "grace_seconds": 5 * 86400, **rules}
     admin.post("/v1/collections", {"name": "c", "design": json.loads(design_to_bytes(OPERATOR)), "rules": rules})
     return admin, [one["token"] for one in admin.post("/v1/collections/c/senders", {"names": senders})["senders"]]
 
