@@ -15,6 +15,7 @@ from sketchlearn.sketch import Sketch
 
 DAY_MS = 86_400_000
 COLLECTOR = "collector"  # who acts, where nobody asked for it
+NEVER_SHOWN = (-1, -1)  # in place of reports and records by which a sum differs from what was shown
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Epoch:
     kept: bytes | None
     bodies: bool
     compared: int | None
-    unshown: tuple[int, int] = (0, 0)  # reports and records by which its sum differs from what was shown before
+    unshown: tuple[int, int] = (0, 0)  # reports and records by which its sum differs from what was shown, at least
 
     COLUMNS = (
         "collection, start, finish, span, sealed, reports, records, sketch, bodies, compared, unshown_reports, "
@@ -61,24 +62,38 @@ class Epoch:
             return f"it has fewer than {rules.min_reports:,} reports"
         if self.records < rules.min_records:
             return f"it has fewer than {rules.min_records:,} records"
+        if self.unshown == NEVER_SHOWN:
+            return "a sender was taken out of it after it was added up"
         if any(self.unshown) and (self.unshown[0] < rules.min_reports or self.unshown[1] < rules.min_records):
             few = f"fewer than {rules.min_records:,} records or {rules.min_reports:,} reports"
             return f"it differs by {few} from what was shown before"
         return None
 
     def unshown_without(self, collection: Collection, reports: int, records: int) -> tuple[int, int]:
-        """What its sum will differ by from those shown before, once these reports are taken out."""
+        """What its sum will differ by from those shown before, once these reports are taken out.
+
+        What is shown of an epoch are sets of reports, each within the one before: their differences are disjoint. A
+        coarser epoch was shown in parts, too, in which these reports may or may not have been: it is shown no more.
+        """
         if self.sealed is None and collection.rules.sealed_only:
             return self.unshown
+        if self.span != collection.rules.epoch:
+            return NEVER_SHOWN
         if self.why_hidden(collection) is None:  # somebody may have read it as it is
             return reports, records
         return (self.unshown[0] + reports, self.unshown[1] + records) if any(self.unshown) else (0, 0)
 
     def unshown_within(self, collection: Collection) -> tuple[int, int]:
-        """What it adds to the sum of a coarser epoch that nobody was shown."""
+        """How much of what it adds to a coarser epoch is unknown to those who were shown all that is shown.
+
+        If it was shown before some reports were taken out, whoever learns what is left learns what is gone, and the
+        other way round: the fewer of both count.
+        """
         if self.why_hidden(collection) is None:
             return 0, 0
-        return self.unshown if any(self.unshown) else (self.reports, self.records)
+        if not any(self.unshown):
+            return self.reports, self.records
+        return min(self.unshown[0], self.reports), min(self.unshown[1], self.records)
 
     def to_json(self, collection: Collection) -> dict[str, Any]:
         """What exact readers are told of it."""
@@ -246,25 +261,20 @@ def _add_up(transaction: Transaction, collection: Collection, coarse: str, start
         "DELETE FROM epochs WHERE collection = ? AND start >= ? AND start < ?", (collection.id, start, finish)
     )
     reports, records = sum(part.reports for part in parts), sum(part.records for part in parts)
-    bodies, unshown = int(all(part.bodies for part in parts)), [part.unshown_within(collection) for part in parts]
+    bodies, unshown = int(all(part.bodies for part in parts)), _unshown_together(collection, parts)
     transaction.execute(
         f"INSERT INTO epochs ({Epoch.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            collection.id,
-            start,
-            finish,
-            coarse,
-            now,
-            reports,
-            records,
-            kept,
-            bodies,
-            now,
-            *map(sum, zip(*unshown, strict=True)),
-        ),
+        (collection.id, start, finish, coarse, now, reports, records, kept, bodies, now, *unshown),
     )
     facts = {"collection": collection.name, "epoch": in_iso(start), "start": start, "digest": digest_of(kept)}
     audit.note(transaction, now, COLLECTOR, "add up", **facts, span=coarse, parts=len(parts), reports=reports)
+
+
+def _unshown_together(collection: Collection, parts: list[Epoch]) -> tuple[int, int]:
+    if any(part.unshown == NEVER_SHOWN for part in parts):
+        return NEVER_SHOWN
+    each = [part.unshown_within(collection) for part in parts]
+    return sum(reports for reports, _ in each), sum(records for _, records in each)
 
 
 def _forget(transaction: Transaction, collection: Collection, before: int, now: int) -> None:
