@@ -20,10 +20,10 @@ from sketchlearn.collector.migration import migrate
 from sketchlearn.collector.names import checked_name, checked_title, is_name
 from sketchlearn.collector.parsing import Parsers
 from sketchlearn.collector.refusals import RefusalError
-from sketchlearn.collector.reports import Incoming, OpenTotal, TakeReport, names_own_design
+from sketchlearn.collector.reports import Incoming, OpenTotal, TakeReport
 from sketchlearn.collector.rules import Rules
 from sketchlearn.collector.tokens import ADMIN, SCOPES, SEND, Token, check_secret, id_of
-from sketchlearn.collector.writer import Writer, tell
+from sketchlearn.collector.writer import Work, Writer, tell
 from sketchlearn.storage.container import FormatError
 from sketchlearn.storage.design_files import design_from_bytes
 
@@ -288,28 +288,26 @@ class Store:
 
     def submit_report(self, report: Incoming) -> Future[dict[str, Any]]:
         """Queues a report; the answer comes when it is on disk."""
-        return self.writer.submit(self._to_take(report))
+        return self.writer.submit(self.to_take(report))
 
-    def submit_report_from_loop(
-        self, collection: Collection, sender: int, number: str, body: bytes, time: float | None
-    ) -> asyncio.Future[dict[str, Any]]:
-        """The same for an event loop, which does not read the bytes itself: threads do, and hand on to the writer."""
-        own_design = names_own_design(collection, body)
-        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-
-        def read() -> None:
-            try:
-                self.writer.put(self._to_take(self.read_report(collection, sender, number, body, time)), future)
-            except BaseException as error:
-                tell([(future, error)])
-
-        self.parsers.put(sender, read, own_design=own_design)
-        return future
-
-    def _to_take(self, report: Incoming) -> TakeReport:
+    def to_take(self, report: Incoming) -> TakeReport:
+        """The work of taking a report."""
         if len(self.open_totals) > MOST_OPEN_TOTALS:
             self.writer.submit(lambda _group: self.open_totals.clear())
         return TakeReport(self, report)
+
+    def read_and_write(self, sender: int, read: Callable[[], Work], *, own_design: bool = True) -> asyncio.Future[Any]:
+        """For an event loop: a thread reads what a sender has sent, and hands the work of writing it to the writer."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def reading() -> None:
+            try:
+                self.writer.put(read(), future)
+            except BaseException as error:
+                tell([(future, error)])
+
+        self.parsers.put(sender, reading, own_design=own_design)
+        return future
 
     def note_refusal(self, collection: Collection, sender: int | None, refusal: RefusalError) -> None:
         """Counts what was refused, by sender and kind; `flush_refusals` writes it down."""

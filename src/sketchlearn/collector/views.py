@@ -14,9 +14,9 @@ from sketchlearn.collector import drift, epochs, passing_on, releases, senders
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.epoch_times import in_iso
 from sketchlearn.collector.epochs import Epoch
-from sketchlearn.collector.first_collector import add_part
+from sketchlearn.collector.first_collector import part_to_keep
 from sketchlearn.collector.refusals import RefusalError
-from sketchlearn.collector.reports import answer_for
+from sketchlearn.collector.reports import Incoming, answer_for, names_own_design
 from sketchlearn.collector.second_collector import SecondCollector
 from sketchlearn.collector.store import Store
 from sketchlearn.collector.tokens import ADMIN, FIRST, READ, SEND, Token
@@ -99,11 +99,16 @@ class SenderView(DesignView):
 
     def submit(self, number: str, body: bytes, time: float | None) -> asyncio.Future[dict[str, Any]]:
         """Queues a report; the answer comes when it is on disk."""
-        return self._store.submit_report_from_loop(self.collection, self.sender, number, body, time)
+        store, collection, sender = self._store, self.collection, self.sender
+        own_design = names_own_design(collection, body)
+        return store.read_and_write(
+            sender, lambda: store.to_take(Incoming.read(collection, sender, number, body, time)), own_design=own_design
+        )
 
-    def submit_part(self, number: str, body: bytes) -> dict[str, Any]:
-        """Keeps a part of a sum that hides its parts."""
-        return add_part(self._store, self.collection, self.sender, number, body)
+    def submit_part(self, number: str, body: bytes) -> asyncio.Future[dict[str, Any]]:
+        """Queues a part of a sum that hides its parts."""
+        store, collection, sender = self._store, self.collection, self.sender
+        return store.read_and_write(sender, lambda: part_to_keep(store, collection, sender, number, body))
 
     def report(self, number: str) -> dict[str, Any]:
         """What was answered to a report."""
