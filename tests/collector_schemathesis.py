@@ -39,7 +39,8 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder, Server(folder, first=MANY_TOKENS) as server:
         admin = Collector(server.url, server.token)
-        form = {"name": "kept", "design": json.loads(design_to_bytes(OPERATOR)), "rules": {"min_records": 1, "sealed_only": False}}
+        rules = {"min_records": 1, "sealed_only": False}
+        form = {"name": "kept", "design": json.loads(design_to_bytes(OPERATOR)), "rules": rules}
         admin.post("/v1/collections", form)
         sender = admin.post("/v1/collections/kept/senders", {"names": ["a"]})["senders"][0]["token"]
         whole = OPERATOR.sketch(np.random.default_rng(0).standard_normal((100, 2)))

@@ -42,7 +42,8 @@ SHORT = "from sketchlearn.collector import limits; limits.SECONDS_FOR_BODY = 1.5
 def new_sender(server, certificate=None):
     """A collection "c", and the token of its sender."""
     with Collector(server.url, server.token, certificate=certificate) as admin:
-        form = {"name": "c", "design": json.loads(design_to_bytes(OPERATOR)), "rules": {"min_records": 1, "sealed_only": False}}
+        rules = {"min_records": 1, "sealed_only": False}
+        form = {"name": "c", "design": json.loads(design_to_bytes(OPERATOR)), "rules": rules}
         admin.post("/v1/collections", form)
         return admin.post("/v1/collections/c/senders", {"names": ["a"]})["senders"][0]["token"]
 

@@ -93,9 +93,9 @@ def test_two_looks_at_an_open_epoch(tmp_path):
     first = house.ask("GET", "/collections/c/window/sketch", reader)
     house.send(b, OPERATOR.sketch(ROWS[200:201]), "one")
     second = house.ask("GET", "/collections/c/window/sketch", reader)
-    assert (first.status_code, second.status_code) == (409, 409), (
-        skl.from_bytes(second.content) - skl.from_bytes(first.content) == OPERATOR.sketch(ROWS[200:201])
-    )
+    assert (first.status_code, second.status_code) == (409, 409), skl.from_bytes(second.content) - skl.from_bytes(
+        first.content
+    ) == OPERATOR.sketch(ROWS[200:201])
     for path in ("/collections/c/epochs", "/collections/c/window"):
         assert '"records":201' not in house.ask("GET", path, reader).text.replace(" ", "")
     house.now += 3 * HOUR

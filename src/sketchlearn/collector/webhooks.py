@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 SECONDS_FOR_WEBHOOK = 10.0
 PORTS = {"http": 80, "https": 443}
+TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")  # IPv4 addresses as networks of IPv6 write them (RFC 6052)
 _LOG = logging.getLogger("sketchlearn.collector")
 
 
@@ -54,7 +55,9 @@ def _addresses(host: str, port: int) -> list[str]:
 
 def _require_global(host: str, address: str) -> None:
     found = ipaddress.ip_address(address.partition("%")[0])
-    inner = getattr(found, "ipv4_mapped", None) or getattr(found, "sixtofour", None)
+    inner = getattr(found, "sixtofour", None)
+    if found in TRANSLATED:
+        inner = ipaddress.IPv4Address(int(found) % 2**32)
     if not found.is_global or found.is_multicast or (inner is not None and not inner.is_global):
         raise WebhookError(
             f"the webhook {host} has the address {address}, which is not one of the internet: name it with "
