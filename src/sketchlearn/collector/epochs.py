@@ -75,7 +75,7 @@ class Epoch:
         What is shown of an epoch are sets of reports, each within the one before: their differences are disjoint. A
         coarser epoch was shown in parts, too, in which these reports may or may not have been: it is shown no more.
         """
-        if self.sealed is None and collection.rules.sealed_only:
+        if self.sealed is None:  # nobody has seen it, or everybody sees it change
             return self.unshown
         if self.span != collection.rules.epoch:
             return NEVER_SHOWN
