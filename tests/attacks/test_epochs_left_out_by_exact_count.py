@@ -1,5 +1,7 @@
 """A private release whose epochs are chosen by their exact counts: one record decides whether a hundred are in it."""
 
+import json
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -105,3 +107,20 @@ def test_whether_a_window_can_be_released_depends_on_the_clock_alone(tmp_path):
     without, with_one = ([answer[1:] for answer in answers if answer[0] == n] for n in (0, 1))
     assert without == with_one
     assert [status for status, _ in without] == [409, 409, 201]
+
+
+def test_a_leaf_passes_on_epochs_of_few_records(neighbours, monkeypatch):
+    """What a parent releases must not depend on which epochs had few records at a leaf."""
+    from sketchlearn.collector.passing_on import pass_on
+    from sketchlearn.reporting import Collector
+
+    counts = []
+    for house in neighbours:
+        taken = []
+        monkeypatch.setattr(Collector, "report", lambda *given, taken=taken, **_: taken.append(given[2]) or {})
+        named = {"url": "http://parent.example", "tokens": {"c": "skl_x"}}
+        (house.folder / "parent-collector.json").write_text(json.dumps(named))
+        house.store.keep_house()
+        assert pass_on(house.store) == []
+        counts.append([skl.from_bytes(body).count for body in taken])
+    assert counts == [[1000, 99], [1000, 100]]
