@@ -87,7 +87,7 @@ def main():
     began, each = time.perf_counter(), -(-options.devices // options.leaves)
     with tempfile.TemporaryDirectory(dir="/var/tmp") as place, Server(Path(place) / "parent") as server:
         admin = Collector(server.url, server.token)
-        rules = {"epoch": "day", "grace_seconds": 5 * 86400}
+        rules = {"epoch": "day", "grace_seconds": 5 * 86400, "sealed_only": False}
         admin.post("/v1/collections", {"name": "c", "design": json.loads(design_to_bytes(OPERATOR)), "rules": rules})
         tokens = []
         for first in range(0, options.leaves, MOST_NEW_SENDERS):

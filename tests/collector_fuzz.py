@@ -107,7 +107,7 @@ def main():
     rng = random.Random(options.seed)
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder, Server(folder) as server:
         admin = Collector(server.url, server.token)
-        rules = {"min_records": 1, "reports_per_minute": 1_000_000}
+        rules = {"min_records": 1, "sealed_only": False, "reports_per_minute": 1_000_000}
         for name in ("c", "kept"):
             form = {"name": name, "design": json.loads(design_to_bytes(OPERATOR)), "rules": rules}
             admin.post("/v1/collections", form)

@@ -22,7 +22,7 @@ from sketchlearn.storage.design_files import design_to_bytes
 
 OPERATOR = skl.FourierFeatures(2, 10, law=skl.frequencies.Gaussian(1.0), seed=0)
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
-MANY_TOKENS = "from sketchlearn.collector import application; application.FAILURES_PER_MINUTE = 10**9"
+MANY_TOKENS = "from sketchlearn.collector import identification; identification.FAILURES_PER_MINUTE = 10**9"
 ENDS_TOKENS = "/(rotate|revoke)$"  # requests are sent with one token, which must not end half-way
 
 
@@ -39,7 +39,8 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder, Server(folder, first=MANY_TOKENS) as server:
         admin = Collector(server.url, server.token)
-        form = {"name": "kept", "design": json.loads(design_to_bytes(OPERATOR)), "rules": {"min_records": 1}}
+        rules = {"min_records": 1, "sealed_only": False}
+        form = {"name": "kept", "design": json.loads(design_to_bytes(OPERATOR)), "rules": rules}
         admin.post("/v1/collections", form)
         sender = admin.post("/v1/collections/kept/senders", {"names": ["a"]})["senders"][0]["token"]
         whole = OPERATOR.sketch(np.random.default_rng(0).standard_normal((100, 2)))

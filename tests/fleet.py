@@ -119,6 +119,7 @@ def run(server, n_devices, n_reports, n_kills, n_workers, seed=0):
     server.start()
     admin = Collector(server.url, server.token)
     rules = {"reports_per_minute": 1_000_000, "min_records": 0, "epoch": "day", "grace_seconds": 86400}
+    rules["sealed_only"] = False
     admin.post("/v1/collections", {"name": "fleet", "design": json.loads(design_to_bytes(operator)), "rules": rules})
     tokens = []
     for first in range(0, n_devices, 1000):

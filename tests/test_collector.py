@@ -14,29 +14,19 @@ pytest.importorskip("starlette")
 pytest.importorskip("prometheus_client")
 pytest.importorskip("httpx")
 
-import warnings
-
+from house import HOUR, NOON, OPERATOR, ROWS, House
 from served import POSTGRESQL, Cluster
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # newer versions would rather have httpx2
-    from starlette.testclient import TestClient
 
 import sketchlearn as skl
 from sketchlearn.collector import database, drift
-from sketchlearn.collector.application import create_app
 from sketchlearn.collector.database import DatabaseError, open_database
-from sketchlearn.collector.store import Store
 from sketchlearn.collector.verification import verify
+from sketchlearn.collector.views import ExactView
 from sketchlearn.collector.writer import Writer
 from sketchlearn.storage.design_files import design_to_bytes
 
-OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=0).with_origin("declared")
 OTHER = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=1)
 RNG = np.random.default_rng(0)
-ROWS = RNG.standard_normal((400, 2))
-NOON = 1_800_000_000 - 1_800_000_000 % 86400 + 12 * 3600
-HOUR = 3600
 
 
 @pytest.fixture(scope="module")
@@ -45,57 +35,6 @@ def postgresql():
         pytest.skip("PostgreSQL is not installed")
     with Cluster() as cluster:
         yield cluster
-
-
-class House:
-    """A collector in this process, with a clock that stands still until it is moved."""
-
-    def __init__(self, folder, url=None):
-        self.folder, self.url, self.now = folder, url or folder / "c.sqlite", float(NOON)
-        self.open()
-        self.admin = self.store.first_token()
-
-    def open(self):
-        self.store = Store(open_database(self.url), self.folder, clock=lambda: self.now)
-        self.client = TestClient(create_app(self.store, housekeeping_seconds=None), raise_server_exceptions=False)
-
-    def close(self):
-        self.store.close()
-
-    def ask(self, method, path, token=None, status=None, **more):
-        headers = {"Authorization": f"Bearer {token or self.admin}", **more.pop("headers", {})}
-        answer = self.client.request(method, f"/v1{path}", headers=headers, **more)
-        assert status is None or answer.status_code == status, answer.text
-        return answer
-
-    def collection(self, name="c", **rules):
-        form = {"name": name, "design": json.loads(design_to_bytes(OPERATOR)), "rules": {"min_records": 1, **rules}}
-        return self.ask("POST", "/collections", json=form, status=201).json()
-
-    def sender(self, name="a", collection="c", **more):
-        made = self.ask("POST", f"/collections/{collection}/senders", json={"names": [name], **more}, status=201)
-        return made.json()["senders"][0]["token"]
-
-    def token(self, scope, collection="c"):
-        made = self.ask("POST", f"/collections/{collection}/tokens", json={"scope": scope}, status=201)
-        return made.json()["token"]
-
-    def send(self, token, sketch, number="r", collection="c", time=None):
-        data = sketch if isinstance(sketch, bytes) else sketch.to_bytes()
-        query = {} if time is None else {"time": str(time)}
-        return self.ask("POST", f"/collections/{collection}/reports/{number}", token, content=data, params=query)
-
-    def sum(self, collection="c", **query):
-        answer = self.ask("GET", f"/collections/{collection}/window/sketch", params=query, status=200)
-        return skl.from_bytes(answer.content)
-
-    def refused(self, answer, status, words):
-        assert answer.status_code == status, answer.text
-        found = answer.json()
-        assert set(found) == {"error", "kind"}
-        assert words in found["error"], found
-        assert "Traceback" not in answer.text
-        assert "\n" not in found["error"]
 
 
 @pytest.fixture
@@ -265,13 +204,13 @@ def test_windows_are_sums_and_old_epochs_become_coarser(any_house):
     for _ in range(2):
         house.store.keep_house()
     total, collection = sum(parts.values()), house.store.all_collections()[0]
-    spans = [one.span for one in house.store.epochs(collection, 0, 2**32)]
+    spans = [one.span for one in ExactView(house.store, collection).epochs(0, 2**32)]
     assert spans == ["day", "day", "hour", "hour"]
     assert house.sum() == total
     for days in (100, 2):
         house.now += days * 86400
         assert house.store.keep_house() == []
-    found = house.store.epochs(collection, 0, 2**32)
+    found = ExactView(house.store, collection).epochs(0, 2**32)
     assert {one.span for one in found} == {"month"}
     assert house.sum() == total
     assert sum(one.reports for one in found) == 6
@@ -555,12 +494,13 @@ def test_reports_are_looked_up_by_an_index(house):
         transaction.connection.set_trace_callback(seen.append)
         key = ("collection", "sender", "id")
         transaction.matching("reports", key, key, [(1, 1, f"r{n}") for n in range(21)])
-        transaction.matching("reports", ("id",), ("collection", "digest"), [(1, b"d")])
+        transaction.matching("counted", ("sender",), ("collection", "batch"), [(1, b"d")])
         transaction.connection.set_trace_callback(None)
         plans = [row[3] for text in seen for row in transaction.all(f"EXPLAIN QUERY PLAN {text}")]
     assert len(seen) == 4  # 16, 4 and 1 of the 21; and one
-    assert len([plan for plan in plans if plan.startswith("SEARCH reports USING")]) == 4
-    assert not [plan for plan in plans if plan.startswith("SCAN reports")]
+    assert len([plan for plan in plans if plan.startswith("SEARCH reports USING")]) == 3
+    assert len([plan for plan in plans if plan.startswith("SEARCH counted USING")]) == 1
+    assert not [plan for plan in plans if plan.startswith(("SCAN reports", "SCAN counted"))]
 
 
 def test_the_package_itself_loads_nothing_of_a_server():

@@ -122,12 +122,15 @@ def test_nothing_is_shown_of_fewer_records_than_the_minimum(collector):
     assert not re.search(r"\b19\b(?!:)", page.split("Reports so far")[1].split("As a table")[0].replace("-19", ""))
 
 
-def test_an_open_epoch_shows_no_clusters(collector):
+@pytest.mark.parametrize("sealed_only", [True, False])
+def test_an_open_epoch_shows_no_clusters(tmp_path, sealed_only):
     """Sums that grow by one report at a time would tell what each report holds."""
+    collector = Collector(tmp_path, sealed_only=sealed_only)
     collector.report("one", np.arange(80.0).reshape(40, 2))
     page = in_words(collector.get("/collections/rooms").text)
-    assert "Records so far 40" in page
+    assert f"Records so far {'fewer than 20' if sealed_only else 40}" in page
     assert "There is nothing to show in this window" in page
+    collector.close()
 
 
 def test_refusals_and_silent_senders_are_told(collector):

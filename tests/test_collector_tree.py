@@ -17,6 +17,7 @@ import sketchlearn as skl
 from sketchlearn.collector.database import open_database
 from sketchlearn.collector.passing_on import pass_on, passed_on
 from sketchlearn.collector.store import Store
+from sketchlearn.collector.views import ExactView
 from sketchlearn.reporting import Collector
 from sketchlearn.storage.design_files import design_to_bytes
 
@@ -50,7 +51,7 @@ class Leaf:
 
 def new_collection(server, senders, **rules):
     admin = Collector(server.url, server.token)
-    rules = {"min_records": 1, "epoch": "day", "grace_seconds": 5 * 86400, **rules}
+    rules = {"min_records": 1, "sealed_only": False, "epoch": "day", "grace_seconds": 5 * 86400, **rules}
     admin.post("/v1/collections", {"name": "c", "design": json.loads(design_to_bytes(OPERATOR)), "rules": rules})
     return admin, [one["token"] for one in admin.post("/v1/collections/c/senders", {"names": senders})["senders"]]
 
@@ -73,7 +74,7 @@ def test_a_tree_gives_the_bits_of_one_collector(tmp_path):
     for leaf in leaves:
         assert pass_on(leaf.store) == []
         with sqlite3.connect(leaf.folder / "c.sqlite") as database:  # as if the last answer had been lost
-            last = leaf.store.epochs(leaf.collection, 0, 2**40)[-1]
+            last = ExactView(leaf.store, leaf.collection).epochs(0, 2**40)[-1]
             again = (last.sketch(leaf.collection).to_bytes(), last.start)
             database.execute("UPDATE passed_on SET sent = NULL, body = ? WHERE epoch = ?", again)
         database.close()
@@ -129,7 +130,7 @@ def test_coarser_epochs_are_not_told_again(tmp_path):
         leaf.now = THEN + 10 * 86400
         leaf.store.keep_house()
         leaf.store.keep_house()
-        assert {epoch.span for epoch in leaf.store.epochs(leaf.collection, 0, 2**40)} == {"day"}
+        assert {epoch.span for epoch in ExactView(leaf.store, leaf.collection).epochs(0, 2**40)} == {"day"}
         assert pass_on(leaf.store) == []
         assert leaf.said() == ["acknowledged"] * 3
         assert admin.window("c") == OPERATOR.sketch(ROWS)

@@ -36,7 +36,8 @@ def token(server, request):
     """The token of a sender of a new collection, which has the test's name."""
     name = request.node.name.replace("_", "-")[:60]
     admin = Collector(server.url, server.token)
-    form = {"name": name, "design": json.loads(design_to_bytes(OPERATOR)), "rules": {"min_records": 1}}
+    rules = {"min_records": 1, "sealed_only": False}
+    form = {"name": name, "design": json.loads(design_to_bytes(OPERATOR)), "rules": rules}
     admin.post("/v1/collections", form)
     return name, admin.post(f"/v1/collections/{name}/senders", {"names": ["a"]})["senders"][0]["token"]
 

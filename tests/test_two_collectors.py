@@ -18,7 +18,7 @@ with warnings.catch_warnings():  # that another client for requests is to come
     from starlette.testclient import TestClient
 
 from sketchlearn.cli.commands import app
-from sketchlearn.collector import first_collector, hidden_routes
+from sketchlearn.collector import first_collector, two_collectors
 from sketchlearn.collector.application import create_app
 from sketchlearn.collector.database import open_database
 from sketchlearn.collector.epoch_times import in_iso
@@ -48,7 +48,9 @@ class Server:
         self.collection = self.store.create_collection("test", "phones", "Phones", design_to_bytes(operator), rules)
         made = self.store.add_senders("test", self.collection, NAMES, None)
         self.tokens = {one["name"]: one["token"] for one in made}
-        self.reader = self.store.add_token("test", self.collection, "read", None, "", None)["token"]
+        self.reader, self.first = (
+            self.store.add_token("test", self.collection, scope, None, "", None)["token"] for scope in ("read", "first")
+        )
 
     def ask(self, method, path, token, **body):
         headers = {"Authorization": f"Bearer {token}"}
@@ -62,14 +64,14 @@ def servers(tmp_path, monkeypatch):
 
     def over_routes(_store, collection):
         def post(path, body):
-            answer = b.client.post(path, json=body, headers={"Authorization": f"Bearer {b.reader}"})
+            answer = b.client.post(path, json=body, headers={"Authorization": f"Bearer {b.first}"})
             if answer.status_code >= 400:
                 raise RefusedError(f"the second collector refuses: {answer.json()['error']}")
             return answer.json()
 
         return first_collector.RemoteSecond(collection.name, post)
 
-    monkeypatch.setattr(hidden_routes, "second_of", over_routes)
+    monkeypatch.setattr(two_collectors, "second_of", over_routes)
     yield found
     a.store.close()
     b.store.close()
@@ -108,13 +110,13 @@ def test_the_total_is_exact_and_opened_once(servers):
     assert again.status_code == 409
     assert "opened already" in again.json()["error"]
     asked = {"collection": "phones", "epoch": in_iso(HOUR), "opening": "mine", "reports": []}
-    refused = b.ask("POST", "/totals", b.reader, json=asked)
+    refused = b.ask("POST", "/totals", b.first, json=asked)
     assert refused.status_code == 409
     assert "told once" in refused.json()["error"]
     with a.store.reading() as transaction:
         assert transaction.all("SELECT body FROM hidden_parts WHERE body IS NOT NULL") == []
     assert send(a, NAMES[1], messages[NAMES[1]]).status_code == 201  # a resend: the same answer, nothing changes
-    assert hidden_routes.open_what_is_over(a.store) == []
+    assert two_collectors.open_what_is_over(a.store) == []
 
 
 def test_an_epoch_below_the_minimum_stays_closed_at_both(servers):
@@ -127,8 +129,8 @@ def test_an_epoch_below_the_minimum_stays_closed_at_both(servers):
     assert answer.status_code == 409
     assert "9 senders" in answer.json()["error"]
     asked = {"collection": "phones", "epoch": in_iso(HOUR), "opening": "mine", "reports": []}
-    assert "needs 10" in b.ask("POST", "/totals", b.reader, json=asked).json()["error"]
-    assert "needs 10" in hidden_routes.open_what_is_over(a.store)[0]
+    assert "needs 10" in b.ask("POST", "/totals", b.first, json=asked).json()["error"]
+    assert "needs 10" in two_collectors.open_what_is_over(a.store)[0]
 
 
 def test_senders_that_the_second_does_not_know_are_left_out(servers):
@@ -150,8 +152,8 @@ def test_sketches_and_parts_are_not_mixed_up(servers):
     body = OPERATOR.sketch(ROWS).to_bytes()
     assert a.ask("POST", "/reports/r1", a.tokens[NAMES[0]], content=body).status_code == 422
     assert b.ask("POST", "/seeds", b.tokens[NAMES[0]], json={"seeds": []}).status_code == 403
-    assert b.ask("POST", "/seeds", b.reader, json={"seeds": [{}]}).status_code == 400
-    assert a.ask("POST", "/seeds", a.reader, json={"seeds": []}).status_code == 409
+    assert b.ask("POST", "/seeds", b.first, json={"seeds": [{}]}).status_code == 400
+    assert a.ask("POST", "/seeds", a.first, json={"seeds": []}).status_code == 409
     changed = a.ask("PATCH", "", a.admin, json={"rules": {"min_reports": 2}})
     assert "cannot be changed" in changed.json()["error"]
 
@@ -161,7 +163,7 @@ def test_bits_of_a_device_are_counted(tmp_path, epsilon):
     """What the device client sends is, at the collector, the sketch of the readings."""
     operator = skl.FourierFeatures(2, 30, law=skl.frequencies.Gaussian(1.0), wave="square", seed=3)
     operator = operator.with_origin("declared")
-    server = Server(tmp_path / "a", {"min_records": 10, "disjoint": True}, operator)
+    server = Server(tmp_path / "a", {"min_records": 10, "disjoint": True, "sealed_only": False}, operator)
     device = Design(device_design(operator, epsilon=epsilon))
     bodies = [device.message(rows.tolist()) for rows in np.array_split(ROWS[:60], 2)]
     for i, body in enumerate(bodies):
@@ -223,8 +225,8 @@ def test_two_servers_from_report_to_total(tmp_path):
     """Two processes and their own calls: pushed, revoked, the second one away, opened by itself, verified."""
     first, second = ServerProcess(tmp_path / "first").start(), ServerProcess(tmp_path / "second").start()
     (a, tokens), (b, credentials) = new_phones(first, "first"), new_phones(second, "second")
-    reader = b.post("/v1/collections/phones/tokens", {"scope": "read"})["token"]
-    named = {"url": second.url, "token": reader}
+    own = b.post("/v1/collections/phones/tokens", {"scope": "first"})["token"]
+    named = {"url": second.url, "token": own}
     (tmp_path / "first" / "second-collector.json").write_text(json.dumps(named))
     key = Collector(second.url, credentials[NAMES[0]]).get("/v1/collections/phones/second-key")["key"]
     hour = time.time() // 3600 * 3600 - 2 * 3600

@@ -29,6 +29,10 @@ def serve(
     proxies: Annotated[
         str, typer.Option(metavar="LIST", help="Addresses of proxies whose X-Forwarded-For is believed.")
     ] = "",
+    webhook_hosts: Annotated[
+        str,
+        typer.Option(metavar="LIST", help="Private hosts, with ports, that alarms may be sent to: 10.0.0.5:8080,..."),
+    ] = "",
     demo: Annotated[bool, typer.Option("--demo", help="Show a simulated fleet instead, until it is ended.")] = False,
     hour: Annotated[float, typer.Option(min=0.5, help="With --demo, the seconds that an hour takes.")] = 5.0,
 ) -> None:
@@ -55,7 +59,8 @@ def serve(
     if folder is None:
         serve_demonstration(host, port, hour)
         return
-    serve_until_ended(Serving(Path(folder), database, host, port, certificate, certificate_key, proxies))
+    where = (Path(folder), database, host, port, certificate, certificate_key, proxies, webhook_hosts)
+    serve_until_ended(Serving(*where))
 
 
 def verify(folder: Folder, database: DatabaseUrl = None, json: Json = False) -> None:

@@ -109,8 +109,7 @@ def push(
             )
             kept.add(collection, part, id=name, time=time)
             continue
-        # without random numbers, so that the same file gives the same bytes whenever it is pushed
-        kept.add(collection, sketch.content(), id=name, time=time)
+        kept.add(collection, sketch, id=name, time=time)
     try:
         sent = kept.send(collector)
     except CollectorError as error:

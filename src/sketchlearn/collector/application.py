@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -17,16 +17,16 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from sketchlearn.collector import hidden_routes, report_routes, routes
-from sketchlearn.collector.collection import Collection
-from sketchlearn.collector.database import Transaction
 from sketchlearn.collector.endpoint_table import ENDPOINTS, FOR_EVER, LARGEST_JSON, Answer, Endpoint, time_of
 from sketchlearn.collector.housekeeping import Housekeeper
-from sketchlearn.collector.limits import FAILURES_PER_MINUTE, BytesUnderWay, Rates, whole_body
+from sketchlearn.collector.identification import Identification, address_of
+from sketchlearn.collector.limits import BodiesUnderWay, Rates, whole_body
 from sketchlearn.collector.metrics import Metrics
 from sketchlearn.collector.openapi import openapi_document
 from sketchlearn.collector.refusals import STATUS, RefusalError
 from sketchlearn.collector.store import Store
-from sketchlearn.collector.tokens import SEND, Token
+from sketchlearn.collector.tokens import Token
+from sketchlearn.collector.views import SenderView, View
 
 T = TypeVar("T")
 _LOG = logging.getLogger("sketchlearn.collector")
@@ -46,7 +46,7 @@ class Service:
 
     def __init__(self, store: Store) -> None:
         self.store, self.metrics = store, Metrics()
-        self.under_way, self.rates, self.failures = BytesUnderWay(), Rates(), Rates()
+        self.under_way, self.rates, self.identification = BodiesUnderWay(), Rates(), Identification(store)
         self.document = openapi_document(ENDPOINTS)
         store.on_commit = self.metrics.group.observe
         store.on_change.append(self._count)
@@ -60,46 +60,16 @@ class Service:
 
 
 class Call:
-    """One request: its token, its path, its query and its body, each checked when it is asked for."""
+    """One request: its path, its query and its body, each checked when it is asked for. It knows no store."""
 
-    def __init__(self, service: Service, endpoint: Endpoint, request: Request) -> None:
-        self.service, self.endpoint, self.request = service, endpoint, request
-        self.store, self.metrics, self.document = service.store, service.metrics, service.document
+    def __init__(self, service: Service, request: Request) -> None:
+        self.request, self.metrics, self.document = request, service.metrics, service.document
         self.path: dict[str, str] = request.path_params
-        self.token: Token | None = None
         self.body = b""
-        self._collection: Collection | None = None
 
-    @property
-    def required_token(self) -> Token:
-        """The token of a route that needs one."""
-        assert self.token is not None
-        return self.token
-
-    def collection(self) -> Collection:
-        """The collection of the path, if the token may do there what the route does."""
-        if self._collection is None:
-            assert self.endpoint.scope is not None
-            self._collection = self.store.collection(self.required_token, self.path["collection"], self._scope())
-        return self._collection
-
-    def _scope(self) -> str:
-        """What a token needs; whatever senders may look at, readers may look at, too."""
-        scope = self.endpoint.scope or ""
-        if scope == SEND and self.endpoint.method == "GET" and "report" not in self.path:
-            return self.required_token.scope
-        return scope
-
-    def sender(self) -> int:
-        """The sender that the token belongs to."""
-        number = self.required_token.sender
-        if number is None:
-            raise RefusalError("forbidden", "reports are sent with the token of a sender, and this is none")
-        return number
-
-    def form(self, *names: str, empty: bool = False) -> dict[str, Any]:
+    async def form(self, *names: str, empty: bool = False) -> dict[str, Any]:
         """The JSON object of the body, with no other names than these."""
-        found = {} if empty and not self.body else json_object(self.body)
+        found = {} if empty and not self.body else await self.thread(lambda: json_object(self.body))
         for name in found:
             if name not in names:
                 raise RefusalError(
@@ -129,61 +99,16 @@ class Call:
         return int(start), int(finish)
 
     async def thread(self, work: Callable[[], T]) -> T:
-        """Does what waits for the disk in a thread."""
+        """Does what waits for the disk, or takes a while, in a thread."""
         return await run_sync(work)
-
-    async def read(self, work: Callable[[Transaction], T]) -> T:
-        """What the database has, read in a thread."""
-
-        def reading() -> T:
-            with self.store.reading() as transaction:
-                return work(transaction)
-
-        return await self.thread(reading)
-
-    async def identify(self) -> None:
-        """Finds the token; an address that tries too many is refused for a while."""
-        address = self.request.client.host if self.request.client else "?"
-        if self.service.failures.is_empty(address, FAILURES_PER_MINUTE):
-            raise RefusalError("too fast", "too many tokens that are not valid came from this address", retry_after=60)
-        kind, _, text = self.request.headers.get("authorization", "").partition(" ")
-        try:
-            if kind.lower() != "bearer":
-                raise RefusalError("unauthorised", "a token is needed: send it as Authorization: Bearer TOKEN")
-            text = text.strip()
-            self.token = self.store.known_token(text) or await self.thread(lambda: self.store.token(text))
-        except RefusalError:
-            self.service.failures.take(address, FAILURES_PER_MINUTE)
-            raise
-
-    async def answer(self) -> Answer:
-        """Does what is asked for."""
-        endpoint = self.endpoint
-        if endpoint.scope is not None:
-            await self.identify()
-        most = endpoint.largest
-        if "collection" in self.path and endpoint.scope is not None:
-            self.collection()
-        if most < 0:
-            most = self.collection().rules.largest_body
-            wait = self.service.rates.take(self.sender(), self.collection().rules.reports_per_minute)
-            if wait:
-                raise RefusalError(
-                    "too fast",
-                    f"a sender has {self.collection().rules.reports_per_minute:,} reports a minute here: wait",
-                    retry_after=max(1, round(wait)),
-                )
-        if self.request.method not in ("GET", "HEAD"):
-            declared = self.request.headers.get("content-length")
-            size = int(declared) if declared is not None and declared.isdecimal() and len(declared) < 12 else most
-            with self.service.under_way.holding(min(size, max(most, LARGEST_JSON))):
-                self.body = await whole_body(self.request.stream(), declared, most or LARGEST_JSON)
-                return await endpoint.handler(self)
-        return await endpoint.handler(self)
 
 
 def create_app(
-    store: Store, *, more_routes: Sequence[BaseRoute] = (), housekeeping_seconds: float | None = 5.0
+    store: Store,
+    *,
+    more_routes: Sequence[BaseRoute] = (),
+    housekeeping_seconds: float | None = 5.0,
+    webhook_hosts: Collection[str] = frozenset(),
 ) -> Starlette:
     """The application of a store. `app.state.service` has what its calls share.
 
@@ -191,13 +116,16 @@ def create_app(
     ----------
     more_routes : for pages and the like; they come after the collector's own.
     housekeeping_seconds : how often epochs are sealed and compared; None leaves it to `store.keep_house()`.
+    webhook_hosts : hosts with ports that alarms may be sent to although they are not of the internet.
     """
     assert all((routes, report_routes, hidden_routes))  # which have put their functions into the table
     service = Service(store)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        keeper = None if housekeeping_seconds is None else Housekeeper(store, service.metrics, housekeeping_seconds)
+        keeper = None
+        if housekeeping_seconds is not None:
+            keeper = Housekeeper(store, service.metrics, housekeeping_seconds, webhook_hosts)
         try:
             yield
         finally:
@@ -224,33 +152,68 @@ class _Answered:
         self._service, self._endpoint = service, endpoint
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        service, endpoint = self._service, self._endpoint
-        began = time.perf_counter()
-        call = Call(service, endpoint, Request(scope, receive, send))
+        service, began = self._service, time.perf_counter()
+        call, view = Call(service, Request(scope, receive, send)), None
         try:
-            answer = await call.answer()
-            if endpoint.largest < 0:
-                service.store.changed(call.collection().name, "report", records=answer.body["records"])
+            token = await self._identified(call)
+            view = self._view(call, token)
+            answer = await self._answer(call, token, view)
+            if self._endpoint.largest < 0 and isinstance(view, SenderView):
+                service.store.changed(view.collection.name, "report", records=answer.body["records"])
                 service.metrics.seconds.observe(time.perf_counter() - began)
         except RefusalError as refusal:
-            _note(call, refusal)
+            self._note(view, refusal)
             answer = refused(refusal)
         except ClientDisconnect:
             answer = refused(RefusalError("slow", "the connection ended before the whole body came"))
         service.metrics.requests.labels(str(answer.status)).inc()
         await _send(answer, send)
 
+    async def _identified(self, call: Call) -> Token | None:
+        """The token of a request, where one is needed."""
+        if self._endpoint.view.scope is None:
+            return None
+        kind, _, text = call.request.headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer":
+            raise RefusalError("unauthorised", "a token is needed: send it as Authorization: Bearer TOKEN")
+        return await self._service.identification.token(text.strip(), address_of(call.request))
+
+    def _view(self, call: Call, token: Token | None) -> View:
+        kind: type[Any] = self._endpoint.view
+        store = self._service.store
+        found: View = kind(store) if token is None else kind.of(store, token, call.path.get("collection", ""))
+        return found
+
+    async def _answer(self, call: Call, token: Token | None, view: View) -> Answer:
+        """Does what is asked for."""
+        endpoint, service, most = self._endpoint, self._service, self._endpoint.largest
+        if most < 0 and isinstance(view, SenderView):
+            rules = view.collection.rules
+            most, wait = rules.largest_body, service.rates.take(view.sender, rules.reports_per_minute)
+            if wait:
+                raise RefusalError(
+                    "too fast",
+                    f"a sender has {rules.reports_per_minute:,} reports a minute here: wait",
+                    retry_after=max(1, round(wait)),
+                )
+        if call.request.method in ("GET", "HEAD") or token is None:
+            return await endpoint.handler(call, view)
+        with service.under_way.body(token.sender or token.id) as came:
+            declared = call.request.headers.get("content-length")
+            call.body = await whole_body(call.request.stream(), declared, most or LARGEST_JSON, came)
+            return await endpoint.handler(call, view)
+
+    def _note(self, view: View | None, refusal: RefusalError) -> None:
+        """Counts a report that was refused, under its collection and sender as far as they are known."""
+        if self._endpoint.largest < 0 and isinstance(view, SenderView):
+            service, name = self._service, view.collection.name
+            service.store.note_refusal(view.collection, view.sender, refusal)
+            service.metrics.refused.labels(name, refusal.kind).inc()
+            service.store.changed(name, "refused", reason=refusal.kind, sentence=refusal.sentence)
+
 
 def _route(service: Service, endpoint: Endpoint) -> Route:
     return Route(endpoint.path, _Answered(service, endpoint), methods=[endpoint.method], name=endpoint.handler.__name__)
-
-
-def _note(call: Call, refusal: RefusalError) -> None:
-    """Counts a report that was refused, under its collection and sender as far as they are known."""
-    if call.endpoint.largest < 0 and call._collection is not None:
-        call.store.note_refusal(call._collection, call.required_token.sender, refusal)
-        call.metrics.refused.labels(call._collection.name, refusal.kind).inc()
-        call.store.changed(call._collection.name, "refused", reason=refusal.kind, sentence=refusal.sentence)
 
 
 def refused(refusal: RefusalError) -> Answer:

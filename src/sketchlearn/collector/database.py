@@ -20,7 +20,7 @@ from pathlib import Path
 from queue import Empty, LifoQueue
 from typing import Any
 
-from sketchlearn.collector.tables import POSTGRESQL_GUARDS, SQLITE_GUARDS, TABLES, VERSION
+from sketchlearn.collector.tables import EARLIER, POSTGRESQL_GUARDS, SQLITE_GUARDS, TABLES, VERSION
 from sketchlearn.extras import required
 
 Row = tuple[Any, ...]
@@ -140,8 +140,13 @@ class Database(ABC):
                 transaction.execute("INSERT INTO facts VALUES ('version', ?) ON CONFLICT (name) DO NOTHING", (VERSION,))
         with self.reading() as transaction:
             found = transaction.one("SELECT value FROM facts WHERE name = 'version'")
-        if found is None or found[0] != VERSION:
-            raise DatabaseError(f"{self.in_words} was made by another version of sketchlearn: use that version")
+        version = None if found is None else found[0]
+        if version == VERSION or (writable and version in EARLIER):  # which migration.py brings up to date
+            return
+        self.close()
+        if version in EARLIER:
+            raise DatabaseError(f"{self.in_words} is of an earlier version: start its collector once")
+        raise DatabaseError(f"{self.in_words} was made by another version of sketchlearn: use that version")
 
     @property
     @abstractmethod

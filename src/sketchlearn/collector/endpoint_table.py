@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sketchlearn.collector.epoch_times import from_text
 from sketchlearn.collector.refusals import RefusalError
-from sketchlearn.collector.tokens import ADMIN
+from sketchlearn.collector.views import View
 
 if TYPE_CHECKING:
     from sketchlearn.collector.application import Call
@@ -30,18 +30,19 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-Handler = Callable[["Call"], Awaitable[Answer]]
+V = TypeVar("V", bound=View)
+Handler = Callable[["Call", V], Awaitable[Answer]]
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One route. `scope` None means that no token is needed; `largest` bounds the body, if it takes one."""
+    """One route. `view` is all that its function sees of the collector; `largest` bounds the body, if it takes one."""
 
     method: str
     path: str
-    handler: Handler
+    view: Any  # a class of views.py
+    handler: Handler[Any]
     summary: str
-    scope: str | None = ADMIN
     largest: int = 0
     takes: dict[str, Any] | None = None  # the schema of its body
     takes_media: str = JSON
@@ -53,12 +54,12 @@ class Endpoint:
 ENDPOINTS: list[Endpoint] = []
 
 
-def endpoint(method: str, path: str, **facts: Any) -> Callable[[Handler], Handler]:
+def endpoint(method: str, path: str, view: type[V], **facts: Any) -> Callable[[Handler[V]], Handler[V]]:
     """Puts a function into the table; the first line of its docstring is the route's summary."""
 
-    def added(handler: Handler) -> Handler:
+    def added(handler: Handler[V]) -> Handler[V]:
         summary = (handler.__doc__ or "").strip().splitlines()[0]
-        ENDPOINTS.append(Endpoint(method, path, handler, summary, **facts))
+        ENDPOINTS.append(Endpoint(method, path, view, handler, summary, **facts))
         return handler
 
     return added
@@ -78,8 +79,8 @@ DAYS_SCHEMA: dict[str, Any] = {"type": ["number", "null"], "exclusiveMinimum": 0
 TIMES = {"from": "start of the window: seconds since 1970, or an ISO date", "to": "its end, not included"}
 
 
-def of_collection(method: str, path: str, **facts: Any) -> Callable[[Handler], Handler]:
-    return endpoint(method, f"{ROOT}/collections/{{collection}}{path}", **facts)
+def of_collection(method: str, path: str, view: type[V], **facts: Any) -> Callable[[Handler[V]], Handler[V]]:
+    return endpoint(method, f"{ROOT}/collections/{{collection}}{path}", view, **facts)
 
 
 def time_of(text: Any) -> float:

@@ -15,6 +15,7 @@ from sketchlearn.sketch import Sketch
 
 DAY_MS = 86_400_000
 COLLECTOR = "collector"  # who acts, where nobody asked for it
+NEVER_SHOWN = (-1, -1)  # in place of reports and records by which a sum differs from what was shown
 
 
 @dataclass(frozen=True)
@@ -31,15 +32,20 @@ class Epoch:
     kept: bytes | None
     bodies: bool
     compared: int | None
+    unshown: tuple[int, int] = (0, 0)  # reports and records by which its sum differs from what was shown, at least
 
-    COLUMNS = "collection, start, finish, span, sealed, reports, records, sketch, bodies, compared"
+    COLUMNS = (
+        "collection, start, finish, span, sealed, reports, records, sketch, bodies, compared, unshown_reports, "
+        "unshown_records"
+    )
 
     @classmethod
     def of_row(cls, row: Row) -> Epoch:
         """The epoch of a row of the database."""
-        collection, start, finish, span, sealed, reports, records, sketch, bodies, compared = row
+        collection, start, finish, span, sealed, reports, records, sketch, bodies, compared, *unshown = row
         kept = None if sketch is None else bytes(sketch)
-        return cls(collection, start, finish, span, sealed, reports, records, kept, bool(bodies), compared)
+        state = (bool(bodies), compared, (unshown[0], unshown[1]))
+        return cls(collection, start, finish, span, sealed, reports, records, kept, *state)
 
     def sketch(self, collection: Collection) -> Sketch | None:
         """The sum of its reports; None if there is none."""
@@ -56,18 +62,50 @@ class Epoch:
             return f"it has fewer than {rules.min_reports:,} reports"
         if self.records < rules.min_records:
             return f"it has fewer than {rules.min_records:,} records"
+        if self.unshown == NEVER_SHOWN:
+            return "a sender was taken out of it after it was added up"
+        if any(self.unshown) and (self.unshown[0] < rules.min_reports or self.unshown[1] < rules.min_records):
+            few = f"fewer than {rules.min_records:,} records or {rules.min_reports:,} reports"
+            return f"it differs by {few} from what was shown before"
         return None
 
+    def unshown_without(self, collection: Collection, reports: int, records: int) -> tuple[int, int]:
+        """What its sum will differ by from those shown before, once these reports are taken out.
+
+        What is shown of an epoch are sets of reports, each within the one before: their differences are disjoint. A
+        coarser epoch was shown in parts, too, in which these reports may or may not have been: it is shown no more.
+        """
+        if self.sealed is None:  # nobody has seen it, or everybody sees it change
+            return self.unshown
+        if self.span != collection.rules.epoch:
+            return NEVER_SHOWN
+        if self.why_hidden(collection) is None:  # somebody may have read it as it is
+            return reports, records
+        return (self.unshown[0] + reports, self.unshown[1] + records) if any(self.unshown) else (0, 0)
+
+    def unshown_within(self, collection: Collection) -> tuple[int, int]:
+        """How much of what it adds to a coarser epoch is unknown to those who were shown all that is shown.
+
+        If it was shown before some reports were taken out, whoever learns what is left learns what is gone, and the
+        other way round: the fewer of both count.
+        """
+        if self.why_hidden(collection) is None:
+            return 0, 0
+        if not any(self.unshown):
+            return self.reports, self.records
+        return min(self.unshown[0], self.reports), min(self.unshown[1], self.records)
+
     def to_json(self, collection: Collection) -> dict[str, Any]:
-        """What the routes say of it."""
+        """What exact readers are told of it."""
+        hidden = self.why_hidden(collection)
         return {
             "start": in_iso(self.start),
             "finish": in_iso(self.finish),
             "span": self.span,
             "sealed": None if self.sealed is None else in_iso(self.sealed / 1000),
             "reports": self.reports,
-            "records": self.records,
-            "hidden": self.why_hidden(collection),
+            "records": None if hidden else self.records,
+            "hidden": hidden,
         }
 
 
@@ -106,14 +144,16 @@ def sum_of_bodies(transaction: Transaction, collection: Collection, epoch: Epoch
     return total
 
 
-def write_sum(
-    transaction: Transaction, collection: Collection, epoch: Epoch, total: Sketch | None, reports: int, records: int
+def write_sum_without(
+    transaction: Transaction, collection: Collection, epoch: Epoch, rest: Sketch | None, reports: int, records: int
 ) -> bytes | None:
-    """Replaces the sum of an epoch; the bytes that are kept of it."""
-    kept = None if total is None else collection.known.to_kept(total)
+    """Replaces the sum of an epoch by what is left without some reports; the bytes that are kept of it."""
+    kept = None if rest is None else collection.known.to_kept(rest)
+    counts = (epoch.reports - reports, epoch.records - records, *epoch.unshown_without(collection, reports, records))
     transaction.execute(
-        "UPDATE epochs SET sketch = ?, reports = ?, records = ? WHERE collection = ? AND start = ?",
-        (kept, reports, records, collection.id, epoch.start),
+        "UPDATE epochs SET sketch = ?, reports = ?, records = ?, unshown_reports = ?, unshown_records = ? "
+        "WHERE collection = ? AND start = ?",
+        (kept, *counts, collection.id, epoch.start),
     )
     return kept
 
@@ -221,13 +261,20 @@ def _add_up(transaction: Transaction, collection: Collection, coarse: str, start
         "DELETE FROM epochs WHERE collection = ? AND start >= ? AND start < ?", (collection.id, start, finish)
     )
     reports, records = sum(part.reports for part in parts), sum(part.records for part in parts)
-    bodies = int(all(part.bodies for part in parts))
+    bodies, unshown = int(all(part.bodies for part in parts)), _unshown_together(collection, parts)
     transaction.execute(
-        f"INSERT INTO epochs ({Epoch.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (collection.id, start, finish, coarse, now, reports, records, kept, bodies, now),
+        f"INSERT INTO epochs ({Epoch.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (collection.id, start, finish, coarse, now, reports, records, kept, bodies, now, *unshown),
     )
     facts = {"collection": collection.name, "epoch": in_iso(start), "start": start, "digest": digest_of(kept)}
     audit.note(transaction, now, COLLECTOR, "add up", **facts, span=coarse, parts=len(parts), reports=reports)
+
+
+def _unshown_together(collection: Collection, parts: list[Epoch]) -> tuple[int, int]:
+    if any(part.unshown == NEVER_SHOWN for part in parts):
+        return NEVER_SHOWN
+    each = [part.unshown_within(collection) for part in parts]
+    return sum(reports for reports, _ in each), sum(records for _, records in each)
 
 
 def _forget(transaction: Transaction, collection: Collection, before: int, now: int) -> None:

@@ -16,6 +16,7 @@ from sketchlearn.collector.epochs import COLLECTOR, Epoch, batch_number, digest_
 from sketchlearn.collector.hidden_sums import Answer, HiddenTerms, Question, RefusedError, open_total
 from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.collector.store import Store
+from sketchlearn.collector.writer import Group, Work
 from sketchlearn.ledger import Ledger
 from sketchlearn.operators.origin import public_design
 from sketchlearn.privacy.noise_plan import COUNT_SHARE, plan_noise
@@ -60,8 +61,8 @@ def ledger_of_share(operator: Any, epsilon: float | None, parties: int | None) -
         raise RefusalError("malformed", str(error)) from None
 
 
-def add_part(store: Store, collection: Collection, sender: int, number: str, body: bytes) -> dict[str, Any]:
-    """Keeps a part; the same again gets the same answer."""
+def part_to_keep(store: Store, collection: Collection, sender: int, number: str, body: bytes) -> Work:
+    """The work of keeping a part, which is read and checked by itself; the same again gets the same answer."""
     terms = hidden_terms(collection)
     try:
         part = HiddenPart.from_bytes(body)
@@ -80,8 +81,8 @@ def add_part(store: Store, collection: Collection, sender: int, number: str, bod
     if start_of(span, start) != start or in_iso(start) != part.header.epoch:
         raise RefusalError("malformed", f"the epoch of a part is the start of its {span}, such as {in_iso(0)}")
 
-    def keep(group: Any) -> dict[str, Any]:
-        transaction: Transaction = group.transaction
+    def keep(group: Group) -> dict[str, Any]:
+        transaction = group.transaction
         where, now = (collection.id, sender, number), store.now()
         known = transaction.one(
             "SELECT digest, received FROM hidden_parts WHERE collection = ? AND sender = ? AND id = ?", where
@@ -104,11 +105,11 @@ def add_part(store: Store, collection: Collection, sender: int, number: str, bod
         transaction.execute("UPDATE senders SET reports = reports + 1, latest = ? WHERE id = ?", (now, sender))
         return _answer(number, start, now)
 
-    return store.writer.submit(keep).result()
+    return keep
 
 
 def _answer(number: str, start: int, received: int) -> dict[str, Any]:
-    return {"id": number, "epoch": in_iso(start), "received": in_iso(received / 1000)}
+    return {"id": number, "epoch": in_iso(start), "received": in_iso(received / 1000), "records": 0}
 
 
 def open_epoch(store: Store, collection: Collection, start: int, second: Second) -> Sketch:
@@ -187,7 +188,7 @@ def _keep(
     finish, kept = finish_of(collection.rules.epoch, start), collection.known.to_kept(total)
     records = max(0, int(total.count))
     transaction.execute(
-        f"INSERT INTO epochs ({Epoch.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, NULL)",
+        f"INSERT INTO epochs ({Epoch.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, NULL, 0, 0)",
         (*where, finish, collection.rules.epoch, now, reports, records, kept),
     )
     transaction.execute("UPDATE hidden_openings SET opened = ? WHERE collection = ? AND epoch = ?", (now, *where))

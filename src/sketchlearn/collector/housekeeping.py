@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
-import urllib.request
-from typing import Any
+from collections.abc import Collection
 
-from sketchlearn.collector.hidden_routes import open_what_is_over
+from sketchlearn.collector import webhooks
 from sketchlearn.collector.metrics import Metrics
 from sketchlearn.collector.passing_on import pass_on
 from sketchlearn.collector.store import Store
+from sketchlearn.collector.two_collectors import open_what_is_over
 from sketchlearn.collector.upkeep import note_delivery, undelivered_alarms
 
-SECONDS_FOR_WEBHOOK = 10.0
 _LOG = logging.getLogger("sketchlearn.collector")
 
 
 class Housekeeper:
-    """A thread that keeps house every few seconds."""
+    """A thread that keeps house every few seconds. `webhook_hosts` may be called although they are not public."""
 
-    def __init__(self, store: Store, metrics: Metrics, seconds: float) -> None:
-        self._store, self._metrics, self._seconds = store, metrics, seconds
+    def __init__(
+        self, store: Store, metrics: Metrics, seconds: float, webhook_hosts: Collection[str] = frozenset()
+    ) -> None:
+        self._store, self._metrics, self._seconds, self._webhook_hosts = store, metrics, seconds, webhook_hosts
         self._said: set[str] = set()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="collector-housekeeping", daemon=True)
@@ -49,17 +49,4 @@ class Housekeeper:
 
     def _send_alarms(self) -> None:
         for number, url, facts in undelivered_alarms(self._store):
-            note_delivery(self._store, number, delivered=_sent(url, facts))
-
-
-def _sent(url: str, facts: dict[str, Any]) -> bool:
-    """Whether a webhook took an alarm."""
-    request = urllib.request.Request(  # rules allow http and https alone
-        url, json.dumps(facts).encode(), {"Content-Type": "application/json"}, method="POST"
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=SECONDS_FOR_WEBHOOK) as answer:
-            return 200 <= int(answer.status) < 300
-    except (OSError, ValueError) as error:
-        _LOG.warning("an alarm could not be sent, and is tried again: %s", error)
-        return False
+            note_delivery(self._store, number, delivered=webhooks.send(url, facts, self._webhook_hosts))

@@ -4,34 +4,53 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from contextlib import contextmanager
 
 from sketchlearn.collector.refusals import RefusalError
 
 SECONDS_FOR_BODY = 30.0
 MOST_BYTES_UNDER_WAY = 256_000_000  # of all bodies that are being read or written
+MOST_BYTES_EACH = MOST_BYTES_UNDER_WAY // 4  # of them, of one sender: as much as the largest body has
+MOST_BODIES_EACH = 100  # of one sender at a time
 MOST_BUCKETS = 100_000  # senders and addresses whose rates are remembered
 FAILURES_PER_MINUTE = 30  # tokens that are not valid, of one address
 
 
-class BytesUnderWay:
-    """How many bytes of bodies are in memory; more than fit are refused as "busy"."""
+class BodiesUnderWay:
+    """How many bytes of bodies are in memory: those that came, whatever was announced, and a share for each sender."""
 
-    def __init__(self, most: int = MOST_BYTES_UNDER_WAY) -> None:
-        self.most, self.now = most, 0
+    def __init__(self) -> None:
+        self.bytes: Counter[Hashable] = Counter()
+        self.bodies: Counter[Hashable] = Counter()
+        self.total = 0
 
     @contextmanager
-    def holding(self, n_bytes: int) -> Iterator[None]:
-        """Counts so many bytes for as long as they are needed."""
-        if self.now + n_bytes > self.most:
-            raise RefusalError("busy", "the collector is busy: send it again in a moment", retry_after=2)
-        self.now += n_bytes
+    def body(self, who: Hashable) -> Iterator[Callable[[int], None]]:
+        """A body of somebody, for as long as it is needed; what is given is to be told of the bytes as they come."""
+        own = 0
+
+        def came(n_bytes: int) -> None:
+            nonlocal own
+            if self.bytes[who] + n_bytes > MOST_BYTES_EACH:
+                raise RefusalError("too fast", "too much of this sender is under way: send less at once", retry_after=2)
+            if self.total + n_bytes > MOST_BYTES_UNDER_WAY:
+                raise RefusalError("busy", "the collector is busy: send it again in a moment", retry_after=2)
+            own, self.total, self.bytes[who] = own + n_bytes, self.total + n_bytes, self.bytes[who] + n_bytes
+
+        if self.bodies[who] >= MOST_BODIES_EACH:
+            raise RefusalError(
+                "too fast", f"a sender has at most {MOST_BODIES_EACH} bodies under way at a time: wait", retry_after=2
+            )
+        self.bodies[who] += 1
         try:
-            yield
+            yield came
         finally:
-            self.now -= n_bytes
+            self.bodies[who] -= 1
+            self.total, self.bytes[who] = self.total - own, self.bytes[who] - own
+            if not self.bodies[who]:
+                del self.bodies[who], self.bytes[who]
 
 
 class Rates:
@@ -57,7 +76,9 @@ class Rates:
         return filled + (time.monotonic() - since) * per_minute / 60 < 1
 
 
-async def whole_body(chunks: AsyncIterator[bytes], declared: str | None, most: int) -> bytes:
+async def whole_body(
+    chunks: AsyncIterator[bytes], declared: str | None, most: int, came: Callable[[int], None]
+) -> bytes:
     """The bytes of a request: no more than `most`, within SECONDS_FOR_BODY, and as many as it said."""
     too_large = RefusalError("too large", f"a body has at most {most:,} bytes here")
     if declared is not None and (not declared.isascii() or not declared.isdecimal() or int(declared[:20]) > most):
@@ -70,6 +91,7 @@ async def whole_body(chunks: AsyncIterator[bytes], declared: str | None, most: i
                 size += len(chunk)
                 if size > most:
                     raise too_large
+                came(len(chunk))
                 parts.append(chunk)
     except TimeoutError:
         sentence = f"the body did not come within {SECONDS_FOR_BODY:g} seconds: send it again"

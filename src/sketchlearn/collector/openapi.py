@@ -59,7 +59,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         "summary": endpoint.summary,
         "parameters": parameters,
         "responses": responses,
-        "security": [] if endpoint.scope is None else [{"token": []}],
+        "security": [] if endpoint.view.scope is None else [{"token": []}],
     }
     if endpoint.takes is not None:
         required = bool(endpoint.takes.get("required")) or endpoint.takes["type"] == "string"

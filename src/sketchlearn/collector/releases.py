@@ -1,57 +1,202 @@
-"""Private releases of windows, kept for ever: each is booked in the collection's budget before its noise is drawn."""
+"""Private releases of windows, kept for ever: each is booked in the collection's budget before its noise is drawn.
+
+A release has all that was reported in its window. What it has, whether it is made, how much noise it has and what its
+ledger says follow from the window, the rules, the design and the clock alone: none of that tells about a record.
+"""
 
 from __future__ import annotations
 
 import json
+import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sketchlearn.batches import Batches
 from sketchlearn.collector import audit
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.database import Transaction
-from sketchlearn.collector.epoch_times import in_iso
+from sketchlearn.collector.epoch_times import DAY, MONTH, SECONDS, finish_of, in_iso, start_of
+from sketchlearn.collector.epochs import DAY_MS, epochs_between
 from sketchlearn.collector.refusals import RefusalError
-from sketchlearn.collector.windows import Window, required_sketch
-from sketchlearn.privacy.budget import Budget
+from sketchlearn.ledger import Ledger
+from sketchlearn.privacy.budget import Budget, BudgetError
 from sketchlearn.privacy.release import privatize
-from sketchlearn.sketch import Sketch
+from sketchlearn.protected_unit import ProtectedUnit
+from sketchlearn.sketch import Release, Sketch
 from sketchlearn.storage.owner_folder import make_folder
 
 
-def released(
-    found: Window, collection: Collection, folder: Path, *, epsilon: Any, delta: Any, assume_public_design: Any
-) -> Sketch:
-    """A private release of the sum of a window, all of whose epochs are sealed."""
-    sketch = required_sketch(found)
-    if any(epoch.sealed is None for epoch in found.epochs):
-        raise RefusalError("conflict", "an epoch of the window is not sealed yet: release it when all are")
-    if sketch.ledger is not None:
-        raise RefusalError("conflict", "the reports are private already: read the window's sketch")
-    budgets = folder / "budgets"
-    make_folder(budgets)
+def require_over(collection: Collection, start: int, finish: int, now: int) -> None:
+    """Refuses a window that takes reports still, or that does not consist of whole epochs, by the clock alone."""
     rules = collection.rules
-    try:
-        path = budgets / f"{collection.name}.sqlite"
-        budget = Budget.open(path) if path.exists() else Budget(path, rules.epsilon, rules.delta)
-        return privatize(sketch, epsilon=epsilon, delta=delta, assume_public_design=assume_public_design, budget=budget)
-    except (ValueError, TypeError) as error:
-        raise RefusalError("conflict", f"no release was made: {error}") from None
+    if not start < finish:
+        raise RefusalError("malformed", "a window must end after it starts")
+    over = finish + rules.grace_seconds
+    if 1000 * over > now:
+        raise RefusalError("conflict", f"the window is not sealed yet: release it from {in_iso(over)} on")
+    for moment in (start, finish):
+        span = rules.epoch
+        for coarse, days in ((DAY, rules.hours_kept_days), (MONTH, rules.days_kept_days)):
+            if finish_of(coarse, start_of(coarse, moment)) * 1000 <= now - int(days * DAY_MS):
+                span = coarse
+        if start_of(span, moment) != moment:
+            begins = in_iso(start_of(span, moment))
+            raise RefusalError(
+                "malformed", f"a release is of whole epochs, and {in_iso(moment)} is within the {span} of {begins}"
+            )
+
+
+def window_to_release(transaction: Transaction, collection: Collection, start: int, finish: int) -> Sketch:
+    """The sum of all sealed epochs of a window, however little they have; an empty sketch, if there are none."""
+    rules, operator = collection.rules, collection.known.operator.without_keeping()
+    if rules.private_reports or rules.noise_epsilon is not None:
+        raise RefusalError("conflict", "the reports are private already: read the window's sketch")
+    total = Sketch(operator)
+    for epoch in epochs_between(transaction, collection, start, finish):
+        sketch = epoch.sketch(collection)
+        if sketch is None or epoch.sealed is None or epoch.start < start or epoch.finish > finish:
+            continue
+        if sketch.ledger is not None:
+            raise RefusalError("conflict", "the reports are private already: read the window's sketch")
+        try:
+            total = collection.added(total, sketch.without_rows())
+        except (ValueError, OverflowError) as error:
+            raise RefusalError("not addable", f"the epochs of the window cannot be added: {error}") from None
+    # the design is the collection's, whatever reports say of where theirs came from; and the release is a batch of its
+    # own, since what was spent before follows from windows, not from which epochs have reports
+    return Sketch(
+        operator,
+        total.sums,
+        total.units,
+        total.bits,
+        total.skipped,
+        heaviest=total.heaviest,
+        batches=Batches({secrets.randbits(64): 1}, most=total.batches.largest),
+        unit=_protected(transaction, collection, start, finish, total.unit),
+    )
+
+
+def _protected(
+    transaction: Transaction, collection: Collection, start: int, finish: int, found: ProtectedUnit | None
+) -> ProtectedUnit | None:
+    """How many rows of one unit may be in a window: as many as the rules allow in every report that could be in it."""
+    rules = collection.rules
+    if rules.unit is None or rules.rows_per_unit is None:
+        if found is not None:
+            raise RefusalError(
+                "conflict", f"no release was made: reports are by {found.name}; set the rules unit and rows_per_unit"
+            )
+        return None
+    reports = 1
+    if not rules.disjoint:
+        if rules.reports_per_epoch is None:
+            raise RefusalError(
+                "conflict",
+                f"no release was made: a {rules.unit} may be in every report of a window: limit those by the rule "
+                "reports_per_epoch, or set disjoint, if none is in two reports",
+            )
+        senders = transaction.one("SELECT count(*) FROM senders WHERE collection = ?", (collection.id,))
+        assert senders is not None
+        first = max(start, start_of(rules.epoch, collection.created / 1000 - rules.grace_seconds))
+        epochs = max(1, -(-(finish - first) // SECONDS[rules.epoch]))
+        reports = max(1, int(senders[0])) * rules.reports_per_epoch * epochs
+    unit = ProtectedUnit(rules.unit, rules.rows_per_unit * reports)
+    if found is not None and (found.name != unit.name or found.rows_per_unit > unit.rows_per_unit):
+        raise RefusalError("conflict", f"no release was made: reports of the window have {found}, against the rules")
+    return unit
+
+
+class CollectionBudget(Budget):
+    """The budget of a collection. The database knows how long its log is, and its last digest.
+
+    Parameters
+    ----------
+    known : what the database knows: how many releases the log has had, and the digest of the last.
+    note : writes that down; done before any noise is drawn.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        collection: Collection,
+        known: tuple[int, str] | None,
+        note: Callable[[tuple[int, str]], None],
+    ) -> None:
+        if known is not None and not path.exists():
+            raise BudgetError(f"{path.name} is gone, and had {known[0]:,} releases: put it back")
+        make_folder(path.parent)
+        super().__init__(path, collection.rules.epsilon, collection.rules.delta)
+        self._known, self._note = known, note
+
+    def reserve(self, ledger: Ledger, batches: Batches | None = None) -> None:
+        """Books a release in the file and then in the database, or refuses it."""
+        known, head = self._known, self.head
+        if known is not None and (head[0] < known[0] or (head[0] == known[0] and head != known)):
+            raise BudgetError(
+                f"{self.path.name} has {head[0]:,} releases, and had {known[0]:,}: put the newest copy of it back"
+            )
+        super().reserve(ledger, batches)
+        self._note(self.head)
+
+
+def known_budget(transaction: Transaction, collection: Collection) -> tuple[int, str] | None:
+    """What the database knows of the collection's budget."""
+    row = transaction.one("SELECT releases, digest FROM budgets WHERE collection = ?", (collection.id,))
+    return None if row is None else (int(row[0]), str(row[1]))
+
+
+def note_budget(transaction: Transaction, collection: Collection, head: tuple[int, str]) -> None:
+    """Writes down how long the log of the collection's budget is."""
+    transaction.execute(
+        "INSERT INTO budgets (collection, releases, digest) VALUES (?, ?, ?) ON CONFLICT (collection) DO UPDATE SET "
+        "releases = excluded.releases, digest = excluded.digest",
+        (collection.id, *head),
+    )
+
+
+def spent_before(transaction: Transaction, collection: Collection, start: int, finish: int) -> Ledger | None:
+    """What earlier releases have spent on records of a window: a record is in one epoch, a unit may be in all."""
+    rows = transaction.all(
+        "SELECT own_ledger FROM releases WHERE collection = ? AND start < ? AND finish > ? ORDER BY id",
+        (collection.id, finish, start) if collection.rules.unit is None else (collection.id, 2**62, -(2**62)),
+    )
+    found: Ledger | None = None
+    for (text,) in rows:
+        own = Ledger.from_json(json.loads(text))
+        found = own if found is None else found.merged(own, overlapping=True)
+    return found
+
+
+def released(sketch: Sketch, earlier: Ledger | None, budget: Budget, **options: Any) -> tuple[Release, Ledger]:
+    """A private release, whose ledger has what was spent before, too; and the ledger of itself alone."""
+    own = privatize(sketch, **options, budget=budget)
+    assert own.ledger is not None
+    ledger = own.ledger if earlier is None else own.ledger.after(earlier)
+    return Release(own.operator, own.sums, own.units, ledger, made_of=(own,)), own.ledger
 
 
 def keep(
-    transaction: Transaction, collection: Collection, found: Window, release: Sketch, now: int, actor: str
+    transaction: Transaction,
+    collection: Collection,
+    bounds: tuple[int, int],
+    release: Release,
+    own: Ledger,
+    now: int,
+    actor: str,
 ) -> dict[str, Any]:
     """Keeps a release; what the routes say of it."""
     number = transaction.next_number("releases")
     assert release.ledger is not None
-    ledger = release.ledger.to_json()
+    ledger = json.dumps(release.ledger.to_json())
     transaction.execute(
-        "INSERT INTO releases (id, collection, start, finish, created, ledger, sketch) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (number, collection.id, found.start, found.finish, now, json.dumps(ledger), release.to_bytes()),
+        "INSERT INTO releases (id, collection, start, finish, created, ledger, sketch, own_ledger) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (number, collection.id, *bounds, now, ledger, release.to_bytes(), json.dumps(own.to_json())),
     )
-    facts = {"collection": collection.name, "release": number, "epsilon": ledger["epsilon"], "delta": ledger["delta"]}
+    facts = {"collection": collection.name, "release": number, "epsilon": own.epsilon, "delta": own.delta}
     audit.note(transaction, now, actor, "release", **facts)
-    return _to_json((number, found.start, found.finish, now, json.dumps(ledger)))
+    return _to_json((number, *bounds, now, ledger))
 
 
 def releases(transaction: Transaction, collection: Collection) -> list[dict[str, Any]]:

@@ -7,11 +7,15 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sketchlearn.collector.collection import Collection, one_batch
 from sketchlearn.collector.epoch_times import finish_of, in_iso, start_of
 from sketchlearn.collector.epochs import Epoch, batch_number, epoch_at
 from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.collector.rules import NEXT
+from sketchlearn.packed import MAGIC, PRIVATE_MAGIC
+from sketchlearn.privacy.release import releasable
 from sketchlearn.sketch import Sketch
 from sketchlearn.storage.container import FormatError
 from sketchlearn.storage.known_operator import OtherDesignError
@@ -21,9 +25,11 @@ if TYPE_CHECKING:
     from sketchlearn.collector.writer import Group
 
 MOST_RECORDS = 2**53  # that the database counts of one report; the sketch itself has all digits
-_INSERT_REPORT = "INSERT INTO reports (number, collection, sender, id, digest, epoch, records, received, late)"
+LARGEST_HEADER = 1_000_000  # bytes of a report's description beside its design: numbers of batches, names of files
+_INSERT_REPORT = "INSERT INTO reports (number, collection, sender, id, digest, epoch, records, received, late, removed)"
 _WRITE_EPOCH = (
-    f"INSERT INTO epochs ({Epoch.COLUMNS}) VALUES (?, ?, ?, ?, NULL, ?, ?, ?, 1, NULL) ON CONFLICT (collection, start) "
+    f"INSERT INTO epochs ({Epoch.COLUMNS}) VALUES (?, ?, ?, ?, NULL, ?, ?, ?, 1, NULL, 0, 0) "
+    "ON CONFLICT (collection, start) "
     "DO UPDATE SET reports = excluded.reports, records = excluded.records, sketch = excluded.sketch"
 )
 
@@ -40,7 +46,12 @@ class Incoming:
     sketch: Sketch
     records: int
     time: float | None  # when its rows were seen, by the sender's clock, in seconds
-    unique: bool  # equal bytes can only be the same sketch: its batches have random numbers, or its noise is random
+    batches: frozenset[bytes]  # what identifies its rows, or its noise
+
+    @property
+    def counted_as(self) -> list[tuple[int, bytes]]:
+        """By what it is looked up among those that were counted: its batches and, of old reports, the body's digest."""
+        return [(self.collection.id, one) for one in (*self.batches, self.digest)] if self.batches else []
 
     @classmethod
     def read(cls, collection: Collection, sender: int, report: str, body: bytes, time: float | None) -> Incoming:
@@ -51,7 +62,7 @@ class Incoming:
         if len(body) > rules.largest_body:
             raise RefusalError("too large", f"a report has at most {rules.largest_body:,} bytes here")
         try:
-            sketch, numbered = collection.known.numbered_from_file(body)
+            sketch = collection.known.from_file(body)
         except OtherDesignError as error:
             raise RefusalError("other design", f"{error}: get the collection's design, and sketch with it") from None
         except FormatError as error:
@@ -59,6 +70,8 @@ class Incoming:
         ledger = sketch.ledger
         if rules.private_reports and (ledger is None or not ledger.private or ledger.lacking):
             raise RefusalError("not private", "this collection takes private sketches alone: privatize it first")
+        if why := _why_not_taken(collection, sketch):
+            raise RefusalError("not addable", f"the report cannot be added: {why}")
         records = min(MOST_RECORDS, max(0, math.ceil(sketch.count)))
         if ledger is None and sketch.units == 0:
             raise RefusalError("malformed", "the report has no records: there is nothing to add")
@@ -67,8 +80,58 @@ class Incoming:
                 "limit", f"a report has at most {rules.records_per_report:,} records here, and this one {records:,}"
             )
         digest = hashlib.sha256(body).digest()
-        unique = numbered or (ledger is not None and not ledger.local)  # two devices may send the same few bits
-        return cls(collection, sender, report, body, digest, sketch, records, time, unique)
+        return cls(collection, sender, report, body, digest, sketch, records, time, identities(body, sketch))
+
+
+def names_own_design(collection: Collection, body: bytes) -> bool:
+    """A look at the header of a report, before it is parsed: whether it has the collection's design, letter by letter.
+
+    Refuses headers that are longer than any report's.
+    """
+    longest = LARGEST_HEADER + collection.known.length
+    if body[: len(MAGIC)] not in (MAGIC, PRIVATE_MAGIC) and int.from_bytes(body[:8], "little") > longest:
+        raise RefusalError("damaged", f"the report cannot be read: its header has more than {longest:,} bytes")
+    return collection.known.spells(body)
+
+
+def _why_not_taken(collection: Collection, sketch: Sketch) -> str | None:
+    """Why the rules about units and private releases do not allow a sketch.
+
+    A release must not be refused, or have more noise, for what one report is: that would tell readers about it.
+    """
+    rules = collection.rules
+    if sketch.ledger is not None:
+        if rules.private_reading and not rules.private_reports:
+            return "it is private, and the collector makes the releases of this collection: send the exact sketch"
+        return None
+    if rules.unit is not None and rules.rows_per_unit is not None:
+        if sketch.unit is None or sketch.unit.name != rules.unit or sketch.unit.rows_per_unit > rules.rows_per_unit:
+            wanted = f"unit={rules.unit!r}, rows_per_unit={rules.rows_per_unit}"
+            return f"this collection takes sketches of rows of units: sketch with {wanted}"
+    elif rules.private_reading and sketch.unit is not None:
+        return f"it is by units ({sketch.unit.name}), and the collection's rules name no unit: have them set"
+    if not rules.private_reading:
+        return None
+    if sketch.batches.largest > 1:
+        return "some of its records count several times, and private releases are made of records that count once"
+    try:
+        releasable(sketch)
+    except ValueError as error:
+        return f"no private release could be made of it: {error}"
+    return None
+
+
+def identities(body: bytes, sketch: Sketch) -> frozenset[bytes]:
+    """What identifies the rows of a report: the numbers of its batches or, of a private one, its noisy sums.
+
+    Bits of a device have none: two devices may send the same few bits.
+    """
+    if body[: len(MAGIC)] in (MAGIC, PRIVATE_MAGIC):
+        return frozenset()
+    if sketch.ledger is not None:
+        content = np.ascontiguousarray(sketch.sums, "<i8").tobytes() + str(sketch.units).encode()
+        return frozenset([hashlib.sha256(content).digest()[:16]])
+    return frozenset(number.to_bytes(8, "big") for number, times in sketch.batches.times.items() if times > 0)
 
 
 @dataclass
@@ -102,7 +165,8 @@ class ReportGroup:
     store: Store
     group: Group
     _answers: dict[tuple[int, int, str], tuple[bytes, dict[str, Any]]] = field(default_factory=dict)
-    _digests: set[tuple[int, bytes]] = field(default_factory=set)
+    _counted: dict[tuple[int, bytes], int] = field(default_factory=dict)  # by collection and batch: the sender
+    _new: list[tuple[int, bytes, int]] = field(default_factory=list)  # of those, what is to be written
     _rows: list[tuple[Any, ...]] = field(default_factory=list)
     _bodies: list[tuple[int, bytes]] = field(default_factory=list)
     _touched: dict[tuple[int, int], tuple[Collection, OpenTotal]] = field(default_factory=dict)
@@ -130,40 +194,56 @@ class ReportGroup:
             return known[1]
         if report.sender in self.store.revoked_senders:
             raise RefusalError("unauthorised", "the sender was revoked")
-        if report.unique:
-            self._require_new_bytes(report)
+        new = self._is_new(report)
         now = self.store.now()
         total, late = self._epoch(report, now)
         self._require_within_limits(report, total)
-        total.sketch = self._sum(report, total)
-        total.reports, total.records = total.reports + 1, total.records + report.records
         answer = answer_for(report.id, total.start, report.records, report.digest, now, late)
         number = self.store.next_report()
-        self._rows.append((number, *key, report.digest, total.start, report.records, now, int(late)))
-        self._bodies.append((number, report.body))
+        if new:
+            total.sketch = self._sum(report, total)
+            total.reports, total.records = total.reports + 1, total.records + report.records
+            self._bodies.append((number, report.body))
+            self._touched[report.collection.id, total.start] = (report.collection, total)
+            found = [(report.collection.id, batch) for batch in report.batches]
+            self._counted.update(dict.fromkeys(found, report.sender))
+            self._new += [(*batch, report.sender) for batch in found]
+        removed = None if new else now
+        self._rows.append((number, *key, report.digest, total.start, report.records, now, int(late), removed))
         self._answers[key] = (report.digest, answer)
-        self._digests.add((report.collection.id, report.digest))
-        self._touched[report.collection.id, total.start] = (report.collection, total)
         return answer
 
     def _look_up(self, reports: list[Incoming]) -> None:
-        """What the database has of the ids and the bytes of these reports; rows of reports are never removed."""
+        """What the database has of the ids and the batches of these reports; rows of reports are never removed."""
         keys = {(report.collection.id, report.sender, report.id) for report in reports}
         key, wanted = ("collection", "sender", "id"), ("digest", "epoch", "records", "received", "late")
         for row in self.group.transaction.matching("reports", (*key, *wanted), key, keys):
             collection, sender, number, digest, epoch, records, received, late = row
             answer = answer_for(number, epoch, records, bytes(digest), received, bool(late))
             self._answers[collection, sender, number] = (bytes(digest), answer)
-        contents = {(report.collection.id, report.digest) for report in reports if report.unique}
-        both = ("collection", "digest")
-        for collection, digest in self.group.transaction.matching("reports", both, both, contents):
-            self._digests.add((collection, bytes(digest)))
+        batches = {one for report in reports for one in report.counted_as}
+        both = ("collection", "batch")
+        for collection, batch, sender in self.group.transaction.matching("counted", (*both, "sender"), both, batches):
+            self._counted[collection, bytes(batch)] = sender
 
-    def _require_new_bytes(self, report: Incoming) -> None:
-        if (report.collection.id, report.digest) in self._digests:
-            raise RefusalError(
-                "repeated", "the same sketch came before under another id, and would count twice: it was not added"
-            )
+    def _is_new(self, report: Incoming) -> bool:
+        """Whether no batch of a report was counted before; others are refused.
+
+        In a collection with private reading, a sender must not find out what others have sent: a report that repeats
+        one of theirs is acknowledged like any other and not counted, and administrators see that among the refusals.
+        """
+        senders = {self._counted[key] for key in report.counted_as if key in self._counted}
+        if not senders:
+            return True
+        refusal = RefusalError(
+            "repeated",
+            "rows of this report were counted before, in another report, and would count twice: it was not added. If "
+            'they are other rows with the same values, sketch them with a name of their own (batch="...")',
+        )
+        if report.collection.rules.private_reading and report.sender not in senders:
+            self.store.note_refusal(report.collection, report.sender, refusal)
+            return False
+        raise refusal
 
     def _epoch(self, report: Incoming, now: int) -> tuple[OpenTotal, bool]:
         """The sum that a report is added to, and whether it comes late."""
@@ -201,8 +281,7 @@ class ReportGroup:
             return
         who = (report.collection.id, total.start, report.sender)
         found = self.group.transaction.one(
-            "SELECT count(*), coalesce(sum(records), 0) FROM reports WHERE collection = ? AND epoch = ? AND sender = ? "
-            "AND removed IS NULL",
+            "SELECT count(*), coalesce(sum(records), 0) FROM reports WHERE collection = ? AND epoch = ? AND sender = ?",
             who,
         )
         assert found is not None
@@ -227,6 +306,7 @@ class ReportGroup:
         transaction = self.group.transaction
         transaction.insert(_INSERT_REPORT, self._rows)
         transaction.insert("INSERT INTO bodies (number, body)", self._bodies)
+        transaction.insert("INSERT INTO counted (collection, batch, sender)", self._new)
         for collection, total in self._touched.values():
             kept = None if total.sketch is None else collection.known.to_kept(total.sketch)
             counts = (total.reports, total.records)
@@ -239,7 +319,7 @@ class ReportGroup:
             "senders.id = new.column1",
             [(sender, len(rows), sum(row[6] for row in rows), rows[-1][7]) for sender, rows in by_sender.items()],
         )
-        for pending in (self._rows, self._bodies, self._touched):
+        for pending in (self._rows, self._bodies, self._new, self._touched):
             pending.clear()
 
 

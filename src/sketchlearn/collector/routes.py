@@ -20,7 +20,16 @@ from sketchlearn.collector.endpoint_table import (
 )
 from sketchlearn.collector.names import checked_name
 from sketchlearn.collector.refusals import RefusalError
-from sketchlearn.collector.tokens import ADMIN, READ, SEND
+from sketchlearn.collector.tokens import ADMIN, FIRST, READ, SEND
+from sketchlearn.collector.views import (
+    AdminView,
+    DesignView,
+    ExactView,
+    ServerAdminView,
+    ServerView,
+    TokenView,
+    View,
+)
 
 if TYPE_CHECKING:
     from sketchlearn.collector.application import Call
@@ -29,95 +38,92 @@ if TYPE_CHECKING:
 # The collector itself
 
 
-@endpoint("GET", f"{ROOT}/health", scope=None)
-async def health(call: Call) -> Answer:
+@endpoint("GET", f"{ROOT}/health", View)
+async def health(call: Call, view: View) -> Answer:
     """Whether the collector can read its database."""
-    await call.read(lambda transaction: transaction.one("SELECT 1"))
+    await call.thread(view.check_health)
     return Answer({"status": "ok"})
 
 
-@endpoint("GET", "/metrics", scope=READ, answers=TEXT)
-async def metrics(call: Call) -> Answer:
+@endpoint("GET", "/metrics", ServerView, answers=TEXT)
+async def metrics(call: Call, view: ServerView) -> Answer:
     """Numbers for Prometheus."""
-    call.store.require(call.required_token, READ)
-    call.metrics.waiting.set(call.store.writer.waiting)
+    call.metrics.waiting.set(view.waiting())
     body, media = call.metrics.text()
     return Answer(body, media=media)
 
 
-@endpoint("GET", f"{ROOT}/openapi.json", scope=None)
-async def openapi(call: Call) -> Answer:
+@endpoint("GET", f"{ROOT}/openapi.json", View)
+async def openapi(call: Call, _view: View) -> Answer:
     """This document."""
     return Answer(call.document)
 
 
-@endpoint("GET", f"{ROOT}/audit", asks={"after": "number of the last entry that is known", "most": "at most so many"})
-async def audit_log(call: Call) -> Answer:
+@endpoint(
+    "GET",
+    f"{ROOT}/audit",
+    ServerAdminView,
+    asks={"after": "number of the last entry that is known", "most": "at most so many"},
+)
+async def audit_log(call: Call, view: ServerAdminView) -> Answer:
     """The audit log, in order."""
-    call.store.require(call.required_token, ADMIN)
     after, most = call.whole("after", 0, 2**53, 0), call.whole("most", 1, 1000, 1000)
-    return Answer({"entries": await call.thread(lambda: call.store.audit(after, most))})
+    return Answer({"entries": await call.thread(lambda: view.store.audit(after, most))})
 
 
 @endpoint(
     "POST",
     f"{ROOT}/tokens",
+    ServerAdminView,
     largest=LARGEST_JSON,
     takes=object_of(("scope",), scope={"enum": [READ, ADMIN]}, note=TEXT_SCHEMA, expires_days=DAYS_SCHEMA),
     status=201,
 )
-async def add_server_token(call: Call) -> Answer:
+async def add_server_token(call: Call, view: ServerAdminView) -> Answer:
     """A new token for the whole collector."""
-    token = call.required_token
-    call.store.require(token, ADMIN)
-    form = call.form("scope", "note", "expires_days")
+    form = await call.form("scope", "note", "expires_days")
     made = await call.thread(
-        lambda: call.store.add_token(
-            token.id, None, form.get("scope"), None, form.get("note", ""), form.get("expires_days")
+        lambda: view.store.add_token(
+            view.actor, None, form.get("scope"), None, form.get("note", ""), form.get("expires_days")
         )
     )
     return Answer(made, 201)
 
 
-@endpoint("POST", f"{ROOT}/tokens/{{token}}/revoke")
-async def revoke_server_token(call: Call) -> Answer:
+@endpoint("POST", f"{ROOT}/tokens/{{token}}/revoke", ServerAdminView)
+async def revoke_server_token(call: Call, view: ServerAdminView) -> Answer:
     """Ends a token that is for the whole collector."""
-    token = call.required_token
-    call.store.require(token, ADMIN)
-    await call.thread(lambda: call.store.revoke_token(token.id, None, call.path["token"]))
+    await call.thread(lambda: view.store.revoke_token(view.actor, None, call.path["token"]))
     return Answer({"revoked": call.path["token"]})
 
 
 @endpoint(
     "POST",
     f"{ROOT}/token/rotate",
-    scope=SEND,
+    TokenView,
     largest=LARGEST_JSON,
     takes=object_of((), overlap_seconds={"type": "integer", "minimum": 0, "maximum": 2592000}),
     status=201,
 )
-async def rotate_own_token(call: Call) -> Answer:
+async def rotate_own_token(call: Call, view: TokenView) -> Answer:
     """A new token in place of the one that asks; the old one works for a while longer."""
-    token, form = call.required_token, call.form("overlap_seconds", empty=True)
-    collection = next((c for c in call.store.all_collections() if c.id == token.collection), None)
-    made = await call.thread(
-        lambda: call.store.rotate_token(token.id, collection, token.id, form.get("overlap_seconds", 3600))
-    )
-    return Answer(made, 201)
+    form = await call.form("overlap_seconds", empty=True)
+    return Answer(await call.thread(lambda: view.rotate(form.get("overlap_seconds", 3600))), 201)
 
 
 # Collections
 
 
-@endpoint("GET", f"{ROOT}/collections", scope=SEND)
-async def list_collections(call: Call) -> Answer:
+@endpoint("GET", f"{ROOT}/collections", TokenView)
+async def list_collections(_call: Call, view: TokenView) -> Answer:
     """The collections that the token is for."""
-    return Answer({"collections": [found.to_json() for found in call.store.visible(call.required_token)]})
+    return Answer({"collections": view.collections()})
 
 
 @endpoint(
     "POST",
     f"{ROOT}/collections",
+    ServerAdminView,
     largest=LARGEST_DESIGN,
     takes=object_of(
         ("name", "design"),
@@ -128,61 +134,60 @@ async def list_collections(call: Call) -> Answer:
     ),
     status=201,
 )
-async def create_collection(call: Call) -> Answer:
+async def create_collection(call: Call, view: ServerAdminView) -> Answer:
     """A new collection: a name, a design (the JSON of a design file), and rules."""
-    token = call.required_token
-    call.store.require(token, ADMIN)
-    form = call.form("name", "title", "design", "rules")
-    design = json.dumps(form.get("design")).encode()
+    form = await call.form("name", "title", "design", "rules")
     made = await call.thread(
-        lambda: call.store.create_collection(
-            token.id, form.get("name"), form.get("title", form.get("name")), design, form.get("rules", {})
+        lambda: view.store.create_collection(
+            view.actor,
+            form.get("name"),
+            form.get("title", form.get("name")),
+            json.dumps(form.get("design")).encode(),
+            form.get("rules", {}),
         )
     )
     return Answer(made.to_json(), 201)
 
 
-@of_collection("GET", "", scope=SEND)
-async def show_collection(call: Call) -> Answer:
+@of_collection("GET", "", DesignView)
+async def show_collection(_call: Call, view: DesignView) -> Answer:
     """A collection and its rules."""
-    return Answer(call.collection().to_json())
+    return Answer(view.collection.to_json())
 
 
-@of_collection("PATCH", "", largest=LARGEST_JSON, takes=object_of((), rules={"type": "object"}))
-async def change_collection(call: Call) -> Answer:
+@of_collection("PATCH", "", AdminView, largest=LARGEST_JSON, takes=object_of((), rules={"type": "object"}))
+async def change_collection(call: Call, view: AdminView) -> Answer:
     """Changes rules."""
-    collection, form = call.collection(), call.form("rules")
-    token = call.required_token
-    changed = await call.thread(lambda: call.store.change_rules(token.id, collection, form.get("rules")))
+    form = await call.form("rules")
+    changed = await call.thread(lambda: view.store.change_rules(view.actor, view.collection, form.get("rules")))
     return Answer(changed.to_json())
 
 
-@of_collection("GET", "/design", scope=SEND)
-async def show_design(call: Call) -> Answer:
+@of_collection("GET", "/design", DesignView)
+async def show_design(_call: Call, view: DesignView) -> Answer:
     """The design file: sketch with it."""
-    return Answer(call.collection().design, media=DESIGN)
+    return Answer(view.collection.design, media=DESIGN)
 
 
-@of_collection("GET", "/refusals", scope=READ)
-async def show_refusals(call: Call) -> Answer:
+@of_collection("GET", "/refusals", ExactView)
+async def show_refusals(call: Call, view: ExactView) -> Answer:
     """What was refused, by sender and kind."""
-    collection = call.collection()
-    return Answer({"refusals": await call.thread(lambda: call.store.refusals(collection))})
+    return Answer({"refusals": await call.thread(view.refusals)})
 
 
 # Senders and tokens
 
 
-@of_collection("GET", "/senders", scope=READ)
-async def list_senders(call: Call) -> Answer:
+@of_collection("GET", "/senders", ExactView)
+async def list_senders(call: Call, view: ExactView) -> Answer:
     """All senders, how much each has sent, and which are silent."""
-    collection = call.collection()
-    return Answer({"senders": await call.thread(lambda: call.store.senders(collection))})
+    return Answer({"senders": await call.thread(view.senders)})
 
 
 @of_collection(
     "POST",
     "/senders",
+    AdminView,
     largest=LARGEST_JSON,
     takes=object_of(
         ("names",),
@@ -191,51 +196,59 @@ async def list_senders(call: Call) -> Answer:
     ),
     status=201,
 )
-async def add_senders(call: Call) -> Answer:
+async def add_senders(call: Call, view: AdminView) -> Answer:
     """New senders, each with a token; this answer alone has the tokens."""
-    collection, token, form = call.collection(), call.required_token, call.form("names", "expires_days")
+    form = await call.form("names", "expires_days")
     made = await call.thread(
-        lambda: call.store.add_senders(token.id, collection, form.get("names"), form.get("expires_days"))
+        lambda: view.store.add_senders(view.actor, view.collection, form.get("names"), form.get("expires_days"))
     )
     return Answer({"senders": made}, 201)
 
 
 @of_collection(
-    "POST", "/senders/{sender}/revoke", largest=LARGEST_JSON, takes=object_of((), subtract={"type": "boolean"})
+    "POST",
+    "/senders/{sender}/revoke",
+    AdminView,
+    largest=LARGEST_JSON,
+    takes=object_of((), subtract={"type": "boolean"}),
 )
-async def revoke_sender(call: Call) -> Answer:
+async def revoke_sender(call: Call, view: AdminView) -> Answer:
     """Ends a sender and its tokens; with subtract, takes out exactly what it sent."""
-    collection, token, form = call.collection(), call.required_token, call.form("subtract", empty=True)
+    form = await call.form("subtract", empty=True)
     name, subtract = checked_name("sender", call.path["sender"]), form.get("subtract", False)
     if not isinstance(subtract, bool):
         raise RefusalError("malformed", "subtract must be true or false")
-    return Answer(await call.thread(lambda: call.store.revoke_sender(token.id, collection, name, subtract=subtract)))
+    revoked = await call.thread(lambda: view.store.revoke_sender(view.actor, view.collection, name, subtract=subtract))
+    return Answer(revoked)
 
 
-@of_collection("GET", "/tokens")
-async def list_tokens(call: Call) -> Answer:
+@of_collection("GET", "/tokens", AdminView)
+async def list_tokens(call: Call, view: AdminView) -> Answer:
     """The tokens of a collection, without their secrets."""
-    collection = call.collection()
-    return Answer({"tokens": await call.thread(lambda: call.store.tokens(collection))})
+    return Answer({"tokens": await call.thread(lambda: view.store.tokens(view.collection))})
 
 
 @of_collection(
     "POST",
     "/tokens",
+    AdminView,
     largest=LARGEST_JSON,
     takes=object_of(
-        ("scope",), scope={"enum": [SEND, READ, ADMIN]}, sender=TEXT_SCHEMA, note=TEXT_SCHEMA, expires_days=DAYS_SCHEMA
+        ("scope",),
+        scope={"enum": [SEND, READ, ADMIN, FIRST]},
+        sender=TEXT_SCHEMA,
+        note=TEXT_SCHEMA,
+        expires_days=DAYS_SCHEMA,
     ),
     status=201,
 )
-async def add_token(call: Call) -> Answer:
-    """A new token: for a sender, or to read or administer the collection."""
-    collection, token = call.collection(), call.required_token
-    form = call.form("scope", "sender", "note", "expires_days")
+async def add_token(call: Call, view: AdminView) -> Answer:
+    """A new token: for a sender, to read or administer the collection, or for the first of two collectors."""
+    form = await call.form("scope", "sender", "note", "expires_days")
     made = await call.thread(
-        lambda: call.store.add_token(
-            token.id,
-            collection,
+        lambda: view.store.add_token(
+            view.actor,
+            view.collection,
             form.get("scope"),
             form.get("sender"),
             form.get("note", ""),
@@ -245,9 +258,8 @@ async def add_token(call: Call) -> Answer:
     return Answer(made, 201)
 
 
-@of_collection("POST", "/tokens/{token}/revoke")
-async def revoke_token(call: Call) -> Answer:
+@of_collection("POST", "/tokens/{token}/revoke", AdminView)
+async def revoke_token(call: Call, view: AdminView) -> Answer:
     """Ends a token now."""
-    collection, token = call.collection(), call.required_token
-    await call.thread(lambda: call.store.revoke_token(token.id, collection, call.path["token"]))
+    await call.thread(lambda: view.store.revoke_token(view.actor, view.collection, call.path["token"]))
     return Answer({"revoked": call.path["token"]})

@@ -9,6 +9,7 @@ from typing import Any
 
 from sketchlearn.collector.epoch_times import HOUR, SPANS
 from sketchlearn.few_records import FEW_RECORDS
+from sketchlearn.protected_unit import ProtectedUnit
 from sketchlearn.values import shortened
 
 REFUSE, NEXT = "refuse", "next"
@@ -29,10 +30,15 @@ class Rules:
     late : what becomes of reports for a sealed epoch: "refuse" them, or count them in the "next" open one.
     skew_seconds : how far ahead a sender's clock may be; up to there, a time in the future counts as now.
     private_reports : take private sketches alone (with a ledger that needs no more shares).
-    private_reading : tokens with the scope "read" get private releases alone, no exact sums.
+    private_reading : tokens with the scope "read" get private releases alone, and reports must be such that releases
+        can be made of them: without fractional weights, weights above 1, skipped files and batches that count twice.
     disjoint : no record (or protected unit) is in two reports: then the largest epsilon holds for a sum, not their sum.
-    min_records, min_reports : nothing is shown of an epoch with fewer records, or of fewer reports.
-    sealed_only : nothing is shown of an epoch before it is sealed.
+    unit, rows_per_unit : reports are sketches of rows of such units (`operator.sketch(rows, unit="patient_id",
+        rows_per_unit=5)`), of at most so many rows each; releases then protect units.
+    min_records, min_reports : no sum is shown that has fewer records, or fewer reports, or differs by fewer from what
+        was shown before. Private releases are not concerned: they have all records.
+    sealed_only : no sum is shown of an epoch before it is sealed; without it, two looks at an epoch that is still open
+        show what came between them.
     largest_body : bytes of a report.
     records_per_report : the most records of one report.
     reports_per_epoch, records_per_epoch : the most of one sender in one epoch.
@@ -56,9 +62,11 @@ class Rules:
     private_reports: bool = False
     private_reading: bool = False
     disjoint: bool = False
+    unit: str | None = None
+    rows_per_unit: int | None = None
     min_records: int = FEW_RECORDS
     min_reports: int = 1
-    sealed_only: bool = False
+    sealed_only: bool = True
     largest_body: int = 1_000_000
     records_per_report: int | None = None
     reports_per_epoch: int | None = None
@@ -109,6 +117,10 @@ class Rules:
             _one_of("hidden", self.hidden, (FIRST, SECOND))
             if self.min_reports < 2 or self.records_per_report is None:
                 raise ValueError("sums that hide their parts need min_reports of at least 2, and records_per_report")
+        if (self.unit is None) != (self.rows_per_unit is None):
+            raise ValueError("unit and rows_per_unit belong together")
+        if self.unit is not None:
+            ProtectedUnit(self.unit, self.rows_per_unit)  # type: ignore[arg-type]
         if (self.noise_epsilon is None) != (self.noise_parties is None):
             raise ValueError("noise_epsilon and noise_parties belong together")
         if self.noise_epsilon is not None:

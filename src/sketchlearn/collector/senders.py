@@ -9,9 +9,10 @@ from sketchlearn.collector import audit
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.database import Transaction
 from sketchlearn.collector.epoch_times import in_iso
-from sketchlearn.collector.epochs import Epoch, digest_of, epoch_at, sum_of_bodies, write_sum
+from sketchlearn.collector.epochs import Epoch, digest_of, epoch_at, sum_of_bodies, write_sum_without
 from sketchlearn.collector.names import checked_name
 from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.reports import identities
 from sketchlearn.collector.tokens import SCOPES, SEND, Token, new_token
 
 LONGEST_NOTE = 200
@@ -216,8 +217,9 @@ def _subtract(
     """Takes the reports of a sender out of an epoch: exact sums by subtraction, others by adding the rest anew."""
     whose = (collection.id, epoch.start, epoch.finish, sender)
     rows = transaction.all(
-        "SELECT r.number, r.records, b.body FROM reports r JOIN bodies b ON b.number = r.number WHERE r.collection = ? "
-        "AND r.epoch >= ? AND r.epoch < ? AND r.sender = ? AND r.removed IS NULL ORDER BY r.number",
+        "SELECT r.number, r.records, r.digest, b.body FROM reports r JOIN bodies b ON b.number = r.number "
+        "WHERE r.collection = ? AND r.epoch >= ? AND r.epoch < ? AND r.sender = ? AND r.removed IS NULL "
+        "ORDER BY r.number",
         whose,
     )
     if not rows:
@@ -227,19 +229,21 @@ def _subtract(
         "AND removed IS NULL",
         (now, *whose),
     )
-    transaction.many("DELETE FROM bodies WHERE number = ?", [(number,) for number, _, _ in rows])
-    left, total = epoch.reports - len(rows), epoch.sketch(collection)
+    transaction.many("DELETE FROM bodies WHERE number = ?", [(number,) for number, *_ in rows])
+    total = epoch.sketch(collection)
     assert total is not None
-    if left == 0:
-        rest = None
-    elif total.ledger is None and total.kept is None and total.unit is None:
-        rest = total
-        for _, _, body in rows:
-            rest = (rest - collection.known.from_file(bytes(body))).as_batches(total.batches)
-    else:
+    rest = None if len(rows) == epoch.reports else total
+    exact = total.ledger is None and total.kept is None and total.unit is None
+    free: list[tuple[int, bytes]] = []
+    for _, _, digest, body in rows:
+        sketch = collection.known.from_file(bytes(body))
+        free += [(collection.id, one) for one in {bytes(digest), *identities(bytes(body), sketch)}]
+        if exact and rest is not None:
+            rest = (rest - sketch).as_batches(total.batches)
+    transaction.many("DELETE FROM counted WHERE collection = ? AND batch = ?", free)  # these rows may come again
+    if rest is not None and not exact:
         rest = sum_of_bodies(transaction, collection, epoch, identity)
-    records = epoch.records - sum(records for _, records, _ in rows)
-    kept = write_sum(transaction, collection, epoch, rest, left, records)
+    kept = write_sum_without(transaction, collection, epoch, rest, len(rows), sum(records for _, records, *_ in rows))
     if epoch.sealed is not None:
         facts = {"collection": collection.name, "epoch": in_iso(epoch.start), "start": epoch.start}
         audit.note(transaction, now, actor, "subtract", **facts, digest=digest_of(kept), sender=sender)

@@ -8,7 +8,8 @@ import logging
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from sketchlearn.storage.owner_folder import make_folder, write_file
 SECONDS_FOR_HEADERS = 10.0
 SECONDS_BETWEEN_REQUESTS = 15
 MOST_CONNECTIONS = 2000
+MOST_CONNECTIONS_EACH = MOST_CONNECTIONS // 4  # of one address, unless it is a proxy's
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Serving:
     host, port : that it listens to.
     certificate, key : files for TLS; without them, only this machine or a proxy should reach it.
     proxies : addresses of proxies whose X-Forwarded-For is believed.
+    webhook_hosts : hosts with ports that alarms may be sent to although they are not of the internet.
     """
 
     folder: Path
@@ -47,6 +50,7 @@ class Serving:
     certificate: str | None = None
     key: str | None = None
     proxies: str = ""
+    webhook_hosts: str = ""
 
 
 def open_store(serving: Serving) -> Store:
@@ -69,10 +73,10 @@ def serve(serving: Serving) -> None:
     pages = Pages(store)
     try:
         config = uvicorn.Config(
-            create_app(store, more_routes=pages.routes()),
+            create_app(store, more_routes=pages.routes(), webhook_hosts=frozenset(_listed(serving.webhook_hosts))),
             host=serving.host,
             port=serving.port,
-            http=_protocol(),
+            http=_protocol(_listed(serving.proxies)),
             loop="auto",  # uvloop, where there is one
             lifespan="on",
             log_level="warning",
@@ -123,20 +127,31 @@ def serve_demonstration(host: str, port: int, seconds_per_hour: float) -> None:
             store.close()
 
 
-def _protocol() -> Any:
-    """uvicorn's HTTP protocol, which ends connections whose headers do not come in time."""
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _protocol(proxies: Collection[str]) -> Any:
+    """uvicorn's HTTP protocol, which ends connections whose headers are late, and too many of one address."""
     from uvicorn.config import HTTP_PROTOCOLS
     from uvicorn.importer import import_from_string
 
     base = import_from_string(HTTP_PROTOCOLS["httptools" if _has("httptools") else "h11"])
+    connections: Counter[str] = Counter()  # by address
 
     class PunctualProtocol(base):  # type: ignore[misc, valid-type]
         """The protocol with a time limit on headers, of the first request and of each further one."""
 
         _headers_due: asyncio.TimerHandle | None = None
+        _address = ""
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
+            self._address = str((transport.get_extra_info("peername") or ("?",))[0])
+            connections[self._address] += 1
+            if connections[self._address] > MOST_CONNECTIONS_EACH and self._address not in proxies:
+                transport.close()  # whoever is at other addresses has room left
+                return
             self._expect_headers()
 
         def data_received(self, data: bytes) -> None:
@@ -147,6 +162,9 @@ def _protocol() -> Any:
         def connection_lost(self, error: Exception | None) -> None:
             if self._headers_due is not None:
                 self._headers_due.cancel()
+            connections[self._address] -= 1
+            if not connections[self._address]:
+                del connections[self._address]
             super().connection_lost(error)
 
         def _in_request(self) -> bool:

@@ -14,16 +14,16 @@ from typing import Any, TypeVar
 from sketchlearn.collector import audit, epochs, releases, senders, upkeep
 from sketchlearn.collector.collection import Collection, collections
 from sketchlearn.collector.database import Database, Transaction
-from sketchlearn.collector.epoch_times import in_iso
 from sketchlearn.collector.epochs import Epoch
 from sketchlearn.collector.identity import make_identity
+from sketchlearn.collector.migration import migrate
 from sketchlearn.collector.names import checked_name, checked_title, is_name
+from sketchlearn.collector.parsing import Parsers
 from sketchlearn.collector.refusals import RefusalError
-from sketchlearn.collector.reports import Incoming, OpenTotal, TakeReport, answer_for
+from sketchlearn.collector.reports import Incoming, OpenTotal, TakeReport
 from sketchlearn.collector.rules import Rules
 from sketchlearn.collector.tokens import ADMIN, SCOPES, SEND, Token, check_secret, id_of
-from sketchlearn.collector.windows import Window, window
-from sketchlearn.collector.writer import Writer
+from sketchlearn.collector.writer import Work, Writer, tell
 from sketchlearn.storage.container import FormatError
 from sketchlearn.storage.design_files import design_from_bytes
 
@@ -53,17 +53,20 @@ class Store:
         self._tokens: dict[str, Token] = {}
         self._refusals: dict[tuple[int, int, str], tuple[int, int, str]] = {}
         self._refusals_lock = threading.Lock()
+        self._releasing = threading.Lock()
         with database.writing() as transaction:
+            migrate(transaction)
             self.identity = make_identity(transaction)
         with database.reading() as transaction:
             self._collections = {found.name: found for found in collections(transaction)}
             rows = transaction.all("SELECT id FROM senders WHERE revoked IS NOT NULL")
             self.revoked_senders = {number for (number,) in rows}
             self._next_report = transaction.next_number("reports", "number")
-        self.writer = Writer(database, self._forget, lambda n: self.on_commit(n))
+        self.writer, self.parsers = Writer(database, self._forget, lambda n: self.on_commit(n)), Parsers()
 
     def close(self) -> None:
         """Does what has queued, and closes the database."""
+        self.parsers.close()
         self.flush_refusals()
         self.writer.close()
         self.database.close()
@@ -87,8 +90,8 @@ class Store:
 
     def changed(self, collection: str, kind: str, /, **facts: Any) -> None:
         """Tells those who watch, such as the page, that something is new; it must take no time."""
-        for tell in self.on_change:
-            tell(collection, kind, facts)
+        for watcher in self.on_change:
+            watcher(collection, kind, facts)
 
     # Who is asking
 
@@ -189,11 +192,6 @@ class Store:
         expires = self._expiry(days)
         return self.writer.do(lambda t: senders.add_senders(t, self.now(), actor, collection, names, expires))
 
-    def senders(self, collection: Collection) -> list[dict[str, Any]]:
-        """All senders."""
-        with self.reading() as transaction:
-            return senders.senders(transaction, collection, self.now())
-
     def revoke_sender(self, actor: str, collection: Collection, name: str, *, subtract: bool) -> dict[str, Any]:
         """Ends a sender; with `subtract`, takes out exactly what it sent."""
 
@@ -290,29 +288,26 @@ class Store:
 
     def submit_report(self, report: Incoming) -> Future[dict[str, Any]]:
         """Queues a report; the answer comes when it is on disk."""
-        return self.writer.submit(self._to_take(report))
+        return self.writer.submit(self.to_take(report))
 
-    def submit_report_from_loop(self, report: Incoming) -> asyncio.Future[dict[str, Any]]:
-        """The same for an event loop."""
-        return self.writer.submit_from_loop(self._to_take(report))
-
-    def _to_take(self, report: Incoming) -> TakeReport:
+    def to_take(self, report: Incoming) -> TakeReport:
+        """The work of taking a report."""
         if len(self.open_totals) > MOST_OPEN_TOTALS:
             self.writer.submit(lambda _group: self.open_totals.clear())
         return TakeReport(self, report)
 
-    def report(self, collection: Collection, sender: int, number: str) -> dict[str, Any]:
-        """What was answered to a report."""
-        with self.reading() as transaction:
-            row = transaction.one(
-                "SELECT epoch, records, digest, received, late FROM reports WHERE collection = ? AND sender = ? "
-                "AND id = ?",
-                (collection.id, sender, number),
-            )
-        if row is None:
-            raise RefusalError("not found", "this sender has sent no report of this id")
-        epoch, records, digest, received, late = row
-        return answer_for(number, epoch, records, bytes(digest), received, bool(late))
+    def read_and_write(self, sender: int, read: Callable[[], Work], *, own_design: bool = True) -> asyncio.Future[Any]:
+        """For an event loop: a thread reads what a sender has sent, and hands the work of writing it to the writer."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def reading() -> None:
+            try:
+                self.writer.put(read(), future)
+            except BaseException as error:
+                tell([(future, error)])
+
+        self.parsers.put(sender, reading, own_design=own_design)
+        return future
 
     def note_refusal(self, collection: Collection, sender: int | None, refusal: RefusalError) -> None:
         """Counts what was refused, by sender and kind; `flush_refusals` writes it down."""
@@ -338,29 +333,7 @@ class Store:
 
         self.writer.do(write)
 
-    def refusals(self, collection: Collection) -> list[dict[str, Any]]:
-        """What was refused and why, the newest first."""
-        with self.reading() as transaction:
-            rows = transaction.all(
-                "SELECT s.name, r.kind, r.times, r.latest, r.sentence FROM refusals r LEFT JOIN senders s "
-                "ON s.id = r.sender WHERE r.collection = ? ORDER BY r.latest DESC LIMIT 1000",
-                (collection.id,),
-            )
-        names = ("sender", "kind", "times", "latest", "sentence")
-        found = [dict(zip(names, row, strict=True)) for row in rows]
-        return [{**one, "latest": in_iso(one["latest"] / 1000)} for one in found]
-
-    # Epochs, windows, releases
-
-    def epochs(self, collection: Collection, start: int, finish: int) -> list[Epoch]:
-        """The epochs with some moment of [start, finish)."""
-        with self.reading() as transaction:
-            return epochs.epochs_between(transaction, collection, start, finish)
-
-    def window(self, collection: Collection, start: int, finish: int) -> Window:
-        """The sum of the epochs within [start, finish)."""
-        with self.reading() as transaction:
-            return window(transaction, collection, start, finish)
+    # Epochs and releases
 
     def seal(self, actor: str, collection: Collection, start: int) -> Epoch:
         """Closes an epoch that is over."""
@@ -375,10 +348,30 @@ class Store:
         return sealed
 
     def release(self, actor: str, collection: Collection, start: int, finish: int, **options: Any) -> dict[str, Any]:
-        """A private release of a window."""
-        found = self.window(collection, start, finish)
-        made = releases.released(found, collection, self.folder, **options)
-        answer = self.writer.do(lambda t: releases.keep(t, collection, found, made, self.now(), actor))
+        """A private release of a window that is over."""
+        releases.require_over(collection, start, finish, self.now())
+        with self._releasing:  # each knows of those before it
+            with self.reading() as transaction:
+                over = epochs.to_seal(transaction, collection, self.now())
+            for epoch in over:  # that housekeeping has not come to yet
+                self.seal(epochs.COLLECTOR, collection, epoch)
+            with self.reading() as transaction:
+                sketch = releases.window_to_release(transaction, collection, start, finish)
+                earlier = releases.spent_before(transaction, collection, start, finish)
+                known = releases.known_budget(transaction, collection)
+            path = self.folder / "budgets" / f"{collection.name}.sqlite"
+            try:
+                budget = releases.CollectionBudget(
+                    path,
+                    collection,
+                    known,
+                    lambda head: self.writer.do(lambda t: releases.note_budget(t, collection, head)),
+                )
+                made, own = releases.released(sketch, earlier, budget, **options)
+            except (ValueError, TypeError) as error:
+                raise RefusalError("conflict", f"no release was made: {error}") from None
+            bounds = (start, finish)
+            answer = self.writer.do(lambda t: releases.keep(t, collection, bounds, made, own, self.now(), actor))
         self.changed(collection.name, "release", id=answer["id"])
         return answer
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = "1"
+VERSION, EARLIER = "2", ("1",)
 
 # INTEGER, BLOB and REAL are SQLite's words; database.py says BIGINT, BYTEA and DOUBLE PRECISION to PostgreSQL. Times
 # are whole milliseconds since 1970, in UTC; starts and ends of epochs whole seconds.
@@ -23,12 +23,16 @@ TABLES = (
         digest BLOB NOT NULL, epoch INTEGER NOT NULL, records INTEGER NOT NULL, received INTEGER NOT NULL,
         late INTEGER NOT NULL, removed INTEGER, UNIQUE (collection, sender, id))""",
     "CREATE INDEX IF NOT EXISTS reports_of_epoch ON reports (collection, epoch, sender)",
-    "CREATE INDEX IF NOT EXISTS reports_by_digest ON reports (collection, digest)",
     "CREATE TABLE IF NOT EXISTS bodies (number INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+    # what identifies the rows that were counted, and who sent them: they stay when reports are forgotten, and go when
+    # they are subtracted
+    """CREATE TABLE IF NOT EXISTS counted (
+        collection INTEGER NOT NULL, batch BLOB NOT NULL, sender INTEGER NOT NULL, PRIMARY KEY (collection, batch))""",
     """CREATE TABLE IF NOT EXISTS epochs (
         collection INTEGER NOT NULL, start INTEGER NOT NULL, finish INTEGER NOT NULL, span TEXT NOT NULL,
         sealed INTEGER, reports INTEGER NOT NULL, records INTEGER NOT NULL, sketch BLOB, bodies INTEGER NOT NULL,
-        compared INTEGER, PRIMARY KEY (collection, start))""",
+        compared INTEGER, unshown_reports INTEGER NOT NULL DEFAULT 0, unshown_records INTEGER NOT NULL DEFAULT 0,
+        PRIMARY KEY (collection, start))""",
     """CREATE TABLE IF NOT EXISTS drifts (
         collection INTEGER NOT NULL, epoch INTEGER NOT NULL, since INTEGER, alarm INTEGER NOT NULL, p_value REAL,
         distance REAL, expected REAL, moved TEXT NOT NULL, sentence TEXT NOT NULL, created INTEGER NOT NULL,
@@ -38,7 +42,10 @@ TABLES = (
         sentence TEXT NOT NULL, created INTEGER NOT NULL, attempts INTEGER NOT NULL, delivered INTEGER)""",
     """CREATE TABLE IF NOT EXISTS releases (
         id INTEGER PRIMARY KEY, collection INTEGER NOT NULL, start INTEGER NOT NULL, finish INTEGER NOT NULL,
-        created INTEGER NOT NULL, ledger TEXT NOT NULL, sketch BLOB NOT NULL)""",
+        created INTEGER NOT NULL, ledger TEXT NOT NULL, sketch BLOB NOT NULL, own_ledger TEXT NOT NULL)""",
+    # how long the log of a collection's budget is, and its last digest: a file that was put back is noticed
+    """CREATE TABLE IF NOT EXISTS budgets (
+        collection INTEGER PRIMARY KEY, releases INTEGER NOT NULL, digest TEXT NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS refusals (
         collection INTEGER NOT NULL, sender INTEGER NOT NULL, kind TEXT NOT NULL, times INTEGER NOT NULL,
         latest INTEGER NOT NULL, sentence TEXT NOT NULL, PRIMARY KEY (collection, sender, kind))""",

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from sketchlearn.collector.refusals import RefusalError
 
 SEND, READ, ADMIN = "send", "read", "admin"
-SCOPES = (SEND, READ, ADMIN)
+FIRST = "first"  # of two collectors: it passes seeds on to the second one, and asks for totals
+SCOPES = (SEND, READ, ADMIN, FIRST)
 _FORM = re.compile(r"skl_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 _NOBODY = "0" * 64
 

@@ -63,16 +63,11 @@ class Writer:
     def submit(self, work: Callable[[Group], T]) -> Future[T]:
         """Queues work, which must check all it needs before it writes; the result comes when it is on disk."""
         future: Future[T] = Future()
-        self._put(work, future)
+        self.put(work, future)
         return future
 
-    def submit_from_loop(self, work: Callable[[Group], T]) -> asyncio.Future[T]:
-        """The same for an event loop, which is woken once for all results of a transaction."""
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._put(work, future)
-        return future
-
-    def _put(self, work: Work, future: Waiting) -> None:
+    def put(self, work: Work, future: Waiting) -> None:
+        """Queues work for a future, which may be of an event loop: that is woken once for all of a transaction."""
         if self._queue.qsize() >= LONGEST_QUEUE:
             raise RefusalError("busy", "the collector is busy: send it again in a moment", retry_after=2)
         self._queue.put((work, future))
@@ -125,10 +120,10 @@ class Writer:
             if not last and len(works) > 1:
                 return False
             _LOG.error("a change of the database failed", exc_info=error)
-            _tell([(works[0][1], error)])
+            tell([(works[0][1], error)])
             return True
         self._observe(len(works))
-        _tell([(future, outcome) for (_, future), outcome in zip(works, outcomes, strict=True)])
+        tell([(future, outcome) for (_, future), outcome in zip(works, outcomes, strict=True)])
         return True
 
 
@@ -137,8 +132,8 @@ def _is_wanted(future: Waiting) -> bool:
     return isinstance(future, asyncio.Future) or future.set_running_or_notify_cancel()
 
 
-def _tell(outcomes: list[tuple[Waiting, Any]]) -> None:
-    """Gives each its outcome; an event loop is called once."""
+def tell(outcomes: list[tuple[Waiting, Any]]) -> None:
+    """Gives each future its outcome, in any thread; an event loop is called once."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Waiting, Any]]] = {}
     for future, outcome in outcomes:
         if isinstance(future, asyncio.Future):

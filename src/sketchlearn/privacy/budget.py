@@ -82,9 +82,9 @@ class Limit:
         """The limit after those that were written later, each of which lowers it."""
         return self if not later else Limit(later[-1]["epsilon"], later[-1]["delta"])
 
-    def may_become(self, epsilon: float | None, delta: float | None) -> bool:
+    def may_become(self, other: Limit) -> bool:
         """Whether another limit is nowhere larger."""
-        pairs = ((self.epsilon, epsilon), (self.delta, delta))
+        pairs = ((self.epsilon, other.epsilon), (self.delta, other.delta))
         return all(own is None or (new is not None and new <= own) for own, new in pairs)
 
 
@@ -191,12 +191,15 @@ class Budget:
             self.epsilon, self.delta = known.epsilon, known.delta
             if asked == (None, None):
                 return
-            if neighbors != self.neighbors or not known.may_become(*asked):
+            new = Limit(
+                *(own if one is None else one for one, own in zip(asked, (known.epsilon, known.delta), strict=True))
+            )
+            if neighbors != self.neighbors or not known.may_become(new):
                 own = f"epsilon {known.epsilon}, delta {known.delta}, {self.neighbors}"
                 raise BudgetError(f"{self.path} is a budget of {own}: limits are lowered, never raised or changed")
-            if Limit(*asked) != known:
-                self._append(database, {"limit": {"epsilon": asked[0], "delta": asked[1]}})
-                self.epsilon, self.delta = asked
+            if new != known:
+                self._append(database, {"limit": {"epsilon": new.epsilon, "delta": new.delta}})
+                self.epsilon, self.delta = new.epsilon, new.delta
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, witness: str | os.PathLike[str] | None = None) -> Budget:

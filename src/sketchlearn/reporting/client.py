@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from sketchlearn.few_records import FEW_RECORDS
+
 if TYPE_CHECKING:
     from sketchlearn.operators import Operator
     from sketchlearn.sketch import Sketch
@@ -37,6 +39,16 @@ class CollectorError(OSError):
         if self.kind == "limit":  # on records or reports of an epoch: waiting does not help
             return False
         return self.status == 0 or self.status in WORTH_ANOTHER_ATTEMPT
+
+
+def report_file(sketch: Sketch, id: str) -> bytes:
+    """The bytes of a report.
+
+    Few records may equal those of another report by chance: where this process has read them, the report's id is the
+    name of their batch. Otherwise a collector takes the same rows for the same batch, and counts it once.
+    """
+    few = sketch.ledger is None and 0 < sketch.count < FEW_RECORDS and sketch.batches.reads
+    return (sketch.as_one_batch(f"report {id}") if few else sketch).to_bytes()
 
 
 class Collector:
@@ -85,13 +97,15 @@ class Collector:
         ----------
         collection : its name.
         id : of the report: the same id with the same sketch counts once, however often it is sent. Without one, a
-            random id is made, which is right if the whole call is not repeated.
+            random id is made, which is right if the whole call is not repeated. The same rows under another id are
+            refused, too, unless they are fewer than 100 that were sketched here and now.
         time : when the rows were seen, as seconds since 1970 or as an ISO date; now, if it is not given.
         """
-        data = sketch if isinstance(sketch, bytes) else sketch.to_bytes()
+        id = id or secrets.token_hex(16)
+        data = sketch if isinstance(sketch, bytes) else report_file(sketch, id)
         query = {} if time is None else {"time": str(time)}
         kind = "parts" if data.startswith(PART_MAGIC) else "reports"
-        path = f"/v1/collections/{quote(collection, safe='')}/{kind}/{quote(id or secrets.token_hex(16), safe='')}"
+        path = f"/v1/collections/{quote(collection, safe='')}/{kind}/{quote(id, safe='')}"
         answer: dict[str, Any] = self._json("POST", path, query, data, "application/octet-stream")
         return answer
 

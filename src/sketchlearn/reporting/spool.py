@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sketchlearn.reporting.client import Collector, CollectorError
+from sketchlearn.reporting.client import Collector, CollectorError, report_file
 from sketchlearn.storage.owner_folder import make_folder, read_file, write_file
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Spool:
         name = id or secrets.token_hex(16)
         if not name or "/" in name or name.startswith(".") or len(name) > 128 or not name.isascii():
             raise ValueError("the id of a report has at most 128 letters, digits and . _ : ~ -")
-        data = sketch if isinstance(sketch, bytes) else sketch.to_bytes()
+        data = sketch if isinstance(sketch, bytes) else report_file(sketch, name)
         head = json.dumps({"collection": collection, "id": name, "time": time}).encode()
         write_file(self.folder / (name + ENDING), head + b"\n" + data)
         return name

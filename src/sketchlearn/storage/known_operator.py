@@ -44,28 +44,42 @@ class KnownOperator:
         texts = [json.dumps(variant.to_json(), sort_keys=True, separators=(",", ":")) for variant in self._variants]
         self._forms = [json.loads(text) for text in texts]
         self._texts = [f'"operator":{text}' for text in texts]
+        self._spellings = [json.dumps(text)[1:-1].encode() for text in self._texts]  # as the header of a file has them
         # what stands for the operator's text in a description: no file can know it
         self._marks = [secrets.token_hex(16) for _ in texts]
 
+    @loading()
     def from_file(self, data: bytes) -> Sketch:
         """The sketch of a file, as `from_bytes` reads it; an `OtherDesignError` if its operator is another one."""
-        return self.numbered_from_file(data)[0]
-
-    @loading()
-    def numbered_from_file(self, data: bytes) -> tuple[Sketch, bool]:
-        """The sketch of a file, and whether its batches have random numbers: then equal bytes are the same sketch."""
         if data[: len(MAGIC)] in (MAGIC, PRIVATE_MAGIC):  # readings of a device, as single bits
-            return self._of_bits(data), False
+            return self._of_bits(data)
         with expecting("sketch", data):
             tensors, description = unpack(data, self._parse)
         check_signature(data, description, None)
         form = description.get("operator")
         for mark, own, variant in zip(self._marks, self._forms, self._variants, strict=True):
             if form in (mark, own):
-                return sums_of(variant, tensors, description), bool(description.get("batches"))
+                return sums_of(variant, tensors, description)
+        if self.spells(data):  # beside another one, which nobody parses then
+            raise OtherDesignError("it was sketched by another design than the collection's")
         self._require_equal(form)
         # equal, but known from elsewhere: of another origin
-        return sketch_of(tensors, description), bool(description.get("batches"))
+        return sketch_of(tensors, description)
+
+    @property
+    def length(self) -> int:
+        """Bytes of the operator's description in the header of a file."""
+        return max(map(len, self._spellings))
+
+    def spells(self, data: bytes) -> bool:
+        """Whether a file names this very operator, letter by letter, or is of bits: its operator is not parsed then.
+
+        A look at the header, in time proportional to its length. It says nothing else about the file.
+        """
+        if data[: len(MAGIC)] in (MAGIC, PRIVATE_MAGIC):
+            return True
+        header = data[8 : 8 + int.from_bytes(data[:8], "little")]
+        return any(text in header for text in self._spellings)
 
     def _of_bits(self, data: bytes) -> Sketch:
         try:

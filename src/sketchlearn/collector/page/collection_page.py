@@ -6,21 +6,27 @@ from collections.abc import Iterable
 from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
-from sketchlearn.collector.collection import Collection
-from sketchlearn.collector.page.collection_sections import SECTIONS, View, live_texts
-from sketchlearn.collector.store import Store
+from sketchlearn.collector.page.collection_sections import (
+    RELEASED_SECTIONS,
+    SECTIONS,
+    ExactPage,
+    ReleasedPage,
+    live_texts,
+)
+from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.views import ExactView, ReleasedView
 from sketchlearn.control_characters import printable
 from sketchlearn.diagnostics.report.page_elements import Child, element, named, page_text, table
 
 TITLES = {"alarms": "Alarms", "arrivals": "Arriving", "clusters": "Clusters", "drift": "Drift"}
-TITLES |= {"senders": "Silent senders", "privacy": "Privacy", "refused": "Refused"}
+TITLES |= {"senders": "Silent senders", "privacy": "Privacy", "refused": "Refused", "releases": "Releases"}
 
 
-def collection_page(view: View) -> str:
-    """All about a collection."""
-    collection = view.collection
-    sections = [make(view) for make in SECTIONS.values()]
-    links = (element("li", element("a", TITLES[name], href=f"#{name}")) for name in SECTIONS)
+def collection_page(page: ExactPage | ReleasedPage) -> str:
+    """All about a collection that a reader may see."""
+    collection, names = page.view.collection, _section_names(page)
+    sections = [_section(page, name) for name in names]
+    links = (element("li", element("a", TITLES[name], href=f"#{name}")) for name in names)
     state = element("p", "Live", id="live", role="status", class_="soft")
     lead = element("p", named(collection.known.operator.in_words), class_="soft")
     header = element(
@@ -30,23 +36,36 @@ def collection_page(view: View) -> str:
     main = element("main", *sections, id="main")
     main.set("data-events", f"/collections/{collection.name}/events")
     main.set("data-sections", f"/collections/{collection.name}/sections/")
-    main.set("data-query", view.choice.query())
+    main.set("data-query", page.query)
     nav = element("nav", element("ul", *links), aria_label="Sections")
     return _page(collection.title, header, nav, main)
 
 
-def section_text(view: View, name: str) -> str:
+def _section_names(page: ExactPage | ReleasedPage) -> list[str]:
+    return list(SECTIONS if isinstance(page, ExactPage) else RELEASED_SECTIONS)
+
+
+def _section(page: ExactPage | ReleasedPage, name: str) -> Element:
+    return SECTIONS[name](page) if isinstance(page, ExactPage) else RELEASED_SECTIONS[name](page)
+
+
+def section_text(page: ExactPage | ReleasedPage, name: str) -> str:
     """One section as markup."""
-    return tostring(SECTIONS[name](view), encoding="unicode", method="html")
+    if name not in _section_names(page):
+        raise RefusalError("not found", "there is no such section")
+    return tostring(_section(page, name), encoding="unicode", method="html")
 
 
-def list_page(store: Store, found: list[Collection]) -> str:
-    """The collections that a reader may see."""
-    rows = []
-    for collection in found:
-        texts = live_texts(store, collection)
-        link = element("a", printable(collection.title), href=f"/collections/{collection.name}")
-        rows.append((link, texts["live-reports"], texts["live-records"], texts["live-latest"]))
+def list_page(found: list[ReleasedView]) -> str:
+    """The collections that a reader may see; of those with private reading, nothing but that they are there."""
+    rows: list[tuple[Child, ...]] = []
+    for view in found:
+        link = element("a", printable(view.collection.title), href=f"/collections/{view.collection.name}")
+        if isinstance(view, ExactView):
+            texts = live_texts(view)
+            rows.append((link, texts["live-reports"], texts["live-records"], texts["live-latest"]))
+        else:
+            rows.append((link, "private releases alone", "", ""))
     body: Child = table("Collections", ("Collection", "Reports", "Records", "Last report"), rows)
     if not rows:
         body = element("p", "There are no collections yet.")

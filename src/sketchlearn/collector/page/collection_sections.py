@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from sketchlearn.collector import drift, releases
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.epoch_times import in_iso
 from sketchlearn.collector.epochs import Epoch
 from sketchlearn.collector.page.svg_charts import Bar, bar_chart
 from sketchlearn.collector.page.window_models import WindowClusters, WindowModels
-from sketchlearn.collector.page.windows_shown import HOURS, MOST_CLUSTERS, Choice, sealed_window
-from sketchlearn.collector.store import Store
+from sketchlearn.collector.page.windows_shown import HOURS, MOST_CLUSTERS, Choice
+from sketchlearn.collector.views import ExactView, ReleasedView
 from sketchlearn.diagnostics.report.page_elements import (
     Child,
     chance,
@@ -29,6 +28,7 @@ from sketchlearn.diagnostics.report.page_elements import (
 )
 from sketchlearn.ledger import Ledger
 from sketchlearn.sketch import Sketch
+from sketchlearn.storage.sketch_files import from_bytes
 
 SHOWN_EPOCHS = 48
 SHOWN_DRIFTS = 48
@@ -39,13 +39,31 @@ SHOWN_RELEASES = 20
 
 
 @dataclass(frozen=True)
-class View:
-    """What a page is about: a collection, through a window."""
+class ExactPage:
+    """What a page shows to those who may see exact sums: a collection, through a window."""
 
-    store: Store
-    collection: Collection
+    view: ExactView
     choice: Choice
     models: WindowModels
+
+    @property
+    def query(self) -> str:
+        """As the query of a link."""
+        return self.choice.query()
+
+
+@dataclass(frozen=True)
+class ReleasedPage:
+    """What a page shows to readers of a collection with private reading: what was released."""
+
+    view: ReleasedView
+    clusters: int
+    models: WindowModels
+
+    @property
+    def query(self) -> str:
+        """As the query of a link."""
+        return f"clusters={self.clusters}"
 
 
 def moment(seconds: float) -> str:
@@ -58,10 +76,9 @@ def of_text(text: str | None) -> str:
     return "never" if text is None else text[:16].replace("T", " ")
 
 
-def alarm_section(view: View) -> Element:
+def alarm_section(page: ExactPage) -> Element:
     """The newest alarms."""
-    with view.store.reading() as transaction:
-        found = drift.alarms(transaction, view.collection, SHOWN_ALARMS)
+    found = page.view.alarms(SHOWN_ALARMS)
     if not found:
         return section("Alarms", "alarms", element("p", "No change was seen so far.", class_="soft"))
     items = [
@@ -71,12 +88,13 @@ def alarm_section(view: View) -> Element:
     return section("Alarms", "alarms", element("ul", *items, class_="warn"))
 
 
-def arrival_section(view: View) -> Element:
+def arrival_section(page: ExactPage) -> Element:
     """Reports and records by epoch."""
-    collection, now = view.collection, view.store.now() // 1000
-    epochs = view.store.epochs(collection, 0, now + 1)[-SHOWN_EPOCHS:]
+    view = page.view
+    collection, now = view.collection, view.now() // 1000
+    epochs = view.epochs(0, now + 1)[-SHOWN_EPOCHS:]
     what = {"hour": "hour", "day": "day"}[collection.rules.epoch]
-    parts: list[Child] = [live_counts(view.store, collection)]
+    parts: list[Child] = [live_counts(view)]
     if epochs:
         reports = [Bar(moment(e.start), float(e.reports), f"{e.reports:,}{_state(e)}") for e in epochs]
         records = [_records_bar(e, collection) for e in epochs]
@@ -98,9 +116,9 @@ def _records_bar(epoch: Epoch, collection: Collection) -> Bar:
     return Bar(when, None, f"not shown: {hidden}") if hidden else Bar(when, epoch.records, f"{epoch.records:,}")
 
 
-def live_counts(store: Store, collection: Collection) -> Element:
+def live_counts(view: ExactView) -> Element:
     """The figures that change with every report."""
-    texts = live_texts(store, collection)
+    texts = live_texts(view)
     cards = [
         element("div", element("dt", name), element("dd", texts[key], id=key), class_="key")
         for name, key in (
@@ -114,37 +132,24 @@ def live_counts(store: Store, collection: Collection) -> Element:
     return element("dl", *cards, class_="keys")
 
 
-def live_texts(store: Store, collection: Collection) -> dict[str, str]:
+def live_texts(view: ExactView) -> dict[str, str]:
     """What the figures say now."""
-    rules = collection.rules
-    with store.reading() as transaction:
-        row = transaction.one(
-            "SELECT coalesce(sum(reports), 0), coalesce(sum(records), 0), "
-            "coalesce(sum(CASE WHEN sealed IS NULL THEN reports ELSE 0 END), 0), "
-            "coalesce(sum(CASE WHEN sealed IS NULL THEN 0 ELSE records END), 0) FROM epochs WHERE collection = ?",
-            (collection.id,),
-        )
-        who = transaction.one(
-            "SELECT count(*), max(latest) FROM senders WHERE collection = ? AND revoked IS NULL", (collection.id,)
-        )
-    assert row is not None
-    assert who is not None
-    reports, records, still_open = int(row[0]), int(row[3] if rules.sealed_only else row[1]), int(row[2])
-    few = records < rules.min_records
+    reports, records, still_open, senders, latest = view.totals()
+    fewest = view.collection.rules.min_records
     return {
         "live-reports": f"{reports:,}",
-        "live-records": f"fewer than {rules.min_records:,}" if few else f"{records:,}",
+        "live-records": f"fewer than {fewest:,}" if records < fewest else f"{records:,}",
         "live-open": f"{still_open:,}",
-        "live-latest": "never" if who[1] is None else in_iso(who[1] / 1000)[:19].replace("T", " "),
-        "live-senders": f"{int(who[0]):,}",
+        "live-latest": "never" if latest is None else in_iso(latest / 1000)[:19].replace("T", " "),
+        "live-senders": f"{senders:,}",
     }
 
 
-def sender_section(view: View) -> Element:
+def sender_section(page: ExactPage) -> Element:
     """Senders that are silent for too long."""
-    found = view.store.senders(view.collection)
+    found = page.view.senders()
     silent = sorted((one for one in found if one["silent"]), key=lambda one: one["latest"] or "")
-    after = _duration(view.collection.rules.silent_seconds)
+    after = _duration(page.view.collection.rules.silent_seconds)
     if not silent:
         words = element("p", f"No sender is silent for more than {after}.", class_="soft")
         return section("Silent senders", "senders", words)
@@ -166,19 +171,19 @@ def _duration(seconds: int) -> str:
     return f"{seconds} {plural(seconds, 'second')}"
 
 
-def cluster_section(view: View) -> Element:
+def cluster_section(page: ExactPage) -> Element:
     """The clusters of the chosen window, against the window before."""
-    choice = view.choice
+    choice, view, name = page.choice, page.view.sealed(), page.view.collection.name
     links = element(
         "ul",
         *(
-            element("li", element("a", f"last {name}" if name != "day" else "last day", href=f"?{query}#clusters",
-                                  **({"aria_current": "true"} if name == choice.span else {})))
-            for name, query in ((name, choice.query(**{"window": name, "from": "", "to": ""})) for name in HOURS)
+            element("li", element("a", f"last {span}", href=f"?{query}#clusters",
+                                  **({"aria_current": "true"} if span == choice.span else {})))
+            for span, query in ((span, choice.query(**{"window": span, "from": "", "to": ""})) for span in HOURS)
         ),
         class_="choices",
     )  # fmt: skip
-    found = sealed_window(view.store, view.collection, choice.start, choice.finish)
+    found = view.window(choice.start, choice.finish)
     window = f"{moment(choice.start)} to {moment(choice.finish)}"
     header: list[Child] = [element("nav", links, aria_label="Windows"), _window_form(choice)]
     left = len(found.left_out)
@@ -187,10 +192,10 @@ def cluster_section(view: View) -> Element:
     header.append(element("p", f"Sealed epochs of {window} (UTC), against those before.{note}", class_="soft"))
     if found.sketch is None:
         return section("Clusters", "clusters", *header, element("p", "There is nothing to show in this window."))
-    before = sealed_window(view.store, view.collection, *choice.before).sketch
-    learned = view.models.get(view.collection.name, choice.span, found.sketch, before, choice.clusters)
+    before = view.window(*choice.before).sketch
+    learned = page.models.get(name, choice.span, found.sketch, before, choice.clusters)
     if learned is None:
-        latest = view.models.latest(view.collection.name, choice.span, choice.clusters) if choice.span else None
+        latest = page.models.latest(name, choice.span, choice.clusters) if choice.span else None
         which = "The clusters are" if latest is None else "These are those of a window before: the newest are"
         wait = element("p", f"{which} being learned; they appear here by themselves.", role="status")
         made = section("Clusters", "clusters", *header, wait, *_parts_of(latest))
@@ -227,10 +232,9 @@ def _window_form(choice: Choice) -> Element:
     return element("details", element("summary", "Another window, or another number of clusters"), form)
 
 
-def drift_section(view: View) -> Element:
+def drift_section(page: ExactPage) -> Element:
     """How each epoch compared with those before it."""
-    with view.store.reading() as transaction:
-        found = drift.drifts(transaction, view.collection, SHOWN_DRIFTS)
+    found = page.view.drifts(SHOWN_DRIFTS)
     known = [one for one in reversed(found) if one["p_value"] is not None]
     if not known:
         return section("Drift", "drift", element("p", "No two epochs were compared yet.", class_="soft"))
@@ -267,17 +271,20 @@ def _columns(moved: list[dict[str, Any]]) -> Element:
     return listing((element("bdi", str(one["words"])) for one in moved), "; ")
 
 
-def privacy_section(view: View) -> Element:
+def privacy_section(page: ExactPage) -> Element:
     """What was spent: the ledger of the window's reports, and private releases."""
-    rules, parts = view.collection.rules, []
-    found = sealed_window(view.store, view.collection, view.choice.start, view.choice.finish)
-    parts.append(_ledger_of(found.sketch))
-    with view.store.reading() as transaction:
-        made = releases.releases(transaction, view.collection)
-    limit = "without a limit" if rules.epsilon is None else f"at most epsilon {rules.epsilon:g} together"
-    parts.append(element("p", f"{len(made):,} private {plural(len(made), 'release')} so far, {limit}. Nothing is shown "
-                         f"of epochs of fewer than {rules.min_records:,} records or {rules.min_reports:,} "
-                         f"{plural(rules.min_reports, 'report')}."))  # fmt: skip
+    rules = page.view.collection.rules
+    found = page.view.sealed().window(page.choice.start, page.choice.finish)
+    hidden = element("p", f"Nothing is shown of epochs of fewer than {rules.min_records:,} records or "
+                     f"{rules.min_reports:,} {plural(rules.min_reports, 'report')}.")  # fmt: skip
+    return section("Privacy", "privacy", _ledger_of(found.sketch), *_releases_of(page.view), hidden)
+
+
+def _releases_of(view: ReleasedView) -> list[Child]:
+    """How many private releases there are, and the newest of them."""
+    made, limit = view.releases(), view.collection.rules.epsilon
+    words = "without a limit" if limit is None else f"at most epsilon {limit:g} together"
+    parts: list[Child] = [element("p", f"{len(made):,} private {plural(len(made), 'release')} so far, {words}.")]
     if made:
         rows = [
             (whole_number(one["id"]), f"{of_text(one['start'])} to {of_text(one['finish'])}",
@@ -286,7 +293,44 @@ def privacy_section(view: View) -> Element:
         ]  # fmt: skip
         heads = ("Release", "Window", "Epsilon", "Delta", "Made")
         parts.append(table("Private releases, the newest first", heads, rows))
-    return section("Privacy", "privacy", *parts)
+    return parts
+
+
+def released_section(page: ReleasedPage) -> Element:
+    """What a reader of private releases is told: all of them, and what the newest guarantees."""
+    why = element("p", "This collection shows private releases alone: every number on this page is of one of them, and "
+                  "none comes from exact sums or counts.")  # fmt: skip
+    made = page.view.releases()
+    newest = None
+    if made:
+        newest = element("p", "The newest release: ", str(Ledger.from_json(made[-1]["ledger"])), ".")
+    return section("Releases", "releases", why, *_releases_of(page.view), newest)
+
+
+def released_cluster_section(page: ReleasedPage) -> Element:
+    """The clusters of the newest release."""
+    made, name = page.view.releases(), page.view.collection.name
+    if not made:
+        return section("Clusters", "clusters", element("p", "Nothing was released yet.", class_="soft"))
+    newest = made[-1]
+    sketch = from_bytes(page.view.release_file(newest["id"]))
+    words = f"Release {newest['id']:,}, of {of_text(newest['start'])} to {of_text(newest['finish'])} (UTC)."
+    header = element("p", words, class_="soft")
+    learned = page.models.get(released_name(name), "", sketch, None, page.clusters)
+    if learned is None:
+        wait = element("p", "The clusters are being learned; they appear here by themselves.", role="status")
+        shown = section("Clusters", "clusters", header, wait)
+        shown.set("data-pending", "true")
+        return shown
+    if isinstance(learned, Exception):
+        why = element("p", f"No clusters could be learned: {learned}", class_="warn")
+        return section("Clusters", "clusters", header, why)
+    return section("Clusters", "clusters", header, *_parts_of(learned))
+
+
+def released_name(collection: str) -> str:
+    """What is watched by readers of releases: other than what readers of exact sums are told of."""
+    return f"{collection}/releases"
 
 
 def _ledger_of(sketch: Sketch | None) -> Element:
@@ -301,9 +345,9 @@ def _ledger_of(sketch: Sketch | None) -> Element:
     return element("p", "The sum of this window: ", str(ledger), ".")
 
 
-def refusal_section(view: View) -> Element:
+def refusal_section(page: ExactPage) -> Element:
     """What was refused and why."""
-    found = view.store.refusals(view.collection)
+    found = page.view.refusals()
     if not found:
         return section("Refused", "refused", element("p", "No report was refused.", class_="soft"))
     rows = [
@@ -320,7 +364,7 @@ def _and_more(n: int, shown: int) -> Element | None:
 
 
 #: the sections of a page, in order, by their anchors
-SECTIONS: dict[str, Callable[[View], Element]] = {
+SECTIONS: dict[str, Callable[[ExactPage], Element]] = {
     "alarms": alarm_section,
     "arrivals": arrival_section,
     "clusters": cluster_section,
@@ -328,4 +372,10 @@ SECTIONS: dict[str, Callable[[View], Element]] = {
     "senders": sender_section,
     "privacy": privacy_section,
     "refused": refusal_section,
+}
+
+#: those of a page of private releases
+RELEASED_SECTIONS: dict[str, Callable[[ReleasedPage], Element]] = {
+    "releases": released_section,
+    "clusters": released_cluster_section,
 }

@@ -11,10 +11,10 @@ from typing import Any
 
 from anyio.to_thread import run_sync
 
-from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.page.collection_page import events_text
-from sketchlearn.collector.page.collection_sections import live_texts
+from sketchlearn.collector.page.collection_sections import live_texts, released_name
 from sketchlearn.collector.store import Store
+from sketchlearn.collector.views import ExactView, ReleasedView
 
 SECONDS_BETWEEN_LOOKS = 0.5  # A report is seen within twice that.
 SECONDS_BETWEEN_SIGNS = 15.0  # of life, where nothing changes
@@ -31,13 +31,14 @@ STALE = {
     "refused": ("refused",),
     "clusters": ("clusters",),
 }
+RELEASED_STALE = ("releases", "clusters")  # what a release makes new for those who read releases alone
 
 
 class Watch:
     """What became new in each collection: a number per section, which grows, and one look at the figures for all."""
 
     def __init__(self, store: Store) -> None:
-        self._store, self._lock = store, threading.Lock()
+        self._lock = threading.Lock()
         self._versions: dict[tuple[str, str], int] = {}
         self._looks: dict[str, tuple[float, dict[str, str]]] = {}
         self.watchers = 0
@@ -46,39 +47,44 @@ class Watch:
     def tell(self, collection: str, kind: str, _facts: dict[str, Any] | None = None) -> None:
         """Notes that something is new."""
         with self._lock:
-            for section in STALE.get(kind, ()):
-                self._versions[collection, section] = self._versions.get((collection, section), 0) + 1
+            new = [(collection, section) for section in STALE.get(kind, ())]
+            if kind == "release":
+                new += [(released_name(collection), section) for section in RELEASED_STALE]
+            for key in new:
+                self._versions[key] = self._versions.get(key, 0) + 1
 
     def versions(self, collection: str) -> dict[str, int]:
         """How often each section became stale."""
         with self._lock:
             return {section: n for (name, section), n in self._versions.items() if name == collection}
 
-    def texts(self, collection: Collection) -> dict[str, str]:
+    def texts(self, view: ExactView) -> dict[str, str]:
         """The figures, looked up at most every half second, however many watch."""
-        now = time.monotonic()
+        now, name = time.monotonic(), view.collection.name
         with self._lock:
-            seen, texts = self._looks.get(collection.name, (-1.0, {}))
+            seen, texts = self._looks.get(name, (-1.0, {}))
             if now - seen < SECONDS_BETWEEN_LOOKS:
                 return texts
-            self._looks[collection.name] = (now, texts)
-        found = live_texts(self._store, collection)
+            self._looks[name] = (now, texts)
+        found = live_texts(view)
         with self._lock:
-            self._looks[collection.name] = (now, found)
+            self._looks[name] = (now, found)
         return found
 
 
-async def events(watch: Watch, collection: Collection, ended: Callable[[], bool]) -> AsyncIterator[bytes]:
-    """The events for one reader, until it leaves or the server ends."""
+async def events(watch: Watch, view: ReleasedView, ended: Callable[[], bool]) -> AsyncIterator[bytes]:
+    """The events for one reader, until it leaves or the server ends; of releases alone, for those who read no more."""
+    exact = view if isinstance(view, ExactView) else None
+    name = view.collection.name if exact is not None else released_name(view.collection.name)
     watch.watchers += 1
     try:
-        known = watch.versions(collection.name)
+        known = watch.versions(name)
         shown: dict[str, str] = {}
         last_sign = last_charts = time.monotonic()
         yield b"retry: 2000\n\n"
         while not ended():
-            texts, now = await run_sync(lambda: watch.texts(collection)), time.monotonic()
-            versions = watch.versions(collection.name)
+            texts = {} if exact is None else await run_sync(lambda: watch.texts(exact))
+            now, versions = time.monotonic(), watch.versions(name)
             stale = {section for section, n in versions.items() if n != known.get(section, 0)}
             if texts != shown:
                 yield events_text("figures", [json.dumps(texts)])

@@ -11,8 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from sketchlearn.collector.collection import Collection
-from sketchlearn.collector.limits import FAILURES_PER_MINUTE, Rates
+from sketchlearn.collector.identification import Identification, address_of
 from sketchlearn.collector.page.collection_page import (
     collection_page,
     list_page,
@@ -21,13 +20,14 @@ from sketchlearn.collector.page.collection_page import (
     section_text,
     token_page,
 )
-from sketchlearn.collector.page.collection_sections import SECTIONS, View
+from sketchlearn.collector.page.collection_sections import ExactPage, ReleasedPage
 from sketchlearn.collector.page.live_events import MOST_WATCHERS, Watch, events
 from sketchlearn.collector.page.window_models import WindowModels
-from sketchlearn.collector.page.windows_shown import chosen
+from sketchlearn.collector.page.windows_shown import chosen, chosen_clusters
 from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.collector.store import Store
 from sketchlearn.collector.tokens import READ, Token
+from sketchlearn.collector.views import ExactView, ReleasedView, reads_exactly
 from sketchlearn.diagnostics.report.page_elements import STYLE
 
 COOKIE = "sketchlearn_token"
@@ -55,10 +55,10 @@ class Pages:
     """
 
     def __init__(self, store: Store, *, everybody_reads: bool = False) -> None:
-        self.store, self.everybody_reads = store, everybody_reads
+        self._store, self.everybody_reads = store, everybody_reads
         self.watch = Watch(store)
         self.models = WindowModels(lambda collection: self.watch.tell(collection, "clusters"))
-        self.failures = Rates()
+        self._identification = Identification(store)
         self.ended = False
 
     def routes(self) -> list[BaseRoute]:
@@ -78,12 +78,13 @@ class Pages:
         self.ended = True
         self.models.close()
 
-    def _guarded(self, handler: Callable[[Request], Response]) -> Callable[[Request], object]:
-        """The handler in a thread; a reader without a token is asked for one, and refusals are sentences."""
+    def _guarded(self, handler: Callable[[Request, list[ReleasedView]], Response]) -> Callable[[Request], object]:
+        """The handler in a thread, with what the reader may see; without a token they are asked for one."""
 
         async def answered(request: Request) -> Response:
             try:
-                return await run_sync(lambda: handler(request))
+                token = await self._token(request)
+                return await run_sync(lambda: handler(request, self._views(request, token)))
             except RefusalError as refusal:
                 if refusal.kind == "unauthorised":
                     return _page(token_page(None), 401)
@@ -91,61 +92,49 @@ class Pages:
 
         return answered
 
-    def _token(self, request: Request) -> Token | None:
+    async def _token(self, request: Request) -> Token | None:
         """The reader's token; None where everybody reads."""
         if self.everybody_reads:
             return None
         text = request.cookies.get(COOKIE, "")
         if not text:
             raise RefusalError("unauthorised", "a token is needed")
-        self._slow_down(request)
-        try:
-            return self.store.known_token(text) or self.store.token(text)
-        except RefusalError:
-            self.failures.take(_address(request), FAILURES_PER_MINUTE)
-            raise
+        return await self._identification.token(text, address_of(request))
 
-    def _slow_down(self, request: Request) -> None:
-        if self.failures.is_empty(_address(request), FAILURES_PER_MINUTE):
-            raise RefusalError("too fast", "too many tokens that are not valid came from this address: wait a minute")
+    def _views(self, request: Request, token: Token | None) -> list[ReleasedView]:
+        """What a reader may see of the path's collection, or of all: exact sums, or private releases alone."""
+        name, found = request.path_params.get("collection"), self._store.all_collections()
+        if token is not None and name is not None:
+            found = [self._store.collection(token, name, READ)]
+        elif token is not None:
+            found = [one for one in self._store.visible(token) if token.may(READ, one.id)]
+        elif name is not None:
+            found = [one for one in found if one.name == name]
+            if not found:
+                raise RefusalError("not found", "there is no such collection here")
+        return [(ExactView if reads_exactly(token, one) else ReleasedView)(self._store, one) for one in found]
 
-    def _of_path(self, request: Request) -> Collection:
-        token, name = self._token(request), request.path_params["collection"]
-        if token is not None:
-            return self.store.collection(token, name, READ)
-        found = next((one for one in self.store.all_collections() if one.name == name), None)
-        if found is None:
-            raise RefusalError("not found", "there is no such collection here")
-        return found
+    def _list(self, _request: Request, views: list[ReleasedView]) -> Response:
+        if len(views) == 1 and self.everybody_reads:
+            return RedirectResponse(f"/collections/{views[0].collection.name}", 303, HEADERS)
+        return _page(list_page(views))
 
-    def _view(self, request: Request) -> View:
-        collection = self._of_path(request)
-        choice = chosen(self.store, collection, query_of(request.query_params))
-        return View(self.store, collection, choice, self.models)
+    def _page_of(self, request: Request, view: ReleasedView) -> ExactPage | ReleasedPage:
+        asked = query_of(request.query_params)
+        if isinstance(view, ExactView):
+            return ExactPage(view, chosen(view, asked), self.models)
+        return ReleasedPage(view, chosen_clusters(view.collection, asked), self.models)
 
-    def _list(self, request: Request) -> Response:
-        token = self._token(request)
-        found = self.store.all_collections() if token is None else self.store.visible(token)
-        if token is not None:
-            found = [one for one in found if token.may(READ, one.id)]
-        if len(found) == 1 and token is None:
-            return RedirectResponse(f"/collections/{found[0].name}", 303, HEADERS)
-        return _page(list_page(self.store, found))
+    def _collection(self, request: Request, views: list[ReleasedView]) -> Response:
+        return _page(collection_page(self._page_of(request, views[0])))
 
-    def _collection(self, request: Request) -> Response:
-        return _page(collection_page(self._view(request)))
+    def _section(self, request: Request, views: list[ReleasedView]) -> Response:
+        return _page(section_text(self._page_of(request, views[0]), request.path_params["section"]))
 
-    def _section(self, request: Request) -> Response:
-        name = request.path_params["section"]
-        if name not in SECTIONS:
-            raise RefusalError("not found", "there is no such section")
-        return _page(section_text(self._view(request), name))
-
-    def _events(self, request: Request) -> Response:
-        collection = self._of_path(request)
+    def _events(self, _request: Request, views: list[ReleasedView]) -> Response:
         if self.watch.watchers >= MOST_WATCHERS:
             raise RefusalError("busy", "too many watch already: reload the page now and then")
-        stream = events(self.watch, collection, lambda: self.ended)
+        stream = events(self.watch, views[0], lambda: self.ended)
         return StreamingResponse(stream, headers={**HEADERS, "x-accel-buffering": "no"}, media_type="text/event-stream")
 
     async def _enter(self, request: Request) -> Response:
@@ -157,10 +146,8 @@ class Pages:
                 return _page(token_page("That is no token."), 413)
         text = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
         try:
-            self._slow_down(request)
-            await run_sync(lambda: self.store.token(text))
+            await self._identification.token(text, address_of(request))
         except RefusalError as refusal:
-            self.failures.take(_address(request), FAILURES_PER_MINUTE)
             return _page(token_page(f"{refusal.sentence[:1].upper()}{refusal.sentence[1:]}."), refusal.status)
         answer = RedirectResponse("/", 303, HEADERS)
         secure = request.url.scheme == "https"
@@ -178,7 +165,3 @@ class Pages:
 
 def _page(text: str, status: int = 200) -> Response:
     return Response(text, status, HEADERS, media_type=HTML)
-
-
-def _address(request: Request) -> str:
-    return request.client.host if request.client else "?"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.epoch_times import SECONDS, from_text, in_iso
-from sketchlearn.collector.store import Store
-from sketchlearn.collector.windows import Window
+from sketchlearn.collector.views import ExactView
 from sketchlearn.storage.design_files import design_from_bytes
 
 HOURS = {"6 hours": 6, "day": 24, "week": 7 * 24, "30 days": 30 * 24}
@@ -37,9 +36,9 @@ class Choice:
         return urlencode({name: value for name, value in form.items() if value})
 
 
-def chosen(store: Store, collection: Collection, asked: dict[str, str]) -> Choice:
+def chosen(view: ExactView, asked: dict[str, str]) -> Choice:
     """The choice of a query; what cannot be read is as by default."""
-    clusters = _clusters(collection, asked.get("clusters", ""))
+    clusters, epoch = chosen_clusters(view.collection, asked), view.collection.rules.epoch
     try:
         start, finish = (int(from_text(asked[name])) for name in ("from", "to"))
         if start < finish:
@@ -48,28 +47,15 @@ def chosen(store: Store, collection: Collection, asked: dict[str, str]) -> Choic
         pass
     span = asked.get("window", "")
     if span not in HOURS:
-        span = "6 hours" if collection.rules.epoch == "hour" else "week"
-    finish = newest_sealed(store, collection)
-    length = max(3600 * HOURS[span], SECONDS[collection.rules.epoch])
+        span = "6 hours" if epoch == "hour" else "week"
+    finish = view.newest_sealed()
+    length = max(3600 * HOURS[span], SECONDS[epoch])
     return Choice(span, finish - length, finish, clusters)
 
 
-def newest_sealed(store: Store, collection: Collection) -> int:
-    """The end of the newest sealed epoch; of a collection that has none, now."""
-    with store.reading() as transaction:
-        row = transaction.one(
-            "SELECT max(finish) FROM epochs WHERE collection = ? AND sealed IS NOT NULL", (collection.id,)
-        )
-    return int(row[0]) if row and row[0] is not None else store.now() // 1000
-
-
-def sealed_window(store: Store, collection: Collection, start: int, finish: int) -> Window:
-    """The sum of the sealed epochs of a window: it does not grow while it is looked at, report by report."""
-    sealed = collection.with_rules(replace(collection.rules, sealed_only=True))
-    return store.window(sealed, start, finish)
-
-
-def _clusters(collection: Collection, text: str) -> int:
+def chosen_clusters(collection: Collection, asked: dict[str, str]) -> int:
+    """How many clusters a query asks for; by default, as many as the design is for."""
+    text = asked.get("clusters", "")
     if text.isascii() and text.isdecimal() and 1 <= int(text[:3]) <= MOST_CLUSTERS:
         return int(text[:3])
     made = design_from_bytes(collection.design)[1].get("n_components")

@@ -1,0 +1,300 @@
+"""What a token may see and do. Each route names the view that it needs, is given that, and nothing else of the store.
+
+A view is made of a token, which must allow it. So no route shows exact data to a reader of a collection with private
+reading because a check was left out: it would have to ask for an `ExactView`, and such a reader gets none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+from sketchlearn.collector import drift, epochs, passing_on, releases, senders
+from sketchlearn.collector.collection import Collection
+from sketchlearn.collector.epoch_times import in_iso
+from sketchlearn.collector.epochs import Epoch
+from sketchlearn.collector.first_collector import part_to_keep
+from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.reports import Incoming, answer_for, names_own_design
+from sketchlearn.collector.second_collector import SecondCollector
+from sketchlearn.collector.store import Store
+from sketchlearn.collector.tokens import ADMIN, FIRST, READ, SEND, Token
+from sketchlearn.collector.two_collectors import own_second, private_key
+from sketchlearn.collector.windows import Window, window
+from sketchlearn.reporting.sealed_seeds import public_key_of
+
+RELEASES_ALONE = "this collection gives private releases alone: see its releases"
+
+
+class View:
+    """What everybody may know: that the collector is there."""
+
+    scope: ClassVar[str | None] = None  # that a token needs; None, if no token is needed
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def check_health(self) -> None:
+        """Reads something of the database."""
+        with self._store.reading() as transaction:
+            transaction.one("SELECT 1")
+
+
+class TokenView(View):
+    """What the holder of any token may know and do: which collections it is for, and a new token in its place."""
+
+    scope = SEND
+
+    def __init__(self, store: Store, token: Token) -> None:
+        super().__init__(store)
+        self._token = token
+
+    @classmethod
+    def of(cls, store: Store, token: Token, _name: str) -> Self:
+        """The view of a request with a token; refused, if the token does not allow it."""
+        return cls(store, token)
+
+    def collections(self) -> list[dict[str, Any]]:
+        """The collections that the token is for: designs and rules."""
+        return [found.to_json() for found in self._store.visible(self._token)]
+
+    def rotate(self, overlap: Any) -> dict[str, Any]:
+        """A new token in place of this one."""
+        own = next((c for c in self._store.all_collections() if c.id == self._token.collection), None)
+        return self._store.rotate_token(self._token.id, own, self._token.id, overlap)
+
+
+class DesignView(View):
+    """What every token of a collection shows: its name, design and rules."""
+
+    scope = SEND
+
+    def __init__(self, store: Store, collection: Collection) -> None:
+        super().__init__(store)
+        self.collection = collection
+
+    @classmethod
+    def of(cls, store: Store, token: Token, name: str) -> Self:
+        return cls(store, store.collection(token, name, token.scope))
+
+    def second_key(self) -> str:
+        """The public key that seeds for this collector are encrypted for."""
+        return public_key_of(private_key(self._store))
+
+
+class SenderView(DesignView):
+    """A sender's own: what it sends, and what it was answered."""
+
+    def __init__(self, store: Store, collection: Collection, sender: int) -> None:
+        super().__init__(store, collection)
+        self.sender = sender
+
+    @classmethod
+    def of(cls, store: Store, token: Token, name: str) -> Self:
+        collection = store.collection(token, name, SEND)
+        if token.sender is None:
+            raise RefusalError("forbidden", "reports are sent with the token of a sender, and this is none")
+        return cls(store, collection, token.sender)
+
+    def submit(self, number: str, body: bytes, time: float | None) -> asyncio.Future[dict[str, Any]]:
+        """Queues a report; the answer comes when it is on disk."""
+        store, collection, sender = self._store, self.collection, self.sender
+        own_design = names_own_design(collection, body)
+        return store.read_and_write(
+            sender, lambda: store.to_take(Incoming.read(collection, sender, number, body, time)), own_design=own_design
+        )
+
+    def submit_part(self, number: str, body: bytes) -> asyncio.Future[dict[str, Any]]:
+        """Queues a part of a sum that hides its parts."""
+        store, collection, sender = self._store, self.collection, self.sender
+        return store.read_and_write(sender, lambda: part_to_keep(store, collection, sender, number, body))
+
+    def report(self, number: str) -> dict[str, Any]:
+        """What was answered to a report."""
+        with self._store.reading() as transaction:
+            row = transaction.one(
+                "SELECT epoch, records, digest, received, late FROM reports WHERE collection = ? AND sender = ? "
+                "AND id = ?",
+                (self.collection.id, self.sender, number),
+            )
+        if row is None:
+            raise RefusalError("not found", "this sender has sent no report of this id")
+        epoch, records, digest, received, late = row
+        return answer_for(number, epoch, records, bytes(digest), received, bool(late))
+
+
+class ReleasedView(DesignView):
+    """What was privately released of a collection: values that the mechanism made, and nothing that was exact."""
+
+    scope = READ
+
+    @classmethod
+    def of(cls, store: Store, token: Token, name: str) -> Self:
+        return cls(store, store.collection(token, name, READ))
+
+    def releases(self) -> list[dict[str, Any]]:
+        """All releases, in order."""
+        with self._store.reading() as transaction:
+            return releases.releases(transaction, self.collection)
+
+    def release_file(self, number: int) -> bytes:
+        """The file of a release."""
+        with self._store.reading() as transaction:
+            return releases.release_file(transaction, self.collection, number)
+
+
+class ExactView(ReleasedView):
+    """What is known of exact records: sums, counts, drift, refusals, who sent when.
+
+    Of a collection with private reading, tokens that administer it have this view, and no others.
+    """
+
+    @classmethod
+    def of(cls, store: Store, token: Token, name: str) -> Self:
+        collection = store.collection(token, name, READ)
+        if not reads_exactly(token, collection):
+            raise RefusalError("forbidden", RELEASES_ALONE)
+        return cls(store, collection)
+
+    def now(self) -> int:
+        """Milliseconds since 1970."""
+        return self._store.now()
+
+    def epochs(self, start: int, finish: int) -> list[Epoch]:
+        """The epochs with some moment of [start, finish)."""
+        with self._store.reading() as transaction:
+            return epochs.epochs_between(transaction, self.collection, start, finish)
+
+    def window(self, start: int, finish: int) -> Window:
+        """The sum of the epochs within [start, finish)."""
+        with self._store.reading() as transaction:
+            return window(transaction, self.collection, start, finish)
+
+    def sealed(self) -> ExactView:
+        """The same with sealed epochs alone: what it shows does not grow while it is looked at."""
+        rules = replace(self.collection.rules, sealed_only=True)
+        return ExactView(self._store, self.collection.with_rules(rules))
+
+    def newest_sealed(self) -> int:
+        """The end of the newest sealed epoch; of a collection that has none, now."""
+        with self._store.reading() as transaction:
+            row = transaction.one(
+                "SELECT max(finish) FROM epochs WHERE collection = ? AND sealed IS NOT NULL", (self.collection.id,)
+            )
+        return int(row[0]) if row and row[0] is not None else self.now() // 1000
+
+    def totals(self) -> tuple[int, int, int, int, int | None]:
+        """Reports so far, records that may be counted, reports in open epochs, senders, and when the last one sent."""
+        sealed = int(self.collection.rules.sealed_only)
+        with self._store.reading() as transaction:
+            row = transaction.one(
+                "SELECT coalesce(sum(reports), 0), coalesce(sum(CASE WHEN sealed IS NULL AND ? = 1 THEN 0 ELSE records "
+                "END), 0), coalesce(sum(CASE WHEN sealed IS NULL THEN reports ELSE 0 END), 0) FROM epochs "
+                "WHERE collection = ?",
+                (sealed, self.collection.id),
+            )
+            who = transaction.one(
+                "SELECT count(*), max(latest) FROM senders WHERE collection = ? AND revoked IS NULL",
+                (self.collection.id,),
+            )
+        assert row is not None
+        assert who is not None
+        return int(row[0]), int(row[1]), int(row[2]), int(who[0]), who[1]
+
+    def drifts(self, most: int = 1000) -> list[dict[str, Any]]:
+        """How sealed epochs compare with those before them, the newest first."""
+        with self._store.reading() as transaction:
+            return drift.drifts(transaction, self.collection, most)
+
+    def alarms(self, most: int = 1000) -> list[dict[str, Any]]:
+        """Alarms, the newest first."""
+        with self._store.reading() as transaction:
+            return drift.alarms(transaction, self.collection, most)
+
+    def senders(self) -> list[dict[str, Any]]:
+        """All senders, and how much each has sent."""
+        with self._store.reading() as transaction:
+            return senders.senders(transaction, self.collection, self.now())
+
+    def passed_on(self) -> list[dict[str, Any]]:
+        """What became of sealed epochs at the parent."""
+        with self._store.reading() as transaction:
+            return passing_on.passed_on(transaction, self.collection)
+
+    def refusals(self) -> list[dict[str, Any]]:
+        """What was refused and why, the newest first."""
+        with self._store.reading() as transaction:
+            rows = transaction.all(
+                "SELECT s.name, r.kind, r.times, r.latest, r.sentence FROM refusals r LEFT JOIN senders s "
+                "ON s.id = r.sender WHERE r.collection = ? ORDER BY r.latest DESC LIMIT 1000",
+                (self.collection.id,),
+            )
+        names = ("sender", "kind", "times", "latest", "sentence")
+        found = [dict(zip(names, row, strict=True)) for row in rows]
+        return [{**one, "latest": in_iso(one["latest"] / 1000)} for one in found]
+
+
+class AdminView(ExactView):
+    """All of a collection, to be changed, too."""
+
+    scope = ADMIN
+
+    def __init__(self, store: Store, collection: Collection, actor: str) -> None:
+        super().__init__(store, collection)
+        self.store, self.actor = store, actor
+
+    @classmethod
+    def of(cls, store: Store, token: Token, name: str) -> Self:
+        return cls(store, store.collection(token, name, ADMIN), token.id)
+
+
+class FirstCollectorView(DesignView):
+    """What the first of two collectors asks of the second: to take in seeds, and to tell totals, which ends them."""
+
+    scope = FIRST
+
+    @classmethod
+    def of(cls, store: Store, token: Token, name: str) -> Self:
+        return cls(store, store.collection(token, name, FIRST))
+
+    def second_collector(self) -> SecondCollector:
+        """The second collector that this server is."""
+        return own_second(self._store, self.collection)
+
+
+class ServerView(View):
+    """What is counted over all collections; with private reading in one of them, for administrators alone."""
+
+    scope = READ
+
+    @classmethod
+    def of(cls, store: Store, token: Token, _name: str) -> Self:
+        store.require(token, READ)
+        if not all(reads_exactly(token, collection) for collection in store.all_collections()):
+            raise RefusalError("forbidden", "a collection gives private releases alone: this needs the scope admin")
+        return cls(store)
+
+    def waiting(self) -> int:
+        """Works that wait for the writer."""
+        return self._store.writer.waiting
+
+
+class ServerAdminView(View):
+    """The whole collector, to be changed."""
+
+    scope = ADMIN
+
+    def __init__(self, store: Store, actor: str) -> None:
+        super().__init__(store)
+        self.store, self.actor = store, actor
+
+    @classmethod
+    def of(cls, store: Store, token: Token, _name: str) -> Self:
+        store.require(token, ADMIN)
+        return cls(store, token.id)
+
+
+def reads_exactly(token: Token | None, collection: Collection) -> bool:
+    """Whether a token shows exact data of a collection that it may read; None stands for everybody."""
+    return not collection.rules.private_reading or (token is not None and token.scope == ADMIN)
