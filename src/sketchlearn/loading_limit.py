@@ -60,11 +60,15 @@ def loading(limited: bool = True) -> Iterator[None]:
         _loaded.reset(before)
 
 
-def check_cost(what: str, cost: Cost) -> None:
-    """Refuses what would take too long, or too much memory, together with what the file has taken before."""
+def check_cost(what: str, cost: Cost, left: Cost | None = None) -> None:
+    """Refuses what would take too long, or too much memory, together with what the file has taken before.
+
+    `left` is what counts later on, if that is less, as the rest is free by then.
+    """
     file = _loaded.get() or _File(limited=True)
-    file.spent += cost
-    seconds, megabytes = file.spent.seconds, file.spent.megabytes
+    total = file.spent + cost
+    file.spent = total if left is None else file.spent + left
+    seconds, megabytes = total.seconds, total.megabytes
     if (seconds > MOST_SECONDS or megabytes > MOST_MEGABYTES) and file.limited and not _trusting():
         needs = f"{what} would take about {_shown(seconds)} seconds and {_shown(megabytes)} MB"
         allowed = f"{_shown(MOST_SECONDS)} s and {_shown(MOST_MEGABYTES)} MB are allowed"
@@ -85,10 +89,11 @@ def read_at_most(file: BinaryIO) -> bytes:
     return data
 
 
-def check_text(text: bytes) -> None:
-    """Refuses JSON that would take too long to read, or too much memory."""
+def check_text(text: bytes, *, outer: bool) -> None:
+    """Refuses JSON that would take too long to read, or too much memory; of an outer one, a text inside is left."""
+    left = Cost.of_numbers(len(text), bytes_each=1, operations_each=10) if outer else None
     try:
-        check_cost("reading it", text_cost(text))
+        check_cost("reading it", text_cost(text), left)
     except CostlyFileError as error:
         raise CostlyFileError(f"a file with {len(text):,} bytes of text: {error}") from None
 
@@ -106,6 +111,7 @@ def text_cost(text: bytes) -> Cost:
     # measured by tests/fuzz.py and tests/test_loading_cost.py, on the slow side
     cost += Cost.of_numbers(text.count(b","), bytes_each=60, operations_each=1000)
     cost += Cost.of_numbers(text.count(b":"), bytes_each=150, operations_each=1000)
+    cost += Cost.of_numbers(text.count(b'"'), bytes_each=50, operations_each=500)
     cost += Cost.of_numbers(text.count(b"["), bytes_each=150, operations_each=15_000)
     return cost + Cost.of_numbers(text.count(b"{"), bytes_each=1000, operations_each=100_000)
 

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from sketchlearn._native import add_counts, find_counts
 from sketchlearn.caller_warnings import warn_caller
+from sketchlearn.cost import Cost
 from sketchlearn.gpu import CountsPlan, Device
+from sketchlearn.loading_limit import check_cost
 from sketchlearn.operators.column_checks import check_columns
 from sketchlearn.operators.operator_base import MOST_FEATURES, Double, Integers, Operator
 from sketchlearn.operators.origin import Origin
@@ -61,6 +63,12 @@ class Histograms(Operator):
         n_features = whole("n_features", self.n_features, most=MOST_FEATURES)
         edges, columns = _check_edges(self.edges, n_features), check_columns(self.columns, n_features)
         self._set(n_features=n_features, edges=edges, values=_check_values(self.values, edges), columns=columns)
+
+    @classmethod
+    def _build(cls, fields: dict[str, Any]) -> Self:
+        n_columns = sum(len(given) for name in ("edges", "values") if isinstance(given := fields.get(name), tuple))
+        check_cost("checking its edges", Cost(0, 20_000 * n_columns))  # beside that of reading a list
+        return super()._build(fields)
 
     @classmethod
     def even(cls, low: Any, high: Any, bins: int = 64, *, columns: Any = None) -> Self:

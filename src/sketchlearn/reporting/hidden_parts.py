@@ -34,7 +34,8 @@ from sketchlearn.reporting.sealed_seeds import (
 )
 from sketchlearn.sketch import Sketch
 from sketchlearn.sketch_limits import LARGEST_INTEGER
-from sketchlearn.storage.container import FormatError, without_repetition
+from sketchlearn.storage.container import FormatError
+from sketchlearn.storage.strict_json import read_json
 from sketchlearn.values import shortened, whole
 
 Words = NDArray[np.uint64]
@@ -170,7 +171,7 @@ class HiddenPart:
             raise FormatError("damaged: its header does not fit")
         header, numbers = body[START.size : START.size + length], body[START.size + length :]
         try:
-            form = json.loads(header, object_pairs_hook=without_repetition)
+            form = read_json(header)
             sealed_seed = SealedSeed.from_json(form)
         except RecursionError:
             raise FormatError("not a hidden part: its header is nested too deeply") from None

@@ -26,7 +26,8 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from sketchlearn.loading_limit import FormatError as FormatError
-from sketchlearn.loading_limit import check_cost, check_size, check_text, read_at_most, tensor_cost
+from sketchlearn.loading_limit import check_cost, check_size, read_at_most, tensor_cost
+from sketchlearn.storage.strict_json import read_json
 
 # Private sketches have a format number of their own, so that older readers do not take them for exact ones; and so
 # have those with rows, so that nobody passes rows on without knowing; and those of units, with rows or without, which
@@ -61,12 +62,12 @@ class Header:
         length = int.from_bytes(data[:8], "little")
         if not 2 <= length <= len(data) - 8:
             raise FormatError(_NOT_OURS)
-        text = data[8 : 8 + length]
-        check_text(text)
         try:
-            header = json.loads(text.decode(), object_pairs_hook=without_repetition)
+            header = read_json(data[8 : 8 + length], outer=True)
             entry = header.pop("__metadata__")[ENTRY].encode()
             arrays = {name: (one["dtype"], tuple(one["shape"])) for name, one in header.items()}
+        except FormatError:
+            raise
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise FormatError(_NOT_OURS) from None
         check_cost("reading its arrays", tensor_cost(len(data) - 8 - length))
@@ -93,21 +94,14 @@ def with_digest(data: bytes) -> bytes:
     return data.replace(_BLANK.encode(), hashlib.sha256(data).hexdigest().encode(), 1)
 
 
-def parse_description(text: str) -> dict[str, Any]:
-    """The description of a file from its text."""
-    found: dict[str, Any] = json.loads(text, object_pairs_hook=without_repetition)
-    return found
-
-
-def unpack(
-    data: bytes, parse: Callable[[str], dict[str, Any]] = parse_description
-) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def unpack(data: bytes, parse: Callable[[bytes], Any] = read_json) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """The arrays and the description that `pack` packed, every byte checked."""
     header = Header.of(data)
-    check_text(header.entry)  # brackets may be written as escape sequences in the header
     try:
-        description = parse(header.entry.decode())
+        description = parse(header.entry)
         number, digest = description["format"], description["digest"]
+    except FormatError:
+        raise
     except (ValueError, KeyError, TypeError, RecursionError):
         raise FormatError(_NOT_OURS) from None
     if type(number) is not int or number < 1:
@@ -142,14 +136,6 @@ def _digest_without(data: bytes, digest: bytes) -> str:
     total.update(_BLANK.encode())
     total.update(view[place + len(digest) :])
     return total.hexdigest()
-
-
-def without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, unless a key comes twice: readers would differ in which one counts."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key is repeated")
-    return found
 
 
 def read(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T:

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 from collections.abc import Set
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.loading_limit import check_size, check_text
-from sketchlearn.storage.container import FormatError, without_repetition
+from sketchlearn.loading_limit import check_size
+from sketchlearn.storage.container import FormatError
+from sketchlearn.storage.strict_json import read_json
 from sketchlearn.values import shortened
 
 DESIGN, MODEL, CLASSES, SCHEMA = (f"sketchlearn {kind}" for kind in ("design", "model", "classes", "schema"))
 MODEL_VERSION = 1
 SHARED_IN_MODELS = frozenset({"kind", "version", "type", "n_features", "columns", "n_records"})
 OPTIONAL_IN_MODELS = frozenset({"privacy", "parameters", "error_bars", "row_mean"})
-
-
-# Only numbers such as these, with any digits, can be beyond all floats; looking at each number would take most of the
-# time of reading, and a pattern as long on runs of 308 digits.
-_MAYBE_INFINITE = (b"e000", b"e+000", b"0" * 309)
-_ANY_DIGITS = bytes.maketrans(b"123456789E", b"000000000e")
 
 
 def to_document(kind: str, version: int, content: dict[str, Any]) -> bytes:
@@ -51,13 +45,10 @@ def from_document(data: bytes, kind: str, version: int) -> dict[str, Any]:
 def parsed(data: bytes) -> dict[str, Any]:
     """Any JSON object, read strictly: no repeated keys, no NaN, nothing after its end."""
     check_size(len(data))
-    check_text(data)
     try:
-        text, digits = data.decode("utf-8"), data.translate(_ANY_DIGITS)
-        parse_float = _finite if any(some in digits for some in _MAYBE_INFINITE) else None
-        document = json.loads(
-            text, object_pairs_hook=without_repetition, parse_constant=_finite, parse_float=parse_float
-        )
+        document = read_json(data)
+    except FormatError:
+        raise
     except UnicodeDecodeError:
         raise FormatError("not a JSON file: it is not text") from None
     except RecursionError:
@@ -67,12 +58,6 @@ def parsed(data: bytes) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise FormatError("not a JSON file of sketchlearn: it holds no object")
     return document
-
-
-def _finite(digits: str) -> float:
-    if not math.isfinite(number := float(digits)):
-        raise ValueError(f"{digits[:40]} is not a finite number")
-    return number
 
 
 def numbers_of(document: dict[str, Any], name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:

@@ -15,10 +15,11 @@ from sketchlearn.operators.origin import Origin
 from sketchlearn.packed import MAGIC, PRIVATE_MAGIC, PackedBits
 from sketchlearn.private_bits import PrivateBits
 from sketchlearn.sketch import Sketch
-from sketchlearn.storage.container import FormatError, pack, parse_description, unpack
+from sketchlearn.storage.container import FormatError, pack, unpack
 from sketchlearn.storage.file_kinds import expecting
 from sketchlearn.storage.signatures import check_signature
 from sketchlearn.storage.sketch_files import sketch_of, sums_of
+from sketchlearn.storage.strict_json import read_json
 from sketchlearn.values import difference
 
 
@@ -43,8 +44,9 @@ class KnownOperator:
         self._variants = {id(variant): variant for variant in (operator, operator.without_keeping())}.values()
         texts = [json.dumps(variant.to_json(), sort_keys=True, separators=(",", ":")) for variant in self._variants]
         self._forms = [json.loads(text) for text in texts]
-        self._texts = [f'"operator":{text}' for text in texts]
-        self._spellings = [json.dumps(text)[1:-1].encode() for text in self._texts]  # as the header of a file has them
+        self._texts = [f'"operator":{text}'.encode() for text in texts]
+        # as the header of a file has them
+        self._spellings = [json.dumps(text.decode())[1:-1].encode() for text in self._texts]
         # what stands for the operator's text in a description: no file can know it
         self._marks = [secrets.token_hex(16) for _ in texts]
 
@@ -105,12 +107,12 @@ class KnownOperator:
         origin = Origin.of(description["origin"]).worse(operator.origin)
         return sums_of(operator if operator.origin is origin else operator.with_origin(origin), tensors, description)
 
-    def _parse(self, text: str) -> dict[str, Any]:
+    def _parse(self, text: bytes) -> Any:
         """The description, with a mark in place of an operator that is known by its text."""
         for known, mark in zip(self._texts, self._marks, strict=True):
             if known in text:
-                return parse_description(text.replace(known, f'"operator":"{mark}"', 1))
-        return parse_description(text)
+                return read_json(text.replace(known, f'"operator":"{mark}"'.encode(), 1))
+        return read_json(text)
 
     def _require_equal(self, form: Any) -> None:
         try:
