@@ -491,11 +491,14 @@ def test_rows_are_notes():
     assert WHOLE.without_rows() == WHOLE
     assert WHOLE.without_rows().content() == plain.content()
     assert plain.without_rows() is plain
-    for both in (plain + WHOLE, WHOLE + plain, skl.merge([plain, WHOLE]), WHOLE.copy().update(X) - plain):
+    with pytest.raises(ValueError, match="they share a batch of rows"):
+        plain + WHOLE
+    more = DESIGNED.without_keeping().sketch(X, batch="more")
+    for both in (more + WHOLE, WHOLE + more, skl.merge([more, WHOLE]), WHOLE.copy().update(X) - plain):
         assert both.kept is None
         assert both.operator.keeping is None
         assert both.operator == DESIGNED
-    other = DESIGNED.with_keeping(replace(DESIGNED.keeping, seed=8)).sketch(X)
+    other = DESIGNED.with_keeping(replace(DESIGNED.keeping, seed=8)).sketch(X, batch="other")
     assert other == WHOLE
     assert other.kept != WHOLE.kept
     assert (other + WHOLE).kept is None
@@ -725,7 +728,9 @@ def test_a_private_release_has_neither_rows_nor_rule(tmp_path):
     assert found_in(sketch.kept.rows, data) == 0
     assert b"eeping" not in release.to_bytes()
     assert b"kept" not in release.to_bytes()
-    with pytest.raises(ValueError, match="keeps rows, but none came"):
+    with pytest.raises(ValueError, match="a release keeps no rows"):
+        skl.privacy.Release(operator, release.sums, release.units, release.ledger)
+    with pytest.raises(TypeError, match="exact sums have no ledger"):
         skl.Sketch(operator, release.sums, release.units, ledger=release.ledger)
     form = {**release.description(), "operator": operator.to_json()}
     with pytest.raises(skl.FormatError, match="it is private, but lists what no release tells"):

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.batches import Batches
 from sketchlearn.cli.info_command import info
 from sketchlearn.cli.operator_choice import Choices, design_on_bounds
 from sketchlearn.moments.moments_of_sketch import MomentNoise
@@ -260,7 +259,7 @@ def test_epsilon_stays_and_is_saved(table, tmp_path, capsys):
 
 
 def test_refusals(table):
-    private, again = release(table, 1.0, 0), replace(table, batches=Batches.new())
+    private, again = release(table, 1.0, 0), table.as_one_batch("again")
     windows = release(OPERATORS["windows"].sketch(rows_of_class(0, 100, 0)), 1.0, 0)
     for model in (skl.SketchLinearRegression(), skl.SketchPCA(1)):
         with pytest.raises(ValueError, match="needs a sketch of second moments"):

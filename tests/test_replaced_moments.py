@@ -154,5 +154,5 @@ def test_releases_with_the_noise_of_before_load():
     operator = operator_of("second", 3)
     private = skl.privatize(operator.sketch(np.zeros((9, 3))), epsilon=1.0, neighbors="replace", **TRIAL)
     before = replace(private.ledger, sensitivity=UNIT * 15, sum_scale=UNIT * 15.5)
-    older = skl.Sketch(operator, private.sums, private.units, ledger=before)
+    older = skl.privacy.Release(operator, private.sums, private.units, before)
     assert skl.from_bytes(older.to_bytes()).ledger == before

@@ -304,6 +304,21 @@ def test_empty_sketches_are_added_as_often_as_one_likes():
     assert (total + OPERATOR.sketch(X)).to_bytes() == OPERATOR.sketch(X).to_bytes()
 
 
+@pytest.mark.xfail(strict=True, reason="few records that two calls have read may be equal in sums, but not in classes")
+def test_two_classes_may_have_equal_records():
+    """A single record each, of the same values: refusing would tell that."""
+    classes = {"a": OPERATOR.sketch(X[:1]), "b": OPERATOR.sketch(X[:1]), "c": OPERATOR.sketch(X)}
+    skl.privacy.select_classes(classes, epsilon=0.5, delta=1e-6)
+
+
+@pytest.mark.xfail(strict=True, reason="empty sketches of units have an id, which is now the same for all of them")
+def test_two_classes_without_units_are_released_like_others():
+    """Nobody may learn from a refusal that there were none in both."""
+    for _ in range(2):
+        nobody = OPERATOR.sketch(X[:0], unit=np.array([], str), rows_per_unit=2)
+        assert skl.privatize(nobody, epsilon=1.0).ledger.epsilon == 1.0
+
+
 # What was forgotten leaves no trace
 
 
@@ -390,6 +405,13 @@ def test_a_sketch_that_has_forgotten_all_is_as_a_new_one():
     sketch.forget(X[:200])
     sketch.forget(X[200:])
     assert sketch == skl.Sketch(OPERATOR)
+    assert sketch.to_bytes() == skl.Sketch(OPERATOR).to_bytes()
+
+
+@pytest.mark.xfail(strict=True, reason="forget does not know the name of the batch that it takes out")
+def test_a_named_batch_that_was_forgotten_leaves_nothing():
+    sketch = OPERATOR.sketch(X, batch="monday")
+    sketch.forget(X)
     assert sketch.to_bytes() == skl.Sketch(OPERATOR).to_bytes()
 
 
