@@ -369,13 +369,18 @@ class FourierFeatures(Projected):
         if self.origin is not Origin.DECLARED:
             why = self.with_names(self.explain_refusal(rows[int(np.argmax(far))].astype(np.float64)))
             warn_caller(f"{counted(int(np.count_nonzero(far)), 'row')} clipped: {why}")
-        rows, reach = rows.astype(np.float64), kernel.LIMIT * (1 - 2**-20)
-        rows[far] = np.clip(rows[far], self.middle - reach, self.middle + reach)
+        rows = rows.astype(np.float64)
+        rows[far] = self._reached(rows[far])
         return rows
+
+    def _reached(self, rows: Double) -> Double:
+        """Rows with no value farther from the center than a phase reaches."""
+        reach = kernel.LIMIT * (1 - 2**-20)
+        return np.clip(rows, self.middle - reach, self.middle + reach)
 
     def warn_of_noise(self, rows: NDArray[Any]) -> None:
         # A float32 phase of t turns is known to about |t| 2^-24: beyond 2^20, to no better than a sixteenth of a turn.
-        centred = np.clip(rows.astype(np.float64) - self.middle, -kernel.LIMIT, kernel.LIMIT)
+        centred = self._reached(rows.astype(np.float64)) - self.middle
         away = float(np.median(np.linalg.norm(centred, axis=1)))
         if self.structured:
             radii = self._structured.radii.ravel()[:64].astype(np.float64) * self._structured.size
