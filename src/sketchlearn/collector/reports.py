@@ -238,7 +238,7 @@ class ReportGroup:
         refusal = RefusalError(
             "repeated",
             "rows of this report were counted before, in another report, and would count twice: it was not added. If "
-            'they are other rows with the same values, sketch them with a name of their own (batch="...")',
+            "they are other rows with the same values, sketch them as a batch with a name of its own",
         )
         if report.collection.rules.private_reading and report.sender not in senders:
             self.store.note_refusal(report.collection, report.sender, refusal)
