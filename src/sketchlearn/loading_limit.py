@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from sketchlearn.cost import Cost
 
-# On a slow core. Designs of tables of up to 50 columns take less than a tenth of both, and so do those of 784 columns
+# On a slow core. Designs of tables of up to 50 columns take less than a seventh of both, and so do those of 784 columns
 # (test_designs_of_ordinary_use_have_room).
 MOST_SECONDS = 2.0
 MOST_MEGABYTES = 300.0
@@ -91,7 +91,7 @@ def read_at_most(file: BinaryIO) -> bytes:
 
 def check_text(text: bytes, *, outer: bool) -> None:
     """Refuses JSON that would take too long to read, or too much memory; of an outer one, a text inside is left."""
-    left = Cost.of_numbers(len(text), bytes_each=1, operations_each=10) if outer else None
+    left = Cost.of_numbers(len(text), bytes_each=1, operations_each=7) if outer else None
     try:
         check_cost("reading it", text_cost(text), left)
     except CostlyFileError as error:
@@ -105,20 +105,20 @@ def text_cost(text: bytes) -> Cost:
     Characters beyond ASCII take four bytes each, in each of the texts that contain one.
     """
     plain = text.isascii() and b"\\u" not in text
-    cost = Cost.of_numbers(len(text), bytes_each=6 if plain else 16, operations_each=10)
+    cost = Cost.of_numbers(len(text), bytes_each=6 if plain else 16, operations_each=7)
     if not _affordable(cost):
         return cost  # of gigabytes, counting alone would take seconds
     # measured by tests/fuzz.py and tests/test_loading_cost.py, on the slow side
-    cost += Cost.of_numbers(text.count(b","), bytes_each=60, operations_each=1000)
-    cost += Cost.of_numbers(text.count(b":"), bytes_each=150, operations_each=1000)
-    cost += Cost.of_numbers(text.count(b'"'), bytes_each=50, operations_each=500)
-    cost += Cost.of_numbers(text.count(b"["), bytes_each=150, operations_each=15_000)
-    return cost + Cost.of_numbers(text.count(b"{"), bytes_each=1000, operations_each=100_000)
+    cost += Cost.of_numbers(text.count(b","), bytes_each=60, operations_each=700)
+    cost += Cost.of_numbers(text.count(b":"), bytes_each=150, operations_each=700)
+    cost += Cost.of_numbers(text.count(b'"'), bytes_each=50, operations_each=350)
+    cost += Cost.of_numbers(text.count(b"["), bytes_each=150, operations_each=10_000)
+    return cost + Cost.of_numbers(text.count(b"{"), bytes_each=1000, operations_each=70_000)
 
 
 def tensor_cost(n_bytes: int) -> Cost:
     """What it takes to read arrays of so many bytes, to digest them, and to check that records can add up to them."""
-    return Cost.of_numbers(n_bytes, bytes_each=TENSOR_COPIES, operations_each=6)
+    return Cost.of_numbers(n_bytes, bytes_each=TENSOR_COPIES, operations_each=4)
 
 
 def _affordable(cost: Cost) -> bool:

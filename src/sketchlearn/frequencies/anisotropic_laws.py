@@ -122,7 +122,7 @@ class Shaped(Law):
         steps, factors = n_features, len(self.shapes) * n_features
         if not self._diagonal(n_features):
             steps, factors = n_features * (n_features + 1) // 2, factors * n_features
-        solved = Cost(24 * n_frequencies + 16 * factors, 4 * factors + steps * (5000 + 15 * n_frequencies))
+        solved = Cost(24 * n_frequencies + 16 * factors, 4 * factors + steps * (4000 + 9 * n_frequencies))
         return both + uniform_cost(n_frequencies) + solved
 
     @staticmethod

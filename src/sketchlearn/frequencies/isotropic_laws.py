@@ -66,7 +66,7 @@ class Law(Value, ABC):
     def cost(self, n_features: int, n_frequencies: int) -> Cost:
         """What `draw` takes: known before anything is drawn."""
         n = n_features * n_frequencies
-        each_row = Cost(16 * n_frequencies, 3000 * n_features + 4 * n)
+        each_row = Cost(48 * n_frequencies, 3000 * n_features + 4 * n)
         return normal_cost(n) + each_row + self.radii_cost(n_features, n_frequencies)
 
     @property

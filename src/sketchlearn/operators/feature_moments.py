@@ -86,7 +86,7 @@ class FeatureMoments(Crossed, Mapped):
 
     @property
     def own_cost(self) -> Cost:
-        return Cost.of_numbers(self.n_waves + self.n_values, bytes_each=100, operations_each=1000)  # of `inner`
+        return Cost.of_numbers(self.n_waves + self.n_values, bytes_each=100, operations_each=700)  # of `inner`
 
     def mapped(self, rows: NDArray[Any], threads: int) -> Double:
         """The features of each row, and its columns; those beyond their bounds are clipped, if they are to be."""

@@ -67,7 +67,7 @@ class Histograms(Operator):
     @classmethod
     def _build(cls, fields: dict[str, Any]) -> Self:
         n_columns = sum(len(given) for name in ("edges", "values") if isinstance(given := fields.get(name), tuple))
-        check_cost("checking its edges", Cost(0, 20_000 * n_columns))  # beside that of reading a list
+        check_cost("checking its edges", Cost(0, 15_000 * n_columns))  # beside that of reading a list
         return super()._build(fields)
 
     @classmethod

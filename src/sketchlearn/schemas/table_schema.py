@@ -64,7 +64,7 @@ class Schema(Value):
     def _build(cls, fields: dict[str, Any]) -> Self:
         columns = [column for column in listed(fields.get("columns")) if isinstance(column, Column)]
         each = ((column.n_numbers, 300 + 8 * len(column.name)) for column in columns)
-        check_cost("naming its numbers", sum((Cost(n * size, 3000 * n) for n, size in each), Cost()))
+        check_cost("naming its numbers", sum((Cost(n * size, 2000 * n) for n, size in each), Cost()))
         return super()._build(fields)
 
     @property
