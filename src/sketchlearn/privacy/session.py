@@ -21,6 +21,7 @@ from sketchlearn.privacy.noise_plan import check_neighbors
 from sketchlearn.privacy.release import privatize
 from sketchlearn.sketch import Release, Sketch
 
+DROPPED = "drop"  # what becomes of rows with missing values: a refusal would tell that there is one
 Bounds = Any  # a pair of lowest and highest values, or a dictionary of such pairs by column
 
 
@@ -43,7 +44,7 @@ class Session:
 
     Every answer is made of a private release, which is booked in the budget before its noise is drawn; ledgers of later
     releases include the earlier ones. Nothing else that depends on the rows comes out: no counts, no warnings, and no
-    error messages about values. The rows are read anew for each release.
+    error messages about values. Rows with missing values are left out. The rows are read anew for each release.
 
     Parameters
     ----------
@@ -180,11 +181,11 @@ class Session:
 
         Its errors and warnings tell about single rows: it is not for those who may not see them.
         """
-        design.sketch(self._source, **self._units)
+        design.sketch(self._source, nulls=DROPPED, **self._units)
 
     def _sketched(self, design: Operator) -> Sketch:
         with _silent():
-            return design.sketch(self._source, **self._units)
+            return design.sketch(self._source, nulls=DROPPED, **self._units)
 
     def __repr__(self) -> str:
         spent = self.spent

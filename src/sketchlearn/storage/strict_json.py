@@ -17,7 +17,8 @@ _ANY_DIGITS = bytes.maketrans(b"123456789E", b"000000000e")
 def read_json(text: bytes, *, outer: bool = False) -> Any:
     """What a text says, if that costs little: no repeated keys, no NaN, no number beyond floats, nothing after its end.
 
-    An outer one has a text inside that is read next, of all that is in it. A `FormatError` says what it would cost; a `ValueError` or a `RecursionError`, why it is no such text.
+    An outer one has a text inside that is read next, of all that is in it. A `FormatError` says what it would cost; a
+    `ValueError` or a `RecursionError`, why it is no such text.
     """
     check_text(text, outer=outer)
     digits = text.translate(_ANY_DIGITS)
