@@ -26,7 +26,9 @@ from safetensors.numpy import save as save_tensors
 
 import sketchlearn as skl
 from sketchlearn import packed, private_bits
+from sketchlearn.cost import Cost
 from sketchlearn.frequencies import AdaptedRadius, Gaussian, LogUniform, Mixture, Probed, Shaped
+from sketchlearn.loading_limit import MOST_MEGABYTES, MOST_SECONDS, text_cost
 from sketchlearn.operators import Operator
 from sketchlearn.operators.cell_numbers import packed as in_base_64
 from sketchlearn.privacy import select_classes
@@ -53,6 +55,7 @@ MANY = 1000  # items of a list: a file with so many is changed no further: they 
 MOST_BYTES = 200_000  # of a part that is repeated: larger ones take long to make, and few are made
 LARGEST = 30_000_000
 DEPTHS = (1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 10, 12, 22, 25, 100, 300)  # of operators in operators
+FILLED = 0.001  # of all files: they take a second each
 # Kinds of files, and how many of them in a hundred.
 SHARES = {"sketch": 30, "design": 24, "model": 22, "report": 6, "part": 3, "schema": 5, "classes": 2, "bits": 4,
           "private bits": 2, "hidden part": 2}  # fmt: skip
@@ -315,6 +318,25 @@ def change_document(file: File, dice: random.Random, files: dict[str, list[File]
             return
 
 
+def fill(file: File, dice: random.Random) -> None:
+    """Repeats the items of some list until the file is about as costly to read as it may be."""
+    lists = [path for path in places(file.document) if isinstance(item := at(file.document, path), list) and item]
+    if not lists:
+        return
+    path = dice.choice(lists)
+    items, parent = at(file.document, path), at(file.document, path[:-1])
+
+    def cost_of(times: int) -> Cost:
+        parent[path[-1]] = items * times
+        return text_cost(json.dumps(file.document).encode())
+
+    one, three = cost_of(1), cost_of(3)
+    part = dice.choice((0.3, 0.6, 0.9, 0.98))
+    seconds = (part * MOST_SECONDS - one.seconds) / (three.seconds - one.seconds)
+    megabytes = (part * MOST_MEGABYTES - one.megabytes) / (three.megabytes - one.megabytes)
+    parent[path[-1]] = items * max(1, 1 + int(2 * min(seconds, megabytes)))
+
+
 # Operators in operators
 
 
@@ -519,6 +541,8 @@ def forged_file(files: dict[str, list[File]], seed: int, number: int) -> tuple[s
         file.document["operator"] = nested(dice, files)
     if 0.15 < way < 0.8:
         change_document(file, dice, files)
+    if dice.random() < FILLED:
+        fill(file, dice)
     if dice.random() < 0.7:
         _correct_digests(file)
     data = written(file)
