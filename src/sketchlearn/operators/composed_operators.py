@@ -60,7 +60,7 @@ class Composed(Operator):
         return Cost()
 
     @cached_property
-    def cost(self) -> Cost:  # type: ignore[override]
+    def cost(self) -> Cost:
         inside = sum((operator.cost for operator in self.inside), Cost())
         return self.own_cost + inside + Cost(0, inside.bytes)  # what is drawn inside is digested once more
 
