@@ -24,11 +24,12 @@ import sketchlearn as skl
 from sketchlearn.batches import RELEASED
 from sketchlearn.collector import releases
 from sketchlearn.collector.endpoint_table import ENDPOINTS
+from sketchlearn.collector.page.collection_sections import RELEASED_SECTIONS, SECTIONS
 
 BINS = skl.Histograms.even([0.0], [1.0], bins=4)
 VICTIM = np.array([[0.9]])
 READ = sorted({e.path for e in ENDPOINTS if e.method == "GET" and "{" not in e.path.replace("{collection}", "")})
-PAGES = ("/", "/collections/c", *(f"/collections/c/sections/{s}" for s in ("epochs", "senders", "clusters", "drift")))
+PAGES = ("/", "/collections/c", *(f"/collections/c/sections/{name}" for name in {**SECTIONS, **RELEASED_SECTIONS}))
 STEPS_PER_WORLD = 60
 
 
