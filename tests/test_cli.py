@@ -523,7 +523,8 @@ def test_a_further_release_is_paid(exact_of_bounds, tmp_path):
 def test_shares_of_noise_are_private_in_their_sum_alone(exact_of_bounds, worked, tmp_path):
     """What one party writes, and a sum of too few, say that they are not private; a sum of all of them is."""
     for name, rows in (("one", "day1.csv"), ("two", "day2.csv"), ("three", "day1.csv")):
-        done("sketch", worked / rows, "--design", exact_of_bounds / "bounds.json", "-o", name, cwd=tmp_path)
+        design = ["--design", exact_of_bounds / "bounds.json"]
+        done("sketch", worked / rows, *design, "--batch", f"party {name}", "-o", name, cwd=tmp_path)
         told = done("privatize", name, "--epsilon", 1, "--parties", 3, "-o", f"{name}.share", cwd=tmp_path).stdout
         assert "NOT private until 3 parties' shares are added, and this is one of them" in told
         assert "learns little more" not in told
@@ -568,8 +569,8 @@ def test_names_of_classes_are_selected_and_booked(folder):
     assert "zebra" not in told + (folder / "classes.json").read_text()
     assert "one, two" in done("info", "classes.json", cwd=folder).stdout
     for day in ("day1", "day2"):
-        done("privatize", f"{day}.sketch", "--epsilon", 1, "-o", f"{day}.private", cwd=folder)
-        assert skl.Budget.open(folder / f"{day}.sketch.budget.sqlite").spent.epsilon == 1.5
+        told = done("privatize", f"{day}.sketch", "--epsilon", 1, "-o", f"{day}.private", cwd=folder).stdout
+        assert "has booked epsilon 1.5, delta 1e-06 in 2 releases for these rows, of 10." in told
     fit = ["fit", "classifier", "--classes", "classes.json", "one=day1.private", "two=day2.private"]
     privacy = json.loads(done(*fit, "--json", cwd=folder).stdout)["privacy"]
     assert (privacy["epsilon"], privacy["delta"]) == (1.5, 1e-6)
@@ -724,7 +725,7 @@ def test_sums_and_differences_keep_rows_if_all_do(with_rows, tmp_path):
     mixed, told = summed("merge", "kept-day1.sketch", "plain-day2.sketch")
     assert (mixed, mixed.kept) == (whole, None)
     assert told.stderr == "sketchlearn: the sum keeps no rows: plain-day2.sketch keeps none\n"
-    told = summed("merge", "kept-day1.sketch", "plain-day1.sketch", "plain-day2.sketch")[1]
+    told = summed("merge", "--overlapping", "kept-day1.sketch", "plain-day1.sketch", "plain-day2.sketch")[1]
     assert "plain-day1.sketch and 1 more keep none" in told.stderr
     rest, told = summed("subtract", tmp_path / "all.sketch", "plain-day1.sketch")
     assert rest.kept is None

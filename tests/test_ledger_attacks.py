@@ -99,8 +99,8 @@ def test_rows_that_come_while_a_release_is_booked_are_not_in_it(tmp_path):
     exact = OPERATOR.sketch(X)
 
     class Slow(skl.Budget):
-        def reserve(self, ledger):
-            super().reserve(ledger)
+        def reserve(self, ledger, batches=None):
+            super().reserve(ledger, batches)
             exact.update(np.tile(X, (50, 1)))
 
     private = skl.privatize(exact, epsilon=20.0, count_share=0.999, budget=Slow(tmp_path / "budget"))

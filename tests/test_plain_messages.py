@@ -22,7 +22,7 @@ LEAST_WORDS = 4  # fewer are a name, or a part of a sentence
 IN_PYTHON_ALONE = (
     "collector/tables.py",  # statements of SQL
     *("engines", "packed.py", "private_bits.py", "randomised_response.py", "sources/row_weights.py"),
-    *("tasks/kernel_features", "_native/gpu"),
+    *("tasks/kernel_features", "_native/gpu", "privacy/session.py"),
 )
 #: messages that only Python code can bring about, by what they contain
 FROM_PYTHON_ALONE = (

@@ -164,7 +164,7 @@ def test_private_cells_tell_clusters_and_large_noise_says_so():
     release = {"delta": 1e-6, "assume_public_design": True}
     found = skl.SketchKMeans(4, random_state=0).fit_sketch(skl.privatize(operator.sketch(X), epsilon=8.0, **release))
     assert squared_error(rows, found.cluster_centers_) < 1.05 * best
-    noisy = skl.privatize(operator.sketch(X), epsilon=0.3, **release)
+    noisy = skl.privatize(operator.sketch(X, batch="again"), epsilon=0.3, **release)
     with pytest.warns(ConvergenceWarning, match="noise of the release"):
         skl.SketchKMeans(4, random_state=0).fit_sketch(noisy)
 

@@ -136,8 +136,11 @@ class Batches:
     def _equal(self, number: int) -> int:
         return self.equal.get(number, 1)
 
-    def having_lost(self, content: bytes, records: str, before: Batches) -> Batches:
-        """The same after a subtraction from `before` of what has this digest; warns of these records if it is gone."""
+    def having_lost(self, content: bytes, records: str, before: Batches, each: int) -> Batches:
+        """The same after a subtraction from `before` of what has this digest; warns of these records if it is gone.
+
+        `each` is how often a record counts in it.
+        """
         times = before.gone.get(content, 0) + 1
         if records and times > 1:
             warn_caller(
@@ -145,7 +148,7 @@ class Batches:
                 "adding them again mends it"
             )
         kept = dict(list(before.gone.items())[-(MOST_IDENTITIES - 1) :])
-        return replace(self, most=max(self.most, times), gone={**kept, content: times})
+        return replace(self, most=max(self.most, times * each), gone={**kept, content: times})
 
     @property
     def largest(self) -> int:

@@ -305,7 +305,7 @@ class Sketch:
         if sign < 0 and other.units:
             sure = self.kept is not None and other.kept is not None and self.kept.tells_of(other.kept)
             lost = digest_of(other.sums, other.units), "" if sure else counted(other.count, "record")
-            batches = batches.having_lost(*lost, self.batches)
+            batches = batches.having_lost(*lost, self.batches, other.batches.largest)
         return Sketch(operator, sums, count, bits, skipped, None, clipped, heaviest, kept, batches, unit)
 
     def _may_equal(self, other: Sketch) -> bool:

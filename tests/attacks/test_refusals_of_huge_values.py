@@ -105,7 +105,7 @@ def test_far_values_with_a_design_on_a_public_sample(far):
     sample = np.random.default_rng(0).normal(size=(300, 2))
     for operator in (skl.design(sample, n_components=2), skl.design(sample, n_components=2, rows=50)):
         rows = np.array([[far, 0.0], [0.0, 0.0]], type(far))
-        sketch = operator.sketch(rows)
+        sketch = operator.sketch(rows, batch=f"{operator.keeping is None}")
         assert (sketch.count, sketch.clipped) == (2, 1)
         assert skl.privatize(sketch, epsilon=1.0, assume_public_design=True).ledger.private
 

@@ -13,6 +13,7 @@ from house import HOUR, NOON, OPERATOR, ROWS, House
 
 import sketchlearn as skl
 from sketchlearn.collector import releases
+from sketchlearn.privacy import budget as budgets
 
 FORM = {"from": str(NOON), "to": str(NOON + HOUR), "epsilon": 1.0}
 
@@ -36,16 +37,16 @@ def budget(house):
     return house.folder / "budgets" / "c.sqlite"
 
 
-def test_a_copy_is_put_back(house):
+def test_a_copy_is_put_back(house, monkeypatch):
     """Three releases are paid for, and with a copy of the file after the first there would be five."""
     assert release(house).status_code == 201
     copy = budget(house).read_bytes()
     assert release(house).status_code == 201
     budget(house).write_bytes(copy)
-    answer = release(house)
-    house.refused(answer, 409, "has 1 releases, and had 2")
+    house.refused(release(house), 409, "has lost releases that it had")
     house.close()
     house.open()  # and after a restart
+    monkeypatch.setattr(budgets, "_SEEN", {})
     house.refused(release(house), 409, "has 1 releases, and had 2")
     assert len(house.ask("GET", "/collections/c/releases").json()["releases"]) == 2
 

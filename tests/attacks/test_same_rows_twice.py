@@ -19,8 +19,6 @@ from test_sensitivity import clipping
 import sketchlearn as skl
 from sketchlearn.batches import RELEASED, Batches
 from sketchlearn.few_records import FEW_RECORDS
-from sketchlearn.operators.crosses import CrossFeatures
-from sketchlearn.operators.feature_moments import FeatureMoments
 from sketchlearn.storage import container
 
 OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), columns=("x", "y"), seed=3).with_origin(
@@ -193,7 +191,6 @@ def test_two_outputs_of_the_same_command_are_not_merged(sketched):
         assert not (sketched / "sum.sketch").exists()
 
 
-@pytest.mark.xfail(strict=True, reason="the command line has no way to name a batch, and speaks of Python's batch=")
 def test_the_command_line_speaks_of_options(sketched):
     done = command("merge", "first.sketch", "second.sketch", "-o", "sum.sketch", cwd=sketched)
     assert "batch=" not in done.stderr
@@ -447,12 +444,9 @@ def test_different_operators_have_different_identities():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_of_columns_are_part_of_an_identity(name, request):
+def test_names_of_columns_are_part_of_an_identity(name):
     operator = copy.deepcopy(operators(9)[name])
     known = operator.identity
-    if isinstance(operator, CrossFeatures | FeatureMoments):
-        reason = "with_columns copies the identity that was computed before"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     named = operator.with_columns(tuple("abcdefghi"))
     assert named != operator
     assert named.identity != known
