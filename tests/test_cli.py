@@ -159,7 +159,7 @@ def test_the_package_is_lazy_and_complete():
         "assert all(name in dir(skl) and getattr(skl, name) is not None for name in skl.__all__)\n"
         "from sketchlearn import design, explain, SketchKMeans\n"
         "assert callable(design) and callable(explain) and skl.frequencies.Gaussian(1.0)\n"
-        "from sketchlearn.storage import loading_limit; assert loading_limit.MOST_SECONDS > 0\n"
+        "from sketchlearn import loading_limit; assert loading_limit.MOST_SECONDS > 0\n"
         "import pickle; assert pickle.loads(pickle.dumps(skl.SketchKMeans(3))).n_clusters == 3\n"
         "assert not hasattr(skl, 'nonsense') and not hasattr(skl, '_nonsense')\n"
     )

@@ -200,7 +200,8 @@ class Released:
         Contents tell where one of two sketches is known by nothing else. A batch whose id is not kept may be any that
         has so large an id: what was spent on those counts, too.
         """
-        contents = content.times if content else ()
+        # a single batch is known by its content, or by a name that says that it is another one of equal rows
+        contents = content.times if content and len(batches.times) != 1 else ()
         known = [self._ledgers.get(number) for number in (*batches.times, *contents)]
         known += [self._contents.get(number) for number in batches.times]
         largest = max(batches.times, default=-1) if batches.complete else _END
