@@ -526,7 +526,7 @@ def test_learning_leaves_epsilon_as_it_is(exact, tmp_path):
         assert estimator.sketch_ == private
         skl.save_model(estimator, tmp_path / "model.json")
         assert skl.load_model(tmp_path / "model.json").privacy_ == private.ledger
-        with pytest.raises(ValueError, match="a private sketch cannot take in records"):
+        with pytest.raises(ValueError, match="a model of a private release cannot take in records"):
             estimator.partial_fit(ROWS)
         assert estimator.fit_sketch(exact).privacy_ is None
         skl.save_model(estimator, tmp_path / "model.json")

@@ -61,7 +61,8 @@ def test_what_was_forgotten_is_in_no_file():
     sketch = make().sketch(X).forget(X[:3])
     assert len(sketch.batches.gone) == 1
     again = skl.from_bytes(sketch.to_bytes())
-    assert again.batches == sketch.batches
+    assert again.batches.unnamed  # the id of all rows would confirm a guess of those three
+    assert set(again.batches.times).isdisjoint(sketch.batches.times)
     assert not again.batches.gone
     again.forget(X[:3])  # another process would not know it either
 

@@ -23,6 +23,7 @@ from sketchlearn.values import shortened, whole
 
 MOST_IDENTITIES = 4096  # A file has at most 80 kB of them; beyond, the smallest ones stand for all.
 _END = 1 << 64
+_NOTES = ("below", "partial", "unnamed", "most", "equal")  # what a file says beside the ids
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,9 @@ class Batches:
     times : how often each batch was added, less how often it was subtracted.
     equal : of ids that stand for several batches of equal rows, for how many.
     below : ids from here on are not kept.
+    partial : a part of one of them was taken out, that was no batch of its own. The id of the whole would confirm a
+        guess of that part, so that a file in which it is the only one does not name it.
+    unnamed : one of the batches has no id here, as in such a file: it may be any.
     most : how often a record may count for all that the ids tell: what was said of overlapping sketches, and of ids
         that are not kept.
     reads : the calls that read the rows, by random numbers: two of them read two batches, even of equal rows. They are
@@ -55,6 +59,8 @@ class Batches:
     times: dict[int, int] = field(default_factory=dict)
     equal: dict[int, int] = field(default_factory=dict)
     below: int = _END
+    partial: bool = False
+    unnamed: bool = False
     most: int = 1
     reads: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
     gone: Mapping[bytes, int] = field(default_factory=dict, compare=False, repr=False)
@@ -79,6 +85,11 @@ class Batches:
         """Of rows that a call has read just now, and whose content will tell the id."""
         return cls(reads=frozenset([secrets.randbits(64)]))
 
+    @classmethod
+    def of_nobody(cls) -> Batches:
+        """Of a sketch without records, in which no two others share anybody."""
+        return cls({secrets.randbits(64): 1})
+
     def read_apart(self, other: Batches) -> bool:
         """Whether these were certainly read by other calls than the others, as far as this process knows."""
         return bool(self.reads and other.reads) and self.reads.isdisjoint(other.reads)
@@ -91,7 +102,12 @@ class Batches:
     @property
     def complete(self) -> bool:
         """Whether all batches have their ids here."""
-        return self.below == _END
+        return self.missing_from == _END
+
+    @property
+    def missing_from(self) -> int:
+        """From which id on there may be batches whose ids are not here."""
+        return 0 if self.unnamed else self.below
 
     def within(self, other: Batches) -> bool:
         """Whether each of these batches, of which there is one at least, was added to the other."""
@@ -112,9 +128,11 @@ class Batches:
         twice = overlapping or (not distinct and bool(self.shared(other, sign)))
         most = self.largest + other.largest if twice else max(self.most, other.most)
         counts = list[int]()
+        partial = self.partial or other.partial or (sign < 0 and not other.complete)
         for number, n in other.times.items():
             before = times.pop(number, 0)
             left = before + sign * n
+            partial |= sign < 0 and before < n
             if sign < 0 and left * before <= 0:
                 counts, left = [*counts, abs(left)], 0
             if left:
@@ -131,16 +149,19 @@ class Batches:
         equal = {number: n for number, n in equal.items() if n > 1 and number in times}
         reads = self.reads | other.reads if (self.reads or not self.times) and (other.reads or not other.times) else ()
         kept = frozenset(reads) if len(reads) <= MOST_IDENTITIES else frozenset[int]()
-        return Batches(times, equal, below, max(most, *counts, 1), kept)
+        unnamed = self.unnamed or other.unnamed
+        return Batches(times, equal, below, partial, unnamed, max(most, *counts, 1), kept)
 
     def _equal(self, number: int) -> int:
         return self.equal.get(number, 1)
 
-    def having_lost(self, content: bytes, records: str, before: Batches, each: int) -> Batches:
+    def having_lost(self, content: bytes, records: str, before: Batches, lost: Batches) -> Batches:
         """The same after a subtraction from `before` of what has this digest; warns of these records if it is gone.
 
-        `each` is how often a record counts in it.
+        Batches that were certainly there may go one after the other.
         """
+        if lost.within(before):
+            return replace(self, gone=before.gone)
         times = before.gone.get(content, 0) + 1
         if records and times > 1:
             warn_caller(
@@ -148,7 +169,7 @@ class Batches:
                 "adding them again mends it"
             )
         kept = dict(list(before.gone.items())[-(MOST_IDENTITIES - 1) :])
-        return replace(self, most=max(self.most, times * each), gone={**kept, content: times})
+        return replace(self, most=max(self.most, times * lost.largest), gone={**kept, content: times})
 
     @property
     def largest(self) -> int:
@@ -159,8 +180,12 @@ class Batches:
 
     def to_json(self) -> dict[str, Any]:
         """As a file says it."""
+        hidden = self.partial and len(self.times) == 1
+        if hidden:
+            return replace(self, times={}, equal={}, partial=False, unnamed=True, most=self.largest).to_json()
         form: dict[str, Any] = {f"{number:016x}": n for number, n in sorted(self.times.items())}
         more: dict[str, Any] = {} if self.below == _END else {"below": f"{self.below:016x}"}
+        more |= {name: True for name in ("partial", "unnamed") if getattr(self, name)}
         more |= {"most": self.most} if self.most > 1 else {}
         more |= {"equal": {f"{number:016x}": n for number, n in sorted(self.equal.items())}} if self.equal else {}
         return {**form, **more}
@@ -168,20 +193,22 @@ class Batches:
     @classmethod
     def from_json(cls, form: Any) -> Batches:
         """What a file says; a `ValueError` says why another form is refused."""
-        if not isinstance(form, dict) or len(form) > MOST_IDENTITIES + 3:
+        if not isinstance(form, dict) or len(form) > MOST_IDENTITIES + len(_NOTES):
             raise ValueError(f"its batches must be an object of at most {MOST_IDENTITIES} numbers")
         below = _number(form["below"]) if "below" in form else _END
         most = whole("most", form.get("most", 1))
-        times = {_number(number): n for number, n in form.items() if number not in ("below", "most", "equal")}
-        if any(type(n) is not int or not 0 < abs(n) < 2**63 for n in times.values()) or any(i >= below for i in times):
-            raise ValueError("its batches must be counted by whole numbers, and lie below their limit")
+        times = {_number(number): n for number, n in form.items() if number not in _NOTES}
+        if any(type(n) is not int or not 0 < abs(n) < 2**63 for n in times.values()):
+            raise ValueError("its batches must be counted by whole numbers")
+        if any(form.get(name, True) is not True for name in ("partial", "unnamed")):
+            raise ValueError("what it says of parts of batches must be true, or not there")
         equal = form.get("equal", {})
         if not isinstance(equal, dict):
             raise ValueError("its equal batches must be an object of numbers")
         several = {_number(number): whole("equal", n, 2) for number, n in equal.items()}
         if any(n > abs(times.get(number, 0)) for number, n in several.items()):
             raise ValueError("its equal batches must be counted as often as there are of them")
-        return cls(times, several, below, most)
+        return cls(times, several, below, "partial" in form, "unnamed" in form, most)
 
 
 class Released:
@@ -207,7 +234,7 @@ class Released:
         largest = max(batches.times, default=-1) if batches.complete else _END
         known += [ledger for below, ledger in self._unlisted if below <= largest]
         if not batches.complete:
-            known += [ledger for number, ledger in self._ledgers.items() if number >= batches.below]
+            known += [ledger for number, ledger in self._ledgers.items() if number >= batches.missing_from]
         return self._most(known, several=batches.most > 1)
 
     def note(self, book: Callable[[Ledger | None], Ledger], batches: Batches, content: Batches) -> Ledger:
@@ -220,7 +247,7 @@ class Released:
             self._ledgers.update(dict.fromkeys(batches.times, ledger))
             self._contents.update(dict.fromkeys(content.times, ledger))
             if not batches.complete:
-                self._unlisted.append((batches.below, ledger))
+                self._unlisted.append((batches.missing_from, ledger))
         return ledger
 
     def note_rows(self, release: Batches, batches: Batches) -> None:

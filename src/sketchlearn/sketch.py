@@ -109,6 +109,8 @@ class Sketch:
     def _batches(self, sums: NDArray[np.int64], units: int, bits: int) -> Batches:
         """Those that were given; of records without an id, and of those whose ids are all forgotten, the content's."""
         given = self.batches or Batches()
+        if not (units or self.unit or sums.any()):  # nothing is left: as of a new sketch
+            return Batches(reads=given.reads, gone=given.gone)
         # a sketch of units has an id even if it is empty: that must not be told by how it combines with others
         if given.times or not (units or self.unit):
             return given
@@ -170,6 +172,13 @@ class Sketch:
         return self.as_batches(Batches.of_content(self.operator.identity, self.sums, self.units, self.bits, name))
 
     @property
+    def is_one_release(self) -> bool:
+        """Whether it is a release that is known by its own noise, and no sum or part of releases."""
+        if self.ledger is None:
+            return False
+        return self.batches == Batches.of_content(self.operator.identity, self.sums, self.units)
+
+    @property
     def lacks_shares(self) -> bool:
         """Whether it is a share of noise, or a sum of too few of them, which is not private yet."""
         return self.ledger is not None and self.ledger.lacking > 0
@@ -224,15 +233,22 @@ class Sketch:
         return self.add_as_new(self.operator.sketch_features(features, sample_weight=sample_weight))
 
     def forget(
-        self, data: Any, *, sample_weight: Any = None, nulls: str = "error", n_jobs: int | None = None
+        self,
+        data: Any,
+        *,
+        sample_weight: Any = None,
+        nulls: str = "error",
+        n_jobs: int | None = None,
+        batch: str | None = None,
     ) -> Sketch:
-        """Takes records out again, as if they had never been added.
+        """Takes records out again, as if they had never been added. A batch that has a name goes by that name.
 
         Rows that were never added cannot always be told from those that were: an impossible result is refused (with
         histograms or kept rows, most are impossible), and the same rows twice in this process are warned of.
         """
         self._require_exact("forget records")
-        return self.__isub__(self.operator.sketch(data, sample_weight=sample_weight, nulls=nulls, n_jobs=n_jobs))
+        options = {"sample_weight": sample_weight, "nulls": nulls, "n_jobs": n_jobs, "batch": batch}
+        return self.__isub__(self.operator.sketch(data, **options))
 
     def __add__(self, other: Any) -> Sketch:
         return self._combine(other, 1) if isinstance(other, Sketch) else NotImplemented
@@ -273,7 +289,7 @@ class Sketch:
         self._require_same_operator(other, "add" if sign > 0 else "subtract")
         if self.ledger is not None or other.ledger is not None:
             return self._combine_private(other, sign, overlapping)
-        distinct = distinct or (not overlapping and self._may_equal(other))
+        distinct = distinct or (not overlapping and self.may_equal(other))
         shared = self.batches.shared(other.batches) if sign > 0 and not distinct else []
         if shared and not overlapping:
             several = "a batch" if len(shared) == 1 else f"{len(shared):,} batches"
@@ -305,11 +321,11 @@ class Sketch:
         if sign < 0 and other.units:
             sure = self.kept is not None and other.kept is not None and self.kept.tells_of(other.kept)
             lost = digest_of(other.sums, other.units), "" if sure else counted(other.count, "record")
-            batches = batches.having_lost(*lost, self.batches, other.batches.largest)
+            batches = batches.having_lost(*lost, self.batches, other.batches)
         return Sketch(operator, sums, count, bits, skipped, None, clipped, heaviest, kept, batches, unit)
 
-    def _may_equal(self, other: Sketch) -> bool:
-        """Whether two batches may have equal rows by chance: no records, or few that two calls have read."""
+    def may_equal(self, other: Sketch) -> bool:
+        """Whether both may have equal rows by chance: no records, or few that two calls have read."""
         fewest = min(self.count, other.count)
         return not fewest or (fewest < FEW_RECORDS and self.batches.read_apart(other.batches))
 
@@ -385,7 +401,8 @@ class Sketch:
 
     def to_bytes(self, *, key: Any = None, **more: Any) -> bytes:
         """The sketch as the bytes of a file, with more entries in its description; signed, if a key is given."""
-        more |= {"batches": self.batches.to_json()} if self.ledger is None else {}
+        if not self.is_one_release:
+            more["batches" if self.ledger is None else "releases"] = self.batches.to_json()
         return self._packed(**more) if key is None else signed(self._packed, more, key)
 
     def _packed(self, **more: Any) -> bytes:
@@ -437,6 +454,7 @@ class Release(Sketch):
     sums, units : with noise.
     ledger : what was spent.
     made_of : the releases that it is a sum or a part of.
+    releases : digests of the noisy sums of those releases, as a pickle or a file has them.
 
     Examples
     --------
@@ -455,16 +473,18 @@ class Release(Sketch):
         ledger: Ledger,
         *,
         made_of: tuple[Sketch, ...] = (),
+        releases: Batches | None = None,
     ) -> None:
         if not all(isinstance(part, Release) for part in made_of):
             raise TypeError("a release is made of releases: privatize each exact sketch")
         if operator.keeping is not None:
             raise ValueError("a release keeps no rows")
-        batches = reduce(lambda a, b: a.combined(b, 1), (part.batches for part in made_of), Batches())
+        batches = reduce(lambda a, b: a.combined(b, 1), (part.batches for part in made_of), releases or Batches())
         super().__init__(operator, sums, units, ledger=ledger, batches=batches)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in ("operator", "sums", "units", "ledger")}
+        state = {name: self.__dict__[name] for name in ("operator", "sums", "units", "ledger")}
+        return state if self.is_one_release else {**state, "releases": self.batches}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]

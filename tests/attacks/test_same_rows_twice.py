@@ -301,14 +301,12 @@ def test_empty_sketches_are_added_as_often_as_one_likes():
     assert (total + OPERATOR.sketch(X)).to_bytes() == OPERATOR.sketch(X).to_bytes()
 
 
-@pytest.mark.xfail(strict=True, reason="few records that two calls have read may be equal in sums, but not in classes")
 def test_two_classes_may_have_equal_records():
     """A single record each, of the same values: refusing would tell that."""
     classes = {"a": OPERATOR.sketch(X[:1]), "b": OPERATOR.sketch(X[:1]), "c": OPERATOR.sketch(X)}
     skl.privacy.select_classes(classes, epsilon=0.5, delta=1e-6)
 
 
-@pytest.mark.xfail(strict=True, reason="empty sketches of units have an id, which is now the same for all of them")
 def test_two_classes_without_units_are_released_like_others():
     """Nobody may learn from a refusal that there were none in both."""
     for _ in range(2):
@@ -350,9 +348,6 @@ def test_a_file_does_not_tell_which_batches_came_and_went():
         assert sketch.to_bytes() == plain
 
 
-@pytest.mark.xfail(
-    strict=True, reason="both are known to have been there, yet the second is warned of and noted as `most`"
-)
 def test_two_equal_batches_that_came_and_went_leave_nothing():
     sketch = OPERATOR.sketch(X).update(MORE).update(MORE)
     sketch.forget(MORE)
@@ -378,7 +373,6 @@ def test_a_guess_confirms_nothing_of_a_batch_that_was_forgotten():
     assert not confirmed(sketch, X[-1:])
 
 
-@pytest.mark.xfail(strict=True, reason="the id of all rows, the forgotten one included, stays; its key is public")
 def test_a_guess_confirms_nothing_of_a_row_that_was_forgotten():
     """The rest is in the file: added to the guess, it has the id that the file still names if the guess is right."""
     sketch = OPERATOR.sketch(X)
@@ -387,16 +381,12 @@ def test_a_guess_confirms_nothing_of_a_row_that_was_forgotten():
     assert not confirmed(sketch, X[-1:])
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a difference names the id of what was subtracted, if it was no batch of its own"
-)
 def test_a_guess_confirms_nothing_of_a_row_that_was_subtracted():
     less = OPERATOR.sketch(X) - OPERATOR.sketch(X[-1:])
     assert not confirmed(less, MORE[-1:])
     assert not confirmed(less, X[-1:])
 
 
-@pytest.mark.xfail(strict=True, reason="an empty sketch names the batches of rows that were forgotten one by one")
 def test_a_sketch_that_has_forgotten_all_is_as_a_new_one():
     sketch = OPERATOR.sketch(X)
     sketch.forget(X[:200])
@@ -405,7 +395,6 @@ def test_a_sketch_that_has_forgotten_all_is_as_a_new_one():
     assert sketch.to_bytes() == skl.Sketch(OPERATOR).to_bytes()
 
 
-@pytest.mark.xfail(strict=True, reason="forget does not know the name of the batch that it takes out")
 def test_a_named_batch_that_was_forgotten_leaves_nothing():
     sketch = OPERATOR.sketch(X, batch="monday")
     sketch.forget(X)

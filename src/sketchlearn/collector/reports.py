@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sketchlearn.collector.writer import Group
 
 MOST_RECORDS = 2**53  # that the database counts of one report; the sketch itself has all digits
-LARGEST_HEADER = 1_000_000  # bytes of a report's description beside its design: numbers of batches, names of files
+LARGEST_HEADER = 1_000_000  # bytes of a report's description beside its design: ids of batches, names of files
 _INSERT_REPORT = "INSERT INTO reports (number, collection, sender, id, digest, epoch, records, received, late, removed)"
 _WRITE_EPOCH = (
     f"INSERT INTO epochs ({Epoch.COLUMNS}) VALUES (?, ?, ?, ?, NULL, ?, ?, ?, 1, NULL, 0, 0) "
@@ -122,7 +122,7 @@ def _why_not_taken(collection: Collection, sketch: Sketch) -> str | None:
 
 
 def identities(body: bytes, sketch: Sketch) -> frozenset[bytes]:
-    """What identifies the rows of a report: the numbers of its batches or, of a private one, its noisy sums.
+    """What identifies the rows of a report: the ids of its batches or, of a private one, its noisy sums.
 
     Bits of a device have none: two devices may send the same few bits.
     """

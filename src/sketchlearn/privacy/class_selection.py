@@ -186,18 +186,19 @@ def _measurement(scale: float, threshold: int) -> Any:
 
 def _batches(sketches: list[Sketch]) -> tuple[Batches, Batches]:
     """The batches of all sketches, and their contents; the same rows in two classes are refused."""
-    times: dict[int, int] = {}
+    classes: dict[int, Sketch] = {}
     contents: dict[int, int] = {}
     for sketch in sketches:
         if sketch.unit is not None:
             raise ValueError("these sketches protect units, which may be in many classes: declare the names instead")
-        if times.keys() & sketch.batches.times.keys():
+        shared = classes.keys() & sketch.batches.times.keys()
+        if not all(sketch.may_equal(classes[number]) for number in shared):
             raise ValueError("two of the classes' sketches share a batch of rows: a row has one class")
-        times |= sketch.batches.times
+        classes |= dict.fromkeys(sketch.batches.times, sketch)
         contents |= Batches.of_content(sketch.operator.identity, sketch.sums, sketch.units).times
     most = max((sketch.batches.most for sketch in sketches), default=1)
-    below = min((sketch.batches.below for sketch in sketches), default=Batches().below)
-    return Batches(times, below=below, most=most), Batches(contents)
+    below = min((sketch.batches.missing_from for sketch in sketches), default=Batches().below)
+    return Batches(dict.fromkeys(classes, 1), below=below, most=most), Batches(contents)
 
 
 def _count(part: Any) -> int:

@@ -106,8 +106,10 @@ def privatize(
     )
     ledger = plan.ledger(design, private=rng is None)
     if rng is None:
-        content = Batches.of_content(operator.identity, sketch.sums, sketch.units)
-        ledger = RELEASED.note(partial(booked, ledger, earlier, budget, sketch.batches), sketch.batches, content)
+        # nobody is in an empty sketch: another one, of the same id, is not released again
+        batches = sketch.batches if sketch.units else Batches.of_nobody()
+        content = Batches.of_content(operator.identity, sketch.sums, sketch.units) if sketch.units else batches
+        ledger = RELEASED.note(partial(booked, ledger, earlier, budget, batches), batches, content)
     elif earlier is not None:
         ledger = ledger.after(earlier)
     return _noisy(sketch, plan, ledger, rng)

@@ -98,7 +98,8 @@ class Collector:
         collection : its name.
         id : of the report: the same id with the same sketch counts once, however often it is sent. Without one, a
             random id is made, which is right if the whole call is not repeated. The same rows under another id are
-            refused, too, unless they are fewer than 100 that were sketched here and now.
+            refused, too, unless they are fewer than 100 that were sketched here and now: those are named by their id,
+            which then should be no other sender's, such as "device-7.monday".
         time : when the rows were seen, as seconds since 1970 or as an ISO date; now, if it is not given.
         """
         id = id or secrets.token_hex(16)

@@ -57,19 +57,20 @@ def sums_of(operator: Operator, tensors: dict[str, Any], description: dict[str, 
         if not isinstance(count, str) or not re.fullmatch(f"0|{sign}[1-9][0-9]{{0,29}}", count):
             raise ValueError("its count is not a decimal number")
         notes: dict[str, Any] = {name: description[name] for name in ("clipped", "heaviest") if name in description}
-        if "batches" in description:
-            notes["batches"] = Batches.from_json(description["batches"])
+        batches, releases = (
+            Batches.from_json(description[name]) if name in description else None for name in ("batches", "releases")
+        )
         if (unit := ProtectedUnit.from_json(description)) is not None:
             notes["unit"] = unit
-        if ledger is not None and (notes or "skipped" in description or operator.keeping is not None):
+        if ledger is not None and (notes or batches or "skipped" in description or operator.keeping is not None):
             raise ValueError("it is private, but lists what no release tells")
         sums, bits = tensors["sums"], description["bits"]
         if ledger is not None:
             if bits != 0:
                 raise ValueError("a private sketch has no fractional weights")
-            return Release(operator, sums, int(count), ledger)
+            return Release(operator, sums, int(count), ledger, releases=releases)
         notes["kept"] = kept_rows(operator, tensors, description)
-        return Sketch(operator, sums, int(count), bits, _skipped(description), **notes)
+        return Sketch(operator, sums, int(count), bits, _skipped(description), batches=batches, **notes)
 
 
 @loading()
