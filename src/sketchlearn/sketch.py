@@ -168,7 +168,12 @@ class Sketch:
         return twin
 
     def as_one_batch(self, name: str = "") -> Sketch:
-        """The same, its records known as one batch by their content, however many parts they were read in."""
+        """The same, its records known as one batch by their content, however many parts they were read in.
+
+        A file of it has one id alone: none of single rows, for instance, that were added one by one.
+        """
+        if not isinstance(name, str):
+            raise TypeError(f"batch must be a name, not {type(name).__name__}")
         return self.as_batches(Batches.of_content(self.operator.identity, self.sums, self.units, self.bits, name))
 
     @property
@@ -391,8 +396,8 @@ class Sketch:
         }
 
     def content(self, **more: Any) -> bytes:
-        """The bytes of a file without the ids of batches, which depend on how the records came: equal sketches give
-        equal bytes.
+        """The bytes of a file without the ids of batches, which tell in what parts the records came: equal sketches
+        give equal bytes.
 
         Records that count several times are then rows of that weight, which no release takes.
         """

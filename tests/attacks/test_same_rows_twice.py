@@ -401,6 +401,38 @@ def test_a_named_batch_that_was_forgotten_leaves_nothing():
     assert sketch.to_bytes() == skl.Sketch(OPERATOR).to_bytes()
 
 
+def test_what_is_left_of_a_batch_is_paid_for(tmp_path):
+    """A release of all rows, one row forgotten, a file, another process: whatever a budget has booked counts."""
+    budget = skl.Budget(tmp_path / "budget.sqlite", epsilon=10.0, by_batch=True)
+    skl.privatize(OPERATOR.sketch(X), epsilon=1.0, budget=budget)
+    less = OPERATOR.sketch(X).forget(X[-1:])
+    with pytest.raises(ValueError, match=RELEASED_BEFORE):
+        skl.privatize(less, epsilon=1.0)
+    left = skl.from_bytes(less.to_bytes())
+    with pytest.raises(ValueError, match=RELEASED_BEFORE):
+        skl.privatize(left, epsilon=1.0)
+    assert skl.privatize(OPERATOR.sketch(MORE), epsilon=1.0).ledger.epsilon == 1.0  # others pay nothing
+    RELEASED.forget()
+    skl.privatize(left, epsilon=1.0, budget=budget)
+    assert budget.spent.epsilon == 2.0
+
+
+def test_a_batch_with_a_name_is_forgotten_by_it():
+    week = OPERATOR.sketch(X, batch="monday") + OPERATOR.sketch(X, batch="tuesday")
+    assert week.forget(X, batch="monday").to_bytes() == OPERATOR.sketch(X, batch="tuesday").to_bytes()
+
+
+def test_features_and_bits_have_names_too():
+    square = skl.FourierFeatures(2, 8, law=skl.frequencies.Gaussian(1.0), wave="square", seed=3)
+    for operator, sketched in (
+        (OPERATOR, lambda name: OPERATOR.sketch_features(OPERATOR.features(X), batch=name)),
+        (square, lambda name: square.sketch_packed(square.pack(X), batch=name)),
+    ):
+        assert (sketched("monday") + sketched("tuesday")).count == 2 * len(X)
+        with pytest.raises(ValueError, match=REFUSED):
+            sketched("monday") + operator.sketch(X, batch="monday")
+
+
 # Identities of operators
 
 

@@ -43,14 +43,16 @@ class Collection:
         """The sum of two sketches, with what the rules say about records that may be in both."""
         return a.merged(b, overlapping=False if self.rules.disjoint else None)
 
-    def to_json(self) -> dict[str, Any]:
-        """What its readers and senders may know."""
-        operator = self.known.operator
+    def to_json(self, *, administers: bool = False) -> dict[str, Any]:
+        """What its readers and senders may know; the webhook, whose URL may be a secret, is for administrators."""
+        operator, rules = self.known.operator, self.rules.to_json()
+        if not administers:
+            rules.pop("webhook")
         return {
             "name": self.name,
             "title": self.title,
             "created": in_iso(self.created / 1000),
-            "rules": self.rules.to_json(),
+            "rules": rules,
             "operator": operator.in_words,
             "columns": list(operator.column_names),
             "sums": operator.n_sums,

@@ -146,13 +146,13 @@ async def create_collection(call: Call, view: ServerAdminView) -> Answer:
             form.get("rules", {}),
         )
     )
-    return Answer(made.to_json(), 201)
+    return Answer(made.to_json(administers=True), 201)
 
 
 @of_collection("GET", "", DesignView)
 async def show_collection(_call: Call, view: DesignView) -> Answer:
     """A collection and its rules."""
-    return Answer(view.collection.to_json())
+    return Answer(view.description())
 
 
 @of_collection("PATCH", "", AdminView, largest=LARGEST_JSON, takes=object_of((), rules={"type": "object"}))
@@ -160,7 +160,7 @@ async def change_collection(call: Call, view: AdminView) -> Answer:
     """Changes rules."""
     form = await call.form("rules")
     changed = await call.thread(lambda: view.store.change_rules(view.actor, view.collection, form.get("rules")))
-    return Answer(changed.to_json())
+    return Answer(changed.to_json(administers=True))
 
 
 @of_collection("GET", "/design", DesignView)

@@ -57,7 +57,8 @@ class TokenView(View):
 
     def collections(self) -> list[dict[str, Any]]:
         """The collections that the token is for: designs and rules."""
-        return [found.to_json() for found in self._store.visible(self._token)]
+        visible = self._store.visible(self._token)
+        return [found.to_json(administers=self._token.may(ADMIN, found.id)) for found in visible]
 
     def rotate(self, overlap: Any) -> dict[str, Any]:
         """A new token in place of this one."""
@@ -70,13 +71,18 @@ class DesignView(View):
 
     scope = SEND
 
-    def __init__(self, store: Store, collection: Collection) -> None:
+    def __init__(self, store: Store, collection: Collection, *, administers: bool = False) -> None:
         super().__init__(store)
-        self.collection = collection
+        self.collection, self._administers = collection, administers
 
     @classmethod
     def of(cls, store: Store, token: Token, name: str) -> Self:
-        return cls(store, store.collection(token, name, token.scope))
+        collection = store.collection(token, name, token.scope)
+        return cls(store, collection, administers=token.may(ADMIN, collection.id))
+
+    def description(self) -> dict[str, Any]:
+        """The name, the design in words, and the rules."""
+        return self.collection.to_json(administers=self._administers)
 
     def second_key(self) -> str:
         """The public key that seeds for this collector are encrypted for."""

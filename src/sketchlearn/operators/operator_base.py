@@ -230,11 +230,7 @@ class Operator(WithOrigin, ABC):
         units, summed = sum_of_rows(self, rows, weights, bits, threads, device, progress)
         notes = (summed.clipped, heaviest, summed.kept, Batches.just_read(), protected)
         sketch = Sketch(self, summed.sums, units, bits, (), None, *notes)
-        if batch is None:
-            return sketch
-        if not isinstance(batch, str):
-            raise TypeError(f"batch must be a name, not {type(batch).__name__}")
-        return sketch.as_one_batch(batch)
+        return sketch if batch is None else sketch.as_one_batch(batch)
 
     def device_plan(self, owner: Device) -> DevicePlan | None:  # noqa: ARG002
         """What computes its features on a GPU; None where the processor does."""
@@ -275,23 +271,31 @@ class Operator(WithOrigin, ABC):
         words = packed_rows(self, self._source(data), n_bits, kernel.n_threads(n_jobs))
         return PackedBits(words, n_bits * self.n_sums)
 
-    def sketch_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Sketch:
-        """The sketch of the rows that `pack` packed: the same integers, or the same on average if they are private."""
-        self._require_bits()
-        return sketch_of_bits(self, bits, sample_weight)
+    def sketch_packed(
+        self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None, batch: str | None = None
+    ) -> Sketch:
+        """The sketch of the rows that `pack` packed: the same integers, or the same on average if they are private.
 
-    def sketch_features(self, features: Any, *, sample_weight: Any = None) -> Sketch:
+        `batch` is a name of these rows, as of `sketch`.
+        """
+        self._require_bits()
+        sketch = sketch_of_bits(self, bits, sample_weight)
+        return sketch if batch is None else sketch.as_one_batch(batch)
+
+    def sketch_features(self, features: Any, *, sample_weight: Any = None, batch: str | None = None) -> Sketch:
         """The sketch of rows whose features something else computed, such as a sensor: `FourierFeatures` take them.
 
         features : values of the wave, between -1 and 1 in each part, (rows, frequencies), real or complex as it is.
             Those that are larger than the wave's are scaled down to it, and their rows counted as `clipped`.
+        batch : a name of these rows, as of `sketch`.
 
         >>> import numpy as np, sketchlearn as skl
         >>> operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(2.0), seed=7)
         >>> operator.sketch_features(operator.features(np.eye(3))) == operator.sketch(np.eye(3))
         True
         """
-        return sketch_of_integers(self, self.integers_of_features(features), sample_weight)
+        sketch = sketch_of_integers(self, self.integers_of_features(features), sample_weight)
+        return sketch if batch is None else sketch.as_one_batch(batch)
 
     def integers_of_features(self, features: Any) -> Integers:  # noqa: ARG002
         """What rows of these features add to a sketch, (rows, n_sums)."""

@@ -135,7 +135,10 @@ def booked(
         # one that admits to as much may be of other releases: then both are paid, perhaps once too often
         if budget is None and (earlier is None or not earlier.covers(spent)):
             said = f"records of this sketch were released before ({spent})"
-            raise ValueError(f"{said}: pass already= that release, or a budget, and both are paid")
+            raise ValueError(
+                f"{said}: pass already= that release, or a budget, and both are paid; if they are other rows of equal "
+                "values, sketch them with a batch= name of their own"
+            )
         earlier = spent if earlier is None else earlier.merged(spent, overlapping=True)
     after = ledger if earlier is None else ledger.after(earlier)
     if budget is None:
