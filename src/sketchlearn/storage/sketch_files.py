@@ -70,7 +70,7 @@ def sums_of(operator: Operator, tensors: dict[str, Any], description: dict[str, 
                 raise ValueError("a private sketch has no fractional weights")
             return Release(operator, sums, int(count), ledger, releases=releases)
         notes["kept"] = kept_rows(operator, tensors, description)
-        return Sketch(operator, sums, int(count), bits, _skipped(description), batches=batches, **notes)
+        return Sketch(operator, sums, int(count), bits, _skipped(description), batches=batches or Batches(), **notes)
 
 
 @loading()
