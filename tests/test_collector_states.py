@@ -144,7 +144,8 @@ class Twins:
 
         a, b = self.both(act)
         assert a.status_code == b.status_code
-        if "sketch" not in where and "clusters" not in where and not where.endswith("/c"):
+        # sums and what is learned of them have noise; a key of each collector's own is random
+        if not any(word in where for word in ("sketch", "clusters", "second-key")) and not where.endswith("/c"):
             assert a.text == b.text, where
 
 

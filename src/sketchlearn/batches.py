@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import math
 import secrets
 import threading
 from collections.abc import Callable, Mapping
@@ -40,7 +41,7 @@ class Batches:
     below : ids from here on are not kept.
     partial : a part of one of them was taken out, that was no batch of its own. The id of the whole would confirm a
         guess of that part, so that a file in which it is the only one does not name it.
-    unnamed : one of the batches has no id here, as in such a file: it may be any.
+    unnamed : one of the batches, of which so many records are left, has no id here, as in such a file: it may be any.
     most : how often a record may count for all that the ids tell: what was said of overlapping sketches, and of ids
         that are not kept.
     reads : the calls that read the rows, by random numbers: two of them read two batches, even of equal rows. They are
@@ -60,7 +61,7 @@ class Batches:
     equal: dict[int, int] = field(default_factory=dict)
     below: int = _END
     partial: bool = False
-    unnamed: bool = False
+    unnamed: int = 0
     most: int = 1
     reads: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
     gone: Mapping[bytes, int] = field(default_factory=dict, compare=False, repr=False)
@@ -149,7 +150,7 @@ class Batches:
         equal = {number: n for number, n in equal.items() if n > 1 and number in times}
         reads = self.reads | other.reads if (self.reads or not self.times) and (other.reads or not other.times) else ()
         kept = frozenset(reads) if len(reads) <= MOST_IDENTITIES else frozenset[int]()
-        unnamed = self.unnamed or other.unnamed
+        unnamed = min(filter(None, (self.unnamed, other.unnamed)), default=0)
         return Batches(times, equal, below, partial, unnamed, max(most, *counts, 1), kept)
 
     def _equal(self, number: int) -> int:
@@ -178,14 +179,20 @@ class Batches:
         alone = (n for number, n in self.times.items() if number not in self.equal)
         return max(self.most, *map(abs, alone), *many, 1)
 
-    def to_json(self) -> dict[str, Any]:
-        """As a file says it."""
+    def may_be_within(self, other: Batches, count: float) -> bool:
+        """Whether a batch that has no id here may be in the other, of so many records, in whole or in part."""
+        return bool(self.unnamed) and (bool(other.unnamed) or count > self.unnamed)
+
+    def to_json(self, count: float) -> dict[str, Any]:
+        """As the file of a sketch of so many records says it."""
         hidden = self.partial and len(self.times) == 1
         if hidden:
-            return replace(self, times={}, equal={}, partial=False, unnamed=True, most=self.largest).to_json()
+            left = max(1, min(self.unnamed or math.inf, int(count)))
+            return replace(self, times={}, equal={}, partial=False, unnamed=left, most=self.largest).to_json(count)
         form: dict[str, Any] = {f"{number:016x}": n for number, n in sorted(self.times.items())}
         more: dict[str, Any] = {} if self.below == _END else {"below": f"{self.below:016x}"}
-        more |= {name: True for name in ("partial", "unnamed") if getattr(self, name)}
+        more |= {"partial": True} if self.partial else {}
+        more |= {"unnamed": self.unnamed} if self.unnamed else {}
         more |= {"most": self.most} if self.most > 1 else {}
         more |= {"equal": {f"{number:016x}": n for number, n in sorted(self.equal.items())}} if self.equal else {}
         return {**form, **more}
@@ -200,15 +207,16 @@ class Batches:
         times = {_number(number): n for number, n in form.items() if number not in _NOTES}
         if any(type(n) is not int or not 0 < abs(n) < 2**63 for n in times.values()):
             raise ValueError("its batches must be counted by whole numbers")
-        if any(form.get(name, True) is not True for name in ("partial", "unnamed")):
-            raise ValueError("what it says of parts of batches must be true, or not there")
+        if form.get("partial", True) is not True:
+            raise ValueError("that a part of a batch was taken out must be true, or not said")
+        unnamed = whole("unnamed", form["unnamed"]) if "unnamed" in form else 0
         equal = form.get("equal", {})
         if not isinstance(equal, dict):
             raise ValueError("its equal batches must be an object of numbers")
         several = {_number(number): whole("equal", n, 2) for number, n in equal.items()}
         if any(n > abs(times.get(number, 0)) for number, n in several.items()):
             raise ValueError("its equal batches must be counted as often as there are of them")
-        return cls(times, several, below, "partial" in form, "unnamed" in form, most)
+        return cls(times, several, below, "partial" in form, unnamed, most)
 
 
 class Released:

@@ -303,6 +303,12 @@ class Sketch:
                 "if it shall count twice, use a.merged(b, overlapping=True); if they are other rows of equal values, "
                 "sketch them with a batch= name of their own"
             )
+        if sign > 0 and overlapping is None and not distinct and self._may_share(other):
+            raise ValueError(
+                "cannot add sketches: a part of a batch was forgotten in one of them, whose file then does not name "
+                "it, and the other may hold all of it: a.merged(b, overlapping=False) says that it does not, and "
+                "overlapping=True that it may"
+            )
         unit = self._unit_with(other, sign, disjoint=overlapping is False)
         bits = max(self.bits, other.bits)
         own, others = (s.units << (bits - s.bits) for s in (self, other))
@@ -333,6 +339,11 @@ class Sketch:
         """Whether both may have equal rows by chance: no records, or few that two calls have read."""
         fewest = min(self.count, other.count)
         return not fewest or (fewest < FEW_RECORDS and self.batches.read_apart(other.batches))
+
+    def _may_share(self, other: Sketch) -> bool:
+        """Whether one of them has a batch without an id that may be in the other."""
+        a, b = self.batches, other.batches
+        return a.may_be_within(b, other.count) or b.may_be_within(a, self.count)
 
     def _unit_with(self, other: Sketch, sign: int, *, disjoint: bool) -> ProtectedUnit | None:
         """Whom a sum or difference protects. A difference has rows of the whole alone if the part was added to it."""
@@ -407,7 +418,7 @@ class Sketch:
     def to_bytes(self, *, key: Any = None, **more: Any) -> bytes:
         """The sketch as the bytes of a file, with more entries in its description; signed, if a key is given."""
         if not self.is_one_release:
-            more["batches" if self.ledger is None else "releases"] = self.batches.to_json()
+            more["batches" if self.ledger is None else "releases"] = self.batches.to_json(self.count)
         return self._packed(**more) if key is None else signed(self._packed, more, key)
 
     def _packed(self, **more: Any) -> bytes:

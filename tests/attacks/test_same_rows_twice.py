@@ -417,6 +417,23 @@ def test_what_is_left_of_a_batch_is_paid_for(tmp_path):
     assert budget.spent.epsilon == 2.0
 
 
+def test_what_is_left_of_a_batch_is_not_added_to_the_whole_without_a_word(tmp_path):
+    """Its file does not name the batch: a sketch that is large enough to hold all of it may be one that does."""
+    OPERATOR.sketch(X).forget(X[-1:]).save(tmp_path / "left.sketch")
+    OPERATOR.sketch(X).save(tmp_path / "whole.sketch")
+    left, whole, few = skl.load(tmp_path / "left.sketch"), OPERATOR.sketch(X), OPERATOR.sketch(MORE[:300])
+    for a, b in ((left, whole), (whole, left), (left, left.copy()), (left + few, whole)):
+        with pytest.raises(ValueError, match="a part of a batch was forgotten|would count twice"):
+            a + b
+    assert (left + few).count == left.copy().update(MORE[:300]).count == 699
+    assert left.merged(whole, overlapping=True).batches.largest == 2
+    assert left.merged(OPERATOR.sketch(MORE), overlapping=False).batches.largest == 1
+    for options, code in (([], 1), (["--disjoint"], 0)):
+        done = command("merge", *options, "left.sketch", "whole.sketch", "-o", "sum.sketch", cwd=tmp_path)
+        assert done.returncode == code, done.stderr
+        assert ("--disjoint says that it does not, and --overlapping that it may" in done.stderr) == bool(code)
+
+
 def test_a_batch_with_a_name_is_forgotten_by_it():
     week = OPERATOR.sketch(X, batch="monday") + OPERATOR.sketch(X, batch="tuesday")
     assert week.forget(X, batch="monday").to_bytes() == OPERATOR.sketch(X, batch="tuesday").to_bytes()

@@ -44,6 +44,9 @@ OPTIONS = {
     r"SketchRidge, or fewer columns": "--alpha gcv, or fewer columns",
     r"ask for a smaller epsilon \(": "ask for a smaller --epsilon (",
     r"use a\.merged\(b, overlapping=True\)": "give --overlapping",
+    r"a\.merged\(b, overlapping=False\) says that it does not, and overlapping=True that it may": (
+        "--disjoint says that it does not, and --overlapping that it may"
+    ),
     r"sketch them with a batch= name of their own": "sketch them with --batch NAME",
     r"give SketchGenerator\(network\)\.load_weights\(path\)": "use it in Python",
     r"n_jobs must be None or": "--jobs must be",
