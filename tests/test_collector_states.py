@@ -161,3 +161,4 @@ def test_an_adversary_with_a_readers_token(monkeypatch):
             finally:
                 twins.close()
         seed += 1
+        print(f"{steps:,} steps")

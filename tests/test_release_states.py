@@ -47,9 +47,12 @@ class Item:
 
     def combined(self, other, sign, sketch):
         people, seen = Counter(self.people), Counter(self.seen)
-        for count, more in ((people, other.people), (seen, other.seen)):
-            for key, n in more.items():
-                count[key] += sign * n
+        for key, n in other.people.items():
+            people[key] += sign * n
+        partial = sign < 0 and other.sketch is not None and other.sketch.batches.partial
+        for key, n in ({} if partial else other.seen).items():  # of a part, it is not known what is left
+            if sign > 0 or seen[key] > 0:
+                seen[key] = max(0, seen[key] - n) if sign < 0 else seen[key] + n
         # of nobody, nothing is known: whoever comes back is read anew
         return Item(sketch, kept(people), kept(seen) if kept(people) else Counter(), self.columns)
 
@@ -167,7 +170,8 @@ class Adversary(RuleBasedStateMachine):
         made = ways[way]()
         if made.batches.unnamed > sketch.batches.unnamed:  # what is left of a batch
             assert sketch.batches.partial
-            assert set(made.batches.times).isdisjoint(sketch.batches.times)
+            content = batches.Batches.of_content(made.operator.identity, made.sums, made.units)
+            assert made.batches.times == content.times
         else:
             assert made.batches == sketch.batches
         return self.new(item.like(made))

@@ -112,7 +112,7 @@ class Batches:
 
     def within(self, other: Batches) -> bool:
         """Whether each of these batches, of which there is one at least, was added to the other."""
-        known = bool(self.times) and self.complete and self.most == 1
+        known = bool(self.times) and self.complete and self.most == 1 and not self.partial
         return known and all(other.times.get(number, 0) >= n > 0 for number, n in self.times.items())
 
     def combined(self, other: Batches, sign: int, *, overlapping: bool = False, distinct: bool = False) -> Batches:
@@ -133,6 +133,8 @@ class Batches:
         for number, n in other.times.items():
             before = times.pop(number, 0)
             left = before + sign * n
+            if sign < 0 and other.partial:  # of which something may be left
+                left = before
             partial |= sign < 0 and before < n
             if sign < 0 and left * before <= 0:
                 counts, left = [*counts, abs(left)], 0

@@ -16,6 +16,7 @@ import numbers
 import operator
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import islice
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -154,10 +155,21 @@ def _plural(name: str) -> str:
 def shortened(item: Any, length: int = 60) -> str:
     """How a thing shows itself, in at most `length` characters."""
     try:
-        text = repr(item)
+        text = repr(_beginning(item, length))
     except ValueError:  # an integer of thousands of digits
         text = f"a very large {type(item).__name__}"
     return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
+def _beginning(item: Any, length: int) -> Any:
+    """An item of which the first so many characters, items and keys are enough to show."""
+    if type(item) is str:
+        return item[:length]
+    if type(item) in (list, tuple):
+        return type(item)(_beginning(x, length) for x in item[:length])
+    if type(item) is dict:
+        return {_beginning(k, length): _beginning(v, length) for k, v in islice(item.items(), length)}
+    return item
 
 
 def listed(x: Any) -> tuple[Any, ...]:

@@ -423,7 +423,7 @@ def test_what_is_left_of_a_batch_is_not_added_to_the_whole_without_a_word(tmp_pa
     OPERATOR.sketch(X).save(tmp_path / "whole.sketch")
     left, whole, few = skl.load(tmp_path / "left.sketch"), OPERATOR.sketch(X), OPERATOR.sketch(MORE[:300])
     for a, b in ((left, whole), (whole, left), (left, left.copy()), (left + few, whole)):
-        with pytest.raises(ValueError, match="a part of a batch was forgotten|would count twice"):
+        with pytest.raises(ValueError, match=r"a part of a batch was forgotten|would count twice"):
             a + b
     assert (left + few).count == left.copy().update(MORE[:300]).count == 699
     assert left.merged(whole, overlapping=True).batches.largest == 2
@@ -432,6 +432,16 @@ def test_what_is_left_of_a_batch_is_not_added_to_the_whole_without_a_word(tmp_pa
         done = command("merge", *options, "left.sketch", "whole.sketch", "-o", "sum.sketch", cwd=tmp_path)
         assert done.returncode == code, done.stderr
         assert ("--disjoint says that it does not, and --overlapping that it may" in done.stderr) == bool(code)
+
+
+def test_all_less_the_others_is_known_as_a_part_of_all():
+    """One record, by subtracting from all what is left without it: it was released with all."""
+    whole = OPERATOR.sketch(X)
+    skl.privatize(whole, epsilon=1.0)
+    one = whole - (whole - OPERATOR.sketch(X[:1]))
+    assert one == OPERATOR.sketch(X[:1])
+    with pytest.raises(ValueError, match=RELEASED_BEFORE):
+        skl.privatize(one, epsilon=1.0)
 
 
 def test_a_batch_with_a_name_is_forgotten_by_it():

@@ -253,11 +253,11 @@ def _kept(operator: Operator, name: str, folder: Path | None) -> Part | None:
         data = read_file(folder / f"{name}.part")
         tensors, description = container.unpack(data)
         sketch, progress = sketch_of(tensors, description, operator), description["progress"]
-        rows, dropped, done = progress["rows"], progress["dropped"], progress["done"]
+        own_name, rows, dropped, done = (progress[key] for key in ("name", "rows", "dropped", "done"))
     except (LinkError, CostlyFileError):
         raise
     except (OSError, ValueError, KeyError, TypeError):
         return None
     sound = [type(fact) for fact in (rows, dropped, done)] == [int, int, bool] and min(rows, dropped) >= 0
-    own = progress["name"] == name and sketch.operator == operator
+    own = own_name == name and sketch.operator == operator
     return Part(sketch, rows, dropped, done) if sound and own else None
