@@ -53,8 +53,9 @@ class Item:
         for key, n in ({} if partial else other.seen).items():  # of a part, it is not known what is left
             if sign > 0 or seen[key] > 0:
                 seen[key] = max(0, seen[key] - n) if sign < 0 else seen[key] + n
-        # of nobody, nothing is known: whoever comes back is read anew
-        return Item(sketch, kept(people), kept(seen) if kept(people) else Counter(), self.columns)
+        if not (sketch.units or sketch.sums.any()):  # of nobody, nothing is known: whoever comes back is read anew
+            return Item(sketch, Counter(), Counter(), self.columns)
+        return Item(sketch, kept(people), kept(seen), self.columns)
 
     def like(self, sketch):
         return Item(sketch, self.people, self.seen, self.columns)

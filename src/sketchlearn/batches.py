@@ -183,13 +183,13 @@ class Batches:
 
     def may_be_within(self, other: Batches, count: float) -> bool:
         """Whether a batch that has no id here may be in the other, of so many records, in whole or in part."""
-        return bool(self.unnamed) and (bool(other.unnamed) or count > self.unnamed)
+        return bool(self.unnamed) and (bool(other.unnamed) or other.partial or count > self.unnamed)
 
     def to_json(self, count: float) -> dict[str, Any]:
         """As the file of a sketch of so many records says it."""
         hidden = self.partial and len(self.times) == 1
         if hidden:
-            left = max(1, min(self.unnamed or math.inf, int(count)))
+            left = max(1, int(min(self.unnamed or math.inf, count)))
             return replace(self, times={}, equal={}, partial=False, unnamed=left, most=self.largest).to_json(count)
         form: dict[str, Any] = {f"{number:016x}": n for number, n in sorted(self.times.items())}
         more: dict[str, Any] = {} if self.below == _END else {"below": f"{self.below:016x}"}

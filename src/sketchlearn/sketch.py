@@ -110,7 +110,7 @@ class Sketch:
         """Those that were given; of records without an id, and of those whose ids are all forgotten, the content's."""
         given = self.batches or Batches()
         if not (units or self.unit or sums.any()):  # nothing is left: as of a new sketch
-            return Batches(reads=given.reads, gone=given.gone)
+            return Batches(most=given.largest, reads=given.reads, gone=given.gone)
         # a sketch of units has an id even if it is empty: that must not be told by how it combines with others
         if given.times or not (units or self.unit):
             return given

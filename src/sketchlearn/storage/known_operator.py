@@ -95,7 +95,7 @@ class KnownOperator:
         if (rule := sketch.operator.keeping) is not None and rule != self.operator.keeping:
             raise ValueError("the kept rows were chosen by another rule than the operator's")
         rows = None if sketch.kept is None else (sketch.kept.rows, sketch.kept.units)
-        batches = {"batches": sketch.batches.to_json()} if sketch.ledger is None else {}
+        batches = {"batches": sketch.batches.to_json(sketch.count)} if sketch.ledger is None else {}
         origin = {"origin": sketch.operator.origin.value}  # type: ignore[attr-defined]
         return pack(sketch.sums, {**sketch.notes(), **batches, **origin}, rows)
 
