@@ -46,6 +46,8 @@ class Batches:
         that are not kept.
     reads : the calls that read the rows, by random numbers: two of them read two batches, even of equal rows. They are
         not compared, and in no file.
+    taken : batches that were subtracted from something that did not hold them as such: a release tells of those, too.
+        They are not compared, and in no file, which says `unnamed` instead.
     gone : how often what has this digest was subtracted since something was added last. The digests mean nothing
         outside this process. They are not compared, and in no file: a record that is forgotten leaves no trace.
 
@@ -64,6 +66,7 @@ class Batches:
     unnamed: int = 0
     most: int = 1
     reads: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
+    taken: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
     gone: Mapping[bytes, int] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -87,8 +90,8 @@ class Batches:
         return cls(reads=frozenset([secrets.randbits(64)]))
 
     @classmethod
-    def of_nobody(cls) -> Batches:
-        """Of a sketch without records, in which no two others share anybody."""
+    def at_random(cls) -> Batches:
+        """A batch that has nothing in common with any other."""
         return cls({secrets.randbits(64): 1})
 
     def read_apart(self, other: Batches) -> bool:
@@ -99,6 +102,11 @@ class Batches:
         """Batches that a sum (or a difference) of both would count twice."""
         few, many = sorted((self.times, other.times), key=len)
         return [number for number, n in few.items() if n * many.get(number, 0) * sign > 0]
+
+    @property
+    def involved(self) -> frozenset[int]:
+        """All batches of which a release tells something."""
+        return self.taken.union(self.times)
 
     @property
     def complete(self) -> bool:
@@ -130,12 +138,15 @@ class Batches:
         most = self.largest + other.largest if twice else max(self.most, other.most)
         counts = list[int]()
         partial = self.partial or other.partial or (sign < 0 and not other.complete)
+        taken = set(self.taken | other.taken)
         for number, n in other.times.items():
             before = times.pop(number, 0)
             left = before + sign * n
             if sign < 0 and other.partial:  # of which something may be left
                 left = before
-            partial |= sign < 0 and before < n
+            if sign < 0 and before < n:
+                partial = True
+                taken.add(number)
             if sign < 0 and left * before <= 0:
                 counts, left = [*counts, abs(left)], 0
             if left:
@@ -153,7 +164,9 @@ class Batches:
         reads = self.reads | other.reads if (self.reads or not self.times) and (other.reads or not other.times) else ()
         kept = frozenset(reads) if len(reads) <= MOST_IDENTITIES else frozenset[int]()
         unnamed = min(filter(None, (self.unnamed, other.unnamed)), default=0)
-        return Batches(times, equal, below, partial, unnamed, max(most, *counts, 1), kept)
+        if len(taken) > MOST_IDENTITIES:
+            taken, unnamed = set(), 1
+        return Batches(times, equal, below, partial, unnamed, max(most, *counts, 1), kept, frozenset(taken))
 
     def _equal(self, number: int) -> int:
         return self.equal.get(number, 1)
@@ -181,15 +194,22 @@ class Batches:
         alone = (n for number, n in self.times.items() if number not in self.equal)
         return max(self.most, *map(abs, alone), *many, 1)
 
+    def for_others(self, count: float) -> Batches:
+        """The same of a sketch of so many records without the ids of what was taken out: it may be of any batch."""
+        if not self.taken:
+            return self
+        return replace(self, taken=frozenset(), unnamed=max(1, int(min(self.unnamed or math.inf, count))))
+
     def may_be_within(self, other: Batches, count: float) -> bool:
         """Whether a batch that has no id here may be in the other, of so many records, in whole or in part."""
         return bool(self.unnamed) and (bool(other.unnamed) or other.partial or count > self.unnamed)
 
     def to_json(self, count: float) -> dict[str, Any]:
         """As the file of a sketch of so many records says it."""
-        hidden = self.partial and len(self.times) == 1
-        if hidden:
+        if self.partial and (len(self.times) == 1 or not self.unnamed):
             left = max(1, int(min(self.unnamed or math.inf, count)))
+            if len(self.times) > 1:
+                return replace(self, unnamed=left).to_json(count)
             return replace(self, times={}, equal={}, partial=False, unnamed=left, most=self.largest).to_json(count)
         form: dict[str, Any] = {f"{number:016x}": n for number, n in sorted(self.times.items())}
         more: dict[str, Any] = {} if self.below == _END else {"below": f"{self.below:016x}"}
@@ -239,9 +259,9 @@ class Released:
         """
         # a single batch is known by its content, or by a name that says that it is another one of equal rows
         contents = content.times if content and len(batches.times) != 1 else ()
-        known = [self._ledgers.get(number) for number in (*batches.times, *contents)]
-        known += [self._contents.get(number) for number in batches.times]
-        largest = max(batches.times, default=-1) if batches.complete else _END
+        known = [self._ledgers.get(number) for number in (*batches.involved, *contents)]
+        known += [self._contents.get(number) for number in batches.involved]
+        largest = max(batches.involved, default=-1) if batches.complete else _END
         known += [ledger for below, ledger in self._unlisted if below <= largest]
         if not batches.complete:
             known += [ledger for number, ledger in self._ledgers.items() if number >= batches.missing_from]
@@ -254,7 +274,7 @@ class Released:
         """
         with self._lock:
             ledger = book(self.spent(batches, content))
-            self._ledgers.update(dict.fromkeys(batches.times, ledger))
+            self._ledgers.update(dict.fromkeys(batches.involved, ledger))
             self._contents.update(dict.fromkeys(content.times, ledger))
             if not batches.complete:
                 self._unlisted.append((batches.missing_from, ledger))
@@ -263,7 +283,7 @@ class Released:
     def note_rows(self, release: Batches, batches: Batches) -> None:
         """Remembers which batches a release was made of: the release itself must not tell."""
         with self._lock:
-            self._rows.update(dict.fromkeys(release.times, frozenset(batches.times)))
+            self._rows.update(dict.fromkeys(release.times, batches.involved))
 
     def share_rows(self, a: Batches, b: Batches) -> bool:
         """Whether two releases are of the same rows, as far as this process knows, or even the same release."""
@@ -271,6 +291,11 @@ class Released:
             frozenset[int]().union(*(self._rows.get(number, ()) for number in side.times)) for side in (a, b)
         )
         return bool(a.shared(b) or own & others)
+
+    def of_others(self, release: Batches, batches: Batches) -> bool:
+        """Whether a release is known to this process, and to be of none of these batches."""
+        known = [self._rows[number] for number in release.times if number in self._rows]
+        return bool(known) and all(rows.isdisjoint(batches.involved) for rows in known)
 
     def forget(self) -> None:
         """As if nothing had been released: for tests alone."""

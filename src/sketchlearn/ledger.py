@@ -15,6 +15,7 @@ from sketchlearn.values import Value, number, positive, shortened, truth, whole
 LAPLACE, GAUSSIAN, RANDOMISED_RESPONSE = "discrete Laplace", "discrete Gaussian", "randomised response"
 THRESHOLD = "threshold of noisy counts"  # of the names of classes; its noise is Laplace noise, and needs a delta
 MECHANISMS = (LAPLACE, GAUSSIAN, RANDOMISED_RESPONSE, THRESHOLD)
+MOST_SELECTIONS = 1000  # that a ledger lists
 ADD_REMOVE, REPLACE = "add-remove", "replace"
 DECLARED, ASSUMED = "declared", "assumed public"
 SINGLE, PARALLEL, SEQUENTIAL, MIXED = "single", "parallel", "sequential", "mixed"
@@ -211,10 +212,10 @@ class Ledger(Value):
 
     def _selections_with(self, other: Ledger, *, overlapping: bool) -> tuple[SelectionCost, ...] | None:
         """Selections that the sum pays for: of disjoint records, those that both have paid for."""
-        own, others = self.selections or (), other.selections or ()
+        own, others = dict.fromkeys(self.selections or ()), dict.fromkeys(other.selections or ())
         if not overlapping:
             return tuple(cost for cost in own if cost in others) or None
-        return (*own, *(cost for cost in others if cost not in own)) or None
+        return tuple(own | others) or None
 
     def includes(self, selection: Ledger) -> bool:
         """Whether what was spent includes a selection of names of classes, whose ledger is given."""
@@ -326,6 +327,8 @@ def _check_selections(ledger: Ledger) -> None:
     costs = () if ledger.selections is None else ledger.selections
     if not isinstance(costs, tuple) or not all(isinstance(cost, SelectionCost) for cost in costs):
         raise ValueError("selections must be what each selection of names of classes has cost")
+    if len(costs) > MOST_SELECTIONS:
+        raise ValueError(f"a ledger lists at most {MOST_SELECTIONS:,} selections of names of classes")
     for name in ("epsilon", "delta"):
         if sum(Fraction(getattr(cost, name)) for cost in costs) > Fraction(number(name, getattr(ledger, name))):
             raise ValueError(f"selections of names of classes cannot cost more {name} than the ledger has")

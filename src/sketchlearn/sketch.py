@@ -189,6 +189,11 @@ class Sketch:
         return self.ledger is not None and self.ledger.lacking > 0
 
     @property
+    def may_be_seen(self) -> bool:
+        """Whether it is private: neither exact, nor a share of noise, nor of noise that a seed gives away."""
+        return self.ledger is not None and self.ledger.private and not self.lacks_shares
+
+    @property
     def released(self) -> Ledger | None:
         """What this process has spent on releases of any of these records, as far as their batches tell."""
         return RELEASED.spent(self.batches)
@@ -431,7 +436,10 @@ class Sketch:
         A new file of an exact sketch, or of a share of noise, is for its owner alone.
         """
         warn_of_few_records(self.count if self.ledger is None else 0)
-        container.write(path, self.to_bytes(key=key), owner_only=self.ledger is None or self.lacks_shares)
+        container.write(path, self.to_bytes(key=key), owner_only=not self.may_be_seen)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "batches": self.batches.for_others(self.count)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state["sums"].flags.writeable = False

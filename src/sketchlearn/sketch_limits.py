@@ -12,9 +12,14 @@ from sketchlearn.sources import WEIGHT_BITS
 LARGEST_INTEGER = 2**63 - 1
 
 
+def most_records(operator: Any) -> int:
+    """How many records of weight 1 a sketch may have."""
+    return LARGEST_INTEGER // int(operator.ceiling)
+
+
 def check_room(operator: Any, units: int, bits: int) -> None:
     """Refuses a number of records whose sums might not fit into 64 bits."""
-    most = LARGEST_INTEGER // operator.ceiling
+    most = most_records(operator)
     if units > most:
         finer = f" while weights are fractional, {most:,} with whole weights" if bits else ""
         raise OverflowError(f"a sum could overflow: this operator holds at most {most >> bits:,} records{finer}")

@@ -91,3 +91,48 @@ def test_a_model_is_learned_from_the_release_alone(monkeypatch):
 def test_designs_that_tell_about_rows_are_refused():
     with pytest.raises(ValueError, match="designed on a sample"):
         Session(ROWS, budget=1.0).release(skl.design(ROWS, n_components=2), epsilon=1.0)
+
+
+def test_bounds_that_are_refused_tell_nothing():
+    """A design that refuses rows outside its bound: which error comes would tell, for nothing, where all rows lie."""
+    session, said = Session(ROWS, budget=1.0, bounds=BOUNDS), set()
+    for bound in (0.1, 4.0, 100.0):
+        with pytest.raises(ValueError, match="tells that there are none") as caught:
+            session.release(skl.SecondMoments(2, bound=bound).with_origin("declared"), epsilon=1.0)
+        said.add((type(caught.value), str(caught.value)))
+    assert len(said) == 1
+
+
+def test_a_guess_of_all_rows_is_not_confirmed():
+    """Neither by what the process has released, nor by what a session's ledger says."""
+    session = Session(ROWS, budget=3.0, bounds=BOUNDS)
+    session.release(OPERATOR, epsilon=1.0)
+    guess = OPERATOR.sketch(ROWS)
+    assert guess.released is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        skl.privatize(guess, epsilon=1.0)
+    assert Session(ROWS, budget=3.0).release(OPERATOR, epsilon=0.5).ledger.epsilon == 0.5
+
+
+class Telling:
+    """A source of blocks whose library has errors of its own."""
+
+    def __iter__(self):
+        raise Exception("bob-has-it")
+
+
+def test_errors_of_other_libraries_stay_inside():
+    for source in (Telling(), ROWS):
+        session = Session(source, budget=1.0)
+        design = OPERATOR if source is not ROWS else skl.design(bounds=([0] * 3, [1] * 3), n_components=2)
+        with pytest.raises(SessionError, match=r"session\.check") as caught:
+            session.release(design, epsilon=1.0)
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
+
+
+def test_a_budget_by_batch_is_refused(tmp_path):
+    """It would have a limit for each design, and the releases of a session add up."""
+    with pytest.raises(BudgetError, match="without by_batch"):
+        Session(ROWS, budget=skl.Budget(tmp_path / "budget", epsilon=1.0, by_batch=True))

@@ -444,6 +444,49 @@ def test_all_less_the_others_is_known_as_a_part_of_all():
         skl.privatize(one, epsilon=1.0)
 
 
+def test_a_sum_has_the_room_of_each_of_its_batches(tmp_path):
+    """A batch that has spent its limit, beside one that has spent more of a larger limit."""
+    path = tmp_path / "budget.sqlite"
+    low, high = (skl.Budget(path, epsilon=limit, by_batch=True) for limit in (1.0, 10.0))
+    one, other = OPERATOR.sketch(X), OPERATOR.sketch(MORE)
+    skl.privatize(one, epsilon=1.0, budget=low)
+    skl.privatize(other, epsilon=2.0, budget=high)
+    with pytest.raises(ValueError, match="would spend more than the budget has"):
+        skl.privatize(one + other, epsilon=1.0, budget=high)
+    assert high.spent_on(one.batches).epsilon == 1.0
+
+
+def test_limits_of_delta_stay_and_counts_are_limited(tmp_path):
+    budget = skl.Budget(tmp_path / "budget.sqlite", epsilon=5.0, delta=0.0, by_batch=True)
+    skl.privatize(OPERATOR.sketch(X), epsilon=1.0, budget=budget)
+    with pytest.raises(ValueError, match="the budget has delta 0"):
+        skl.privatize(OPERATOR.sketch(X), epsilon=1.0, delta=1e-3, budget=skl.Budget.open(budget.path))
+    counts = skl.Budget(tmp_path / "counts.sqlite", epsilon=1.0, by_batch=True)
+    skl.privacy.select_classes({"a": 1000, "b": 5}, epsilon=1.0, delta=1e-6, budget=counts)
+    with pytest.raises(ValueError, match="would spend more than the budget has"):
+        skl.privacy.select_classes({"a": 1000, "b": 5}, epsilon=1.0, delta=1e-6, budget=counts)
+
+
+def test_a_difference_tells_of_what_was_subtracted(tmp_path):
+    """Own rows less a batch that they never held: a release has the batch in it, with a minus."""
+    batch, budget = OPERATOR.sketch(X), skl.Budget(tmp_path / "budget.sqlite", epsilon=1.0, by_batch=True)
+    rng = np.random.default_rng(5)
+    own = [OPERATOR.sketch(rng.normal(size=(1500, 2))) + OPERATOR.sketch(rng.normal(size=(10, 2))) for _ in range(3)]
+    skl.privatize(own[0] - batch, epsilon=1.0, budget=budget)
+    assert batch.released.epsilon == 1.0
+    for less in (own[1] - batch, skl.from_bytes((own[2] - batch).to_bytes()), batch):
+        with pytest.raises(ValueError, match="would spend more than the budget has"):
+            skl.privatize(less, epsilon=1.0, budget=budget)
+
+
+def test_equal_ledgers_may_be_of_two_releases():
+    """One by another design, which the caller names, and one that this process knows."""
+    other = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), columns=("x", "y"), seed=4)
+    skl.privatize(OPERATOR.sketch(X), epsilon=1.0)
+    named = skl.privatize(other.with_origin("declared").sketch(X), epsilon=1.0)
+    assert skl.privatize(OPERATOR.sketch(X), epsilon=1.0, already=named).ledger.epsilon == 3.0
+
+
 def test_a_batch_with_a_name_is_forgotten_by_it():
     week = OPERATOR.sketch(X, batch="monday") + OPERATOR.sketch(X, batch="tuesday")
     assert week.forget(X, batch="monday").to_bytes() == OPERATOR.sketch(X, batch="tuesday").to_bytes()

@@ -17,6 +17,7 @@ from sketchlearn.collector.rules import NEXT
 from sketchlearn.packed import MAGIC, PRIVATE_MAGIC
 from sketchlearn.privacy.release import releasable
 from sketchlearn.sketch import Sketch
+from sketchlearn.sketch_limits import most_records
 from sketchlearn.storage.container import FormatError
 from sketchlearn.storage.known_operator import OtherDesignError
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sketchlearn.collector.store import Store
     from sketchlearn.collector.writer import Group
 
+ROOM = 20  # With private reading, 2^20 reports fit into a sum: that it is full must not tell of others.
 MOST_RECORDS = 2**53  # that the database counts of one report; the sketch itself has all digits
 LARGEST_HEADER = 1_000_000  # bytes of a report's description beside its design: ids of batches, names of files
 _INSERT_REPORT = "INSERT INTO reports (number, collection, sender, id, digest, epoch, records, received, late, removed)"
@@ -46,12 +48,17 @@ class Incoming:
     sketch: Sketch
     records: int
     time: float | None  # when its rows were seen, by the sender's clock, in seconds
-    batches: frozenset[bytes]  # what identifies its rows, or its noise
+    found: frozenset[bytes]  # what identifies its rows, or its noise
+
+    @property
+    def batches(self) -> frozenset[bytes]:
+        """What is noted of it. With private reading, what others have sent must not matter to a sender's reports."""
+        return own_identities(self.found, self.sender) if self.collection.rules.private_reading else self.found
 
     @property
     def counted_as(self) -> list[tuple[int, bytes]]:
         """By what it is looked up among those that were counted: its batches and, of old reports, the body's digest."""
-        return [(self.collection.id, one) for one in (*self.batches, self.digest)] if self.batches else []
+        return [(self.collection.id, one) for one in (*self.batches, *self.found, self.digest)] if self.found else []
 
     @classmethod
     def read(cls, collection: Collection, sender: int, report: str, body: bytes, time: float | None) -> Incoming:
@@ -75,6 +82,9 @@ class Incoming:
         records = min(MOST_RECORDS, max(0, math.ceil(sketch.count)))
         if ledger is None and sketch.units == 0:
             raise RefusalError("malformed", "the report has no records: there is nothing to add")
+        most = most_records(collection.known.operator) >> ROOM
+        if rules.private_reading and records > most:  # whatever others have sent
+            raise RefusalError("limit", f"a report has at most {most:,} records here, and this one {records:,}")
         if rules.records_per_report is not None and records > rules.records_per_report:
             raise RefusalError(
                 "limit", f"a report has at most {rules.records_per_report:,} records here, and this one {records:,}"
@@ -132,6 +142,11 @@ def identities(body: bytes, sketch: Sketch) -> frozenset[bytes]:
         content = np.ascontiguousarray(sketch.sums, "<i8").tobytes() + str(sketch.units).encode()
         return frozenset([hashlib.sha256(content).digest()[:16]])
     return frozenset(number.to_bytes(8, "big") for number, times in sketch.batches.times.items() if times > 0)
+
+
+def own_identities(found: frozenset[bytes], sender: int) -> frozenset[bytes]:
+    """The same as one sender's alone."""
+    return frozenset(hashlib.blake2b(one + str(sender).encode(), digest_size=8).digest() for one in found)
 
 
 @dataclass
@@ -194,22 +209,20 @@ class ReportGroup:
             return known[1]
         if report.sender in self.store.revoked_senders:
             raise RefusalError("unauthorised", "the sender was revoked")
-        new = self._is_new(report)
+        self._require_new(report)
         now = self.store.now()
         total, late = self._epoch(report, now)
         self._require_within_limits(report, total)
         answer = answer_for(report.id, total.start, report.records, report.digest, now, late)
         number = self.store.next_report()
-        if new:
-            total.sketch = self._sum(report, total)
-            total.reports, total.records = total.reports + 1, total.records + report.records
-            self._bodies.append((number, report.body))
-            self._touched[report.collection.id, total.start] = (report.collection, total)
-            found = [(report.collection.id, batch) for batch in report.batches]
-            self._counted.update(dict.fromkeys(found, report.sender))
-            self._new += [(*batch, report.sender) for batch in found]
-        removed = None if new else now
-        self._rows.append((number, *key, report.digest, total.start, report.records, now, int(late), removed))
+        total.sketch = self._sum(report, total)
+        total.reports, total.records = total.reports + 1, total.records + report.records
+        self._bodies.append((number, report.body))
+        self._touched[report.collection.id, total.start] = (report.collection, total)
+        found = [(report.collection.id, batch) for batch in report.batches]
+        self._counted.update(dict.fromkeys(found, report.sender))
+        self._new += [(*batch, report.sender) for batch in found]
+        self._rows.append((number, *key, report.digest, total.start, report.records, now, int(late), None))
         self._answers[key] = (report.digest, answer)
         return answer
 
@@ -226,24 +239,19 @@ class ReportGroup:
         for collection, batch, sender in self.group.transaction.matching("counted", (*both, "sender"), both, batches):
             self._counted[collection, bytes(batch)] = sender
 
-    def _is_new(self, report: Incoming) -> bool:
-        """Whether no batch of a report was counted before; others are refused.
+    def _require_new(self, report: Incoming) -> None:
+        """Refuses a report of which a batch was counted before.
 
-        In a collection with private reading, a sender must not find out what others have sent: a report that repeats
-        one of theirs is acknowledged like any other and not counted, and administrators see that among the refusals.
+        In a collection with private reading, a sender must not find out what others have sent, and no record may
+        decide whether another sender's report counts: there, the batches of each sender are looked up by themselves.
         """
         senders = {self._counted[key] for key in report.counted_as if key in self._counted}
-        if not senders:
-            return True
-        refusal = RefusalError(
-            "repeated",
-            "rows of this report were counted before, in another report, and would count twice: it was not added. If "
-            "they are other rows with the same values, sketch them as a batch with a name of its own",
-        )
-        if report.collection.rules.private_reading and report.sender not in senders:
-            self.store.note_refusal(report.collection, report.sender, refusal)
-            return False
-        raise refusal
+        if report.sender in senders or (senders and not report.collection.rules.private_reading):
+            raise RefusalError(
+                "repeated",
+                "rows of this report were counted before, in another report, and would count twice: it was not added. "
+                "If they are other rows with the same values, sketch them as a batch with a name of its own",
+            )
 
     def _epoch(self, report: Incoming, now: int) -> tuple[OpenTotal, bool]:
         """The sum that a report is added to, and whether it comes late."""

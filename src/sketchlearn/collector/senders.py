@@ -12,7 +12,7 @@ from sketchlearn.collector.epoch_times import in_iso
 from sketchlearn.collector.epochs import Epoch, digest_of, epoch_at, sum_of_bodies, write_sum_without
 from sketchlearn.collector.names import checked_name
 from sketchlearn.collector.refusals import RefusalError
-from sketchlearn.collector.reports import identities
+from sketchlearn.collector.reports import identities, own_identities
 from sketchlearn.collector.tokens import SCOPES, SEND, Token, new_token
 
 LONGEST_NOTE = 200
@@ -234,13 +234,17 @@ def _subtract(
     assert total is not None
     rest = None if len(rows) == epoch.reports else total
     exact = total.ledger is None and total.kept is None and total.unit is None
-    free: list[tuple[int, bytes]] = []
+    free: list[tuple[int, bytes, int]] = []
     for _, _, digest, body in rows:
         sketch = collection.known.from_file(bytes(body))
-        free += [(collection.id, one) for one in {bytes(digest), *identities(bytes(body), sketch)}]
+        found = identities(bytes(body), sketch)
+        known = {bytes(digest), *found, *own_identities(found, sender)}
+        free += [(collection.id, one, sender) for one in known]
         if exact and rest is not None:
             rest = (rest - sketch).as_batches(total.batches)
-    transaction.many("DELETE FROM counted WHERE collection = ? AND batch = ?", free)  # these rows may come again
+    transaction.many(
+        "DELETE FROM counted WHERE collection = ? AND batch = ? AND sender = ?", free
+    )  # these rows may come again
     if rest is not None and not exact:
         rest = sum_of_bodies(transaction, collection, epoch, identity)
     kept = write_sum_without(transaction, collection, epoch, rest, len(rows), sum(records for _, records, *_ in rows))

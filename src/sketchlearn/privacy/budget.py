@@ -209,9 +209,14 @@ class Budget:
         return cls(path, witness=witness)
 
     @property
+    def by_batch(self) -> bool:
+        """Whether limits hold for each batch of rows, and not for all releases together."""
+        return self._by_batch
+
+    @property
     def spent(self) -> Spent:
         """What was spent so far, a release that was booked and never made included."""
-        return self._total(self.log())
+        return self._total(self.log(), self.delta)
 
     @property
     def left(self) -> float:
@@ -222,7 +227,8 @@ class Budget:
         """The most that was spent on a record of these batches, as far as their ids tell."""
         with self._transaction() as database:
             entries = _releases(self._entries(database))
-            return self._total(self._linked(entries, _names(database, batches), batches))
+            of_each = self._linked(entries, _names(database, batches), batches)
+            return max((self._total(some, self.delta) for some in of_each), key=lambda spent: spent.epsilon)
 
     def log(self) -> list[dict[str, Any]]:
         """All releases in order: when, by which mechanism, and what they cost."""
@@ -258,48 +264,52 @@ class Budget:
         with self._transaction() as database:
             entries = _releases(self._entries(database))
             names = _names(database, batches)
-            self._require_room(entry, self._linked(entries, names, batches) if self._by_batch else entries, ledger)
-            own = {"most": self.epsilon, "neighbors": ledger.neighbors} if self._by_batch else {}
+            for of_a_record in self._linked(entries, names, batches) if self._by_batch else [entries]:
+                self._require_room(entry, of_a_record, ledger)
+            limits = {"most": self.epsilon, "most_delta": self.delta}
+            own = {**limits, "neighbors": ledger.neighbors} if self._by_batch else {}
             self._append(database, {**entry, **own, "batches": names})
 
     def _require_room(self, entry: dict[str, Any], entries: list[dict[str, Any]], ledger: Ledger) -> None:
         """Refuses a release for which these entries, that are of the same records, leave too little."""
-        if self.delta == 0 and ledger.mechanism == THRESHOLD:
+        deltas = [self.delta, *(booked.get("most_delta") for booked in entries)]
+        delta = min((one for one in deltas if one is not None), default=None)
+        if delta == 0 and ledger.mechanism == THRESHOLD:
             raise BudgetError("the budget has delta 0, and names of classes need one: declare them")
-        if self.delta == 0 and ledger.mechanism == GAUSSIAN:
+        if delta == 0 and ledger.mechanism == GAUSSIAN:
             raise BudgetError("the budget has delta 0, so it books Laplace releases alone: privatize with delta=0")
         for neighbors in {booked.get("neighbors", ledger.neighbors) for booked in entries} - {ledger.neighbors}:
             raise BudgetError(_other_neighbors("earlier releases of these records were", neighbors, ledger.neighbors))
         if any(booked.get("unit") != ledger.unit for booked in entries):
             own, others = (unit or "each row" for unit in (ledger.unit, entries[0].get("unit")))
             raise BudgetError(f"the budget is about {others}, and the release protects {own}: use another budget")
-        after = self._total([*entries, entry])
-        if self.delta is not None and after.delta > self.delta * (1 + 1e-12):
+        after = self._total([*entries, entry], delta)
+        if delta is not None and after.delta > delta * (1 + 1e-12):
             raise BudgetError(
                 f"this release would spend more delta than the budget has: it would be {after.delta:.4g} of "
-                f"{self.delta:.4g}: ask for a smaller delta"
+                f"{delta:.4g}: ask for a smaller delta"
             )
         limits = [self.epsilon, *(booked.get("most") for booked in entries)]
         limit = min((one for one in limits if one is not None), default=math.inf)
         if not after.epsilon <= limit * (1 + 1e-12):
-            before = self._total(entries)
+            before = self._total(entries, delta)
             raise BudgetError(
                 f"this release would spend more than the budget has: {before} of {limit:.4g} are spent, and "
                 f"it would be {after.epsilon:.4g}: ask for a smaller epsilon (a Laplace release may have "
                 f"{max(0.0, limit - before.epsilon):.4g})"
             )
 
-    def _linked(self, entries: list[dict[str, Any]], names: list[str] | None, batches: Batches) -> list[dict[str, Any]]:
-        """The releases of the record that has lost most, of all that may be in these batches.
+    def _linked(
+        self, entries: list[dict[str, Any]], names: list[str] | None, batches: Batches
+    ) -> list[list[dict[str, Any]]]:
+        """The releases of a record, for each batch that it may be in.
 
         A record is in one batch, unless somebody has said that it may be in several or all rows of a unit count.
         """
         if names is None or batches.most > 1 or any("unit" in entry for entry in entries):
-            return [
-                e for e in entries if names is None or e["batches"] is None or not set(names).isdisjoint(e["batches"])
-            ]
-        of_each = ([e for e in entries if e["batches"] is None or name in e["batches"]] for name in names)
-        return max(of_each, key=lambda some: self._total(some).epsilon, default=[])
+            some = set(names or ())
+            return [[e for e in entries if names is None or e["batches"] is None or some & set(e["batches"])]]
+        return [[e for e in entries if e["batches"] is None or name in e["batches"]] for name in names]
 
     def _append(self, database: sqlite3.Connection, entry: dict[str, Any]) -> None:
         """Adds an entry to the log, and to the witness, which is told once more when the entry is on disk."""
@@ -317,13 +327,13 @@ class Budget:
             told = json.dumps({**self._unconfirmed, "on_disk": on_disk})
             container.write(self._witness, told.encode(), owner_only=True)
 
-    def _total(self, entries: list[dict[str, Any]]) -> Spent:
+    def _total(self, entries: list[dict[str, Any]], limit: float | None) -> Spent:
         gaussian = [e for e in entries if e["mechanism"] == GAUSSIAN]
         epsilon = math.fsum(e["epsilon"] for e in entries if e["mechanism"] != GAUSSIAN)
         of_names = min(1.0, math.fsum(e["delta"] for e in entries if e["mechanism"] == THRESHOLD))
         if gaussian:
             ratio = math.sqrt(math.fsum(largest_ratio(e["epsilon"], e["delta"]) ** 2 for e in gaussian))
-            limit = self.delta  # what names of classes have taken of it is gone
+            # what names of classes have taken of the limit is gone
             delta = math.fsum(e["delta"] for e in gaussian) if limit is None else max(0.0, limit - of_names)
             return Spent(epsilon + smallest_epsilon(ratio, delta), min(1.0, delta + of_names), len(entries))
         return Spent(epsilon, of_names, len(entries))
@@ -441,10 +451,10 @@ def _names(database: sqlite3.Connection, batches: Batches) -> list[str] | None:
     Batch ids are digests of exact sums. Those in the log are keyed by a secret of the file, so that a page of the log,
     if it travels, tells nothing about the rows.
     """
-    if not batches.complete:
+    if not batches.complete or not batches.involved:
         return None
     key = database.execute("SELECT secret FROM accounts").fetchone()[0]
-    return sorted(blake2b(number.to_bytes(8), digest_size=8, key=key).hexdigest() for number in batches.times)
+    return sorted(blake2b(number.to_bytes(8), digest_size=8, key=key).hexdigest() for number in batches.involved)
 
 
 def _entry(text: str) -> dict[str, Any]:
@@ -457,6 +467,8 @@ def _entry(text: str) -> dict[str, Any]:
         entry["batches"] = _texts(entry.get("batches"))
         if entry.get("most") is not None:
             positive("most", entry["most"])
+        if entry.get("most_delta") is not None:
+            number("most_delta", entry["most_delta"])
         sizes = positive("epsilon", entry["epsilon"]), number("delta", entry["delta"])
         with_delta = entry["mechanism"] in (GAUSSIAN, THRESHOLD)
         sound = 0 < sizes[1] < 1 if with_delta else (entry["mechanism"], sizes[1]) == (LAPLACE, 0)

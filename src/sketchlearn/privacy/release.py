@@ -73,26 +73,68 @@ def privatize(
     >>> private.ledger.epsilon, private.ledger.private, abs(private.count - 10_000) < 2000
     (1.0, True, True)
     """
-    epsilon, delta = checked_budget(epsilon, delta)
     rng = None
     if seed_for_tests_not_private is not None:
         rng = np.random.default_rng(whole("seed_for_tests_not_private", seed_for_tests_not_private, 0))
-    if (epsilon > LARGEST_EPSILON or delta > LARGEST_DELTA) and not truth("allow_weak", allow_weak):
-        raise ValueError(
-            f"epsilon above {LARGEST_EPSILON:g} or delta above {LARGEST_DELTA:g} protects next to nothing: ask for "
-            "less, or say allow_weak=True"
-        )
     if not isinstance(sketch, Sketch):
         raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: sketch the rows first")
     sketch = sketch.copy()  # other threads may add to it meanwhile
-    operator = releasable(sketch)
-    design = public_design(operator, truth("assume_public_design", assume_public_design))
     earlier = already.ledger if isinstance(already, Sketch) else already
     if already is not None and not isinstance(earlier, Ledger):
         raise TypeError("already must be the ledger of an earlier release, or that private sketch")
     if earlier is not None and earlier.lacking and parties is None:
         raise ValueError("already must be a release, and a share of noise protects little by itself: give the sum")
 
+    plan, ledger = planned_release(
+        sketch,
+        epsilon=epsilon,
+        delta=delta,
+        neighbors=neighbors,
+        count_share=count_share,
+        shares=shares,
+        assume_public_design=assume_public_design,
+        parties=parties,
+        allow_weak=allow_weak,
+        private=rng is None,
+    )
+    operator = plan.operator
+    others = isinstance(already, Sketch) and RELEASED.of_others(already.batches, sketch.batches)
+    if rng is None:
+        # nobody is in an empty sketch: another one, of the same id, is not released again
+        batches = sketch.batches if sketch.units else Batches.at_random()
+        content = Batches.of_content(operator.identity, sketch.sums, sketch.units) if sketch.units else batches
+        book = partial(booked, ledger, earlier, budget, batches, others=others)
+        ledger = RELEASED.note(book, batches, content)
+    elif earlier is not None:
+        ledger = ledger.after(earlier)
+    return noisy(sketch, plan, ledger, rng)
+
+
+def planned_release(
+    sketch: Sketch,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    neighbors: str = ADD_REMOVE,
+    count_share: float = COUNT_SHARE,
+    shares: Shares | None = None,
+    assume_public_design: bool = False,
+    parties: int | None = None,
+    allow_weak: bool = False,
+    private: bool = True,
+) -> tuple[NoisePlan, Ledger]:
+    """The noise of a release, and the ledger that says what it costs by itself; refused, if none may be made.
+
+    Of a sketch without records, it depends on the design alone.
+    """
+    epsilon, delta = checked_budget(epsilon, delta)
+    if (epsilon > LARGEST_EPSILON or delta > LARGEST_DELTA) and not truth("allow_weak", allow_weak):
+        raise ValueError(
+            f"epsilon above {LARGEST_EPSILON:g} or delta above {LARGEST_DELTA:g} protects next to nothing: ask for "
+            "less, or say allow_weak=True"
+        )
+    operator = releasable(sketch)
+    design = public_design(operator, truth("assume_public_design", assume_public_design))
     plan = plan_noise(
         operator,
         epsilon=epsilon,
@@ -104,19 +146,11 @@ def privatize(
         times=sketch.batches.largest,  # a record may count several times, in a sum of overlapping sketches
         unit=sketch.unit,
     )
-    ledger = plan.ledger(design, private=rng is None)
-    if rng is None:
-        # nobody is in an empty sketch: another one, of the same id, is not released again
-        batches = sketch.batches if sketch.units else Batches.of_nobody()
-        content = Batches.of_content(operator.identity, sketch.sums, sketch.units) if sketch.units else batches
-        ledger = RELEASED.note(partial(booked, ledger, earlier, budget, batches), batches, content)
-    elif earlier is not None:
-        ledger = ledger.after(earlier)
-    return _noisy(sketch, plan, ledger, rng)
+    return plan, plan.ledger(design, private=private)
 
 
-def _noisy(sketch: Sketch, plan: NoisePlan, ledger: Ledger, rng: Any) -> Release:
-    """The release: parts and count with the noise that was planned."""
+def noisy(sketch: Sketch, plan: NoisePlan, ledger: Ledger, rng: Any = None) -> Release:
+    """The release that was planned and booked: parts and count with their noise."""
     operator, release = plan.operator, plan.mechanism.release
     pieces = np.split(sketch.sums, np.cumsum([part.n_sums for part in operator.side_by_side])[:-1])
     pieces.append(np.array([sketch.units], np.int64))
@@ -128,10 +162,19 @@ def _noisy(sketch: Sketch, plan: NoisePlan, ledger: Ledger, rng: Any) -> Release
 
 
 def booked(
-    ledger: Ledger, earlier: Ledger | None, budget: Budget | None, batches: Batches, spent: Ledger | None
+    ledger: Ledger,
+    earlier: Ledger | None,
+    budget: Budget | None,
+    batches: Batches,
+    spent: Ledger | None,
+    *,
+    others: bool = False,
 ) -> Ledger:
-    """What is spent after this release, if it may be made, knowing what this process has spent on the records."""
-    if spent is not None and earlier != spent:
+    """What is spent after this release, if it may be made, knowing what this process has spent on the records.
+
+    `others` says that `earlier` is of other releases than those, even if it is equal.
+    """
+    if spent is not None and (others or earlier != spent):
         # one that admits to as much may be of other releases: then both are paid, perhaps once too often
         if budget is None and (earlier is None or not earlier.covers(spent)):
             said = f"records of this sketch were released before ({spent})"

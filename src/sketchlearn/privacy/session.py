@@ -8,17 +8,18 @@ import tempfile
 import threading
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeVar
 
+from sketchlearn.batches import Batches
 from sketchlearn.ledger import ADD_REMOVE
 from sketchlearn.operators import Operator
 from sketchlearn.privacy.budget import Budget, BudgetError, Spent
 from sketchlearn.privacy.noise_forecast import Forecast, forecast
 from sketchlearn.privacy.noise_plan import check_neighbors
-from sketchlearn.privacy.release import privatize
+from sketchlearn.privacy.release import noisy, planned_release, releasable
+from sketchlearn.protected_unit import ProtectedUnit
 from sketchlearn.sketch import Release, Sketch
 
 DROPPED = "drop"  # what becomes of rows with missing values: a refusal would tell that there is one
@@ -100,10 +101,14 @@ class Session:
             raise BudgetError(
                 f"the budget is about {budget.neighbors}: give the session neighbors={budget.neighbors!r}"
             )
+        if budget.by_batch:
+            raise BudgetError("a session's releases add up, whatever their designs: give it a budget without by_batch")
         self._source, self._budget = source, budget
         self._units: dict[str, Any] = {} if unit is None else {"unit": unit, "rows_per_unit": rows_per_unit}
         self._n_rows, self._columns, self._bounds = n_rows, *_checked_bounds(bounds)
         self._releases: tuple[Release, ...] = ()
+        # no digest of the rows: whoever guesses them must not find it among what this process has released
+        self._batch = Batches.at_random()
 
     def release(self, design: Operator, *, epsilon: float, delta: float = 0.0, **options: Any) -> Release:
         """A private release of the rows' sketch.
@@ -122,17 +127,17 @@ class Session:
         unknown = options.keys() - {"count_share", "shares", "allow_weak", "assume_public_design"}
         if unknown:
             raise TypeError(f"release has no option {sorted(unknown)[0]}")
+        design = design.without_keeping()
+        unit = ProtectedUnit(self._units["unit"], self._units["rows_per_unit"]) if self._units else None
+        nobody = Sketch(design, unit=unit)  # what may be refused because of the design is, before a row is read
+        plan, ledger = planned_release(nobody, epsilon=epsilon, delta=delta, neighbors=self._neighbors, **options)
         with self._lock:
-            exact = self._sketched(design.without_keeping())
-            released = privatize(
-                exact,
-                epsilon=epsilon,
-                delta=delta,
-                neighbors=self._neighbors,
-                already=self._releases[-1] if self._releases else None,  # whose ledger includes those before
-                budget=self._budget,
-                **options,
-            )
+            exact = self._sketched(design)
+            # the ledger of the last release includes those before
+            earlier = self._releases[-1].ledger if self._releases else None
+            after = ledger if earlier is None else ledger.after(earlier)
+            self._budget.reserve(ledger)
+            released = noisy(exact.as_batches(self._batch), plan, after)
             self._releases += (released,)
         return released
 
@@ -184,8 +189,20 @@ class Session:
         design.sketch(self._source, nulls=DROPPED, **self._units)
 
     def _sketched(self, design: Operator) -> Sketch:
-        with _silent():
-            return design.sketch(self._source, nulls=DROPPED, **self._units)
+        exact, known = None, False
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                exact = design.sketch(self._source, nulls=DROPPED, **self._units)
+                releasable(exact)
+                known = True
+            except Exception:  # libraries that read rows quote them in errors of their own
+                known = False
+        if exact is None or not known:  # raised here, so that it has no error about rows as its context
+            raise SessionError(
+                "the rows cannot be sketched by this design; session.check(design) tells their holder why"
+            )
+        return exact
 
     def __repr__(self) -> str:
         spent = self.spent
@@ -201,19 +218,6 @@ class Session:
         self.__reduce__()
 
     __copy__ = __reduce__
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Warnings and errors about rows stay inside."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    except (ValueError, TypeError, OverflowError, ArithmeticError, LookupError, OSError):
-        raise SessionError(
-            "the rows cannot be sketched by this design; session.check(design) tells their holder why"
-        ) from None
 
 
 def _checked_bounds(bounds: Bounds) -> tuple[tuple[str, ...] | None, Bounds]:

@@ -32,7 +32,7 @@ def privacy_section(sketch: Sketch, model: Any, against: Sketch | None) -> Eleme
 
 def is_private(sketch: Sketch, model: Any) -> bool:
     """Whether a page about both is made from private releases alone."""
-    return sketch.ledger is not None and model.privacy_ is not None
+    return all(ledger is not None and ledger.private for ledger in (sketch.ledger, model.privacy_))
 
 
 def _exact(sketch: Sketch) -> Element:
