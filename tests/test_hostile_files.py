@@ -198,7 +198,10 @@ def test_exact_sketches_and_checkpoints_are_for_their_owner_alone(file, tmp_path
     exact, private, folder = tmp_path / "exact", tmp_path / "private", tmp_path / "deep" / "parts"
     sketch = OPERATOR.with_origin("declared").sketch(file)
     sketch.save(exact)
-    skl.privatize(sketch, epsilon=1.0, seed_for_tests_not_private=0).save(private)
+    seeded = tmp_path / "seeded"  # its noise can be subtracted
+    skl.privatize(sketch, epsilon=1.0, seed_for_tests_not_private=0).save(seeded)
+    assert permissions(seeded) == 0o600
+    skl.privatize(sketch, epsilon=1.0, already=sketch.released).save(private)
     skl.save_design(OPERATOR, tmp_path / "design")
     run([file], folder=folder)
     (part,) = folder.glob("*.part")

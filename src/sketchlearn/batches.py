@@ -249,6 +249,7 @@ class Released:
         self._contents: dict[int, Ledger] = {}
         self._unlisted: list[tuple[int, Ledger]] = []  # of sketches of more batches than have their ids kept
         self._rows: dict[int, frozenset[int]] = {}  # ids of a release: those of the batches that it was made of
+        self._incomplete = set[int]()  # ids of releases that were made of other batches, too
         self._lock = threading.Lock()
 
     def spent(self, batches: Batches, content: Batches | None = None) -> Ledger | None:
@@ -284,6 +285,8 @@ class Released:
         """Remembers which batches a release was made of: the release itself must not tell."""
         with self._lock:
             self._rows.update(dict.fromkeys(release.times, batches.involved))
+            if not batches.complete:
+                self._incomplete.update(release.times)
 
     def share_rows(self, a: Batches, b: Batches) -> bool:
         """Whether two releases are of the same rows, as far as this process knows, or even the same release."""
@@ -295,11 +298,12 @@ class Released:
     def of_others(self, release: Batches, batches: Batches) -> bool:
         """Whether a release is known to this process, and to be of none of these batches."""
         known = [self._rows[number] for number in release.times if number in self._rows]
-        return bool(known) and all(rows.isdisjoint(batches.involved) for rows in known)
+        complete = batches.complete and self._incomplete.isdisjoint(release.times)
+        return complete and bool(known) and all(rows.isdisjoint(batches.involved) for rows in known)
 
     def forget(self) -> None:
         """As if nothing had been released: for tests alone."""
-        for known in (self._ledgers, self._contents, self._unlisted, self._rows):
+        for known in (self._ledgers, self._contents, self._unlisted, self._rows, self._incomplete):
             known.clear()
 
     @staticmethod

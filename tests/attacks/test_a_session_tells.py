@@ -30,7 +30,7 @@ def test_errors_say_nothing_about_rows(name):
         str(caught.value) == "the rows cannot be sketched by this design; session.check(design) tells their holder why"
     )
     assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__
+    assert caught.value.__context__ is None
     assert session.spent.releases == 0
 
 

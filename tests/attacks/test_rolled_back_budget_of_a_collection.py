@@ -86,7 +86,7 @@ def test_the_database_knows_before_noise_is_drawn(house, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(mechanism, "_noisy", dies)
+        patched.setattr(mechanism, "noisy", dies)
         with pytest.raises(KeyboardInterrupt):
             house.store.release("test", house.store.all_collections()[0], NOON, NOON + HOUR, epsilon=1.0)
     with sqlite3.connect(house.url) as database:
