@@ -169,15 +169,17 @@ class Adversary(RuleBasedStateMachine):
             "rows": sketch.without_rows,
         }
         made = ways[way]()
-        if made.batches.unnamed > sketch.batches.unnamed:  # what is left of a batch
-            assert sketch.batches.partial
-            if way not in ("bytes", "file"):
-                assert made.batches.times == sketch.batches.times
-                return self.new(item.like(made))
-            content = batches.Batches.of_content(made.operator.identity, made.sums, made.units)
-            assert made.batches.times == content.times
+        by_file, own, found = way in ("bytes", "file"), sketch.batches, made.batches
+        if by_file and own.partial and len(own.times) == 1:  # what is left of a batch
+            assert found.times == batches.Batches.of_content(made.operator.identity, made.sums, made.units).times
+            assert (found.unnamed > 0, found.most) == (True, own.largest)
+        elif own.partial:
+            assert (found.times, found.equal, found.below) == (own.times, own.equal, own.below)
+            assert (found.partial, found.most) == (True, own.most)
+            assert found.unnamed >= own.unnamed
+            assert found.unnamed or not by_file
         else:
-            assert made.batches == sketch.batches
+            assert found == own
         return self.new(item.like(made))
 
     @rule(target=items, item=items)

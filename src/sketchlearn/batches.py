@@ -196,9 +196,11 @@ class Batches:
 
     def for_others(self, count: float) -> Batches:
         """The same of a sketch of so many records without the ids of what was taken out: it may be of any batch."""
-        if not self.taken:
-            return self
-        return replace(self, taken=frozenset(), unnamed=max(1, int(min(self.unnamed or math.inf, count))))
+        return replace(self, taken=frozenset(), unnamed=self._left(count)) if self.taken else self
+
+    def _left(self, count: float) -> int:
+        """Of how many records a batch without an id is, at most, if these are of so many."""
+        return max(1, int(min(self.unnamed or math.inf, count)))
 
     def may_be_within(self, other: Batches, count: float) -> bool:
         """Whether a batch that has no id here may be in the other, of so many records, in whole or in part."""
@@ -206,15 +208,14 @@ class Batches:
 
     def to_json(self, count: float) -> dict[str, Any]:
         """As the file of a sketch of so many records says it."""
-        if self.partial and (len(self.times) == 1 or not self.unnamed):
-            left = max(1, int(min(self.unnamed or math.inf, count)))
-            if len(self.times) > 1:
-                return replace(self, unnamed=left).to_json(count)
-            return replace(self, times={}, equal={}, partial=False, unnamed=left, most=self.largest).to_json(count)
+        if self.partial and len(self.times) == 1:
+            hidden = replace(self, times={}, equal={}, partial=False, unnamed=self._left(count), most=self.largest)
+            return hidden.to_json(count)
+        unnamed = self.unnamed or (self._left(count) if self.partial else 0)
         form: dict[str, Any] = {f"{number:016x}": n for number, n in sorted(self.times.items())}
         more: dict[str, Any] = {} if self.below == _END else {"below": f"{self.below:016x}"}
         more |= {"partial": True} if self.partial else {}
-        more |= {"unnamed": self.unnamed} if self.unnamed else {}
+        more |= {"unnamed": unnamed} if unnamed else {}
         more |= {"most": self.most} if self.most > 1 else {}
         more |= {"equal": {f"{number:016x}": n for number, n in sorted(self.equal.items())}} if self.equal else {}
         return {**form, **more}
@@ -260,9 +261,10 @@ class Released:
         """
         # a single batch is known by its content, or by a name that says that it is another one of equal rows
         contents = content.times if content and len(batches.times) != 1 else ()
-        known = [self._ledgers.get(number) for number in (*batches.involved, *contents)]
-        known += [self._contents.get(number) for number in batches.involved]
-        largest = max(batches.involved, default=-1) if batches.complete else _END
+        involved = batches.involved
+        known = [self._ledgers.get(number) for number in (*involved, *contents)]
+        known += [self._contents.get(number) for number in involved]
+        largest = max(involved, default=-1) if batches.complete else _END
         known += [ledger for below, ledger in self._unlisted if below <= largest]
         if not batches.complete:
             known += [ledger for number, ledger in self._ledgers.items() if number >= batches.missing_from]

@@ -115,17 +115,14 @@ def planned_release(
     *,
     epsilon: float,
     delta: float = 0.0,
-    neighbors: str = ADD_REMOVE,
-    count_share: float = COUNT_SHARE,
-    shares: Shares | None = None,
     assume_public_design: bool = False,
-    parties: int | None = None,
     allow_weak: bool = False,
     private: bool = True,
+    **options: Any,
 ) -> tuple[NoisePlan, Ledger]:
     """The noise of a release, and the ledger that says what it costs by itself; refused, if none may be made.
 
-    Of a sketch without records, it depends on the design alone.
+    Of a sketch without records, it depends on the design alone. Other options are those of `plan_noise`.
     """
     epsilon, delta = checked_budget(epsilon, delta)
     if (epsilon > LARGEST_EPSILON or delta > LARGEST_DELTA) and not truth("allow_weak", allow_weak):
@@ -139,12 +136,9 @@ def planned_release(
         operator,
         epsilon=epsilon,
         delta=delta,
-        neighbors=neighbors,
-        count_share=count_share,
-        shares=shares,
-        parties=parties,
         times=sketch.batches.largest,  # a record may count several times, in a sum of overlapping sketches
         unit=sketch.unit,
+        **options,
     )
     return plan, plan.ledger(design, private=private)
 
@@ -154,9 +148,9 @@ def noisy(sketch: Sketch, plan: NoisePlan, ledger: Ledger, rng: Any = None) -> R
     operator, release = plan.operator, plan.mechanism.release
     pieces = np.split(sketch.sums, np.cumsum([part.n_sums for part in operator.side_by_side])[:-1])
     pieces.append(np.array([sketch.units], np.int64))
-    *noisy, count = (release(piece, scale, rng) for piece, scale in zip(pieces, plan.scales, strict=True))
+    *parts, count = (release(piece, scale, rng) for piece, scale in zip(pieces, plan.scales, strict=True))
     units = int(count[0])
-    made = Release(operator, np.concatenate(noisy), units if ledger.lacking else max(1, units), ledger)
+    made = Release(operator, np.concatenate(parts), units if ledger.lacking else max(1, units), ledger)
     RELEASED.note_rows(made.batches, sketch.batches)
     return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -189,16 +190,14 @@ class Session:
         design.sketch(self._source, nulls=DROPPED, **self._units)
 
     def _sketched(self, design: Operator) -> Sketch:
-        exact, known = None, False
-        with warnings.catch_warnings():
+        exact = None
+        # libraries that read rows quote them in warnings, and in errors of their own
+        with warnings.catch_warnings(), contextlib.suppress(Exception):
             warnings.simplefilter("ignore")
-            try:
-                exact = design.sketch(self._source, nulls=DROPPED, **self._units)
-                releasable(exact)
-                known = True
-            except Exception:  # libraries that read rows quote them in errors of their own
-                known = False
-        if exact is None or not known:  # raised here, so that it has no error about rows as its context
+            found = design.sketch(self._source, nulls=DROPPED, **self._units)
+            releasable(found)
+            exact = found
+        if exact is None:  # raised here, so that it has no error about rows as its context
             raise SessionError(
                 "the rows cannot be sketched by this design; session.check(design) tells their holder why"
             )
