@@ -365,16 +365,19 @@ def observed(case, n):
 
 def least_epsilon(less, more, names):
     """What epsilon is at least, and which number tells it: chosen on one half, bounded on the other."""
-    best = (0.0, None)
+    best = (-math.inf, None)
     for column in range(less.shape[1]):
         a, b = less[::2, column], more[::2, column]
-        for limit in np.unique(np.concatenate([np.quantile(both, np.linspace(0, 1, 30)) for both in (a, b)])):
+        seen = np.unique(np.concatenate([np.quantile(both, np.linspace(0, 1, 30)) for both in (a, b)]))
+        gaps = np.diff(seen) if len(seen) > 1 else np.ones(1)
+        limits = seen[:-1] + gaps / 2 if len(seen) > 1 else seen
+        for limit, gap in zip(limits, gaps / gaps.max(), strict=True):  # of equally good limits, one far from all
             for sign in (1, -1):
                 for swapped in (False, True):
                     seldom, often = (b, a) if swapped else (a, b)
                     rates = [np.mean(sign * some >= sign * limit) for some in (seldom, often)]
-                    score = math.log((rates[1] + 1e-9) / (rates[0] + 1 / len(a)))
-                    if best[1] is None or score > best[0]:
+                    score = math.log((rates[1] + 1e-9) / (rates[0] + 1 / len(a))) + 1e-3 * gap
+                    if score > best[0]:
                         best = (score, (column, limit, sign, swapped))
     column, limit, sign, swapped = best[1]
     halves = [some[1::2, column] for some in (less, more)]

@@ -9,17 +9,17 @@ pytest.importorskip("opendp")
 
 from audit_entries import CASES, audited
 
-ANSWERS = 60
+ANSWERS = dict.fromkeys((case.name for case in CASES), 120) | {"model file and report of a release": 60}  # 0.4 s each
 BY_NAME = {case.name: case for case in CASES}
 
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_no_claim_is_exceeded(name):
-    bound, number = audited(BY_NAME[name], ANSWERS)
+    bound, number = audited(BY_NAME[name], ANSWERS[name])
     assert bound <= BY_NAME[name].epsilon, number
 
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_a_fix_that_is_taken_out_is_found(name):
-    bound, _ = audited(BY_NAME[name], ANSWERS, hole=True)
+    bound, _ = audited(BY_NAME[name], ANSWERS[name], hole=True)
     assert bound > BY_NAME[name].epsilon
