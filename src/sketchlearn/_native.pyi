@@ -153,6 +153,29 @@ def lloyd_step(
     sizes: NDArray[np.float64],
     sums: NDArray[np.float64],
 ) -> None: ...
+def add_cells(
+    kernel: str,
+    rows: NDArray[Any],
+    center: NDArray[np.float64],
+    scale: NDArray[np.float32],
+    points: NDArray[np.float32],
+    halves: NDArray[np.float32],
+    refuse: bool,
+    weights: NDArray[np.int64] | None,
+    n_threads: int,
+    sums: NDArray[np.int64],
+) -> tuple[int, int]: ...
+def nearest_cells(
+    kernel: str,
+    rows: NDArray[Any],
+    center: NDArray[np.float64],
+    scale: NDArray[np.float32],
+    points: NDArray[np.float32],
+    halves: NDArray[np.float32],
+    refuse: bool,
+    n_threads: int,
+    labels: NDArray[np.int32],
+) -> int: ...
 def add_counts(
     rows: NDArray[Any],
     edges: NDArray[np.float64],

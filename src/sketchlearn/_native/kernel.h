@@ -129,6 +129,26 @@ struct NearestLoops {
 };
 constexpr int kCentersTogether = 4;
 
+// Rows that are put into cells (strides in elements), what is subtracted, in their own precision, and what they are times
+// then: their bound becomes kCellUnit.
+struct CellRows {
+  const void* data;
+  bool is_double;
+  int64_t n_features, row_stride, column_stride;
+  const double* center_double;
+  const float *center_float, *scale;
+};
+constexpr float kCellUnit = 0x1p22f, kCellSquareUnit = 0x1p-7f;  // squares of values in steps of 2^-15: 2^30 at most
+constexpr int kRowClipped = 1, kRowBad = 2;
+
+constexpr int64_t kCellPadding = 4;  // columns come in multiples of this
+
+// The points of cells, in panels (cell_panel_at), and what products with them are subtracted from; infinite beyond the last one.
+struct CellPoints {
+  const float *panels, *halves;
+  int64_t n_padded;
+};
+
 struct Kernel {
   const char* name;
   int tile_rows, tile_columns;
@@ -168,6 +188,12 @@ struct Kernel {
   int nearest_rows;  // of a tile
   NearestLoops<float> nearest_float;
   NearestLoops<double> nearest_double;
+  int cell_rows, cell_lanes;  // rows are read, and points padded, in multiples of these
+  int (*read_bounded_row)(const CellRows&, int64_t row, float* out);
+  // values: [row][stride], stride: d in whole kCellPaddings; count: at most kBlockRows
+  void (*find_cells)(const float* values, int64_t count, int64_t stride, const CellPoints&, int32_t* labels);
+  int64_t (*cell_panel_at)(int64_t point, int64_t column, int64_t n_padded, int64_t stride);
+  void (*add_to_cell)(const float* values, int64_t d, const int64_t* weight, int64_t* sums);
 };
 
 const Kernel* portable_kernel();

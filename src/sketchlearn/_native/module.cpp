@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "cells.h"
 #include "cross.h"
 #include "extremes.h"
 #include "histogram.h"
@@ -376,6 +377,42 @@ void step_of_lloyd(const std::string& kernel, const Array& x, const Matrix& cent
   lloyd_step(*found, rows, given, weights.data(), labels.data(), scores.data(), sizes.data(), sums.data());
 }
 
+Cells cells_of(const Rows& rows, const Doubles& center, const Floats& scale, const PlainFloats& points, const Floats& halves,
+               bool refuse) {
+  const size_t d = (size_t)rows.n_features;
+  require(center.size() == d && scale.size() == d && points.shape(1) == d && points.shape(0) >= 1 &&
+              halves.size() == points.shape(0),
+          "sizes do not fit");
+  return {center.data(), scale.data(), points.data(), halves.data(), (int64_t)points.shape(0), refuse};
+}
+
+nb::tuple add_cells(const std::string& kernel, const Array& x, const Doubles& center, const Floats& scale,
+                    const PlainFloats& points, const Floats& halves, bool refuse, const std::optional<Weights>& weights,
+                    int n_threads, Integers sums) {
+  const Kernel* chosen = find_kernel(kernel);
+  const Rows rows = rows_of(x, (int64_t)center.size());
+  const Cells cells = cells_of(rows, center, scale, points, halves, refuse);
+  const int64_t* w = weights_of(weights, rows);
+  require((int64_t)sums.size() == cells.count * (1 + 2 * rows.n_features), "sums have the wrong size");
+  int64_t *out = sums.data(), bad = -1, clipped = 0;
+  {
+    nb::gil_scoped_release release;
+    bad = add_to_cells(*chosen, rows, cells, w, n_threads, out, &clipped);
+  }
+  return nb::make_tuple(bad, clipped);
+}
+
+int64_t nearest_cells(const std::string& kernel, const Array& x, const Doubles& center, const Floats& scale,
+                      const PlainFloats& points, const Floats& halves, bool refuse, int n_threads, OutLabels labels) {
+  const Kernel* chosen = find_kernel(kernel);
+  const Rows rows = rows_of(x, (int64_t)center.size());
+  const Cells cells = cells_of(rows, center, scale, points, halves, refuse);
+  require((int64_t)labels.size() == rows.count, "one label per row is needed");
+  int32_t* to = labels.data();
+  nb::gil_scoped_release release;
+  return find_cells(*chosen, rows, cells, n_threads, to);
+}
+
 Bins bins_of(const Doubles& edges, const Starts& starts) {
   const int64_t* at = starts.data();
   const int64_t d = (int64_t)starts.size() - 1;
@@ -457,6 +494,10 @@ NB_MODULE(_native, m) {
   m.def("lloyd_step", &step_of_lloyd, nb::arg("kernel"), nb::arg("rows"), nb::arg("centers"), nb::arg("weights"),
         nb::arg("labels").noconvert(), nb::arg("scores").noconvert(), nb::arg("sizes").noconvert(),
         nb::arg("sums").noconvert());
+  m.def("add_cells", &add_cells, nb::arg("kernel"), nb::arg("rows"), nb::arg("center"), nb::arg("scale"), nb::arg("points"),
+        nb::arg("halves"), nb::arg("refuse"), nb::arg("weights").none().noconvert(), nb::arg("n_threads"), nb::arg("sums").noconvert());
+  m.def("nearest_cells", &nearest_cells, nb::arg("kernel"), nb::arg("rows"), nb::arg("center"), nb::arg("scale"),
+        nb::arg("points"), nb::arg("halves"), nb::arg("refuse"), nb::arg("n_threads"), nb::arg("labels").noconvert());
   m.def("add_counts", &add_counts, nb::arg("rows"), nb::arg("edges"), nb::arg("starts"),
         nb::arg("weights").none().noconvert(), nb::arg("n_threads"), nb::arg("counts").noconvert());
   m.def("find_counts", &find_counts, nb::arg("rows"), nb::arg("edges"), nb::arg("starts"), nb::arg("n_threads"),

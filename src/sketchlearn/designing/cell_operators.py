@@ -1,4 +1,4 @@
-"""Operators for rows of many columns: cells in a few principal directions of a sample, with sums of all columns."""
+"""Operators of Voronoi cells at a pilot, the k-means of a sample: in the columns, or in a few principal directions."""
 
 from __future__ import annotations
 
@@ -31,12 +31,14 @@ from sketchlearn.schemas import SchemaColumns, read_columns
 from sketchlearn.sources.source_base import by_name
 from sketchlearn.values import shortened
 
+DECODING_SECONDS = 6e-3  # of an Arm core, for each coordinate of a center: docs/decisions.md, "By cost"
 WIDE = 64  # Rows of more columns are projected: docs/decisions.md has both ways side by side.
 CANDIDATES = (8, 16, 32, 64, 128)  # numbers of directions, of which held-out rows choose
 ADDED_ERROR = 0.002  # of the squared error of held-out rows, that fewer directions may cost
 CELLS_PER_CLUSTER = 2  # Each cluster of the sample is cut in two; in four gave about the same.
 CELLS_WITH_MORE = 512  # with columns that travel along: borders of clusters follow those of cells
 LEAST_CELLS = 32
+MOST_HALVED = 100  # clusters in the columns themselves, of which each has two cells: twice as many take twice the time
 MOST_FILE_BYTES = 1.9e6  # of a sketch with more cells than clusters
 DIGITS_PER_COLUMN = 45
 ROWS_PER_CELL = 5  # of the sample, at least
@@ -56,7 +58,7 @@ class CellsAsked:
     """What cells are designed for."""
 
     n_components: int
-    n_directions: int | None  # None: held-out rows choose it
+    n_directions: int | None  # None: held-out rows choose it; 0: the columns themselves
     normalize: bool
     columns_squared: bool  # for variances of each column
     seed: int
@@ -65,6 +67,19 @@ class CellsAsked:
     def wanted(self, n_features: int) -> bool:
         """Whether rows of so many columns are put into cells."""
         return n_features > WIDE or self.normalize or self.n_directions is not None or bool(self.along)
+
+
+def decoding_is_dear(n_components: int, n_features: int) -> bool:
+    """Whether clusters are learned faster from cells at the k-means of a sample than from frequencies, by a second.
+
+    Both read all rows once, at about the same cost. A decoder of ten frequencies for each coordinate of a center then
+    takes seconds for hundreds of coordinates (8 s of an Arm core for 100 centers in 10 columns, 130 s in 64), the
+    k-means of a sample tenths of one.
+
+    >>> decoding_is_dear(10, 10), decoding_is_dear(100, 10)
+    (False, True)
+    """
+    return DECODING_SECONDS * n_components * n_features > 1.0
 
 
 def directions_for(columns: Any, n_directions: int | str | None, *, in_cells: bool) -> int | str | None:
@@ -105,7 +120,9 @@ def columns_along(along: Any, columns: tuple[str, ...] | None, width: int) -> tu
 
 
 def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n_kept: int | None) -> CellSums:
-    """The operator for records like those of a sample of rows with many columns."""
+    """The operator for records like those of a sample."""
+    if asked.n_directions == 0:
+        return _cells_in_columns(asked, sampled, standardize=standardize, n_kept=n_kept)
     rows = thinned(sampled.rows, MOST_ROWS)  # as they are: double precision would be much memory
     n, d = sampled.rows.shape
     units = deviations(rows.astype(np.float64)) if standardize else np.ones(d)
@@ -150,6 +167,31 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
     if n_kept is None:
         return operator
     return operator.with_keeping(Keeping.designed(rows, n_kept, units, asked.seed))
+
+
+def _cells_in_columns(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n_kept: int | None) -> CellSums:
+    """Cells at the k-means of a sample, in the columns themselves, each of which has a bound of its own."""
+    rows, rng = sampled.rows, np.random.default_rng(asked.seed)
+    n, d = rows.shape
+    units = deviations(thinned(rows, MOST_ROWS).astype(np.float64)) if standardize else np.ones(d)
+    center = rows.mean(axis=0, dtype=np.float64).astype(np.float32).astype(np.float64)
+    seen = _as_errors_see(rows, center, units, normalize=False)
+    farthest = np.maximum(seen.max(axis=0), -seen.min(axis=0)).astype(np.float64) * units
+    reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
+    bound = reach * np.where(farthest > 0, farthest, np.maximum(np.abs(center), 1.0))
+    n_cells = asked.n_components if asked.n_components > MOST_HALVED else _size(asked, n, d, d)[0]
+    points = cell_points(seen, asked.n_components, n_cells, rng).astype(np.float64)
+    counted = laws.plain(units) if standardize else None
+    operator = CellSums.at_points(
+        points, bound=bound, center=center, units=units, units_of_errors=counted, columns=sampled.columns
+    )
+    cells = operator.cells_of(rows)
+    small = d <= min(MOST_COVARYING, math.isqrt(int(NOTE_BYTES / (8 / 3 * operator.n_cells))))
+    covariances = _covariances(seen, cells, operator.n_cells) if small else ""
+    operator = replace(operator, spread=_spread(cells, seen), covariances=covariances)
+    if n_kept is None:
+        return operator
+    return operator.with_keeping(Keeping.designed(thinned(rows, MOST_ROWS), n_kept, units, asked.seed))
 
 
 def _size(asked: CellsAsked, n: int, d: int, n_directions: int) -> tuple[int, bool]:

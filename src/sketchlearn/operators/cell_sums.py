@@ -1,7 +1,12 @@
-"""Sums of all columns, cell by cell: what rows of hundreds of columns leave of themselves in one pass.
+"""Sums of all columns by Voronoi cell: a step of Lloyd's algorithm at a pilot, in one exact pass.
 
-A row is projected onto a few directions, and counts in the cell whose point is nearest there, with all of its values.
-All arithmetic before the sums is on whole numbers that float64 holds, v and y of `directed`, or v = round(2^22 x/|x|):
+A row counts in the cell whose point is nearest, with all of its values. In the columns themselves, by native kernels:
+
+    v = 2^22 (x - center) / bound, clipped to 2^22               x - center in the row's precision, then float32
+    cell = the first j with the least h_j - p_j . v              a chain of fused multiply-adds in float32
+
+Of many columns, the nearest point is that in a few directions of a sample. All arithmetic before the sums is then on
+whole numbers that float64 holds, v and y of `directed`, or v = round(2^22 x/|x|):
 
     cell = the first j with the largest 2 c_j . y - c_j . c_j        at most 2^20 in size, up to 256 directions
 """
@@ -10,7 +15,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -21,9 +26,9 @@ from scipy.sparse import csr_array
 from sketchlearn.cost import Cost
 from sketchlearn.gpu import CellsPlan, Device
 from sketchlearn.keeping import Keeping, check_keeping
-from sketchlearn.kernel import one_blas_thread
-from sketchlearn.operators.bounded_operators import CLIP, FIXED_POINT
-from sketchlearn.operators.cell_numbers import MOST_CELLS, checked_covariances, unpacked
+from sketchlearn.kernel import CellScores, one_blas_thread
+from sketchlearn.operators.bounded_operators import CLIP, FIXED_POINT, Boxed
+from sketchlearn.operators.cell_numbers import MOST_CELLS, checked_covariances, packed, unpacked
 from sketchlearn.operators.directed import MOST_THREADS, PLACE_BITS, VALUE_BITS, VALUES_AT_ONCE, Directed
 from sketchlearn.operators.operator_base import Double, Integers
 from sketchlearn.sensitivity import Sensitivity
@@ -31,6 +36,8 @@ from sketchlearn.values import listed, number, positive, shortened, truth, whole
 
 LENGTH_BITS = 18  # of a value beside the largest of its row: squares of 2^16 of them add up below 2^53
 SQUARE_BITS = 16  # of a value whose squares are added up
+WIDEST = 2.0**20
+SQUARE_SHIFT = 7  # of a value in the columns themselves, whose square is 2^30 at most then
 
 
 @dataclass(frozen=True)
@@ -42,8 +49,9 @@ class CellSums(Directed):
     Parameters
     ----------
     n_features : number d of columns of the data.
-    n_directions : number p of directions in which cells are told apart.
-    directions, cells : whole numbers, p rows of d and any number of rows of p, as `packed` writes them.
+    n_directions : number p of directions in which cells are told apart; 0 for the columns themselves.
+    directions, cells : whole numbers, p rows of d and any number of rows of p, as `packed` writes them. In the columns
+        themselves there are no directions, and a cell is d + 1 numbers of float32: its p and its h.
     shift : D v is divided by 2^shift before it is compared with cells.
     normalize : divide each row by its length first; bound is 1 then, and there is no center. Rows of zeros stay.
     squares : "sum" adds up the squares of a row's values, "columns" keeps those of each column, for variances.
@@ -72,6 +80,9 @@ class CellSums(Directed):
     _omitted: ClassVar[dict[str, Any]] = {
         "columns": None,
         "outside": CLIP,
+        "n_directions": 0,
+        "directions": "",
+        "shift": 0,
         "units": None,
         "keeping": None,
         "normalize": False,
@@ -81,10 +92,10 @@ class CellSums(Directed):
         "covariances": "",
     }
     _describe_sample = ("spread", "covariances")
-    n_directions: int = field(kw_only=True)
-    directions: str = field(kw_only=True)
     cells: str = field(kw_only=True)
-    shift: int = field(kw_only=True)
+    n_directions: int = field(default=0, kw_only=True)
+    directions: str = field(default="", kw_only=True)
+    shift: int = field(default=0, kw_only=True)
     outside: str = field(default=CLIP, kw_only=True)
     normalize: bool = field(default=False, kw_only=True)
     squares: str = field(default="sum", kw_only=True)
@@ -96,15 +107,26 @@ class CellSums(Directed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        directions = self._check_directions()
-        p, d = directions.shape
-        cells = unpacked("cells", self.cells, "<i4", None)
-        fits = len(cells) and len(cells) % p == 0 and len(cells) <= p * MOST_CELLS
-        if not fits or np.max(np.abs(cells)) > 2**PLACE_BITS:
-            raise ValueError(f"cells must be rows of {p} whole numbers up to {2**PLACE_BITS:,}")
         if not isinstance(self.squares, str) or self.squares not in ("sum", "columns"):
             raise ValueError(f"squares must be 'sum' or 'columns', not {shortened(self.squares)}")
-        normalize = truth("normalize", self.normalize)
+        normalize, d = truth("normalize", self.normalize), self.n_features
+        if self.in_columns:
+            self._check_factors()
+            if self.shift != 0 or self.squares != "columns" or normalize or self.along is not None:
+                raise ValueError(
+                    "cells in the columns themselves need squares of each column, and no shift, normalize or along"
+                )
+            self._set(n_directions=0, shift=0)
+            directions, p = np.zeros((0, d)), d
+            if len(self._scores) > MOST_CELLS or not np.all(np.isfinite(self._scores)):
+                raise ValueError(f"cells must be at most {MOST_CELLS:,} rows of {d + 1} finite numbers")
+        else:
+            directions = self._check_directions()
+            p = len(directions)
+            points = unpacked("cells", self.cells, "<i4", None)
+            whole_rows = len(points) and len(points) % p == 0 and len(points) <= p * MOST_CELLS
+            if not whole_rows or np.max(np.abs(points)) > 2**PLACE_BITS:
+                raise ValueError(f"cells must be rows of {p} whole numbers up to {2**PLACE_BITS:,}")
         if normalize and (self.center is not None or set(self.bound) != {1.0}):
             raise ValueError("rows that are divided by their length have a bound of 1 and no center")
         units = None if self.units is None else tuple(positive("units", unit) for unit in listed(self.units))
@@ -112,7 +134,7 @@ class CellSums(Directed):
             raise ValueError(f"units must be {d} positive numbers, not {shortened(self.units)}")
         check_keeping(self.keeping, d)
         if self.covariances != "":
-            checked_covariances(self.covariances, len(cells) // p, p)
+            checked_covariances(self.covariances, self.n_cells, p)
         if number("spread", self.spread) < 0:
             raise ValueError(f"spread must not be negative, not {self.spread}")
         self._set(spread=float(self.spread), along=self._checked_along(directions))
@@ -136,12 +158,84 @@ class CellSums(Directed):
         return np.setdiff1d(np.arange(self.n_features), self.along or ())
 
     @property
+    def in_columns(self) -> bool:
+        """Whether cells are told apart in the columns themselves."""
+        return isinstance(self.n_directions, int) and self.n_directions == 0 and self.directions == ""
+
+    @property
     def n_cells(self) -> int:
         """How many cells there are."""
-        return len(self._points)
+        return len(self._scores if self.in_columns else self._points)
+
+    @cached_property
+    def _scores(self) -> NDArray[np.float32]:
+        """Of each cell in the columns themselves, p and h."""
+        numbers, width = unpacked("cells", self.cells, "<f4", None), self.n_features + 1
+        if len(numbers) % width:
+            raise ValueError(f"cells must be rows of {width} numbers")
+        return numbers.reshape(-1, width)
+
+    @cached_property
+    def _native(self) -> CellScores:
+        """What native kernels are told of cells in the columns themselves."""
+        scale = (2.0**VALUE_BITS / np.array(self.bound)).astype(np.float32)
+        points, halves = (np.ascontiguousarray(part) for part in (self._scores[:, :-1], self._scores[:, -1]))
+        return CellScores(self.middle, scale, points, halves, self.outside != CLIP)
+
+    @property
+    def points(self) -> Double:
+        """The points of cells in the columns themselves, (cells, columns)."""
+        units = np.ones(self.n_features) if self.units is None else np.array(self.units)
+        factors = units**2 * 2.0**VALUE_BITS / np.array(self.bound)
+        return np.asarray(self.middle + self._scores[:, :-1] * factors)
+
+    def moved_to(self, points: Double) -> Self:
+        """The same operator of cells around other points, for another pass."""
+        units = np.ones(self.n_features) if self.units is None else np.array(self.units)
+        moved = self.at_points(
+            (points - self.middle) / units,
+            bound=np.array(self.bound),
+            center=self.middle,
+            units=units,
+            outside=self.outside,
+            columns=self.columns,
+            units_of_errors=self.units,
+            keeping=self.keeping,
+        )
+        return moved.with_origin(self.origin)
+
+    def widened(self, low: Double, high: Double) -> Self:
+        """The same cells, of rows that all lie between these: none is clipped, but those a million times as far."""
+        bound = np.array(self.bound)
+        reach = np.maximum(high - self.middle, self.middle - low) * (1 + 2.0**-20)  # for float32
+        reach = np.minimum(reach, WIDEST * bound)
+        wider = np.where(reach > 0, reach, bound)
+        scores = self._scores.astype(np.float64)
+        scores[:, :-1] *= wider / bound
+        return replace(self, bound=tuple(map(float, wider)), cells=packed(scores, "<f4"))
+
+    @classmethod
+    def at_points(
+        cls,
+        points: Double,
+        *,
+        bound: Double,
+        center: Double,
+        units: Double,
+        units_of_errors: tuple[float, ...] | None = None,
+        **options: Any,
+    ) -> Self:
+        """The operator of cells around points, (cells, columns), as they are seen from the center in error units."""
+        slopes = points * (bound / units / 2.0**VALUE_BITS)
+        rows = np.column_stack([slopes, 0.5 * np.sum(points * points, axis=1)])
+        bounds, middle = tuple(map(float, bound)), tuple(map(float, center))
+        given = {"units": units_of_errors, **options}
+        return cls(len(middle), bound=bounds, center=middle, cells=packed(rows, "<f4"), squares="columns", **given)
 
     @property
     def in_words(self) -> str:
+        if self.in_columns:
+            return f"means and squares of {self.n_features:,} columns in {self.n_cells:,} Voronoi cells"
         p = f"{self.n_directions} direction" + ("s" if self.n_directions > 1 else "")
         what = "means" if self.squares == "sum" else "means and squares"
         rows = " of rows of length 1" if self.normalize else ""
@@ -194,9 +288,25 @@ class CellSums(Directed):
         """Of each cell, how many rows of the design's sample it has, and their covariance; None if unknown."""
         if self.covariances == "":
             return None
-        return checked_covariances(self.covariances, self.n_cells, self.n_directions)
+        return checked_covariances(self.covariances, self.n_cells, self.n_directions or self.n_features)
+
+    @property
+    def projection(self) -> Double:
+        if not self.in_columns:
+            return super().projection
+        return np.diag(1 / (np.ones(self.n_features) if self.units is None else np.array(self.units)))
+
+    def _away(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+        """Rows less the center, in steps of 2^-22 of the bound, as native kernels have them before they are clipped."""
+        rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+        return np.asarray((rows - self.middle.astype(rows.dtype)).astype(np.float32) * self._native.scale)
 
     def whole_values(self, rows: NDArray[Any]) -> Double:
+        if self.in_columns:
+            with np.errstate(all="ignore"):
+                values = np.clip(self._away(rows), -(2.0**VALUE_BITS), 2.0**VALUE_BITS).astype(np.float64)
+                values[~np.isfinite(rows)] = np.nan
+                return values
         if not self.normalize:
             return super().whole_values(rows)
         with np.errstate(all="ignore"):
@@ -204,6 +314,8 @@ class CellSums(Directed):
 
     def cells_of(self, rows: NDArray[Any]) -> NDArray[np.intp]:
         """The cell of each row."""
+        if self.in_columns:
+            return self._native.nearest(rows, 1).astype(np.intp)
         found = [self._cells_of_values(self.whole_values(rows[part])) for part in self._pieces(len(rows))]
         return np.concatenate([np.empty(0, np.intp), *found])
 
@@ -216,6 +328,8 @@ class CellSums(Directed):
         """What each row adds to its cell, (rows, width), that cell, and the first row that is refused, or -1."""
         values, d = self.whole_values(rows), self.n_features
         bad = ~(np.maximum(values.max(axis=1), -values.min(axis=1)) <= 2.0**VALUE_BITS)  # NaN too
+        if self.in_columns and self.outside != CLIP:
+            bad |= self._is_outside(rows)
         features = np.empty((len(rows), self.width))
         if np.any(bad):
             return features, np.empty(0, np.intp), int(np.argmax(bad))
@@ -226,6 +340,11 @@ class CellSums(Directed):
             small = np.rint(values * 2.0 ** (SQUARE_BITS - VALUE_BITS))
             np.multiply(small, small, out=small)
             squares[:, 0] = np.rint(small.sum(axis=1) * self._square_unit)
+        elif self.in_columns:
+            np.rint(features[:, self.width - d :], out=features[:, self.width - d :])
+            small = values.astype(np.float32) * np.float32(2.0**-SQUARE_SHIFT)
+            squares[:] = np.rint(small * small)
+            return features, self._native.nearest(rows, 1).astype(np.intp), -1
         else:
             np.multiply(values, values, out=squares)
             squares *= FIXED_POINT / 2.0 ** (2 * VALUE_BITS)
@@ -237,7 +356,9 @@ class CellSums(Directed):
         """What the sum of a row's squares, in steps of 2^-16, is times."""
         return float(FIXED_POINT / 2.0 ** (2 * SQUARE_BITS) / self.n_features)
 
-    def device_plan(self, owner: Device) -> CellsPlan:
+    def device_plan(self, owner: Device) -> CellsPlan | None:
+        if self.in_columns:
+            return None  # so far
         bound = np.array(self.bound)
         return CellsPlan(
             owner,
@@ -268,7 +389,16 @@ class CellSums(Directed):
         counted = csr_array((weights, cells, ends), shape=shape)
         return np.asarray(counted.T @ features.astype(np.int64)), -1
 
+    def add_counted(
+        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
+    ) -> tuple[int, int]:
+        if not self.in_columns:
+            return super().add_counted(rows, weights, threads, sums)
+        return self._native.add(rows, weights, threads, sums)
+
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+        if self.in_columns:
+            return self.add_counted(rows, weights, threads, sums)[0]
         pieces, total = self._pieces(len(rows)), np.zeros((self.n_cells, self.width), np.int64)
 
         def added(piece: slice) -> tuple[Integers | None, int]:
@@ -291,7 +421,14 @@ class CellSums(Directed):
             integers[np.arange(len(rows))[piece], cells] = features
         return integers.reshape(len(rows), self.n_sums), -1
 
+    def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        if not self.in_columns:
+            return super()._is_outside(rows)
+        return np.asarray(np.any(np.abs(self._away(rows)) > 2.0**VALUE_BITS, axis=1))
+
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        if self.in_columns:
+            return Boxed.beyond(self, rows)
         return np.zeros(len(rows), bool) if self.normalize else super().beyond(rows)
 
     def mean_of(self, sums: Double) -> NDArray[Any]:

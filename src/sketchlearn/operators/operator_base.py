@@ -285,10 +285,18 @@ class Operator(WithOrigin, ABC):
     def sketch_features(self, features: Any, *, sample_weight: Any = None, batch: str | None = None) -> Sketch:
         """The sketch of rows whose features something else computed, such as a sensor: `FourierFeatures` take them.
 
-        features : values of the wave, between -1 and 1 in each part, (rows, frequencies), real or complex as it is.
-            Those that are larger than the wave's are scaled down to it, and their rows counted as `clipped`.
-        batch : a name of these rows, as of `sketch`.
+        Parameters
+        ----------
+        features : array of shape (rows, frequencies)
+            Values of the wave, between -1 and 1 in each part, real or complex as it is. Those that are larger than the
+            wave's are scaled down to it, and their rows counted as `clipped`.
+        sample_weight : array, default=None
+            How often each row counts.
+        batch : str, default=None
+            A name of these rows, as of `sketch`.
 
+        Examples
+        --------
         >>> import numpy as np, sketchlearn as skl
         >>> operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(2.0), seed=7)
         >>> operator.sketch_features(operator.features(np.eye(3))) == operator.sketch(np.eye(3))

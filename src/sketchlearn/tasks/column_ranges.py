@@ -91,7 +91,7 @@ def box(glimpse: Glimpse, bounds: Any, middle: Sequence[int] = ()) -> tuple[Doub
     _check_rows(glimpse)
     center = rows.mean(axis=0, dtype=np.float64)
     if glimpse.everything is not None:
-        low, high = np.hstack([_extremes(part) for part in glimpse.everything.side_by_side()])
+        low, high = np.hstack([extremes(part) for part in glimpse.everything.side_by_side()])
         at = list(middle)
         center[at] = (low[at] + high[at]) / 2
         return center, _positive(np.maximum(high - center, center - low) * ROUNDING_ROOM, center)
@@ -123,11 +123,11 @@ def _check_rows(glimpse: Glimpse) -> None:
         raise ValueError("there are no rows to read the range of values from: give rows, or bounds")
 
 
-def _extremes(rows: Source) -> Double:
+def extremes(rows: Source) -> Double:
     """The lowest and the highest value of each column, (2, columns).
 
     >>> from sketchlearn.sources import source
-    >>> _extremes(source([[1.0, 5.0], [3.0, -2.0]])).tolist()
+    >>> extremes(source([[1.0, 5.0], [3.0, -2.0]])).tolist()
     [[1.0, -2.0], [3.0, 5.0]]
     """
     found = [column_range(block.rows, None) for block in rows.blocks()]

@@ -114,10 +114,10 @@ def design(
     n_directions : of rows with many columns, in how many directions of the sample clusters are told apart. Their sums
         of all columns, cell by cell, take the place of frequencies (`CellSums`; see docs/wide.md). "auto" does so for
         clusters and for mixtures of spherical or diagonal Gaussians above 64 columns, unless n_frequencies, a wave or
-        subsample or a schema are given; held-out rows of the sample choose the number. None means frequencies in all
-        columns. For "moments", a number means second moments in so many principal directions of the sample
-        (`SomeDirections`), for classes of rows with many columns; otherwise they are of all columns. For "generator",
-        as in `SketchGenerator`.
+        subsample or a schema are given; held-out rows of the sample choose the number. 0 means cells in the columns
+        themselves, and None frequencies in all columns. For "moments", a number means second moments in so many
+        principal directions of the sample (`SomeDirections`), for classes of rows with many columns; otherwise they are
+        of all columns. For "generator", as in `SketchGenerator`.
     normalize : divide each row by its length first, as cosine similarity does: for embeddings. Sketches are cells then,
         whatever the number of columns.
     targets : for "kernel", which columns will be predicted from the others: a name, or a list of names or positions.
@@ -220,7 +220,7 @@ def _in_bounds(
         raise ValueError("along needs a sample: bounds do not tell how the records lie")
     if cells is not None and cells.normalize:
         raise ValueError("normalize needs a sample: without one, divide rows by their lengths before they are sketched")
-    if cells is not None and cells.n_directions is not None and asked.task != "kmeans":
+    if cells is not None and cells.n_directions is not None and (asked.task != "kmeans" or not cells.n_directions):
         raise ValueError("n_directions needs a sample here: bounds do not tell how the records lie")
     if cells is None or asked.task != "kmeans" or not cells.wanted(len(low)):
         return in_bounds(asked, low, high, budget)
@@ -252,7 +252,7 @@ def _cells_asked(asked: Asked, n_directions: Any, *, normalize: Any, along: bool
     """Cells of rows with many columns, if they suit what is asked for."""
     normalize, given = truth("normalize", normalize), isinstance(n_directions, int | np.integer)
     if not given and not (isinstance(n_directions, str) and n_directions == AUTO) and n_directions is not None:
-        raise ValueError(f"n_directions must be a positive whole number or auto, not {shortened(n_directions)}")
+        raise ValueError(f"n_directions must be a whole number or auto, not {shortened(n_directions)}")
     suits = asked.task in ("kmeans", "mixture") and asked.n_frequencies is None
     suits = suits and asked.wave == wave_from("exponential") and asked.subsample in (AUTO, None)
     if normalize and (not suits or n_directions is None):
@@ -265,7 +265,9 @@ def _cells_asked(asked: Asked, n_directions: Any, *, normalize: Any, along: bool
         raise ValueError("n_directions is for clusters and mixtures: leave out n_frequencies, wave and subsample")
     if not suits or n_directions is None:
         return None
-    p = whole("n_directions", n_directions, most=MOST_DIRECTIONS) if given else None
+    p = whole("n_directions", n_directions, 0, MOST_DIRECTIONS) if given else None
+    if p == 0 and (normalize or along or asked.task != "kmeans"):
+        raise ValueError("cells in the columns themselves are for clusters of rows as they are: ask for directions")
     return CellsAsked(asked.n_components, p, normalize, asked.task == "mixture", asked.seed)
 
 

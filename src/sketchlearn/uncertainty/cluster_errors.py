@@ -89,10 +89,10 @@ def _gradients(
 
 
 def errors_of_rows(
-    sketch: Sketch, centers: Double, units: Double, rng: np.random.Generator
+    sketch: Sketch, centers: Double, units: Double, rng: np.random.Generator, *, decided: bool = True
 ) -> tuple[Double, Double, str]:
-    """Errors of centers and shares that are those of kept rows; and why some are missing."""
-    standing, (k, d) = StandingRows.of(sketch, rng), centers.shape
+    """Errors of centers and shares, and why some are missing. Kept rows decided on them, or only tell their errors."""
+    standing, (k, d) = StandingRows.of(sketch, rng, decided=decided), centers.shape
     middle = standing.rows.weights @ standing.rows.rows
     rows, weights, at = (standing.rows.rows - middle) / units, standing.rows.weights, (centers - middle) / units
     cells = Cells.of(rows, weights, at, BAND_OF_ROWS)

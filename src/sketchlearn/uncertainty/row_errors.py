@@ -7,6 +7,7 @@ weights of kept rows, and chances p of being kept,
 
     variance = sum of w psi^2 / n + sum of (1 - p) (w e)^2.
 
+What was learned from sums over all records, at a pilot, has the first part alone.
 Where records have weights v that are fractions, as those of surveys, the first part is sum of w v psi^2 / sum of v.
 """
 
@@ -41,15 +42,17 @@ class StandingRows:
     kept: KeptRows
     drawn: WeightedRows  # with the weights that they were kept with
     rows: WeightedRows  # with calibrated ones
+    decided: bool  # whether what was learned is theirs, and not that of all records
 
     @classmethod
-    def of(cls, sketch: Sketch, rng: np.random.Generator) -> StandingRows:
+    def of(cls, sketch: Sketch, rng: np.random.Generator, *, decided: bool = True) -> StandingRows:
         """Those of a sketch that keeps rows."""
         kept = sketch.kept
         if kept is None or not len(kept):
             raise UndeterminedError(NO_ROWS)
         drawn = WeightedRows(kept.rows, kept.weights(float(sketch.count)), None, kept.openness)
-        return cls(sketch, kept, drawn, drawn if kept.complete else calibrated(sketch, [drawn], rng)[0])
+        decided = decided and not kept.complete
+        return cls(sketch, kept, drawn, calibrated(sketch, [drawn], rng)[0] if decided else drawn, decided)
 
     def errors(self, influence: Callable[[slice], Double], n: int, rng: np.random.Generator) -> Double:
         """Standard errors of n parameters; `influence` of some of them is an array (rows, parameters)."""
@@ -66,7 +69,7 @@ class StandingRows:
             sampling = (weights * drawn) @ values**2 / float(self.sketch.count)
         else:
             sampling = weights @ values**2 / independent_records(self.sketch)
-        if self.kept.complete:
+        if not self.decided:
             return np.asarray(sampling)
         left, noise = left_to_chance(self.sketch, replace(self.drawn, weights=weights), values, rng)
         return np.asarray(sampling + noise + ((1 - self.kept.chances) * weights**2) @ left**2)

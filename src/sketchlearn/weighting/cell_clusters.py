@@ -15,7 +15,8 @@ from sketchlearn.weighting.cells_of_sketch import Cells, Members
 
 LEAST_GAP = 1.0  # Far records of clusters with tails are spread more widely than that, and no cluster of their own.
 NO_COVARIANCES = (
-    "the design, of few rows or an earlier version, does not tell what lies within cells: design it on more rows"
+    "the design does not tell what lies within cells, as it is of few rows, many columns in many cells, or an earlier "
+    "version: design it on more rows, or for fewer clusters"
 )
 
 

@@ -37,6 +37,10 @@ class ChosenNumber(DesignedEstimator):
         """The number that is asked for, or "auto"."""
 
     @property
+    def _chooses_number(self) -> bool:
+        return self._number == AUTO
+
+    @property
     def _n_components(self) -> int:
         """How many the sketch is designed for."""
         return self.max_clusters if self._number == AUTO else self._number  # type: ignore[return-value]

@@ -14,13 +14,13 @@ from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Problem, Status, Target, centroids, decoder_from
 from sketchlearn.decoders.refinements.reduction_to_points import medians
 from sketchlearn.moments.moments_of_sketch import part_of
-from sketchlearn.operators import CellSums, Histograms
+from sketchlearn.operators import CellSums, Histograms, Operator
 from sketchlearn.operators.directed import VALUE_BITS
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.choosing.chosen_number import AUTO, ChosenNumber
 from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
 from sketchlearn.tasks.clusters.cluster_task import Decoded, Task
-from sketchlearn.tasks.clusters.clusters_of_cells import clusters_of_all_rows, clusters_of_cells
+from sketchlearn.tasks.clusters.clusters_of_cells import clusters_of_all_rows, clusters_of_cells, means_of_cells
 from sketchlearn.tasks.clusters.clusters_of_sketch import (
     are_few,
     clusters_of_sketch,
@@ -30,23 +30,35 @@ from sketchlearn.tasks.clusters.clusters_of_sketch import (
 )
 from sketchlearn.tasks.clusters.clusters_of_sums import SketchOfSums
 from sketchlearn.tasks.clusters.fitted_clusters import Clusters
-from sketchlearn.tasks.estimating.component_estimator import largest_first, require_rows
+from sketchlearn.tasks.column_ranges import extremes
+from sketchlearn.tasks.estimating.component_estimator import SAMPLED_PER_COMPONENT, largest_first, require_rows
 from sketchlearn.tasks.estimating.fitted_model import Document, Double
-from sketchlearn.tasks.estimating.fitted_state import FittedState
+from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows
+from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.nearest_clusters import NearestClusters, array_blocks
 from sketchlearn.tasks.estimating.row_mean_estimator import RowMeanEstimator
 from sketchlearn.tasks.estimating.row_samples import error_units, kept_rows
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
-from sketchlearn.uncertainty.cell_errors import errors_of_cells, mean_cost_of_cells
+from sketchlearn.uncertainty.cell_errors import ROUNDING, errors_of_cells, mean_cost_of_cells
 from sketchlearn.uncertainty.cluster_errors import errors_of_density, errors_of_rows
 from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
+from sketchlearn.values import whole
 from sketchlearn.weighting.cells_of_sketch import NO_DISTANCES_OF_CELLS, Cells
-from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, SquaredLoss
+from sketchlearn.weighting.clusters_of_rows import (
+    DistanceLoss,
+    RowSample,
+    SquaredLoss,
+    clusters_of,
+    clusters_of_rows,
+    halves,
+)
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
 ROWS_AT_ONCE = 1 << 18  # whose distances are in memory
 NO_ERRORS_OF_SUMS = "random sums of the columns do not tell them: design the sketch on a sample of rows"
 NO_MEDIANS_OF_SUMS = "random sums of the columns tell means alone: design the sketch on a sample, or learn k-means"
+MOST_PASSES, LEAST_GAIN = 20, 1e-4  # over rows at hand, of the squared error
+MOST_WIDER = 1.02  # All rows may lie so much farther from their centers, in squares, than those of the pilot's sample.
 SHARE_BESIDE_ATOMS = 0.5  # that rows have in centers, where they are joined by atoms
 
 
@@ -77,7 +89,11 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         schemas of any width; rows to predict have them as well, but they do not count.
     n_directions : above 64 columns, rows are put into cells, which are told apart in so many directions of a sample,
         and clusters are learned from the cells' exact counts and means (see docs/wide.md). "auto": as many as held-out
-        rows of the sample ask for. None: from frequencies of all columns, as below 64 columns.
+        rows of the sample ask for; below, the columns themselves, where a decoder would take more than about a second
+        longer (more than 166 coordinates of all centers). 0: the columns themselves. None: frequencies of all columns.
+    n_passes : how often rows are read, where clusters are learned from cells in the columns themselves: each pass is a
+        step of Lloyd's algorithm on all of them. "auto": for arrays and data frames, until a pass gains less than a
+        10,000th of the squared error, twenty at most; once for all else.
     random_state : seed of the operator and of the search.
     n_jobs : threads that sketch; None means all cores.
     device : where rows are sketched: "cpu", "cuda", "cuda:1" or "auto"; None means where they are, so that arrays of
@@ -123,6 +139,7 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
     standardize: bool = False
     normalize: bool = False
     along: Any = None
+    n_passes: int | str = AUTO
 
     model_type = Clusters
     _learns_points = True
@@ -147,6 +164,8 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
 
     def check_parameters(self) -> None:
         super().check_parameters()
+        if not isinstance(self.n_passes, str) or self.n_passes != AUTO:
+            whole("n_passes", self.n_passes)
         if self.normalize and self._directions is None:
             raise ValueError("normalize needs cells: leave out decoder and n_directions")
         if self.along is not None and self._directions is None:
@@ -193,7 +212,9 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         k, choice = self._chosen(sketch, rows, rng)
         self.check_size(int(np.ceil(sketch.count)))
         if rows is None or not rows.complete:
-            return self._model(sketch, clusters_of_cells(cells, k, self._loss, rng), choice)
+            found = clusters_of_cells(cells, k, self._loss, rng)
+            found = replace(found, doubts=()) if cells.operator.in_columns else found  # other passes may come
+            return self._model(sketch, found, choice)
         operator: CellSums = cells.operator
         if operator.normalize:
             rows = replace(rows, rows=replace(rows.rows, rows=operator.whole_values(rows.rows.rows) / 2.0**VALUE_BITS))
@@ -225,20 +246,20 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
         model, sketch = state.model, state.sketch
-        if (cells := Cells.of(sketch)) is not None:
+        rows = sketch.kept is not None and len(sketch.kept)
+        if (cells := Cells.of(sketch)) is not None and not (cells.operator.in_columns and rows):
             return errors_of_cells(sketch, cells, cells.members(model.centers))
         if SketchOfSums.of(sketch) is not None:
             return ErrorBars(withheld=NO_ERRORS_OF_SUMS)
         units = np.ones(model.centers.shape[1]) if model.units is None else model.units
         reason, k = "", len(model.weights)
-        rows = sketch.kept is not None and len(sketch.kept)
         if model.outcome.status is Status.EXPLAINED and (len(model.density) <= k or not rows):
             problem = Problem.of(Target.of(sketch), k)
             centers, shares = errors_of_density(sketch, problem, model.density, model.centers, units, rng)
         else:
-            if model.outcome.status is not Status.EXPLAINED:
+            if cells is None and model.outcome.status is not Status.EXPLAINED:
                 require_rows(model.outcome.status)
-            centers, shares, reason = errors_of_rows(sketch, model.centers, units, rng)
+            centers, shares, reason = errors_of_rows(sketch, model.centers, units, rng, decided=cells is None)
         return ErrorBars({"cluster_centers_": centers, "weights_": shares}, reason)
 
     @property
@@ -268,6 +289,10 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
             return RowMean(float(weights @ self.row_values(state.model, sketch.kept.rows)), 0.0)
         if isinstance(self._loss, DistanceLoss):
             return RowMean(withheld=NO_DISTANCES_OF_CELLS)
+        gain = self._gain_of_step(cells, state.model) if cells.operator.in_columns and not cells.noise else math.inf
+        if gain < math.inf:  # the cost of the partition is exact, and another step would gain about as much at most
+            cost = float(cells.shares @ cells.within)
+            return RowMean(cost * (1 - gain / 2), cost * (gain / 2 + ROUNDING))
         return mean_cost_of_cells(sketch, cells, state.model.centers)
 
     def row_values(self, model: Clusters, rows: Double) -> Double:
@@ -285,6 +310,69 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         rows, centers = (sample.rows - middle) / units, (model.centers - middle) / units
         again = replace(model, centers=middle + units * self._loss.improved(rows, centers, sample.weights))
         return lambda rows: self.row_values(again, rows)
+
+    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+        operator = super().design_operator(glimpse, rng)
+        if not isinstance(operator, CellSums) or not operator.in_columns or glimpse.everything is None:
+            return operator
+        return operator.widened(*extremes(glimpse.everything)).with_origin(operator.origin)
+
+    def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
+        cells = Cells.of(state.sketch)
+        if cells is not None and cells.operator.in_columns:
+            if incoming is not None and not isinstance(self._loss, DistanceLoss):
+                state, cells = self._further_passes(state, cells, incoming)
+            for doubt in cells.doubts(cells.cost(state.model.centers / cells.units)):
+                warn_caller(doubt, ConvergenceWarning)
+        return super()._after_learning(state, incoming)
+
+    def _further_passes(self, state: FittedState, cells: Cells, incoming: IncomingRows) -> tuple[FittedState, Cells]:
+        """Lloyd's steps on all rows, a pass over them each."""
+        auto, k = self.n_passes == AUTO, len(state.model.weights)
+        most = int(self.n_passes) if not auto else MOST_PASSES if incoming.in_memory else 1
+        if most > 1 and not (incoming.in_memory or incoming.rows.replayable):
+            raise ValueError("these rows can be read once alone: leave out n_passes")
+        centers, gain = state.model.centers, self._gain_of_step(cells, state.model)
+        if state.model.outcome.status is Status.ALL_ROWS:  # nothing is left to gain: cells are those of the clusters
+            sketch = self._sketched(cells.operator.moved_to(centers), incoming.rows, incoming.table)
+            return replace(state, sketch=sketch), cells
+        if most > 1 and cells.wider > MOST_WIDER and (better := self._of_far_rows(state, k)) is not None:
+            centers, gain = better, math.inf
+        for _ in range(most - 1):
+            if gain <= (LEAST_GAIN if auto else 0.0):
+                break
+            self._say("another pass over the rows")
+            sketch = self._sketched(cells.operator.moved_to(centers), incoming.rows, incoming.table)
+            found = Cells.of(sketch)
+            if found is None or len(found) < k:  # a center is nearest to no record
+                break
+            cells, model = found, self._model(sketch, means_of_cells(found), state.model.choice)
+            state, centers, gain = (
+                replace(state, sketch=sketch, model=model),
+                model.centers,
+                self._gain_of_step(found, model),
+            )
+        return state, cells
+
+    def _of_far_rows(self, state: FittedState, k: int) -> Double | None:
+        """Centers of kept rows, where far ones, which the pilot's sample lacked, ask for others than its own."""
+        rows = kept_rows(state.sketch)
+        if rows is None or len(rows.rows) < 2 * SAMPLED_PER_COMPONENT * k:
+            return None
+        rng = self._generator()
+        known, other = (rows.scaled_rows(half) for half in halves(rows.rows, rng))
+        found = clusters_of(known, k, self._loss, rng), rows.scaled(state.model.centers)
+        there, here = (float(other.weights @ self._loss.losses(other.rows, centers)) for centers in found)
+        return clusters_of_rows(rows, k, self._loss, rng)[0] if there < here else None
+
+    @staticmethod
+    def _gain_of_step(cells: Cells, model: Clusters) -> float:
+        """The share of the squared error that a step took away; infinite where clusters are several cells each."""
+        if len(cells) != len(model.weights):
+            return math.inf
+        away = (cells.means - cells.operator.points[cells.there]) / cells.units
+        gain = float(cells.shares @ np.sum(away**2, axis=1))
+        return gain / max(gain + float(cells.shares @ cells.within), 1e-300)
 
     def _with_array(self, state: FittedState, rows: Any, weights: Any) -> FittedState:
         """Labels of the rows and what they cost, in one pass."""

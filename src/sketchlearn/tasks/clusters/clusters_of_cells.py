@@ -23,6 +23,13 @@ ROUNDS, STILL = 100, 1e-6
 def clusters_of_cells(cells: Cells, k: int, loss: SquaredLoss, rng: np.random.Generator) -> Decoded:
     """The best clusters of cells, as points of their weight: those of k-medians, with what lies within the cells."""
     cells.require(k)
+    if (
+        k == len(cells)
+        and not isinstance(loss, DistanceLoss)
+        and not cells.noise
+        and len(cells.counted) == cells.means.shape[1]
+    ):
+        return means_of_cells(cells)
     sample = RowSample(WeightedRows.of(cells.scaled, cells.shares), np.ones(len(cells.counted)))
     centers, _ = clusters_of_rows(sample, k, SquaredLoss(), rng)
     if isinstance(loss, DistanceLoss):
@@ -34,6 +41,14 @@ def clusters_of_cells(cells: Cells, k: int, loss: SquaredLoss, rng: np.random.Ge
     squares = cells.squares if cells.squares.ndim > 1 else None
     lifted = _in_all_columns(centers * cells.units, cells.counted, members, cells.means)
     return _decoded(lifted, members, cells.means, squares, Status.CELLS, doubts)
+
+
+def means_of_cells(cells: Cells) -> Decoded:
+    """Each cell as a cluster: Lloyd's step at the cells' points."""
+    members = Members(np.arange(len(cells)), cells.shares, len(cells))
+    return _decoded(
+        cells.means, members, cells.means, cells.squares, Status.CELLS, cells.doubts(cells.cost(cells.scaled))
+    )
 
 
 def clusters_of_all_rows(

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Decoder, Outcome, Status, Target, decoder_from
 from sketchlearn.decoders.searches.search_loop import ADVICE
-from sketchlearn.designing.cell_operators import WIDE, columns_along, directions_for
+from sketchlearn.designing.cell_operators import WIDE, columns_along, decoding_is_dear, directions_for
 from sketchlearn.designing.sample_summary import MOST_ROWS, rows_wanted
 from sketchlearn.designing.touched_frequencies import AUTO, checked_subsample
 from sketchlearn.models import Mixture
@@ -73,6 +73,11 @@ class DesignedEstimator(ErrorBarredEstimator):
     @abstractmethod
     def _n_components(self) -> int:
         """How many clusters or components are asked for."""
+
+    @property
+    def _chooses_number(self) -> bool:
+        """Whether the sketch shall tell the number of clusters: frequencies do so better than cells."""
+        return False
 
     @property
     def _task(self) -> str:
@@ -171,17 +176,26 @@ class DesignedEstimator(ErrorBarredEstimator):
     def _directions_of(self, glimpse: Glimpse) -> int | str | None:
         """The same for these rows: the numbers of a schema go by frequencies, unless directions are asked for."""
         in_cells = self.normalize or self.along is not None
-        return directions_for(glimpse.columns, self._directions, in_cells=in_cells)
+        found = directions_for(glimpse.columns, self._directions, in_cells=in_cells)
+        pilot = self._task == "kmeans" and not self._chooses_number and glimpse.representative and self._suits_cells
+        if found != AUTO or in_cells or not pilot or (d := glimpse.rows.shape[1]) > WIDE:
+            return found
+        return 0 if decoding_is_dear(self._n_components, d) else found
+
+    @property
+    def _suits_cells(self) -> bool:
+        """Whether no frequencies are asked for."""
+        return self.n_frequencies is None and self.wave == "exponential" and self.subsample in (AUTO, None)
 
     def _in_cells(self, glimpse: Glimpse) -> bool:
         """Whether rows such as these are put into cells."""
-        suits = self.n_frequencies is None and self.wave == "exponential" and self.subsample in (AUTO, None)
-        wide = glimpse.rows.shape[1] > WIDE or self.normalize or self.along is not None or self._directions != AUTO
-        return suits and wide and self._directions_of(glimpse) is not None
+        directions = self._directions_of(glimpse)
+        wide = glimpse.rows.shape[1] > WIDE or self.normalize or self.along is not None or directions != AUTO
+        return self._suits_cells and wide and directions is not None
 
     def _n_kept(self, glimpse: Glimpse, k: int) -> int | None:
-        """How many rows are kept beside the sketch; beside cells none, unless all rows are few."""
-        if not self._in_cells(glimpse):
+        """How many rows are kept beside the sketch; beside cells in directions none, unless all rows are few."""
+        if not self._in_cells(glimpse) or self._directions_of(glimpse) == 0:
             return max(rows_wanted(self._task), ROWS_PER_COMPONENT * k)
         few = glimpse.n_rows is not None and glimpse.n_rows <= MOST_ROWS
         return MOST_ROWS if few and self._task == "kmeans" else None

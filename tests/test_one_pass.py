@@ -1,0 +1,200 @@
+"""Cells at a pilot: exact sums of all rows at the k-means of a sample, and Lloyd's steps by further passes."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+import sketchlearn as skl
+from sketchlearn.designing.cell_operators import decoding_is_dear
+from sketchlearn.sources import source
+
+K, D = 30, 8
+
+
+def blobs(n, seed=0, apart=4.0, k=K, d=D):
+    rng = np.random.default_rng(seed)
+    return apart * rng.standard_normal((k, d))[rng.integers(k, size=n)] + rng.standard_normal((n, d))
+
+
+X = blobs(12_000)
+
+
+def cost(rows, centers):
+    return float(np.min(((rows[:, None] - centers) ** 2).sum(axis=2), axis=1).sum())
+
+
+@pytest.fixture(scope="module")
+def operator():
+    return skl.design(X[:3000], n_components=K, n_directions=0)
+
+
+def test_sums_are_those_of_each_cell(operator):
+    labels = operator.cells_of(X)
+    shares, means, squares = operator.split(operator.sketch(X).mean)
+    for cell in range(operator.n_cells):
+        own = X[labels == cell]
+        assert shares[cell] == len(own) / len(X)
+        np.testing.assert_allclose(means[cell], own.mean(axis=0) if len(own) else 0, atol=1e-5)
+        np.testing.assert_allclose(squares[cell], own.var(axis=0) if len(own) else 0, atol=2e-3)
+
+
+def test_cells_are_those_of_the_nearest_points(operator):
+    away = ((X[:, None] - operator.points) ** 2).sum(axis=2)
+    own = away[np.arange(len(X)), operator.cells_of(X)]
+    np.testing.assert_allclose(own, away.min(axis=1), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_same_integers_whatever_the_layout(operator, kind, order):
+    rows = np.asarray(X[:500], kind, order=order)
+    whole = operator.sketch(rows, n_jobs=2)
+    assert whole == operator.sketch(np.ascontiguousarray(rows[:200])) + operator.sketch(rows[200:][::-1])
+    assert np.array_equal(whole.sums, operator.write_rows(rows, 1)[0].sum(axis=0))
+
+
+def test_rows_beyond_the_bound(operator):
+    far = X[:50].copy()
+    far[3], far[7, 2] = 1e300, -1e6
+    sketch = operator.sketch(far)
+    assert sketch.clipped == operator.beyond(far).sum() == 2
+    assert np.array_equal(sketch.sums, operator.write_rows(far, 1)[0].sum(axis=0))
+    wide = operator.widened(far.min(axis=0), far.max(axis=0))
+    assert wide.beyond(far).tolist() == [row == 3 for row in range(len(far))]  # too far to count beside the others
+    np.testing.assert_allclose(wide.points, operator.points, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_values_that_are_not_finite_are_refused(operator, value, kind):
+    odd = X[:20].astype(kind)
+    odd[11, 5] = value
+    with pytest.raises(ValueError, match="row 11, column 5"):
+        operator.sketch(odd)
+    assert operator.write_rows(odd, 1)[1] == 11
+
+
+def test_rows_beyond_the_bound_can_be_refused():
+    strict = skl.CellSums.at_points(
+        np.zeros((2, 1)), bound=np.ones(1), center=np.zeros(1), units=np.ones(1), outside="refuse"
+    )
+    with pytest.raises(ValueError, match=r"row 1, column 0 is 2\.0, beyond the bound"):
+        strict.sketch([[0.5], [2.0]])
+    assert strict.sketch([[0.5], [-1.0]]).count == 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"squares": "sum"}, "need squares of each column"),
+        ({"shift": 3}, "need squares of each column"),
+        ({"normalize": True}, "need squares of each column"),
+        ({"cells": skl.operators.cell_numbers.packed(np.full((2, D + 1), np.nan), "<f4")}, "finite numbers"),
+        ({"cells": skl.operators.cell_numbers.packed(np.zeros(D), "<f4")}, "rows of 9 numbers"),
+    ],
+)
+def test_impossible_cells_are_refused(operator, changed, message):
+    form = {**operator.to_json(), **changed}
+    with pytest.raises(ValueError, match=message):
+        skl.CellSums.from_json(form)
+
+
+def test_many_coordinates_are_learned_from_cells_at_a_pilot():
+    assert decoding_is_dear(K, D)
+    model = skl.SketchKMeans(K, random_state=0).fit(X)
+    assert model.sketch_.operator.in_columns
+    assert model.inertia_ <= 1.0001 * min(KMeans(K, random_state=i).fit(X).inertia_ for i in range(3))
+    again = skl.SketchKMeans(K, random_state=1).fit_sketch(model.sketch_)
+    assert np.array_equal(again.cluster_centers_, model.cluster_centers_)
+    assert abs(again.inertia_ - model.inertia_) <= 5 * again.inertia_error_
+
+
+def test_few_coordinates_and_unknown_numbers_are_learned_from_frequencies():
+    assert skl.SketchKMeans(3, random_state=0).fit(X).sketch_.operator.part(skl.CellSums) is None
+    unknown = skl.SketchKMeans("auto", max_clusters=40, random_state=0)
+    assert unknown.fit(X[:2000]).sketch_.operator.part(skl.CellSums) is None
+    assert skl.design(X, n_components=K).part(skl.CellSums) is None
+
+
+def test_far_rows_that_the_sample_lacks_have_centers():
+    rows = blobs(20_000, 1, 1.0)
+    rows[:5] *= 1e4
+    model, best = skl.SketchKMeans(K, random_state=0).fit(rows), KMeans(K, n_init=10, random_state=0).fit(rows)
+    assert model.inertia_ <= 1.002 * best.inertia_
+    with pytest.warns(ConvergenceWarning, match="times as far from the means of their cells"):
+        skl.SketchKMeans(K, n_passes=1, random_state=0).fit(rows)
+
+
+@pytest.mark.parametrize("apart", [0.0, 1.0])
+def test_no_pass_is_worse_than_the_one_before(apart):
+    rows = blobs(20_000, 1, apart)
+    costs = [skl.SketchKMeans(K, n_passes=n, random_state=0).fit(rows).inertia_ for n in (1, 2, 3, 6)]
+    assert all(later <= earlier * (1 + 1e-9) for earlier, later in pairwise(costs))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_step_is_never_worse_than_the_pilot(seed):
+    rows = blobs(5000, seed, seed / 2)
+    pilot = skl.design(rows[:1000], n_components=K, n_directions=0, seed=seed)
+    shares, means, _ = pilot.split(pilot.sketch(rows).mean)
+    assert cost(rows, means[shares > 0]) <= cost(rows, pilot.points) * (1 + 1e-9)
+
+
+def test_passes_over_weighted_rows_are_those_of_repeated_ones():
+    weights = np.random.default_rng(0).integers(1, 4, len(X))
+    some = skl.SketchKMeans(K, random_state=0).fit(X, sample_weight=weights)
+    labels = some.predict(X)
+    for cluster in range(K):
+        own = labels == cluster
+        mean = np.average(X[own], axis=0, weights=weights[own])
+        np.testing.assert_allclose(some.cluster_centers_[cluster], mean, atol=0.02)
+
+
+def test_standardized_columns_of_any_size():
+    rows = X * np.geomspace(1e-4, 1e6, D)
+    plain, scaled = (skl.SketchKMeans(K, standardize=True, random_state=0).fit(some) for some in (X, rows))
+    assert scaled.sketch_.operator.in_columns
+    assert scaled.inertia_ == pytest.approx(plain.inertia_, rel=1e-3)
+
+
+def test_small_columns_beside_large_ones_have_their_means():
+    rows = X.copy()
+    rows[:, 0] *= 1e6
+    model = skl.SketchKMeans(K, random_state=0).fit(rows)
+    labels = model.labels_
+    means = np.array([rows[labels == j].mean(axis=0) for j in range(K)])
+    np.testing.assert_allclose(model.cluster_centers_[:, 1:], means[:, 1:], atol=0.05)
+
+
+def test_errors_are_those_of_means():
+    model = skl.SketchKMeans(K, random_state=0).fit(blobs(30_000, 2, 6.0))
+    errors = model.standard_errors_["cluster_centers_"]
+    expected = 1 / np.sqrt(30_000 * model.weights_)[:, None]
+    np.testing.assert_allclose(errors, np.broadcast_to(expected, errors.shape), rtol=0.2)
+
+
+def test_files_are_read_once_unless_more_passes_are_asked_for(tmp_path):
+    np.save(tmp_path / "rows.npy", X)
+    once, twice = (skl.SketchKMeans(K, n_passes=n, random_state=0).fit(tmp_path / "rows.npy") for n in ("auto", 3))
+    assert cost(X, twice.cluster_centers_) <= cost(X, once.cluster_centers_) * (1 + 1e-9)
+    assert twice.sketch_.count == once.sketch_.count == len(X)
+
+
+@pytest.mark.parametrize("n", [0, 1.5, "twice"])
+def test_passes_must_be_a_number(n):
+    with pytest.raises(ValueError, match="n_passes"):
+        skl.SketchKMeans(K, n_passes=n).fit(X)
+
+
+def test_a_stream_cannot_be_read_twice():
+    with pytest.raises(ValueError, match="leave out n_passes"):
+        skl.SketchKMeans(K, n_directions=0, n_passes=2, random_state=0).fit(source(iter([X[:6000], X[6000:]])))
+
+
+def test_medians_are_learned_from_the_same_cells():
+    model = skl.SketchKMedians(K, random_state=0).fit(X)
+    assert model.sketch_.operator.in_columns
+    assert np.median(np.linalg.norm(X - model.cluster_centers_[model.labels_], axis=1)) < np.sqrt(D) * 1.2
