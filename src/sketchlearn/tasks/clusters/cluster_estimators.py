@@ -57,7 +57,7 @@ from sketchlearn.weighting.weighted_rows import WeightedRows
 ROWS_AT_ONCE = 1 << 18  # whose distances are in memory
 NO_ERRORS_OF_SUMS = "random sums of the columns do not tell them: design the sketch on a sample of rows"
 NO_MEDIANS_OF_SUMS = "random sums of the columns tell means alone: design the sketch on a sample, or learn k-means"
-MOST_PASSES, LEAST_GAIN = 20, 1e-4  # over rows at hand, of the squared error
+MOST_PASSES, LEAST_GAIN = 50, 3e-5  # over rows at hand, of the squared error
 MOST_WIDER = 1.02  # All rows may lie so much farther from their centers, in squares, than those of the pilot's sample.
 SHARE_BESIDE_ATOMS = 0.5  # that rows have in centers, where they are joined by atoms
 
@@ -92,8 +92,8 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         rows of the sample ask for; below, the columns themselves, where a decoder would take more than about a second
         longer (more than 166 coordinates of all centers). 0: the columns themselves. None: frequencies of all columns.
     n_passes : how often rows are read, where clusters are learned from cells in the columns themselves: each pass is a
-        step of Lloyd's algorithm on all of them. "auto": for arrays and data frames, until a pass gains less than a
-        10,000th of the squared error, twenty at most; once for all else.
+        step of Lloyd's algorithm on all of them. "auto": for arrays and data frames, until a pass gains less than
+        3e-5 of the squared error, fifty at most; once for all else.
     random_state : seed of the operator and of the search.
     n_jobs : threads that sketch; None means all cores.
     device : where rows are sketched: "cpu", "cuda", "cuda:1" or "auto"; None means where they are, so that arrays of
