@@ -56,6 +56,7 @@ LOOPS = [
     HotLoop("sums of quantized sawtooths", r"total<Quantized<Sawtooth<2>>\s*>", ROUND),
     HotLoop("sums of squares", r"total<Quadratic>", MULTIPLY_ADD),
     HotLoop("exponentials, row by row", r"visit<Exponential<2>>", ROUND),
+    HotLoop("scores of Voronoi cells", r"least_scores<[24]>", MULTIPLY_ADD),
     HotLoop("Hadamard transforms", r"hadamard", r"fsub|vsubps"),
     HotLoop("moments, rounded once", r"fused_moment_tile", r"fmla|vfmadd\d+pd"),
     HotLoop("moments, rounded twice", r"moment_tile", r"fadd|vaddpd"),
