@@ -120,7 +120,7 @@ def test_few_coordinates_and_unknown_numbers_are_learned_from_frequencies():
 
 
 def test_far_rows_that_the_sample_lacks_have_centers():
-    rows = blobs(20_000, 1, 1.0)
+    rows = blobs(60_000, 1, 1.0)
     rows[:5] *= 1e4
     model, best = skl.SketchKMeans(K, random_state=0).fit(rows), KMeans(K, n_init=10, random_state=0).fit(rows)
     assert model.inertia_ <= 1.002 * best.inertia_
@@ -173,7 +173,9 @@ def test_errors_are_those_of_means():
     model = skl.SketchKMeans(K, random_state=0).fit(blobs(30_000, 2, 6.0))
     errors = model.standard_errors_["cluster_centers_"]
     expected = 1 / np.sqrt(30_000 * model.weights_)[:, None]
-    np.testing.assert_allclose(errors, np.broadcast_to(expected, errors.shape), rtol=0.2)
+    # each is the deviation of 170 kept rows or so, which is known to 6 %; of 240 of them, some are 4 times as far off
+    np.testing.assert_allclose(errors, np.broadcast_to(expected, errors.shape), rtol=0.35)
+    assert np.mean(errors / expected) == pytest.approx(1, abs=0.03)
 
 
 def test_files_are_read_once_unless_more_passes_are_asked_for(tmp_path):

@@ -19,6 +19,7 @@ from sketchlearn.sources import is_array, source
 from sketchlearn.sources import sample as sample_of
 
 MOST_ROWS = 5000
+MOST_ROWS_OF_PILOT = 20_000  # all of a table as large: 8 clusters of 6,435 pixels, on 5,000 of them, had 1.005
 MOST_ROWS_FOR_SHAPES = 20_000  # Shapes of a mixture's clusters are taken from so many rows.
 ROWS_PER_CLUSTER = 150  # of a sample that says where each of many clusters ends
 ROUNDING = 1e-12

@@ -13,10 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Problem, Status, Target, centroids, decoder_from
 from sketchlearn.decoders.refinements.reduction_to_points import medians
+from sketchlearn.designing.sample_summary import MOST_ROWS_OF_PILOT
 from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.operators import CellSums, Histograms, Operator
 from sketchlearn.operators.directed import VALUE_BITS
 from sketchlearn.sketch import Sketch
+from sketchlearn.sources import first_rows, sample
 from sketchlearn.tasks.choosing.chosen_number import AUTO, ChosenNumber
 from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
 from sketchlearn.tasks.clusters.cluster_task import Decoded, Task
@@ -58,6 +60,7 @@ ROWS_AT_ONCE = 1 << 18  # whose distances are in memory
 NO_ERRORS_OF_SUMS = "random sums of the columns do not tell them: design the sketch on a sample of rows"
 NO_MEDIANS_OF_SUMS = "random sums of the columns tell means alone: design the sketch on a sample, or learn k-means"
 MOST_PASSES, LEAST_GAIN = 50, 3e-5  # over rows at hand, of the squared error
+CLEAR_GAIN = 0.1  # of the squared error of kept rows, more than centers of their own gain by chance
 MOST_WIDER = 1.02  # All rows may lie so much farther from their centers, in squares, than those of the pilot's sample.
 SHARE_BESIDE_ATOMS = 0.5  # that rows have in centers, where they are joined by atoms
 
@@ -312,6 +315,11 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         return lambda rows: self.row_values(again, rows)
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+        everything = glimpse.everything
+        if everything is not None and self._directions_of(glimpse) == 0 and len(glimpse.rows) < MOST_ROWS_OF_PILOT:
+            few = (everything.n_records or 0) <= MOST_ROWS_OF_PILOT
+            more = first_rows(everything, MOST_ROWS_OF_PILOT) if few else sample(everything, MOST_ROWS_OF_PILOT, rng)[0]
+            glimpse = replace(glimpse, rows=more)
         operator = super().design_operator(glimpse, rng)
         if not isinstance(operator, CellSums) or not operator.in_columns or glimpse.everything is None:
             return operator
@@ -335,7 +343,7 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         centers, gain = state.model.centers, self._gain_of_step(cells, state.model)
         if state.model.outcome.status is Status.ALL_ROWS:  # nothing is left to gain: cells are those of the clusters
             sketch = self._sketched(cells.operator.moved_to(centers), incoming.rows, incoming.table)
-            return replace(state, sketch=sketch), cells
+            return replace(state, sketch=sketch), Cells.of(sketch) or cells
         if most > 1 and cells.wider > MOST_WIDER and (better := self._of_far_rows(state, k)) is not None:
             centers, gain = better, math.inf
         for _ in range(most - 1):
@@ -359,11 +367,17 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         rows = kept_rows(state.sketch)
         if rows is None or len(rows.rows) < 2 * SAMPLED_PER_COMPONENT * k:
             return None
-        rng = self._generator()
+        rng, own = self._generator(), rows.scaled(state.model.centers)
+
+        def cost(some: WeightedRows, centers: Double) -> float:
+            return float(some.weights @ self._loss.losses(some.rows, centers))
+
         known, other = (rows.scaled_rows(half) for half in halves(rows.rows, rng))
-        found = clusters_of(known, k, self._loss, rng), rows.scaled(state.model.centers)
-        there, here = (float(other.weights @ self._loss.losses(other.rows, centers)) for centers in found)
-        return clusters_of_rows(rows, k, self._loss, rng)[0] if there < here else None
+        better = cost(other, clusters_of(known, k, self._loss, rng)) < cost(other, own)
+        every, (found, _) = rows.scaled_rows(), clusters_of_rows(rows, k, self._loss, rng)
+        # rows that are alone where they lie are in one half
+        alone = cost(every, rows.scaled(found)) < (1 - CLEAR_GAIN) * cost(every, own)
+        return found if better or alone else None
 
     @staticmethod
     def _gain_of_step(cells: Cells, model: Clusters) -> float:
