@@ -91,6 +91,8 @@ def test_rows_beyond_the_bound_can_be_refused():
     [
         ({"squares": "sum"}, "need squares of each column"),
         ({"shift": 3}, "need squares of each column"),
+        ({"bound": [1e-31] * D}, "beyond what float32 can divide by"),
+        ({"bound": [1.0] * (D - 1) + [1e31]}, "beyond what float32 can divide by"),
         ({"normalize": True}, "need squares of each column"),
         ({"cells": skl.operators.cell_numbers.packed(np.full((2, D + 1), np.nan), "<f4")}, "finite numbers"),
         ({"cells": skl.operators.cell_numbers.packed(np.zeros(D), "<f4")}, "rows of 9 numbers"),
@@ -151,6 +153,12 @@ def test_passes_over_weighted_rows_are_those_of_repeated_ones():
         own = labels == cluster
         mean = np.average(X[own], axis=0, weights=weights[own])
         np.testing.assert_allclose(some.cluster_centers_[cluster], mean, atol=0.02)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e20])
+def test_small_and_large_numbers(scale):
+    plain, scaled = (skl.SketchKMeans(K, random_state=0).fit(some) for some in (X, X * scale))
+    assert scaled.inertia_ == pytest.approx(plain.inertia_ * scale**2, rel=1e-3)
 
 
 def test_standardized_columns_of_any_size():

@@ -178,12 +178,14 @@ def _cells_in_columns(asked: CellsAsked, sampled: Sampled, *, standardize: bool,
     n, d = rows.shape
     units = deviations(thinned(rows, MOST_ROWS).astype(np.float64)) if standardize else np.ones(d)
     center = rows.mean(axis=0, dtype=np.float64).astype(np.float32).astype(np.float64)
-    seen = _as_errors_see(rows, center, units, normalize=False)
-    farthest = np.maximum(seen.max(axis=0), -seen.min(axis=0)).astype(np.float64) * units
+    low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
+    farthest = np.maximum(high - center, center - low)
     reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
     bound = reach * np.where(farthest > 0, farthest, np.maximum(np.abs(center), 1.0))
+    size = float(np.max(bound / units))
+    seen = _as_errors_see(rows, center, size * units, normalize=False)  # squares of these are float32
     n_cells = asked.n_components if asked.n_components > MOST_HALVED else _size(asked, n, d, d)[0]
-    points = cell_points(seen, asked.n_components, n_cells, rng).astype(np.float64)
+    points = size * cell_points(seen, asked.n_components, n_cells, rng).astype(np.float64)
     counted = laws.plain(units) if standardize else None
     operator = CellSums.at_points(
         points, bound=bound, center=center, units=units, units_of_errors=counted, columns=sampled.columns
@@ -191,7 +193,7 @@ def _cells_in_columns(asked: CellsAsked, sampled: Sampled, *, standardize: bool,
     cells = operator.cells_of(rows)
     small = d <= min(MOST_COVARYING, math.isqrt(int(NOTE_BYTES / (8 / 3 * operator.n_cells))))
     covariances = _covariances(seen, cells, operator.n_cells) if small else ""
-    operator = replace(operator, spread=_spread(cells, seen), covariances=covariances)
+    operator = replace(operator, spread=size**2 * _spread(cells, seen), covariances=covariances)
     if n_kept is None:
         return operator
     return operator.with_keeping(Keeping.designed(thinned(rows, MOST_ROWS), n_kept, units, asked.seed))

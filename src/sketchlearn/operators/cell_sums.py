@@ -36,7 +36,8 @@ from sketchlearn.values import listed, number, positive, shortened, truth, whole
 
 LENGTH_BITS = 18  # of a value beside the largest of its row: squares of 2^16 of them add up below 2^53
 SQUARE_BITS = 16  # of a value whose squares are added up
-WIDEST = 2.0**20
+WIDEST = 2.0**20  # times the bound of a sample, that rows at hand may have
+SMALLEST_IN_COLUMNS = 1e-30  # bound of a column, and one over the largest: factors of 2^22 over it are float32
 SQUARE_SHIFT = 7  # of a value in the columns themselves, whose square is 2^30 at most then
 
 
@@ -44,7 +45,7 @@ SQUARE_SHIFT = 7  # of a value in the columns themselves, whose square is 2^30 a
 class CellSums(Directed):
     """Phi(x) = (1, y, and what is left of its square) at the cell of x, y = (x - center) / bound; 0 at all other cells.
 
-    Exact counts and means of all columns in each cell, for clusters of rows with many columns. `design` makes it.
+    Exact counts and means of all columns in each Voronoi cell, for clusters. `design` makes it.
 
     Parameters
     ----------
@@ -111,7 +112,9 @@ class CellSums(Directed):
             raise ValueError(f"squares must be 'sum' or 'columns', not {shortened(self.squares)}")
         normalize, d = truth("normalize", self.normalize), self.n_features
         if self.in_columns:
-            self._check_factors()
+            if not SMALLEST_IN_COLUMNS <= min(self.bound) <= max(self.bound) <= 1 / SMALLEST_IN_COLUMNS:
+                odd = min(self.bound) if min(self.bound) < SMALLEST_IN_COLUMNS else max(self.bound)
+                raise ValueError(f"bound {odd!r} is beyond what float32 can divide by: rescale the data")
             if self.shift != 0 or self.squares != "columns" or normalize or self.along is not None:
                 raise ValueError(
                     "cells in the columns themselves need squares of each column, and no shift, normalize or along"
@@ -182,12 +185,16 @@ class CellSums(Directed):
         points, halves = (np.ascontiguousarray(part) for part in (self._scores[:, :-1], self._scores[:, -1]))
         return CellScores(self.middle, scale, points, halves, self.outside != CLIP)
 
+    @cached_property
+    def _reaches(self) -> Double:
+        """How far each column may lie from the center, in error units."""
+        return np.array(self.bound) / (1.0 if self.units is None else np.array(self.units))
+
     @property
     def points(self) -> Double:
         """The points of cells in the columns themselves, (cells, columns)."""
-        units = np.ones(self.n_features) if self.units is None else np.array(self.units)
-        factors = units**2 * 2.0**VALUE_BITS / np.array(self.bound)
-        return np.asarray(self.middle + self._scores[:, :-1] * factors)
+        factors = np.max(self._reaches) ** 2 * 2.0**VALUE_BITS / self._reaches
+        return np.asarray(self.middle + self._scores[:, :-1] * factors * np.array(self.bound) / self._reaches)
 
     def moved_to(self, points: Double) -> Self:
         """The same operator of cells around other points, for another pass."""
@@ -210,9 +217,9 @@ class CellSums(Directed):
         reach = np.maximum(high - self.middle, self.middle - low) * (1 + 2.0**-20)  # for float32
         reach = np.minimum(reach, WIDEST * bound)
         wider = np.where(reach > 0, reach, bound)
-        scores = self._scores.astype(np.float64)
+        scores = self._scores * (np.max(self._reaches) / np.max(self._reaches * wider / bound)) ** 2
         scores[:, :-1] *= wider / bound
-        return replace(self, bound=tuple(map(float, wider)), cells=packed(scores, "<f4"))
+        return replace(self, bound=tuple(map(float, wider)), cells=packed(scores, "<f4"), covariances="")
 
     @classmethod
     def at_points(
@@ -226,8 +233,10 @@ class CellSums(Directed):
         **options: Any,
     ) -> Self:
         """The operator of cells around points, (cells, columns), as they are seen from the center in error units."""
-        slopes = points * (bound / units / 2.0**VALUE_BITS)
-        rows = np.column_stack([slopes, 0.5 * np.sum(points * points, axis=1)])
+        reaches = bound / units
+        seen = points / np.max(reaches)  # so that float32 has all squares
+        slopes = seen * (reaches / np.max(reaches) / 2.0**VALUE_BITS)
+        rows = np.column_stack([slopes, 0.5 * np.sum(seen * seen, axis=1)])
         bounds, middle = tuple(map(float, bound)), tuple(map(float, center))
         given = {"units": units_of_errors, **options}
         return cls(len(middle), bound=bounds, center=middle, cells=packed(rows, "<f4"), squares="columns", **given)
@@ -294,7 +303,7 @@ class CellSums(Directed):
     def projection(self) -> Double:
         if not self.in_columns:
             return super().projection
-        return np.diag(1 / (np.ones(self.n_features) if self.units is None else np.array(self.units)))
+        return np.diag(self._reaches / np.array(self.bound) / np.max(self._reaches))
 
     def _away(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         """Rows less the center, in steps of 2^-22 of the bound, as native kernels have them before they are clipped."""
