@@ -186,6 +186,12 @@ def test_errors_are_those_of_means():
     assert np.mean(errors / expected) == pytest.approx(1, abs=0.03)
 
 
+def test_noise_that_moves_centers_is_told(operator):
+    private = skl.privatize(operator.sketch(X), epsilon=0.5, assume_public_design=True)
+    with pytest.warns(ConvergenceWarning, match="noise of the release"):
+        skl.SketchKMeans(5, random_state=0).fit_sketch(private)
+
+
 def test_files_are_read_once_unless_more_passes_are_asked_for(tmp_path):
     np.save(tmp_path / "rows.npy", X)
     once, twice = (skl.SketchKMeans(K, n_passes=n, random_state=0).fit(tmp_path / "rows.npy") for n in ("auto", 3))

@@ -216,7 +216,8 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         self.check_size(int(np.ceil(sketch.count)))
         if rows is None or not rows.complete:
             found = clusters_of_cells(cells, k, self._loss, rng)
-            found = replace(found, doubts=()) if cells.operator.in_columns else found  # other passes may come
+            if cells.operator.in_columns and not cells.noise:  # other passes may come
+                found = replace(found, doubts=())
             return self._model(sketch, found, choice)
         operator: CellSums = cells.operator
         if operator.normalize:
@@ -327,7 +328,7 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
 
     def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
         cells = Cells.of(state.sketch)
-        if cells is not None and cells.operator.in_columns:
+        if cells is not None and cells.operator.in_columns and not cells.noise:
             if incoming is not None and not isinstance(self._loss, DistanceLoss):
                 state, cells = self._further_passes(state, cells, incoming)
             for doubt in cells.doubts(cells.cost(state.model.centers / cells.units)):
@@ -355,11 +356,8 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
             if found is None or len(found) < k:  # a center is nearest to no record
                 break
             cells, model = found, self._model(sketch, means_of_cells(found), state.model.choice)
-            state, centers, gain = (
-                replace(state, sketch=sketch, model=model),
-                model.centers,
-                self._gain_of_step(found, model),
-            )
+            centers, gain = model.centers, self._gain_of_step(found, model)
+            state = replace(state, sketch=sketch, model=model)
         return state, cells
 
     def _of_far_rows(self, state: FittedState, k: int) -> Double | None:
