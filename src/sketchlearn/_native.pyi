@@ -165,6 +165,17 @@ def add_cells(
     n_threads: int,
     sums: NDArray[np.int64],
 ) -> tuple[int, int]: ...
+def add_expected(
+    kernel: str,
+    rows: NDArray[Any],
+    center: NDArray[np.float64],
+    scale: NDArray[np.float32],
+    parts: NDArray[np.float32],
+    full: bool,
+    weights: NDArray[np.int64] | None,
+    n_threads: int,
+    sums: NDArray[np.int64],
+) -> tuple[int, int]: ...
 def nearest_cells(
     kernel: str,
     rows: NDArray[Any],

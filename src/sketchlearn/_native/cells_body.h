@@ -15,6 +15,16 @@ inline Vector clamped(Vector v, float most) {
 #endif
 }
 
+// x - center in its own precision, then in float32.
+inline Vector differences(const float* x, const float* center) { return load(x) - load(center); }
+inline Vector differences(const double* x, const double* center) {
+  typedef double Wide __attribute__((vector_size(8 * kLanes)));
+  Wide a, b;
+  __builtin_memcpy(&a, x, sizeof a);
+  __builtin_memcpy(&b, center, sizeof b);
+  return __builtin_convertvector(a - b, Vector);
+}
+
 // v = (x - center) scale, onto the bound where it is beyond. Bits of the result: kRowClipped, kRowBad where a value is not
 // finite. Written up to a multiple of kCellPadding, with zeros beyond d.
 template <class T>
@@ -22,19 +32,17 @@ inline int bounded_values(const T* x, int64_t stride, const T* center, const flo
   constexpr T kMost = sizeof(T) == sizeof(float) ? static_cast<T>(__FLT_MAX__) : static_cast<T>(__DBL_MAX__);
   int odd = 0;
   int64_t k = 0;
-  if constexpr (sizeof(T) == sizeof(float)) {
-    Vector not_finite{};  // zeros, until a value times zero is none
-    IntVector clipped{};
-    for (; stride == 1 && k + kLanes <= d; k += kLanes) {
-      const Vector v = (load(x + k) - load(center + k)) * load(scale + k), inside = clamped(v, kCellUnit);
-      not_finite = fma(v, Vector{}, not_finite);
-      clipped |= inside != v;
-      store(out + k, inside);
-    }
-    bool again = false;  // one by one: a finite value may have become infinite
-    for (int i = 0; i < kLanes; i++) odd |= clipped[i] ? kRowClipped : 0, again |= not_finite[i] != 0;
-    if (again) k = 0;
+  Vector not_finite{};  // zeros, until a value times zero is none
+  IntVector clipped{};
+  for (; stride == 1 && k + kLanes <= d; k += kLanes) {
+    const Vector v = differences(x + k, center + k) * load(scale + k), inside = clamped(v, kCellUnit);
+    not_finite = fma(v, Vector{}, not_finite);
+    clipped |= inside != v;
+    store(out + k, inside);
   }
+  bool again = false;  // one by one: a finite value may have become infinite
+  for (int i = 0; i < kLanes; i++) odd |= clipped[i] ? kRowClipped : 0, again |= not_finite[i] != 0;
+  if (again) k = 0;
   for (; k < d; k++) {
     const T value = x[k * stride];
     const float v = static_cast<float>(value - center[k]) * scale[k];

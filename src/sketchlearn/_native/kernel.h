@@ -149,6 +149,17 @@ struct CellPoints {
   int64_t n_padded;
 };
 
+// Components of a mixture of Gaussians, [component][2 + d + squares()]: the logarithm of a component's weight times density is
+// the first number and the second times the squared length of c + G v; c; G, a diagonal or the rows of a lower triangle.
+struct GaussianParts {
+  const float* numbers;
+  int64_t count, n_features;
+  bool full;
+  constexpr int64_t squares() const { return full ? n_features * (n_features + 1) / 2 : n_features; }
+};
+constexpr float kShareUnit = 0x1p22f, kLogUnit = 0x1p10f;    // of a responsibility of 1, and of a nat
+constexpr float kMostSquare = 0.999f, kMostLength = 0.9995f;  // rows farther away are moved to this length
+
 struct Kernel {
   const char* name;
   int tile_rows, tile_columns;
@@ -194,6 +205,10 @@ struct Kernel {
   void (*find_cells)(const float* values, int64_t count, int64_t stride, const CellPoints&, int32_t* labels);
   int64_t (*cell_panel_at)(int64_t point, int64_t column, int64_t n_padded, int64_t stride);
   void (*add_to_cell)(const float* values, int64_t d, const int64_t* weight, int64_t* sums);
+  // values: [column][kBlockRows], finite beyond `count`; space: (2 n + 2 d + 4) kBlockRows floats; odd: marks rows that are moved.
+  // sums: the log-likelihood, and then [component][1 + d + squares()]
+  void (*expect)(const float* values, int64_t count, const GaussianParts&, const int64_t* weights, float* space, uint8_t* odd,
+                 int64_t* sums);
 };
 
 const Kernel* portable_kernel();

@@ -17,6 +17,7 @@
 #include "extremes.h"
 #include "histogram.h"
 #include "keeping.h"
+#include "mixture.h"
 #include "nearest.h"
 #include "packed.h"
 #include "plan.h"
@@ -402,6 +403,23 @@ nb::tuple add_cells(const std::string& kernel, const Array& x, const Doubles& ce
   return nb::make_tuple(bad, clipped);
 }
 
+nb::tuple add_expected(const std::string& kernel, const Array& x, const Doubles& center, const Floats& scale,
+                       const PlainFloats& parts, bool full, const std::optional<Weights>& weights, int n_threads, Integers sums) {
+  const Kernel* chosen = find_kernel(kernel);
+  const Rows rows = rows_of(x, (int64_t)center.size());
+  const int64_t d = rows.n_features;
+  const MixtureOfRows mixture{center.data(), scale.data(), {parts.data(), (int64_t)parts.shape(0), d, full}};
+  const int64_t squares = mixture.parts.squares(), *w = weights_of(weights, rows);
+  require((int64_t)scale.size() == d && (int64_t)parts.shape(1) == 2 + d + squares && parts.shape(0) >= 1, "sizes do not fit");
+  require((int64_t)sums.size() == 1 + mixture.parts.count * (1 + d + squares), "sums have the wrong size");
+  int64_t *out = sums.data(), bad = -1, clipped = 0;
+  {
+    nb::gil_scoped_release release;
+    bad = add_expected_statistics(*chosen, rows, mixture, w, n_threads, out, &clipped);
+  }
+  return nb::make_tuple(bad, clipped);
+}
+
 int64_t nearest_cells(const std::string& kernel, const Array& x, const Doubles& center, const Floats& scale,
                       const PlainFloats& points, const Floats& halves, bool refuse, int n_threads, OutLabels labels) {
   const Kernel* chosen = find_kernel(kernel);
@@ -496,6 +514,8 @@ NB_MODULE(_native, m) {
         nb::arg("sums").noconvert());
   m.def("add_cells", &add_cells, nb::arg("kernel"), nb::arg("rows"), nb::arg("center"), nb::arg("scale"), nb::arg("points"),
         nb::arg("halves"), nb::arg("refuse"), nb::arg("weights").none().noconvert(), nb::arg("n_threads"), nb::arg("sums").noconvert());
+  m.def("add_expected", &add_expected, nb::arg("kernel"), nb::arg("rows"), nb::arg("center"), nb::arg("scale"), nb::arg("parts"),
+        nb::arg("full"), nb::arg("weights").none().noconvert(), nb::arg("n_threads"), nb::arg("sums").noconvert());
   m.def("nearest_cells", &nearest_cells, nb::arg("kernel"), nb::arg("rows"), nb::arg("center"), nb::arg("scale"),
         nb::arg("points"), nb::arg("halves"), nb::arg("refuse"), nb::arg("n_threads"), nb::arg("labels").noconvert());
   m.def("add_counts", &add_counts, nb::arg("rows"), nb::arg("edges"), nb::arg("starts"),

@@ -5,6 +5,7 @@ from sketchlearn.operators.composed_operators import Concatenated, concatenate
 from sketchlearn.operators.convolutional import ConvolutionalFeatures
 from sketchlearn.operators.crosses import CrossFeatures
 from sketchlearn.operators.cumulants import CumulantFeatures
+from sketchlearn.operators.expected_statistics import ExpectedStatistics
 from sketchlearn.operators.feature_moments import FeatureMoments
 from sketchlearn.operators.fourier import FourierFeatures
 from sketchlearn.operators.histograms import Histograms
@@ -21,6 +22,7 @@ __all__ = [
     "ConvolutionalFeatures",
     "CrossFeatures",
     "CumulantFeatures",
+    "ExpectedStatistics",
     "FeatureMoments",
     "FourierFeatures",
     "Histograms",

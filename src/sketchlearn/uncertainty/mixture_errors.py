@@ -89,11 +89,11 @@ def errors_of_sketch(
 
 
 def errors_of_likelihood(
-    sketch: Sketch, density: Mixture, covariance_type: str, rng: np.random.Generator
+    sketch: Sketch, density: Mixture, covariance_type: str, rng: np.random.Generator, *, decided: bool = True
 ) -> dict[str, Double]:
-    """Errors of the likeliest mixture of kept rows, whatever their law is."""
+    """Errors of the likeliest mixture of kept rows, whatever their law is; or of all records, if those decided."""
     _check_records(sketch, density)
-    standing = StandingRows.of(sketch, rng)
+    standing = StandingRows.of(sketch, rng, decided=decided)
     rows, weights = standing.rows.rows, standing.rows.weights
     parameters = Parameters(density, np.ones(rows.shape[1]), covariance_type)
     steps = parameters.steps

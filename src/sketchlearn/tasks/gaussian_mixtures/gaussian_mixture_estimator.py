@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit, fit_
 from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC
 from sketchlearn.decoders.refinements.goodness_of_fit import FitTest
 from sketchlearn.designing.cell_operators import WIDE
+from sketchlearn.designing.sample_summary import MOST_ROWS
+from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import (
     DiagonalGaussian,
     FullGaussian,
@@ -27,23 +29,30 @@ from sketchlearn.models import (
     TiedGaussian,
 )
 from sketchlearn.moments.moments_of_sketch import part_of
-from sketchlearn.operators import CellSums
+from sketchlearn.operators import CellSums, ExpectedStatistics, Operator
+from sketchlearn.operators.origin import Origin
 from sketchlearn.plain_digits import counted, in_digits
+from sketchlearn.schemas import SchemaColumns
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.choosing.chosen_number import AUTO, ChosenNumber
 from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
+from sketchlearn.tasks.column_ranges import extremes
 from sketchlearn.tasks.estimating.component_estimator import largest_first, require_rows
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, Known, read_array, saved, word
-from sketchlearn.tasks.estimating.fitted_state import FittedState
+from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows
+from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture, SketchMixture
 from sketchlearn.tasks.estimating.row_mean_estimator import RowMeanEstimator
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
+from sketchlearn.tasks.gaussian_mixtures.mixtures_by_steps import EMStep, statistics_at_pilot, steps_pay
 from sketchlearn.tasks.gaussian_mixtures.mixtures_of_cells import fit_mixture_of_cells
 from sketchlearn.tasks.gaussian_mixtures.mixtures_of_rows import Family, fit_mixture_of_rows
 from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
 from sketchlearn.uncertainty.mixture_errors import errors_of_likelihood, errors_of_sketch
+from sketchlearn.values import whole
 from sketchlearn.weighting.cells_of_sketch import NO_DISTANCES_OF_CELLS, NO_ERRORS_OF_CELLS, Cells
 from sketchlearn.weighting.clusters_of_rows import RowSample
+from sketchlearn.weighting.em_steps import n_parameters
 from sketchlearn.weighting.mixture_likelihood import cholesky_log_densities, diagonal_log_densities, log_likelihoods
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
@@ -60,6 +69,8 @@ MODELS: dict[str, type[Model]] = {
 SHAPES = {"full": ("k", "d", "d"), "tied": ("d", "d"), "known": ("d", "d"), "diag": ("k", "d"), "spherical": ("k",)}
 
 
+MOST_PASSES, LEAST_GAIN = 20, 0.25  # over rows at hand, of the log-likelihood that estimation costs
+ROUNDING = 1e-5  # of a log-likelihood, whose terms are rounded to 2^-10
 LEAST_VARIANCE = 1e-300  # of a column that is constant within all components
 VARIANCES_ALONE = ("diag", "spherical")  # of which no matrix is needed
 
@@ -133,6 +144,11 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
         sketch has 10 frequencies per parameter of the mixture.
     n_directions : as in `SketchKMeans`, for "diag" and "spherical" covariances: above 64 columns they are learned from
         cells, whose exact means and squares tell the likeliest mixture; there is no `fit_test_` then (it is 0).
+    n_passes : how often rows are read, where a decoder would take more than about a second (above 66 parameters): EM on
+        a sample gives a pilot, and each pass over all rows is a step of EM from there, by their exact expected
+        statistics (`ExpectedStatistics`). "auto": for arrays and data frames, until a pass gains less than a quarter of
+        the log-likelihood that estimation itself costs, twenty at most; once for all else. There is no `fit_test_`
+        then. Give `n_frequencies` for a sketch of random frequencies instead.
 
     Attributes
     ----------
@@ -169,6 +185,7 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
     _: KW_ONLY
     covariance_type: str = "full"
     covariance: ArrayLike | None = None
+    n_passes: int | str = AUTO
 
     model_type = FittedGaussians
     covariances_ = model_attribute("covariances")
@@ -198,12 +215,17 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
             raise ValueError(f"covariance_type must be one of {', '.join(MODELS)}, not {self.covariance_type!r}")
         if (self.covariance is None) == (self.covariance_type == "known"):
             raise ValueError('a covariance matrix is needed for covariance_type="known", and for no other')
+        if not isinstance(self.n_passes, str) or self.n_passes != AUTO:
+            whole("n_passes", self.n_passes)
 
     def learn_from_sketch(
         self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None
     ) -> FittedGaussians:
         if (cells := Cells.of(sketch)) is not None:
             return self._of_cells(sketch, cells, rng)
+        if isinstance(sketch.operator, ExpectedStatistics):
+            family = self._family(sketch.operator.n_features)
+            return FittedGaussians.of(EMStep.of(sketch, family).fit(family), self.covariance_type)
         sample = self._sample(sketch, sample)
         k, choice = self._chosen(sketch, sample, rng)
         self._check_determined(sketch, sample, k)
@@ -225,6 +247,65 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
                 ConvergenceWarning,
             )
         return FittedGaussians.of(fit, self.covariance_type, choice)
+
+    def _family(self, d: int) -> Family:
+        if self._number == AUTO:
+            raise ValueError(
+                "expected statistics are those of a given number of Gaussians: give n_components that number"
+            )
+        return Family(self._n_components, self.covariance_type, self._gaussian(d))
+
+    def _by_steps(self, glimpse: Glimpse) -> bool:
+        """Whether rows such as these are summed at a pilot."""
+        n, d = glimpse.rows.shape
+        asked = self._number == AUTO or self.decoder != AUTO or not self._suits_cells or self.n_directions != AUTO
+        if asked or not glimpse.representative or d > WIDE or isinstance(glimpse.columns, SchemaColumns):
+            return False
+        return steps_pay(self._n_components, d, self.covariance_type, n)
+
+    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+        if not self._by_steps(glimpse):
+            return super().design_operator(glimpse, rng)
+        with one_blas_thread():
+            operator = statistics_at_pilot(
+                glimpse.rows,
+                self._family(glimpse.rows.shape[1]),
+                glimpse.n_rows,
+                rng,
+                extremes=None if glimpse.everything is None else extremes(glimpse.everything),
+                n_kept=MOST_ROWS,
+            )
+        return operator.with_columns(glimpse.columns).with_origin(Origin.SAMPLE)
+
+    def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
+        if isinstance(state.sketch.operator, ExpectedStatistics) and state.sketch.ledger is None:
+            if incoming is not None:
+                state = self._further_passes(state, incoming)
+            if state.sketch.clipped:
+                warn_caller(
+                    f"{counted(state.sketch.clipped, 'row')} so far from all components as none of the sample's were moved "
+                    "nearer: give more components, or n_passes=2, as the next pass reaches farther",
+                    ConvergenceWarning,
+                )
+        return super()._after_learning(state, incoming)
+
+    def _further_passes(self, state: FittedState, incoming: IncomingRows) -> FittedState:
+        """Steps of EM on all rows, a pass over them each."""
+        auto, family = self.n_passes == AUTO, self._family(state.sketch.operator.n_features)
+        most = int(self.n_passes) if not auto else MOST_PASSES if incoming.in_memory else 1
+        if most > 1 and not (incoming.in_memory or incoming.rows.replayable):
+            raise ValueError("these rows can be read once alone: leave out n_passes")
+        step, density = EMStep.of(state.sketch, family), state.model.density
+        p = n_parameters(len(density), density.locations.shape[1], self.covariance_type)
+        enough = LEAST_GAIN * p / (2 * float(state.sketch.count)) if auto else 0.0
+        for _ in range(most - 1):
+            if step.gain <= enough and not state.sketch.clipped:
+                break
+            self._say("another pass over the rows")
+            sketch = self._sketched(step.next_operator(state.sketch.clipped > 0), incoming.rows, incoming.table)
+            step = EMStep.of(sketch, family)
+            state = replace(state, sketch=sketch, model=FittedGaussians.of(step.fit(family), self.covariance_type))
+        return state
 
     @property
     def _directions(self) -> int | str | None:
@@ -249,6 +330,8 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
         if part_of(sketch, CellSums) is not None:
             return ErrorBars(withheld=NO_ERRORS_OF_CELLS)
         status = model.outcome.status
+        if status is Status.STEP:
+            return ErrorBars(errors_of_likelihood(sketch, model.density, kind, rng, decided=False))
         if status in (Status.ROWS, Status.ALL_ROWS):
             return ErrorBars(errors_of_likelihood(sketch, model.density, kind, rng))
         if not FitTest(model.fit_test, model.fit_p_value).passes or status is Status.HIDDEN:
@@ -279,6 +362,12 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
     def _estimated(self, sketch: Sketch, state: FittedState, rng: np.random.Generator) -> RowMean:
         if part_of(sketch, CellSums) is not None:
             return RowMean(withheld=NO_DISTANCES_OF_CELLS)
+        if isinstance(sketch.operator, ExpectedStatistics):
+            if sketch.ledger is not None:
+                return RowMean(withheld="the noise of the release is in the log-likelihood: score public rows")
+            step = EMStep.of(sketch, self._family(sketch.operator.n_features))
+            # the step gains what it is expected to, and about as much again at most
+            return RowMean(step.log_likelihood + 1.5 * step.gain, step.gain + ROUNDING)
         return super()._estimated(sketch, state, rng)
 
     def _log_densities(self, rows: Double) -> Double:
