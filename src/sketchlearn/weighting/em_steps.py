@@ -19,6 +19,7 @@ from sketchlearn.operators.expected_statistics import GaussianParts, Gaussians, 
 LEAST_SHARE = 1e-10  # of a component that still has rows
 REACH = 64.0  # deviations, within which rows of a sample are not clipped
 STARTS = 3
+ALIKE = 0.1  # of the loss p / 2n that estimation costs: mixtures that differ by less are the same one
 FIRST_STEPS, MOST_STEPS = 10, 300
 ROWS_FOR_STARTS, ROWS_PER_PARAMETER = 2000, 5
 LEAST_VARIANCES = (1e-3, 1e-5, 1e-6)  # of a component, in the columns' variances: held-out rows choose
@@ -160,7 +161,9 @@ def pilot_mixture(
         start = reduced(few.climbed(many, step, FIRST_STEPS, 0.1 * enough), k)
         start = few.climbed(start, step, FIRST_STEPS, 0.1 * enough)
         tried.append((held_out.likelihood(start), start))
-    tried.sort(key=lambda run: run[0], reverse=True)
+        tried.sort(key=lambda run: run[0], reverse=True)
+        if len(tried) > 1 and tried[0][0] - tried[1][0] < ALIKE * enough:
+            break  # the likeliest one was found twice
     best = [few.climbed(start, step, 5 * FIRST_STEPS, ENOUGH * enough) for _, start in tried[:1]]
     found = max(best, key=held_out.likelihood)
     for least in LEAST_VARIANCES[1:]:

@@ -343,7 +343,7 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
             raise ValueError("these rows can be read once alone: leave out n_passes")
         centers, gain = state.model.centers, self._gain_of_step(cells, state.model)
         if state.model.outcome.status is Status.ALL_ROWS:  # nothing is left to gain: cells are those of the clusters
-            sketch = self._sketched(cells.operator.moved_to(centers), incoming.rows, incoming.table)
+            sketch = self._sketched_again(cells.operator.moved_to(centers), state.sketch, incoming)
             return replace(state, sketch=sketch), Cells.of(sketch) or cells
         if most > 1 and cells.wider > MOST_WIDER and (better := self._of_far_rows(state, k)) is not None:
             centers, gain = better, math.inf
@@ -351,7 +351,7 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
             if gain <= (LEAST_GAIN if auto else 0.0):
                 break
             self._say("another pass over the rows")
-            sketch = self._sketched(cells.operator.moved_to(centers), incoming.rows, incoming.table)
+            sketch = self._sketched_again(cells.operator.moved_to(centers), state.sketch, incoming)
             found = Cells.of(sketch)
             if found is None or len(found) < k:  # a center is nearest to no record
                 break

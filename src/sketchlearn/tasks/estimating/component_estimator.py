@@ -25,7 +25,7 @@ from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
 from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, FittedModel, Known, model_array, saved
-from sketchlearn.tasks.estimating.fitted_state import FittedState
+from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.row_samples import given_rows, kept_rows
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
@@ -199,6 +199,11 @@ class DesignedEstimator(ErrorBarredEstimator):
             return max(rows_wanted(self._task), ROWS_PER_COMPONENT * k)
         few = glimpse.n_rows is not None and glimpse.n_rows <= MOST_ROWS
         return MOST_ROWS if few and self._task == "kmeans" else None
+
+    def _sketched_again(self, operator: Operator, before: Sketch, incoming: IncomingRows) -> Sketch:
+        """Another pass over the same rows, by another operator; those that were kept stay so."""
+        sketch = self._sketched(operator.without_keeping(), incoming.rows, incoming.table)
+        return replace(sketch, operator=operator, kept=before.kept)
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         everything, k = glimpse.everything, self._n_components

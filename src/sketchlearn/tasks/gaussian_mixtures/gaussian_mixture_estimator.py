@@ -283,8 +283,8 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
                 state = self._further_passes(state, incoming)
             if state.sketch.clipped:
                 warn_caller(
-                    f"{counted(state.sketch.clipped, 'row')} so far from all components as none of the sample's were moved "
-                    "nearer: give more components, or n_passes=2, as the next pass reaches farther",
+                    f"{counted(state.sketch.clipped, 'row')} lay farther from all components than any of the sample "
+                    "and were moved nearer: give more components, or n_passes=2, as the next pass reaches farther",
                     ConvergenceWarning,
                 )
         return super()._after_learning(state, incoming)
@@ -302,7 +302,7 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
             if step.gain <= enough and not state.sketch.clipped:
                 break
             self._say("another pass over the rows")
-            sketch = self._sketched(step.next_operator(state.sketch.clipped > 0), incoming.rows, incoming.table)
+            sketch = self._sketched_again(step.next_operator(state.sketch.clipped > 0), state.sketch, incoming)
             step = EMStep.of(sketch, family)
             state = replace(state, sketch=sketch, model=FittedGaussians.of(step.fit(family), self.covariance_type))
         return state
