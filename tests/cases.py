@@ -80,11 +80,22 @@ def operators(d: int, m: int = 60) -> dict[str, skl.Operator]:
     others["cells-squares"] = cells(d, bound=60.0, squares="columns", outside="refuse")
     others["cells-normalize"] = cells(d, bound=1.0, normalize=True)
     others["cells-columns"] = cells_in_columns(d)
+    others |= {f"statistics-{kind}": statistics(d, kind) for kind in ("diag", "full")}
     others |= directions(d)
     if d == 9:
         others["convolutional"] = skl.ConvolutionalFeatures((3, 3), m, pixels=(-60, 60), seed=11)
     both = skl.concatenate([others["moments"], others["quadratic"], fourier["wave-square"]])
     return {**fourier, **laws, **others, **(structured(d, m) if d >= 8 else {}), "concatenated": both, **small(d)}
+
+
+def statistics(d: int, kind: str) -> skl.Operator:
+    """Expected statistics of three Gaussians, some rows of which are out of reach."""
+    means = np.array([[((3 * i + 5 * j) % 7 - 3) / 2 for j in range(d)] for i in range(3)])
+    deviations = np.array([[1 + ((i + j) % 3) / 4 for j in range(d)] for i in range(3)])
+    skewed = np.tril([[((i + 2 * j) % 5 - 2) / 8 if i > j else 0.0 for j in range(d)] for i in range(d)])
+    factors = deviations if kind == "diag" else deviations[:, :, None] * (np.eye(d) + skewed)
+    box = {"bound": np.array([60.0 + k for k in range(d)]), "center": np.full(d, 0.25)}
+    return skl.ExpectedStatistics.at_mixture(np.array([0.5, 0.3, 0.2]), means, factors, reach=12.0, **box)
 
 
 def cumulants(d: int) -> skl.Operator:

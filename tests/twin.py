@@ -265,6 +265,66 @@ def cell_integers(operator, X):
     return np.array(found)
 
 
+def decay(x):
+    """exp(-x) in float32, 0 beyond 87."""
+    y = np.minimum(x, f32(87)) * f32(-1.44269504)
+    n = nearest(y)
+    p = horner([f32(c) for c in (0.00132647401, 0.00967151299, 0.0555073358, 0.240222424, 0.693147004, 1.0)], y - n)
+    return np.where(x < f32(87), np.ldexp(f32(1), n.astype(np.int64)).astype(f32) * p, f32(0))
+
+
+def logarithm(x):
+    """log(x) in float32, for x >= 1."""
+    bits = x.view(np.int32)
+    exponent = (bits - 0x3F3504F3) >> 23
+    near = (bits - (exponent << 23)).astype(np.int32).view(f32)
+    z = (near - f32(1)) / (near + f32(1))
+    p = horner([f32(c) for c in (0.285714286, 0.4, 0.666666667, 2.0)], z * z)
+    return fma(exponent.astype(f32), f32(0.693147181), p * z)
+
+
+def statistics_integers(operator, X):
+    """Expected statistics: float32 throughout, component by component."""
+    d, full = operator.n_features, operator.covariances == "full"
+    away = (X - operator.middle.astype(X.dtype)).astype(f32) * (2.0**22 / np.array(operator.bound)).astype(f32)
+    v = np.clip(away, f32(-(2**22)), f32(2**22))
+    n_squares = d * (d + 1) // 2 if full else d
+    components = np.frombuffer(base64.b64decode(operator.parts), "<f4").reshape(-1, 2 + d + n_squares)
+    logs, coordinates, lengths = [], [], []
+    for numbers in components:
+        shift, slopes, length, u = (
+            numbers[2 : 2 + d],
+            numbers[2 + d :],
+            np.zeros(len(X), f32),
+            np.empty((len(X), d), f32),
+        )
+        for i in range(d):
+            u[:, i] = shift[i]
+            for k in range(0 if full else i, i + 1):
+                u[:, i] = fma(v[:, k], slopes[i * (i + 1) // 2 + k if full else i], u[:, i])
+            length = fma(u[:, i], u[:, i], length)
+        logs.append(fma(length, numbers[1], numbers[0]))
+        coordinates.append(u)
+        lengths.append(length)
+    top = np.max(logs, axis=0)
+    parts, total = [], np.zeros(len(X), f32)
+    for log in logs:
+        parts.append(decay(top - log))
+        total = total + parts[-1]
+    shares = np.array([np.rint(part * (f32(2**22) / total)) for part in parts])
+    shares[np.argmax(np.array(parts) == 1, axis=0), np.arange(len(X))] += f32(2**22) - shares.sum(axis=0)
+    likelihood = np.maximum((top + logarithm(total)) * f32(2**10), f32(-(2**22)))
+    found = [np.rint(likelihood)]
+    for share, u, length in zip(shares, coordinates, lengths, strict=True):
+        far = length > f32(0.999)
+        shrink = np.where(far, f32(0.9995) / np.sqrt(np.where(far, length, f32(1))), f32(1)).astype(f32)
+        u = np.where(far[:, None], u * shrink[:, None], u)
+        products = share[:, None] * u
+        pairs = [(i, k) for i in range(d) for k in range(0 if full else i, i + 1)]
+        found += [share, *np.rint(products).T, *(to_integer(products[:, i], u[:, k], 0) for i, k in pairs)]
+    return np.array(found).astype(np.int64).T
+
+
 def odd_fractions(operator, X):
     """Values in units of 2^-15 of the bound, their last bits set."""
     z = np.asarray((X.astype(f64) - operator.middle) * (2.0**15 / np.array(operator.bound)))
@@ -320,6 +380,8 @@ def record_integers(operator, X):
     if isinstance(operator, skl.Histograms):
         pairs = zip(X.astype(f64).T, operator.edges, strict=True)
         return np.concatenate([counted(column, edges) for column, edges in pairs], axis=1)
+    if isinstance(operator, skl.ExpectedStatistics):
+        return statistics_integers(operator, X)
     if isinstance(operator, skl.CellSums):
         return cell_integers(operator, X)
     if isinstance(operator, skl.CumulantFeatures):

@@ -48,8 +48,8 @@ class MStep:
 
     def _factors(self, moments: Moments, before: Gaussians, alive: NDArray[np.bool_]) -> Double:
         found, k = moments.covariances, len(alive)
-        if self.kind == "known":
-            return before.factors
+        if self.known is not None:
+            return np.repeat(np.linalg.cholesky(self.known)[None], k, axis=0)
         if self.kind == "tied":
             together = np.einsum("k,kij->ij", moments.shares, found) / max(float(moments.shares.sum()), 1e-300)
             return np.repeat(_floored(together[None], self.least), k, axis=0)
