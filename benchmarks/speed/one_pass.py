@@ -1,9 +1,11 @@
-"""K-means at a pilot, beside scikit-learn's, faiss' and intelex': python benchmarks/speed/one_pass.py
+"""K-means and mixtures at a pilot, beside scikit-learn's, faiss' and intelex': python benchmarks/speed/one_pass.py
 
 Gaussian blobs, and rows without clusters. RSSE is the sum of squared distances of all rows to the nearest center,
 divided by the least that any method reached; seconds are those of the processor and, in brackets, of the clock, each
 method in the same process and run. `KMeans(n_init=10)` is left out where it would take many minutes (--all runs it).
-The second table has the pass alone, beside the matrix product and its argmin that find the same cells.
+The second table has the pass alone, beside the matrix product and its argmin that find the same cells. The third has
+mixtures of Gaussians: the log-likelihood of all rows behind that of EM on all of them from the truth, in units of
+p / 2n nats a row, the loss that estimating p parameters costs itself.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.cluster import KMeans, MiniBatchKMeans
+from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -28,6 +31,8 @@ from report import add_only, machine, table_of
 
 import sketchlearn as skl
 from sketchlearn import kernel
+from sketchlearn.operators.expected_statistics import Gaussians
+from sketchlearn.weighting.em_steps import MStep, SampledRows, n_parameters
 
 Rows = NDArray[np.float32]
 CASES = {
@@ -43,6 +48,12 @@ CASES = {
     "unclustered": (200_000, 10, 50, 0.0),
     "wide": (100_000, 768, 20, 1.0),
     "wide-hundred": (100_000, 768, 100, 1.0),
+}
+MIXTURES = {  # rows, columns, components, separation of means in deviations
+    "mixtures-small": (10_000, 10, 10, 1.2),
+    "mixtures": (100_000, 10, 10, 3.0),
+    "mixtures-overlapping": (100_000, 10, 10, 1.2),
+    "mixtures-long": (1_000_000, 10, 10, 1.2),
 }
 KERNELS = ((2_000_000, 10, 10), (2_000_000, 10, 32), (300_000, 64, 100), (100_000, 768, 20), (100_000, 768, 100))
 MOST_WORK = 3e9  # rows times columns times clusters that KMeans(n_init=10) is run for
@@ -113,6 +124,48 @@ def compare(name: str, seed: int, everything: bool) -> list[list[str]]:
     ]
 
 
+def gaussians(n: int, d: int, k: int, apart: float, kind: str, seed: int) -> tuple[NDArray[np.float64], Gaussians]:
+    """Rows of a mixture, and the mixture."""
+    rng = np.random.default_rng(seed)
+    means, weights, own = (
+        apart * rng.standard_normal((k, d)),
+        rng.dirichlet(np.full(k, 5.0)),
+        rng.uniform(0.5, 1.5, (k, d)),
+    )
+    factors = own[:, :, None] * np.eye(d)
+    if kind == "full":
+        mixing = (np.eye(d) + 0.3 * rng.standard_normal((k, d, d))) @ factors
+        factors = np.linalg.cholesky(mixing @ mixing.transpose(0, 2, 1))
+    belongs = np.sort(rng.choice(k, n, p=weights))
+    rows = np.concatenate(
+        [means[c] + rng.standard_normal((int(np.sum(belongs == c)), d)) @ factors[c].T for c in range(k)]
+    )
+    rng.shuffle(rows)
+    return rows, Gaussians(weights, means, factors if kind == "full" else own)
+
+
+def mixtures(name: str, seed: int) -> list[list[str]]:
+    """Mixtures of diagonal and full Gaussians, beside scikit-learn's."""
+    n, d, k, apart = MIXTURES[name]
+    found = []
+    for kind in ("diag", "full"):
+        rows, truth = gaussians(n, d, k, apart, kind, seed)
+        models = {
+            "SketchGaussianMixture": skl.SketchGaussianMixture(k, covariance_type=kind, random_state=0),
+            "GaussianMixture": GaussianMixture(k, covariance_type=kind, random_state=0),
+        }
+        step, everything = MStep(kind, np.full(d, 1e-9)), SampledRows.of(rows)
+        best = everything.likelihood(everything.climbed(truth, step, 100, 1e-8))
+        unit, ours = n_parameters(k, d, kind) / (2 * n), 0.0
+        for method, model in models.items():
+            _, processor, clock = timed(lambda model=model, rows=rows: model.fit(rows))  # type: ignore[misc]
+            ours = ours or processor
+            behind = (best - float(model.score(rows))) / unit
+            label = f"{name}: {n:,} x {d}, k = {k}, {kind}" if model is next(iter(models.values())) else ""
+            found.append([label, method, f"{behind:.2f}", f"{processor:.2f} ({clock:.2f})", f"{processor / ours:.1f}"])
+    return found
+
+
 def kernels(threads: int) -> list[list[str]]:
     """The pass over all rows, beside (X @ C.T).argmin(1)."""
     found, rng = [], np.random.default_rng(0)
@@ -138,18 +191,24 @@ def show(title: str, heads: list[str], rows: list[list[str]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_only(parser, CASES)
+    add_only(parser, [*CASES, *MIXTURES, "pass"])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--all", action="store_true", help="KMeans(n_init=10) in all cases")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     console.print(machine(VERSIONS))
     skl.SketchKMeans(2, random_state=0).fit(blobs(1000, 2, 2, 9.0, 0))  # imports
-    rows = [line for name in asked.only for line in compare(name, asked.seed, asked.all)]
+    rows = [line for name in asked.only if name in CASES for line in compare(name, asked.seed, asked.all)]
     heads = ["rows", "method", "RSSE", "seconds of the processor (clock)", "times ours"]
     show("Squared error over the least, and time", heads, rows)
-    heads = ["rows", "threads", "product and argmin, s", "cells, s", "ratio"]
-    show("The pass alone", heads, [line for threads in (1, 2) for line in kernels(threads)])
+    if "pass" in asked.only:
+        heads = ["rows", "threads", "product and argmin, s", "cells, s", "ratio"]
+        show("The pass alone", heads, [line for threads in (1, 2) for line in kernels(threads)])
+    few, _ = gaussians(5000, 10, 10, 3.0, "diag", 0)
+    skl.SketchGaussianMixture(10, covariance_type="diag", random_state=0).fit(few)  # imports
+    heads = ["rows", "method", "units behind EM of all rows", "seconds of the processor (clock)", "times ours"]
+    rows = [line for name in asked.only if name in MIXTURES for line in mixtures(name, asked.seed)]
+    show("Mixtures of Gaussians", heads, rows)
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ inline int64_t total_of(int64_t count, const int64_t* weights, const Term& term)
 
 // Adds what `count` rows, whole packs, add to one component: their shares, and products with whitened coordinates.
 template <bool Full>
-SKETCHLEARN_HOT void add_products(const float* shares, const float* whitened, float* product, int64_t count, int64_t d,
+SKETCHLEARN_HOT void add_statistics(const float* shares, const float* whitened, float* product, int64_t count, int64_t d,
                                   const int64_t* weights, int64_t* sums) {
   sums[0] += total_of(count, weights, [&](int64_t r) { return rounded(load_pack(shares + r)); });
   int64_t *means = sums + 1, *squares = means + d;
@@ -178,7 +178,7 @@ inline void expect_block(const float* values, int64_t count, const GaussianParts
       for (int64_t k = 0; k < d; k++)
         for (int64_t i = 0; i < padded; i++) u[k * kBlockRows + i] *= shrink[i];
     }
-    add_products<Full>(own, u, product, padded, d, weights ? weight : nullptr, sums);
+    add_statistics<Full>(own, u, product, padded, d, weights ? weight : nullptr, sums);
   }
 }
 
