@@ -25,6 +25,13 @@ inline Vector differences(const double* x, const double* center) {
   return __builtin_convertvector(a - b, Vector);
 }
 
+inline bool any_lane(IntVector mask) {
+  int64_t words[kLanes / 2], any = 0;
+  __builtin_memcpy(words, &mask, sizeof words);
+  for (int i = 0; i < kLanes / 2; i++) any |= words[i];
+  return any != 0;
+}
+
 // v = (x - center) scale, onto the bound where it is beyond. Bits of the result: kRowClipped, kRowBad where a value is not
 // finite. Written up to a multiple of kCellPadding, with zeros beyond d.
 template <class T>
@@ -32,17 +39,20 @@ inline int bounded_values(const T* x, int64_t stride, const T* center, const flo
   constexpr T kMost = sizeof(T) == sizeof(float) ? static_cast<T>(__FLT_MAX__) : static_cast<T>(__DBL_MAX__);
   int odd = 0;
   int64_t k = 0;
-  Vector not_finite{};  // zeros, until a value times zero is none
-  IntVector clipped{};
-  for (; stride == 1 && k + kLanes <= d; k += kLanes) {
-    const Vector v = differences(x + k, center + k) * load(scale + k), inside = clamped(v, kCellUnit);
-    not_finite = fma(v, Vector{}, not_finite);
-    clipped |= inside != v;
-    store(out + k, inside);
+  if (stride == 1 && d >= kLanes) {
+    Vector not_finite{};  // zeros, until a value times zero is none
+    IntVector clipped{};
+    for (; k < d; k += kLanes) {
+      k = k + kLanes <= d ? k : d - kLanes;  // the last vector has some values again
+      const Vector v = differences(x + k, center + k) * load(scale + k), inside = clamped(v, kCellUnit);
+      not_finite = fma(v, Vector{}, not_finite);
+      clipped |= inside != v;
+      store(out + k, inside);
+    }
+    k = d;
+    if (any_lane(clipped)) odd = kRowClipped;
+    if (any_lane(not_finite != 0.0f)) k = 0;  // one by one: a finite value may have become infinite
   }
-  bool again = false;  // one by one: a finite value may have become infinite
-  for (int i = 0; i < kLanes; i++) odd |= clipped[i] ? kRowClipped : 0, again |= not_finite[i] != 0;
-  if (again) k = 0;
   for (; k < d; k++) {
     const T value = x[k * stride];
     const float v = static_cast<float>(value - center[k]) * scale[k];

@@ -29,7 +29,7 @@ from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import listed, number, shortened
 
 SHARE_BITS, VALUE_BITS, LOG_BITS = 22, 22, 10
-ONE = 2**SHARE_BITS  # a responsibility of 1
+ONE = 1 << SHARE_BITS  # a responsibility of 1
 MOST_COMPONENTS, MOST_COLUMNS = 1024, 1024
 LARGEST_SLOPE, LARGEST_SHIFT, LARGEST_REACH = 2.0**16, 2.0**38, 400.0  # so that no float32 overflows
 SMALLEST_BOUND = 1e-30  # of a column, and one over the largest: factors of 2^22 over it are float32
@@ -113,7 +113,7 @@ class GaussianParts:
         whitening = np.zeros((len(shift), d, d))
         i, j = np.tril_indices(d)
         whitening[:, i, j] = self.numbers[:, 2 + d :] * reach * scale[j]
-        return shift, np.linalg.inv(whitening)
+        return shift, np.asarray(np.linalg.inv(whitening), np.float64)
 
     @cached_property
     def mixture(self) -> Gaussians:
@@ -274,7 +274,7 @@ class ExpectedStatistics(Boxed):
     @property
     def width(self) -> int:
         """How many sums a component has: its responsibilities, and their products with coordinates."""
-        return 1 + self.n_features + self._n_squares
+        return int(1 + self.n_features + self._n_squares)
 
     @property
     def n_sums(self) -> int:

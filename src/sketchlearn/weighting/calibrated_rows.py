@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from sketchlearn.decoders.problems.decoding_target import fourier_part, released_variance
 from sketchlearn.models import Double, Single
+from sketchlearn.moments.moments_of_sketch import part_of
+from sketchlearn.operators import ExpectedStatistics
 from sketchlearn.record_weights import distinct_records
 from sketchlearn.sketch import Sketch
 from sketchlearn.waves import Wave
@@ -79,8 +81,11 @@ class Means:
 def calibrated(sketch: Sketch, samples: Sequence[WeightedRows], rng: np.random.Generator) -> list[WeightedRows]:
     """Samples with weights under which their features agree with the sketch.
 
-    The ridge is the one that predicts best, from the first sample, features that were not calibrated on.
+    The ridge is the one that predicts best, from the first sample, features that were not calibrated on. Rows beside
+    expected statistics keep the weights that they were drawn with.
     """
+    if part_of(sketch, ExpectedStatistics) is not None:
+        return list(samples)
     means = Means.of(sketch)
     features = means.features(samples[0].rows)
     ridge, result = _ridge(means, samples[0], features, rng), []

@@ -70,7 +70,7 @@ def _floored(covariances: Double, least: Double) -> Double:
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(scaled)
         scaled = (vectors * np.maximum(values, 1.0)[:, None, :]) @ vectors.transpose(0, 2, 1)
-    return np.linalg.cholesky(scaled) * unit[:, None]
+    return np.asarray(np.linalg.cholesky(scaled) * unit[:, None], np.float64)
 
 
 def gain_of_step(moments: Moments, before: Gaussians, after: Gaussians) -> float:
@@ -226,7 +226,7 @@ def reduced(mixture: Gaussians, k: int) -> Gaussians:
     squares = mixture.factors**2 if diagonal else mixture.factors @ mixture.factors.transpose(0, 2, 1)
 
     def size(some: Double) -> Double:
-        return np.sum(np.log(some), axis=-1) if diagonal else np.linalg.slogdet(some)[1]
+        return np.asarray(np.sum(np.log(some), axis=-1) if diagonal else np.linalg.slogdet(some)[1], np.float64)
 
     def joined(i: Any, j: Any) -> tuple[Double, Double, Double]:
         total = weights[i] + weights[j]
@@ -256,4 +256,4 @@ def reduced(mixture: Gaussians, k: int) -> Gaussians:
         loss[np.minimum(a, others), np.maximum(a, others)] = found
     left = np.flatnonzero(weights > 0)[:k] if np.count_nonzero(weights) >= k else np.arange(k)
     factors = np.sqrt(squares[left]) if diagonal else np.linalg.cholesky(squares[left])
-    return Gaussians(weights[left] / weights[left].sum(), means[left], factors)
+    return Gaussians(weights[left] / weights[left].sum(), means[left], np.asarray(factors, np.float64))

@@ -55,7 +55,9 @@ def statistics_at_pilot(
 ) -> ExpectedStatistics:
     """The operator at the mixture of a sample; `extremes` are those of all rows, if they are at hand."""
     k, kind, seed = family.n_components, family.covariance_type, int(rng.integers(2**31))
-    mixture, step = pilot_mixture(rows, k, kind, n_rows or len(rows), rng, _known(family.model))
+    n, p = n_rows or len(rows), n_parameters(k, rows.shape[1], kind)
+    few = thinned(rows, max(n // 10, ROWS_PER_PARAMETER * p, MOST_ROWS)) if n > len(rows) else rows
+    mixture, step = pilot_mixture(few, k, kind, n, rng, _known(family.model))
     sample = SampledRows.of(rows)
     bound = REACH_FACTOR * sample.bound
     if extremes is not None:
