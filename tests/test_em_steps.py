@@ -213,8 +213,8 @@ def test_reduction_keeps_the_components_that_lie_apart():
     ("change", "reason"),
     [
         ({"covariances": "tied"}, "must be 'diag' or 'full'"),
-        ({"parts": ""}, "parts must be"),
-        ({"parts": "AAAA"}, "parts must be"),
+        ({"components": ""}, "components must be"),
+        ({"components": "AAAA"}, "components must be"),
         ({"ridge": (1.0,)}, "ridge must be 5 variances"),
         ({"outside": "refuse"}, "clip rows"),
         ({"bound": (1e-40,) * 5}, "beyond what float32"),

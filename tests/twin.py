@@ -289,7 +289,7 @@ def statistics_integers(operator, X):
     away = (X - operator.middle.astype(X.dtype)).astype(f32) * (2.0**22 / np.array(operator.bound)).astype(f32)
     v = np.clip(away, f32(-(2**22)), f32(2**22))
     n_squares = d * (d + 1) // 2 if full else d
-    components = np.frombuffer(base64.b64decode(operator.parts), "<f4").reshape(-1, 2 + d + n_squares)
+    components = np.frombuffer(base64.b64decode(operator.components), "<f4").reshape(-1, 2 + d + n_squares)
     logs, coordinates, lengths = [], [], []
     for numbers in components:
         shift, slopes, length, u = (

@@ -171,7 +171,7 @@ class ExpectedStatistics(Boxed):
     Parameters
     ----------
     n_features : number d of columns of the data.
-    parts : the components, as `at_mixture` writes them: float32 numbers in base 64.
+    components : those of the pilot, as `at_mixture` writes them: float32 numbers in base 64.
     covariances : "diag" has squares of u_j column by column, "full" all of its products.
     ridge : the least variance of each column that the M-step leaves a component; 0 for none. Not compared.
     bound, center, outside, columns : as those of `SecondMoments`; values beyond the bound are clipped.
@@ -192,7 +192,7 @@ class ExpectedStatistics(Boxed):
     """
 
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "outside": CLIP, "keeping": None, "ridge": None}
-    parts: str = field(kw_only=True)
+    components: str = field(kw_only=True)
     covariances: str = field(default="diag", kw_only=True)
     outside: str = field(default=CLIP, kw_only=True)
     ridge: tuple[float, ...] | None = field(default=None, compare=False, kw_only=True)
@@ -219,7 +219,7 @@ class ExpectedStatistics(Boxed):
             or np.any(np.abs(slopes) > LARGEST_SLOPE)
             or not np.all(diagonal >= np.finfo(np.float32).tiny)
         ):
-            raise ValueError(f"parts must be the numbers of at most {MOST_COMPONENTS:,} Gaussians")
+            raise ValueError(f"components must be the numbers of at most {MOST_COMPONENTS:,} Gaussians")
         ridge = None if self.ridge is None else tuple(number("ridge", value) for value in listed(self.ridge))
         if ridge is not None and (len(ridge) != d or min(ridge) < 0):
             raise ValueError(f"ridge must be {d} variances, not {shortened(self.ridge)}")
@@ -246,14 +246,14 @@ class ExpectedStatistics(Boxed):
         given = GaussianParts.of(Gaussians(weights, means, factors), center, bound, reach)
         kind, bounds, middle = "full" if given.full else "diag", tuple(map(float, bound)), tuple(map(float, center))
         text = packed(given.numbers, "<f4")
-        return cls(len(middle), bound=bounds, center=middle, parts=text, covariances=kind, **options)
+        return cls(len(middle), bound=bounds, center=middle, components=text, covariances=kind, **options)
 
     @cached_property
     def _numbers(self) -> NDArray[np.float32]:
         """Of each component a, b, c and G."""
-        found, width = unpacked("parts", self.parts, "<f4", None), 2 + self.n_features + self._n_squares
+        found, width = unpacked("components", self.components, "<f4", None), 2 + self.n_features + self._n_squares
         if len(found) % width:
-            raise ValueError(f"parts must be rows of {width} numbers")
+            raise ValueError(f"components must be rows of {width} numbers")
         return found.reshape(-1, width)
 
     @property
@@ -347,7 +347,7 @@ class ExpectedStatistics(Boxed):
 
     @property
     def cost(self) -> Cost:
-        return Cost.of_numbers(len(self.parts) + self.n_sums, operations_each=10)
+        return Cost.of_numbers(len(self.components) + self.n_sums, operations_each=10)
 
 
 def _diagonal(d: int) -> NDArray[np.intp]:
