@@ -62,7 +62,7 @@ def statistics_at_pilot(
     bound = REACH_FACTOR * sample.bound
     if extremes is not None:
         wide = np.maximum(extremes[1] - sample.center, sample.center - extremes[0]) * (1 + 2.0**-20)
-        bound = np.where(wide > 0, np.minimum(wide, WIDEST * sample.bound), sample.bound)
+        bound = np.maximum(bound, np.minimum(wide, WIDEST * sample.bound))
     reach = LEAST_REACH + np.sqrt(rows.shape[1])
     while reach < LARGEST_REACH / 2 and sample.statistics(mixture, reach)[2]:
         reach *= 2
