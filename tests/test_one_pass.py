@@ -8,7 +8,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 import sketchlearn as skl
-from sketchlearn.designing.cell_operators import decoding_is_dear
+from sketchlearn.designing.learning_costs import cells_pay
 from sketchlearn.sources import source
 
 K, D = 30, 8
@@ -105,7 +105,7 @@ def test_impossible_cells_are_refused(operator, changed, message):
 
 
 def test_many_coordinates_are_learned_from_cells_at_a_pilot():
-    assert decoding_is_dear(K, D)
+    assert cells_pay(K, D)
     model = skl.SketchKMeans(K, random_state=0).fit(X)
     assert model.sketch_.operator.in_columns
     assert model.inertia_ <= 1.0001 * min(KMeans(K, random_state=i).fit(X).inertia_ for i in range(3))

@@ -31,7 +31,6 @@ from sketchlearn.schemas import SchemaColumns, read_columns
 from sketchlearn.sources.source_base import by_name
 from sketchlearn.values import shortened
 
-DECODING_SECONDS = 6e-3  # of an Arm core, for each coordinate of a center: docs/decisions.md, "By cost"
 WIDE = 64  # Rows of more columns are projected: docs/decisions.md has both ways side by side.
 CANDIDATES = (8, 16, 32, 64, 128)  # numbers of directions, of which held-out rows choose
 ADDED_ERROR = 0.002  # of the squared error of held-out rows, that fewer directions may cost
@@ -70,19 +69,6 @@ class CellsAsked:
     def wanted(self, n_features: int) -> bool:
         """Whether rows of so many columns are put into cells."""
         return n_features > WIDE or self.normalize or self.n_directions is not None or bool(self.along)
-
-
-def decoding_is_dear(n_components: int, n_features: int) -> bool:
-    """Whether clusters are learned faster from cells at the k-means of a sample than from frequencies, by a second.
-
-    Both read all rows once, at about the same cost. A decoder of ten frequencies for each coordinate of a center then
-    takes seconds for hundreds of coordinates (8 s of an Arm core for 100 centers in 10 columns, 130 s in 64), the
-    k-means of a sample tenths of one.
-
-    >>> decoding_is_dear(10, 10), decoding_is_dear(100, 10)
-    (False, True)
-    """
-    return DECODING_SECONDS * n_components * n_features > 1.0
 
 
 def directions_for(columns: Any, n_directions: int | str | None, *, in_cells: bool) -> int | str | None:

@@ -11,6 +11,7 @@ from sketchlearn.models.gaussian_family import (
     StretchedGaussian,
     TiedDiagonalGaussian,
     TiedGaussian,
+    n_parameters,
 )
 from sketchlearn.models.mixture_value import Mixture
 from sketchlearn.models.stable_family import IndependentStable, SymmetricStable
@@ -31,4 +32,5 @@ __all__ = [
     "SymmetricStable",
     "TiedDiagonalGaussian",
     "TiedGaussian",
+    "n_parameters",
 ]

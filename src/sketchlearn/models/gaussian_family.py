@@ -207,3 +207,14 @@ class KnownGaussian(Dirac):
 def _factors(shapes: Double) -> Double:
     d = math.isqrt(shapes.shape[1])
     return shapes.reshape(-1, d, d)
+
+
+def n_parameters(k: int, d: int, covariance_type: str) -> int:
+    """How many numbers a mixture of k Gaussians in d columns has.
+
+    >>> n_parameters(2, 3, "diag")
+    13
+    """
+    triangle = d * (d + 1) // 2
+    shapes = {"full": k * triangle, "tied": triangle, "known": 0, "diag": k * d, "spherical": k}[covariance_type]
+    return k - 1 + k * d + shapes

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.decoders.refinements.reduction_to_points import ROUGH_TOLERANCE, lloyd, plus_plus
-from sketchlearn.models import Double
+from sketchlearn.models import Double, n_parameters
 from sketchlearn.operators.expected_statistics import GaussianParts, Gaussians, Moments, mean_features
 
 LEAST_SHARE = 1e-10  # of a component that still has rows
@@ -127,13 +127,6 @@ class SampledRows:
                 break
             before, mixture = likelihood, step(parts.moments(values), mixture)
         return mixture
-
-
-def n_parameters(k: int, d: int, kind: str) -> int:
-    """How many numbers a mixture has."""
-    triangle = d * (d + 1) // 2
-    shapes = {"full": k * triangle, "tied": triangle, "known": 0, "diag": k * d, "spherical": k}[kind]
-    return k - 1 + k * d + shapes
 
 
 def pilot_mixture(

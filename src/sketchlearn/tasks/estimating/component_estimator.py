@@ -15,7 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Decoder, Outcome, Status, Target, decoder_from
 from sketchlearn.decoders.searches.search_loop import ADVICE
-from sketchlearn.designing.cell_operators import WIDE, columns_along, decoding_is_dear, directions_for
+from sketchlearn.designing.cell_operators import WIDE, columns_along, directions_for
+from sketchlearn.designing.learning_costs import cells_pay
 from sketchlearn.designing.sample_summary import MOST_ROWS, rows_wanted
 from sketchlearn.designing.touched_frequencies import AUTO, checked_subsample
 from sketchlearn.models import Mixture
@@ -180,7 +181,7 @@ class DesignedEstimator(ErrorBarredEstimator):
         pilot = self._task == "kmeans" and not self._chooses_number and glimpse.representative and self._suits_cells
         if found != AUTO or in_cells or not pilot or (d := glimpse.rows.shape[1]) > WIDE:
             return found
-        return 0 if decoding_is_dear(self._n_components, d) else found
+        return 0 if cells_pay(self._n_components, d) else found
 
     @property
     def _suits_cells(self) -> bool:

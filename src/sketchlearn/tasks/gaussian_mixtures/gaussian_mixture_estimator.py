@@ -17,6 +17,7 @@ from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit, fit_
 from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC
 from sketchlearn.decoders.refinements.goodness_of_fit import FitTest
 from sketchlearn.designing.cell_operators import WIDE
+from sketchlearn.designing.learning_costs import steps_pay
 from sketchlearn.designing.sample_summary import MOST_ROWS
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import (
@@ -27,6 +28,7 @@ from sketchlearn.models import (
     Model,
     SphericalGaussian,
     TiedGaussian,
+    n_parameters,
 )
 from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.operators import CellSums, ExpectedStatistics, Operator
@@ -44,7 +46,7 @@ from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture, SketchMixture
 from sketchlearn.tasks.estimating.row_mean_estimator import RowMeanEstimator
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
-from sketchlearn.tasks.gaussian_mixtures.mixtures_by_steps import EMStep, statistics_at_pilot, steps_pay
+from sketchlearn.tasks.gaussian_mixtures.mixtures_by_steps import EMStep, statistics_at_pilot
 from sketchlearn.tasks.gaussian_mixtures.mixtures_of_cells import fit_mixture_of_cells
 from sketchlearn.tasks.gaussian_mixtures.mixtures_of_rows import Family, fit_mixture_of_rows
 from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
@@ -52,7 +54,6 @@ from sketchlearn.uncertainty.mixture_errors import errors_of_likelihood, errors_
 from sketchlearn.values import whole
 from sketchlearn.weighting.cells_of_sketch import NO_DISTANCES_OF_CELLS, NO_ERRORS_OF_CELLS, Cells
 from sketchlearn.weighting.clusters_of_rows import RowSample
-from sketchlearn.weighting.em_steps import n_parameters
 from sketchlearn.weighting.mixture_likelihood import cholesky_log_densities, diagonal_log_densities, log_likelihoods
 from sketchlearn.weighting.weighted_rows import WeightedRows
 

@@ -12,31 +12,20 @@ from sketchlearn.decoders import Outcome, Status
 from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit
 from sketchlearn.decoders.refinements.goodness_of_fit import FitTest
 from sketchlearn.designing.cell_operators import REACH_FACTOR
+from sketchlearn.designing.learning_costs import ROWS_PER_PARAMETER
 from sketchlearn.designing.sample_summary import MOST_ROWS, deviations, thinned
 from sketchlearn.keeping import Keeping
-from sketchlearn.models import Double, Mixture, Model
+from sketchlearn.models import Double, Mixture, Model, n_parameters
 from sketchlearn.operators import ExpectedStatistics
 from sketchlearn.operators.expected_statistics import LARGEST_REACH, Gaussians
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.gaussian_mixtures.mixtures_of_rows import Family
-from sketchlearn.weighting.em_steps import MStep, SampledRows, gain_of_step, n_parameters, pilot_mixture
+from sketchlearn.weighting.em_steps import MStep, SampledRows, gain_of_step, pilot_mixture
 
-DECODING_SECONDS = 15e-3  # of an Arm core, for each number of a mixture: docs/decisions.md, "By cost"
-ROWS_PER_PARAMETER = 10  # of a sample, at least: mixtures of fewer rows are held back by rows that are left out
 WIDEST = 2.0**20  # times the bound of a sample, that rows at hand may have
 LEAST_REACH = 8.0  # deviations beyond those of a typical row
 NO_TEST = FitTest(0.0, None)  # statistics at a pilot leave nothing to compare with
 TINY = 1e-12  # of a pilot's variance: the least one where none is declared
-
-
-def steps_pay(n_components: int, n_features: int, kind: str, n_sampled: int) -> bool:
-    """Whether a mixture is learned faster by steps of EM at a pilot than from frequencies, by a second.
-
-    >>> steps_pay(2, 2, "full", 20_000), steps_pay(10, 10, "diag", 20_000)
-    (False, True)
-    """
-    p = n_parameters(n_components, n_features, kind)
-    return DECODING_SECONDS * p > 1.0 and n_sampled >= ROWS_PER_PARAMETER * p
 
 
 def _known(model: Model) -> Double | None:
