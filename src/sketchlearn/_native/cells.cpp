@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "threads.h"
 
@@ -36,8 +37,10 @@ class ColumnBlock {
     const CellPoints<float> points{cells_.panels_.data(), cells_.halves_.data(), (int64_t)cells_.halves_.size()};
     cells_.kernel_.find_cells(values_.data(), count, cells_.stride_, points, labels);
   }
-  void add(int64_t r, const int64_t* weight, int64_t* sums) const {
-    cells_.kernel_.add_to_cell(values_.data() + r * cells_.stride_, cells_.n_features_, weight, sums);
+  void add(const int32_t* rows, int64_t count, const int64_t* weights, int64_t* sums) const {
+    for (int64_t i = 0; i < count; i++)
+      cells_.kernel_.add_to_cell(values_.data() + rows[i] * cells_.stride_, cells_.n_features_, weights ? weights + i : nullptr,
+                                 sums);
   }
 
  private:
@@ -59,8 +62,10 @@ class PlacedBlock {
     const CellPoints<double> points{cells_.panels_.data(), cells_.halves_.data(), (int64_t)cells_.halves_.size()};
     cells_.kernel_.find_directed_cells(block_.places(0), count, block_.place_stride(), points, labels);
   }
-  void add(int64_t r, const int64_t* weight, int64_t* sums) const {
-    cells_.kernel_.add_whole_row(block_.values(r), cells_.n_features_, cells_.by_column_, weight, sums);
+  void add(const int32_t* rows, int64_t count, const int64_t* weights, int64_t* sums) const {
+    const double* values[kBlockRows];
+    for (int64_t i = 0; i < count; i++) values[i] = block_.values(rows[i]);
+    cells_.kernel_.add_whole_rows(values, count, cells_.n_features_, cells_.by_column_, weights, sums);
   }
 
  private:
@@ -81,10 +86,8 @@ class CellWorker {
       int32_t found[kBlockRows];
       block_.find(count, found);
       if (purpose_.labels) std::copy_n(found, count, purpose_.labels + first);
-      for (int64_t r = 0; r < count; r++) {
-        int64_t* to_row = purpose_.integers ? purpose_.integers + (first + r) * n_sums_ : sums;
-        if (to_row) block_.add(r, purpose_.weights ? purpose_.weights + first + r : nullptr, to_row + found[r] * width_);
-      }
+      if (purpose_.integers) write(first, count, found);
+      if (sums) add(first, count, found, sums);
     }
     return -1;
   }
@@ -93,6 +96,25 @@ class CellWorker {
   Block block_;
   const Cells::Purpose purpose_;
   const int64_t width_, n_sums_;
+
+  void write(int64_t first, int64_t count, const int32_t* found) {
+    for (int32_t r = 0; r < count; r++)
+      block_.add(&r, 1, nullptr, purpose_.integers + (first + r) * n_sums_ + found[r] * width_);
+  }
+
+  // Cell by cell, so that the sums of one are read and written once for several rows.
+  void add(int64_t first, int64_t count, const int32_t* found, int64_t* sums) {
+    int32_t order[kBlockRows];
+    int64_t weights[kBlockRows];
+    std::iota(order, order + count, 0);
+    std::sort(order, order + count, [&](int32_t a, int32_t b) { return found[a] < found[b] || (found[a] == found[b] && a < b); });
+    for (int64_t i = 0; purpose_.weights && i < count; i++) weights[i] = purpose_.weights[first + order[i]];
+    for (int64_t from = 0, to = 0; from < count; from = to) {
+      const int32_t cell = found[order[from]];
+      while (to < count && found[order[to]] == cell) to++;
+      block_.add(order + from, to - from, purpose_.weights ? weights + from : nullptr, sums + cell * width_);
+    }
+  }
 
   // Reads a block; returns the first row that is refused, or -1.
   int64_t read(int64_t first, int64_t count) {

@@ -15,17 +15,29 @@ inline Doubles nearest(Doubles t) {
 inline Doubles size_of(Doubles t) { return (Doubles)((Words)t & 0x7fffffffffffffffu); }
 inline void store(double* p, Doubles v) { __builtin_memcpy(p, &v, sizeof v); }
 
-// Adds the nearest integers of numbers below 2^51.
-inline void add_nearest(int64_t* sums, Doubles t) {
+// Where t is at most `most` in size.
+inline Truths within(Doubles t, Doubles most) {
+#if defined(SKETCHLEARN_NEON)
+  return (Truths)vcaleq_f64((float64x2_t)t, (float64x2_t)most);
+#else
+  return (Truths)(size_of(t) <= most);
+#endif
+}
+
+// The nearest integers of numbers below 2^51.
+inline Words integers(Doubles t) {
+#if defined(SKETCHLEARN_AVX512)
+  return (Words)_mm512_maskz_cvtpd_epi64(0xff, (__m512d)t);
+#elif defined(SKETCHLEARN_NEON)
+  return (Words)vcvtnq_s64_f64((float64x2_t)t);
+#else
+  return (Words)(t + kMomentRound) - (uint64_t)kMomentBias;
+#endif
+}
+inline void add_integers(int64_t* sums, Words t) {
   Words before;
   __builtin_memcpy(&before, sums, sizeof before);
-#if defined(SKETCHLEARN_AVX512)
-  before += (Words)_mm512_maskz_cvtpd_epi64(0xff, (__m512d)t);
-#elif defined(SKETCHLEARN_NEON)
-  before += (Words)vcvtnq_s64_f64((float64x2_t)t);
-#else
-  before += (Words)(t + kMomentRound) - (uint64_t)kMomentBias;
-#endif
+  before += t;
   __builtin_memcpy(sums, &before, sizeof before);
 }
 
@@ -38,6 +50,7 @@ inline void each_vector(const T* x, const WholeRows& rows, double* rest, const S
   for (; k < d; k++) rest[k] = (double)x[k * rows.column_stride];
   for (; k % kWholePadding; k++) rest[k] = 0.0;
   const int64_t padded = k;
+#pragma GCC unroll 2
   for (k = 0; k < whole; k += kDoubles) step(load_wide(x + k), k);
   for (; k < padded; k += kDoubles) step(load_doubles(rest + k), k);
 }
@@ -60,10 +73,11 @@ int far_values(const T* x, const WholeRows& rows, double* out) {
 template <class T>
 SKETCHLEARN_HOT int whole_values(const T* x, const WholeRows& rows, double* out) {
   Truths near = Truths{} - 1;
+  const double *center = rows.center, *bound = rows.bound, *factor = rows.factor;
   each_vector(x, rows, out, [&](Doubles value, int64_t k) {
-    const Doubles away = value - load_doubles(rows.center + k);
-    store(out + k, nearest(away * load_doubles(rows.factor + k)));
-    near &= (Truths)(size_of(away) <= load_doubles(rows.bound + k));
+    const Doubles away = value - load_doubles(center + k);
+    store(out + k, nearest(away * load_doubles(factor + k)));
+    near &= within(away, load_doubles(bound + k));
   });
   return all_true(near) ? 0 : far_values(x, rows, out);
 }
@@ -77,7 +91,7 @@ SKETCHLEARN_HOT int values_of_length_one(const T* x, const WholeRows& rows, doub
   Doubles largest{}, square{};
   each_vector(x, rows, out, [&](Doubles value, int64_t) {
     const Doubles size = size_of(value);
-    finite &= (Truths)(size <= __DBL_MAX__);
+    finite &= within(size, __DBL_MAX__ - Doubles{});
     largest = size > largest ? size : largest;
   });
   if (!all_true(finite)) return kRowBad;
@@ -148,35 +162,75 @@ void find_places(const double* values, int64_t count, int64_t stride, const Plac
   }
 }
 
-// Adds a row's count, squares and values, in steps of 2^-30, to the sums of its cell.
-template <bool ByColumn>
-SKETCHLEARN_HOT void add_whole_values(const double* values, int64_t d, int64_t w, int64_t* __restrict sums) {
-  constexpr double kStep = kMomentScale / kWholeUnit, kSquareStep = kMomentScale / (kWholeUnit * kWholeUnit), kSmall = 0x1p-6;
-  int64_t *squares = sums + 1, *totals = sums + (ByColumn ? 1 + d : 2), k = 0;
-  sums[0] += w * (int64_t)kMomentScale;
-  Doubles square{};
-  for (; w == 1 && k + kDoubles <= d; k += kDoubles) {
-    const Doubles v = load_doubles(values + k);
-    add_nearest(totals + k, v * kStep);
-    if constexpr (ByColumn) {
-      add_nearest(squares + k, v * v * kSquareStep);
-    } else {
-      const Doubles small = nearest(v * kSmall);
-      square = multiply_add(small, small, square);
+constexpr double kWholeStep = kMomentScale / kWholeUnit, kWholeSquareStep = kMomentScale / (kWholeUnit * kWholeUnit);
+constexpr double kSmallStep = 0x1p-6;  // of values whose squares are averaged
+inline int64_t mean_square(double sum, int64_t d) { return moment_of(sum * (0.25 / (double)d)); }  // in steps of 2^-30
+
+// Adds the squares and values of N rows, in steps of 2^-30, to the sums of their cell: of whole vectors. Returns how many
+// columns those were.
+template <bool ByColumn, int N>
+SKETCHLEARN_HOT int64_t add_whole_values(const double* const* rows, int64_t d, int64_t* __restrict squares,
+                                         int64_t* __restrict totals, double* small_squares) {
+  const double* own[N];
+  Doubles square[N];
+#pragma GCC unroll 4
+  for (int r = 0; r < N; r++) own[r] = rows[r], square[r] = Doubles{};
+  int64_t k = 0;
+  for (; k + kDoubles <= d; k += kDoubles) {
+    Doubles sum{};
+    Words whole{};
+#pragma GCC unroll 4
+    for (int r = 0; r < N; r++) {
+      const Doubles v = load_doubles(own[r] + k);
+      sum = r ? sum + v : v;
+      if constexpr (ByColumn) {
+        const Words rounded = integers(v * v * kWholeSquareStep);
+        whole = r ? whole + rounded : rounded;
+      } else {
+        const Doubles small = nearest(v * kSmallStep);
+        square[r] = multiply_add(small, small, square[r]);
+      }
     }
+    add_integers(totals + k, integers(sum * kWholeStep));
+    if constexpr (ByColumn) add_integers(squares + k, whole);
   }
-  double total = 0.0;
-  for (int i = 0; i < kDoubles; i++) total += square[i];
-  for (; k < d; k++) {
-    const double v = values[k], small = __builtin_rint(v * kSmall);
-    totals[k] += w * moment_of(v * kStep);
-    if constexpr (ByColumn) squares[k] += w * moment_of(v * v * kSquareStep);
-    total += small * small;
+#pragma GCC unroll 4
+  for (int r = 0; r < N; r++) {
+    small_squares[r] = 0.0;
+    for (int i = 0; i < kDoubles; i++) small_squares[r] += square[r][i];
   }
-  if constexpr (!ByColumn) squares[0] += w * moment_of(total * (0.25 / (double)d));  // of values in steps of 2^-16
+  return k;
 }
 
-void add_whole_row(const double* values, int64_t d, bool by_column, const int64_t* weight, int64_t* sums) {
-  const int64_t w = weight ? *weight : 1;
-  by_column ? add_whole_values<true>(values, d, w, sums) : add_whole_values<false>(values, d, w, sums);
+// Adds what is left of a row, one by one, and its count.
+template <bool ByColumn>
+inline void add_whole_rest(const double* row, int64_t k, int64_t d, double small_square, int64_t w, int64_t* sums) {
+  int64_t *squares = sums + 1, *totals = sums + (ByColumn ? 1 + d : 2);
+  for (; k < d; k++) {
+    const double v = row[k], small = __builtin_rint(v * kSmallStep);
+    totals[k] += w * moment_of(v * kWholeStep);
+    if constexpr (ByColumn) squares[k] += w * moment_of(v * v * kWholeSquareStep);
+    small_square += small * small;
+  }
+  if constexpr (!ByColumn) squares[0] += w * mean_square(small_square, d);
+  sums[0] += w * (int64_t)kMomentScale;
+}
+
+template <bool ByColumn>
+void add_rows_of_cell(const double* const* rows, int64_t count, int64_t d, const int64_t* weights, int64_t* sums) {
+  int64_t *squares = sums + 1, *totals = sums + (ByColumn ? 1 + d : 2);
+  for (int64_t r = 0; weights && r < count; r++) add_whole_rest<ByColumn>(rows[r], 0, d, 0.0, weights[r], sums);
+  for (int64_t first = 0; !weights && first < count; first += 4) {
+    const int64_t n = count - first < 4 ? count - first : 4;
+    const auto run = n == 1 ? add_whole_values<ByColumn, 1> : n == 2 ? add_whole_values<ByColumn, 2>
+                   : n == 3 ? add_whole_values<ByColumn, 3> : add_whole_values<ByColumn, 4>;
+    double small_squares[4];
+    const int64_t done = run(rows + first, d, squares, totals, small_squares);
+    for (int64_t r = 0; r < n; r++) add_whole_rest<ByColumn>(rows[first + r], done, d, small_squares[r], 1, sums);
+  }
+}
+
+void add_whole_rows(const double* const* rows, int64_t count, int64_t d, bool by_column, const int64_t* weights,
+                    int64_t* sums) {
+  (by_column ? add_rows_of_cell<true> : add_rows_of_cell<false>)(rows, count, d, weights, sums);
 }

@@ -224,8 +224,9 @@ struct Kernel {
   // values: [row][stride]; places: [row][n_padded]; both have room for whole tiles of rows
   void (*find_places)(const double* values, int64_t count, int64_t stride, const PlacePanels&, double* places);
   void (*find_directed_cells)(const double* places, int64_t count, int64_t stride, const CellPoints<double>&, int32_t* labels);
-  // squares: of each column, or their mean alone
-  void (*add_whole_row)(const double* values, int64_t d, bool by_column, const int64_t* weight, int64_t* sums);
+  // Adds rows to the sums of one cell, with weights if there are any. Squares: of each column, or their mean alone.
+  void (*add_whole_rows)(const double* const* rows, int64_t count, int64_t d, bool by_column, const int64_t* weights,
+                         int64_t* sums);
 };
 
 const Kernel* portable_kernel();

@@ -287,5 +287,5 @@ constexpr Kernel make_kernel(const char* name) {
           kCrossRows, kCrossColumns, cross_values, cross, waves, comparison_space, compare,
           kSumColumns, 256 * kBytesAtOnce * kSumColumns, bit_products, signed_sums, signed_row, kHashRows, hash_tile, kNearestRows,
           {nearest_floats, float_squares}, {nearest_doubles, double_squares}, kTileRows, kLanes, read_bounded_row,
-          find_cells<float>, panel_column, add_to_cell, read_whole_row, find_places, find_cells<double>, add_whole_row};
+          find_cells<float>, panel_column, add_to_cell, read_whole_row, find_places, find_cells<double>, add_whole_rows};
 }
