@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 #include "threads.h"
 
@@ -10,6 +9,8 @@ namespace sketchlearn {
 namespace {
 
 constexpr int64_t kUnitRows = 16 * kBlockRows;  // that a thread takes at a time
+constexpr int64_t kKeyStep = 256;
+static_assert(kBlockRows <= kKeyStep, "a key tells its row");
 
 template <class S>
 std::vector<S> infinities(int64_t n) {
@@ -37,10 +38,11 @@ class ColumnBlock {
     const CellPoints<float> points{cells_.panels_.data(), cells_.halves_.data(), (int64_t)cells_.halves_.size()};
     cells_.kernel_.find_cells(values_.data(), count, cells_.stride_, points, labels);
   }
-  void add(const int32_t* rows, int64_t count, const int64_t* weights, int64_t* sums) const {
-    for (int64_t i = 0; i < count; i++)
-      cells_.kernel_.add_to_cell(values_.data() + rows[i] * cells_.stride_, cells_.n_features_, weights ? weights + i : nullptr,
-                                 sums);
+  void add_row(int64_t r, const int64_t* weight, int64_t* sums) const {
+    cells_.kernel_.add_to_cell(values_.data() + r * cells_.stride_, cells_.n_features_, weight, sums);
+  }
+  void add(int64_t count, const int32_t* labels, const int64_t* weights, int64_t* sums) const {
+    for (int64_t r = 0; r < count; r++) add_row(r, weights ? weights + r : nullptr, sums + labels[r] * cells_.width_);
   }
 
  private:
@@ -62,10 +64,26 @@ class PlacedBlock {
     const CellPoints<double> points{cells_.panels_.data(), cells_.halves_.data(), (int64_t)cells_.halves_.size()};
     cells_.kernel_.find_directed_cells(block_.places(0), count, block_.place_stride(), points, labels);
   }
-  void add(const int32_t* rows, int64_t count, const int64_t* weights, int64_t* sums) const {
-    const double* values[kBlockRows];
-    for (int64_t i = 0; i < count; i++) values[i] = block_.values(rows[i]);
-    cells_.kernel_.add_whole_rows(values, count, cells_.n_features_, cells_.by_column_, weights, sums);
+  void add_row(int64_t r, const int64_t* weight, int64_t* sums) const {
+    const double* values = block_.values(r);
+    cells_.kernel_.add_whole_rows(&values, 1, cells_.n_features_, cells_.by_column_, weight, sums);
+  }
+  // Cell by cell, so that the sums of one are read and written once for several rows.
+  void add(int64_t count, const int32_t* labels, const int64_t* weights, int64_t* sums) const {
+    int64_t keys[kBlockRows], own_weights[kBlockRows];  // a row's key: its cell, then its number
+    const double* rows[kBlockRows];
+    for (int64_t r = 0; r < count; r++) keys[r] = labels[r] * kKeyStep + r;
+    std::sort(keys, keys + count);
+    for (int64_t i = 0; i < count; i++) {
+      rows[i] = block_.values(keys[i] % kKeyStep);
+      if (weights) own_weights[i] = weights[keys[i] % kKeyStep];
+    }
+    for (int64_t from = 0, to = 0; from < count; from = to) {
+      const int64_t cell = keys[from] / kKeyStep;
+      while (to < count && keys[to] / kKeyStep == cell) to++;
+      cells_.kernel_.add_whole_rows(rows + from, to - from, cells_.n_features_, cells_.by_column_,
+                                    weights ? own_weights + from : nullptr, sums + cell * cells_.width_);
+    }
   }
 
  private:
@@ -86,8 +104,9 @@ class CellWorker {
       int32_t found[kBlockRows];
       block_.find(count, found);
       if (purpose_.labels) std::copy_n(found, count, purpose_.labels + first);
-      if (purpose_.integers) write(first, count, found);
-      if (sums) add(first, count, found, sums);
+      for (int64_t r = 0; purpose_.integers && r < count; r++)
+        block_.add_row(r, nullptr, purpose_.integers + (first + r) * n_sums_ + found[r] * width_);
+      if (sums) block_.add(count, found, purpose_.weights ? purpose_.weights + first : nullptr, sums);
     }
     return -1;
   }
@@ -96,25 +115,6 @@ class CellWorker {
   Block block_;
   const Cells::Purpose purpose_;
   const int64_t width_, n_sums_;
-
-  void write(int64_t first, int64_t count, const int32_t* found) {
-    for (int32_t r = 0; r < count; r++)
-      block_.add(&r, 1, nullptr, purpose_.integers + (first + r) * n_sums_ + found[r] * width_);
-  }
-
-  // Cell by cell, so that the sums of one are read and written once for several rows.
-  void add(int64_t first, int64_t count, const int32_t* found, int64_t* sums) {
-    int32_t order[kBlockRows];
-    int64_t weights[kBlockRows];
-    std::iota(order, order + count, 0);
-    std::sort(order, order + count, [&](int32_t a, int32_t b) { return found[a] < found[b] || (found[a] == found[b] && a < b); });
-    for (int64_t i = 0; purpose_.weights && i < count; i++) weights[i] = purpose_.weights[first + order[i]];
-    for (int64_t from = 0, to = 0; from < count; from = to) {
-      const int32_t cell = found[order[from]];
-      while (to < count && found[order[to]] == cell) to++;
-      block_.add(order + from, to - from, purpose_.weights ? weights + from : nullptr, sums + cell * width_);
-    }
-  }
 
   // Reads a block; returns the first row that is refused, or -1.
   int64_t read(int64_t first, int64_t count) {
