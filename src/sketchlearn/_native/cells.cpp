@@ -23,32 +23,35 @@ std::vector<S> infinities(int64_t n) {
 class ColumnBlock {
  public:
   ColumnBlock(const CellsInColumns& cells, const Rows& rows)
-      : cells_(cells),
+      : kernel_(cells.kernel_),
         rows_{rows.data, rows.is_double, rows.n_features, rows.row_stride, rows.column_stride,
               cells.center_.data(), cells.center_float_.data(), cells.scale_.data()},
-        n_rows_(rows_of_block(cells.kernel_, cells.stride_)),
-        values_(static_cast<size_t>(n_rows_ * cells.stride_)) {}
+        points_{cells.panels_.data(), cells.halves_.data(), static_cast<int64_t>(cells.halves_.size())},
+        stride_(cells.stride_),
+        width_(cells.width_),
+        n_rows_(rows_of_block(kernel_, stride_)),
+        refuse_(cells.refuse_),
+        values_(static_cast<size_t>(n_rows_ * stride_)) {}
 
   int64_t n_rows() const { return n_rows_; }
   int read(int64_t i, int64_t r) {
-    const int odd = cells_.kernel_.read_bounded_row(rows_, i, values_.data() + r * cells_.stride_);
-    return odd & kRowBad || (odd && cells_.refuse_) ? kRowBad : odd;
+    const int odd = kernel_.read_bounded_row(rows_, i, values_.data() + r * stride_);
+    return odd && refuse_ ? kRowBad : odd;
   }
-  void find(int64_t count, int32_t* labels) {
-    const CellPoints<float> points{cells_.panels_.data(), cells_.halves_.data(), (int64_t)cells_.halves_.size()};
-    cells_.kernel_.find_cells(values_.data(), count, cells_.stride_, points, labels);
-  }
+  void find(int64_t count, int32_t* labels) { kernel_.find_cells(values_.data(), count, stride_, points_, labels); }
   void add_row(int64_t r, const int64_t* weight, int64_t* sums) const {
-    cells_.kernel_.add_to_cell(values_.data() + r * cells_.stride_, cells_.n_features_, weight, sums);
+    kernel_.add_to_cell(values_.data() + r * stride_, rows_.n_features, weight, sums);
   }
   void add(int64_t count, const int32_t* labels, const int64_t* weights, int64_t* sums) const {
-    for (int64_t r = 0; r < count; r++) add_row(r, weights ? weights + r : nullptr, sums + labels[r] * cells_.width_);
+    for (int64_t r = 0; r < count; r++) add_row(r, weights ? weights + r : nullptr, sums + labels[r] * width_);
   }
 
  private:
-  const CellsInColumns& cells_;
+  const Kernel& kernel_;
   const CellRows rows_;
-  const int64_t n_rows_;
+  const CellPoints<float> points_;
+  const int64_t stride_, width_, n_rows_;
+  const bool refuse_;
   std::vector<float> values_;
 };
 

@@ -54,18 +54,20 @@ int read_bounded_row(const CellRows& rows, int64_t i, float* out) {
                                        rows.scale, rows.n_features, out);
 }
 
-// Numbers of one precision: vectors of them, and of positions as wide.
+// Numbers of one precision, and positions as wide, in vectors.
 template <class S>
 struct Lanes;
 template <>
 struct Lanes<float> {
   typedef Vector Numbers;
+  typedef int32_t Position;
   typedef IntVector Positions;
   static constexpr int kCount = kLanes;
 };
 template <>
 struct Lanes<double> {
   typedef Doubles Numbers;
+  typedef int64_t Position;
   typedef LongVector Positions;
   static constexpr int kCount = kDoubles;
 };
@@ -120,7 +122,7 @@ inline void multiply_tile(const S* x, int64_t stride, const S* panel, NumbersOf<
 // equal ones. Products are chains of fused multiply-adds, k ascending. count: whole tiles.
 template <class S, int V>
 SKETCHLEARN_HOT void least_scores(const S* rows, int64_t count, int64_t stride, const S* panel, const S* halves,
-                                  int64_t column, NumbersOf<S>* least, typename Lanes<S>::Positions* where) {
+                                  typename Lanes<S>::Position column, S* least, typename Lanes<S>::Position* where) {
   constexpr int kWidth = Lanes<S>::kCount;
   typename Lanes<S>::Positions lane{};
   for (int i = 0; i < kWidth; i++) lane[i] = column + i;
@@ -132,9 +134,10 @@ SKETCHLEARN_HOT void least_scores(const S* rows, int64_t count, int64_t stride, 
       for (int v = 0; v < V; v++) sum[r][v] = NumbersOf<S>{};
     for (int64_t k = 0; k < stride; k += kColumnsAtOnce<S>) multiply_tile<V>(rows + k, stride, panel + k * V * kWidth, sum);
 #pragma GCC unroll 16
-    for (int r = 0; r < kTileRows; r++, least++, where++) {
-      NumbersOf<S> best = *least;
-      typename Lanes<S>::Positions at = *where;
+    for (int r = 0; r < kTileRows; r++, least += kWidth, where += kWidth) {
+      NumbersOf<S> best = load_lanes(least);
+      typename Lanes<S>::Positions at;
+      __builtin_memcpy(&at, where, sizeof at);
 #pragma GCC unroll 8
       for (int v = 0; v < V; v++) {
         const NumbersOf<S> score = load_lanes(halves + v * kWidth) - sum[r][v];
@@ -142,7 +145,8 @@ SKETCHLEARN_HOT void least_scores(const S* rows, int64_t count, int64_t stride, 
         best = closer ? score : best;
         at = closer ? lane + v * kWidth : at;
       }
-      *least = best, *where = at;
+      __builtin_memcpy(least, &best, sizeof best);
+      __builtin_memcpy(where, &at, sizeof at);
     }
   }
 }
@@ -156,25 +160,26 @@ inline int64_t panel_vectors(int64_t vectors) {
 // The first of the nearest points to each row. `values` has room for whole tiles of rows.
 template <class S>
 void find_cells(const S* values, int64_t count, int64_t stride, const CellPoints<S>& points, int32_t* labels) {
+  typedef typename Lanes<S>::Position Position;
   constexpr int kWidth = Lanes<S>::kCount;
-  NumbersOf<S> least[kBlockRows];
-  typename Lanes<S>::Positions where[kBlockRows];
+  alignas(64) S least[kBlockRows * kWidth];
+  alignas(64) Position where[kBlockRows * kWidth];
   const int64_t padded = (count + kTileRows - 1) / kTileRows * kTileRows;
-  for (int64_t r = 0; r < padded; r++) least[r] = __builtin_inff() - NumbersOf<S>{}, where[r] = typename Lanes<S>::Positions{};
+  for (int64_t i = 0; i < padded * kWidth; i++) least[i] = __builtin_inff(), where[i] = 0;
   int64_t vectors = points.n_padded / kWidth, column = 0;
   while (vectors > 0) {
     const int64_t v = panel_vectors(vectors);
     const S *panel = points.panels + column * stride, *halves = points.halves + column;
     const auto run = v == 1 ? least_scores<S, 1> : v == 2 || kTileVectors < 3 ? least_scores<S, 2> : v == 3 ? least_scores<S, 3> : least_scores<S, 4>;
-    run(values, padded, stride, panel, halves, column, least, where);
+    run(values, padded, stride, panel, halves, (Position)column, least, where);
     vectors -= v, column += v * kWidth;
   }
   for (int64_t r = 0; r < count; r++) {
-    S best = least[r][0];
-    auto found = where[r][0];
+    S best = least[r * kWidth];
+    Position found = where[r * kWidth];
     for (int i = 1; i < kWidth; i++) {
-      const S score = least[r][i];
-      const auto at = where[r][i];
+      const S score = least[r * kWidth + i];
+      const Position at = where[r * kWidth + i];
       const bool closer = score < best || (score == best && at < found);
       best = closer ? score : best;
       found = closer ? at : found;
