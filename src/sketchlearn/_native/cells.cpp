@@ -165,14 +165,14 @@ int64_t CellsInColumns::take(const Rows& rows, int n_threads, const Purpose& pur
                   [&] { return CellWorker<ColumnBlock>({*this, rows}, *this, purpose); });
 }
 
-CellsInDirections::CellsInDirections(const Kernel& kernel, const Directions& directions, const double* points, int64_t count,
-                                     bool by_column)
-    : Cells(kernel, directions.n_features(), count, 1 + directions.n_features() + (by_column ? directions.n_features() : 1)),
+CellsInDirections::CellsInDirections(const Directions& directions, const double* points, int64_t count, bool by_column)
+    : Cells(directions.kernel(), directions.n_features(), count,
+            1 + directions.n_features() + (by_column ? directions.n_features() : 1)),
       directions_(directions),
-      halves_(infinities<double>(rounded_up(count, kernel.cell_lanes / 2))),
+      halves_(infinities<double>(rounded_up(count, kernel_.cell_lanes / 2))),
       by_column_(by_column) {
-  const int64_t p = directions.count(), lanes = kernel.cell_lanes / 2;
-  panels_ = in_panels<double>(kernel, count, lanes, p, rounded_up(p, lanes), [&](int64_t c, int64_t k) { return points[c * p + k]; });
+  const int64_t p = directions.count(), lanes = kernel_.cell_lanes / 2;
+  panels_ = in_panels<double>(kernel_, count, lanes, p, rounded_up(p, lanes), [&](int64_t c, int64_t k) { return points[c * p + k]; });
   for (int64_t c = 0; c < count; c++) {
     double square = 0.0;
     for (int64_t k = 0; k < p; k++) square += points[c * p + k] * points[c * p + k];

@@ -62,15 +62,15 @@ class CellsInColumns : public Cells {
   bool refuse_;
 };
 
-// In directions: the first cell whose point, [n][p], is nearest to a row's place.
+// In directions, which it does not own: the first cell whose point, [n][p], is nearest to a row's place.
 class CellsInDirections : public Cells {
  public:
-  CellsInDirections(const Kernel& kernel, const Directions& directions, const double* points, int64_t count, bool by_column);
+  CellsInDirections(const Directions& directions, const double* points, int64_t count, bool by_column);
 
  private:
   friend class PlacedBlock;
   int64_t take(const Rows& rows, int n_threads, const Purpose& purpose) const override;
-  const Directions directions_;
+  const Directions& directions_;
   std::vector<double> panels_, halves_;
   bool by_column_;
 };

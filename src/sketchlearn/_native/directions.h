@@ -38,6 +38,7 @@ class Directions {
   };
   Directions(const Kernel& kernel, const Given& given);
 
+  const Kernel& kernel() const { return kernel_; }
   int64_t n_features() const { return n_features_; }
   int64_t count() const { return count_; }
   // Places of rows, [row][count], and values, [row][d]; NaN where a row is refused.

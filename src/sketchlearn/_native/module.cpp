@@ -413,11 +413,9 @@ void write_values(const Directions& directions, const Array& x, int n_threads, O
   directions.values(rows, n_threads, out.data());
 }
 
-std::unique_ptr<Cells> cells_in_directions(const std::string& kernel, const Directions& directions, const Matrix& points,
-                                           bool by_column) {
+std::unique_ptr<Cells> cells_in_directions(const Directions& directions, const Matrix& points, bool by_column) {
   require((int64_t)points.shape(1) == directions.count() && points.shape(0) >= 1, "sizes do not fit");
-  return std::make_unique<CellsInDirections>(*find_kernel(kernel), directions, points.data(), (int64_t)points.shape(0),
-                                             by_column);
+  return std::make_unique<CellsInDirections>(directions, points.data(), (int64_t)points.shape(0), by_column);
 }
 
 nb::tuple add_cells(const Cells& cells, const Array& x, const std::optional<Weights>& weights, int n_threads, Integers sums) {
@@ -541,8 +539,8 @@ NB_MODULE(_native, m) {
       .def("values", &write_values, nb::arg("rows"), nb::arg("n_threads"), nb::arg("out").noconvert());
   m.def("directions", &directions_of, nb::arg("kernel"), nb::arg("center"), nb::arg("bound"), nb::arg("directions"),
         nb::arg("unit"), nb::arg("normalize"), nb::arg("refuse"));
-  m.def("cells_in_directions", &cells_in_directions, nb::arg("kernel"), nb::arg("directions"), nb::arg("points"),
-        nb::arg("by_column"));
+  m.def("cells_in_directions", &cells_in_directions, nb::arg("directions"), nb::arg("points"), nb::arg("by_column"),
+        nb::keep_alive<0, 1>());
   m.def("add_counts", &add_counts, nb::arg("rows"), nb::arg("edges"), nb::arg("starts"),
         nb::arg("weights").none().noconvert(), nb::arg("n_threads"), nb::arg("counts").noconvert());
   m.def("find_counts", &find_counts, nb::arg("rows"), nb::arg("edges"), nb::arg("starts"), nb::arg("n_threads"),

@@ -180,8 +180,7 @@ class CellSums(Directed):
     def _native(self) -> Cells:
         """What native kernels are told of the cells."""
         if not self.in_columns:
-            by_column = self.squares == "columns"
-            return native.cells_in_directions(kernel.active, self._directions, self._points, by_column)
+            return native.cells_in_directions(self._directions, self._points, self.squares == "columns")
         points, halves = (np.ascontiguousarray(part) for part in (self._scores[:, :-1], self._scores[:, -1]))
         return native.cells_in_columns(kernel.active, self.middle, self._scale, points, halves, self.outside != CLIP)
 
