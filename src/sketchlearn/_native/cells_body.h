@@ -74,6 +74,14 @@ struct Lanes<double> {
 template <class S>
 using NumbersOf = typename Lanes<S>::Numbers;
 
+// a b + c. Numbers of float64 are whole, so that it is exact without a fused operation, too, which the portable kernel lacks.
+inline Vector add_product(Vector a, Vector b, Vector c) { return fma(a, b, c); }
+#if defined(SKETCHLEARN_NEON) || defined(SKETCHLEARN_AVX2) || defined(SKETCHLEARN_AVX512)
+inline Doubles add_product(Doubles a, Doubles b, Doubles c) { return fused(a, b, c); }
+#else
+inline Doubles add_product(Doubles a, Doubles b, Doubles c) { return a * b + c; }
+#endif
+
 // sum[r][v] += x[r][k] * panel[k][v], for one k (on NEON for a vector of them: fmla takes its scalar from a lane).
 #if defined(SKETCHLEARN_NEON)
 template <class S>
@@ -114,7 +122,7 @@ inline void multiply_tile(const S* x, int64_t stride, const S* panel, NumbersOf<
 #pragma GCC unroll 16
   for (int r = 0; r < kTileRows; r++)
 #pragma GCC unroll 8
-    for (int v = 0; v < V; v++) sum[r][v] = multiply_add(x[r * stride] - NumbersOf<S>{}, w[v], sum[r][v]);
+    for (int v = 0; v < V; v++) sum[r][v] = add_product(x[r * stride] - NumbersOf<S>{}, w[v], sum[r][v]);
 }
 #endif
 

@@ -104,7 +104,7 @@ SKETCHLEARN_HOT int values_of_length_one(const T* x, const WholeRows& rows, doub
   each_vector(x, rows, out, [&](Doubles value, int64_t k) {
     const Doubles v = nearest(value * first * second);
     store(out + k, v);
-    square += v * v;
+    square = add_product(v, v, square);
   });
   for (int i = 0; i < kDoubles; i++) total += square[i];
   const Doubles length = (total > 0.0 ? __builtin_sqrt(total) : 1.0) - Doubles{};
@@ -188,7 +188,7 @@ SKETCHLEARN_HOT int64_t add_whole_values(const double* const* rows, int64_t d, i
         whole = r ? whole + rounded : rounded;
       } else {
         const Doubles small = nearest(v * kSmallStep);
-        square[r] = multiply_add(small, small, square[r]);
+        square[r] = add_product(small, small, square[r]);
       }
     }
     add_integers(totals + k, integers(sum * kWholeStep));
