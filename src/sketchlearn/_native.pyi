@@ -153,18 +153,26 @@ def lloyd_step(
     sizes: NDArray[np.float64],
     sums: NDArray[np.float64],
 ) -> None: ...
-def add_cells(
+
+class Cells:
+    def add(
+        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, n_threads: int, sums: NDArray[np.int64]
+    ) -> tuple[int, int]: ...
+    def write(self, rows: NDArray[Any], n_threads: int, out: NDArray[np.int64]) -> int: ...
+    def nearest(self, rows: NDArray[Any], n_threads: int, labels: NDArray[np.int32]) -> int: ...
+
+class Directions:
+    def places(self, rows: NDArray[Any], n_threads: int, out: NDArray[np.float64]) -> None: ...
+    def values(self, rows: NDArray[Any], n_threads: int, out: NDArray[np.float64]) -> None: ...
+
+def cells_in_columns(
     kernel: str,
-    rows: NDArray[Any],
     center: NDArray[np.float64],
     scale: NDArray[np.float32],
     points: NDArray[np.float32],
     halves: NDArray[np.float32],
     refuse: bool,
-    weights: NDArray[np.int64] | None,
-    n_threads: int,
-    sums: NDArray[np.int64],
-) -> tuple[int, int]: ...
+) -> Cells: ...
 def add_expected(
     kernel: str,
     rows: NDArray[Any],
@@ -176,17 +184,16 @@ def add_expected(
     n_threads: int,
     sums: NDArray[np.int64],
 ) -> tuple[int, int]: ...
-def nearest_cells(
+def directions(
     kernel: str,
-    rows: NDArray[Any],
     center: NDArray[np.float64],
-    scale: NDArray[np.float32],
-    points: NDArray[np.float32],
-    halves: NDArray[np.float32],
+    bound: NDArray[np.float64],
+    directions: NDArray[np.float64],
+    unit: float,
+    normalize: bool,
     refuse: bool,
-    n_threads: int,
-    labels: NDArray[np.int32],
-) -> int: ...
+) -> Directions: ...
+def cells_in_directions(directions: Directions, points: NDArray[np.float64], by_column: bool) -> Cells: ...
 def add_counts(
     rows: NDArray[Any],
     edges: NDArray[np.float64],

@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 import os
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -98,33 +97,6 @@ def nearest_centers(
     labels, squares = np.empty(len(rows), np.int32), np.empty(len(rows))
     native.find_nearest(active, rows, np.ascontiguousarray(centers), middle, scale, n_threads(n_jobs), labels, squares)
     return labels, squares
-
-
-@dataclass(frozen=True)
-class CellScores:
-    """How rows become numbers v, and which Voronoi cell is theirs: the first with the least half - point . v."""
-
-    center: NDArray[np.float64]
-    scale: Single
-    points: Single  # (cells, columns)
-    halves: Single
-    refuse: bool  # rows beyond the bound, rather than clip them
-
-    def add(
-        self, rows: NDArray[Any], weights: NDArray[np.int64] | None, threads: int, sums: NDArray[np.int64]
-    ) -> tuple[int, int]:
-        """Adds counts, squares and values of rows to the sums of their cells; the first bad row or -1, and how many
-        were clipped.
-        """
-        how = (self.center, self.scale, self.points, self.halves, self.refuse)
-        return native.add_cells(active, rows, *how, weights, threads, sums)
-
-    def nearest(self, rows: NDArray[Any], threads: int) -> NDArray[np.int32]:
-        """The cell of each row; of those after one that is refused, any."""
-        labels = np.zeros(len(rows), np.int32)
-        how = (self.center, self.scale, self.points, self.halves, self.refuse)
-        native.nearest_cells(active, rows, *how, threads, labels)
-        return labels
 
 
 def add_expected(

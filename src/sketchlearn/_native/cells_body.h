@@ -72,109 +72,155 @@ int read_bounded_row(const CellRows& rows, int64_t i, float* out) {
                                        rows.scale, rows.n_features, out);
 }
 
-// sum[r][v] += x[r][k] * panel[k][v], for one k (four on NEON, where fmla takes its scalar from a lane).
+// Numbers of one precision, and positions as wide, in vectors.
+template <class S>
+struct Lanes;
+template <>
+struct Lanes<float> {
+  typedef Vector Numbers;
+  typedef int32_t Position;
+  typedef IntVector Positions;
+  static constexpr int kCount = kLanes;
+};
+template <>
+struct Lanes<double> {
+  typedef Doubles Numbers;
+  typedef int64_t Position;
+  typedef LongVector Positions;
+  static constexpr int kCount = kDoubles;
+};
+template <class S>
+using NumbersOf = typename Lanes<S>::Numbers;
+
+// a b + c. Numbers of float64 are whole, so that it is exact without a fused operation, too, which the portable kernel lacks.
+inline Vector add_product(Vector a, Vector b, Vector c) { return fma(a, b, c); }
+#if defined(SKETCHLEARN_NEON) || defined(SKETCHLEARN_AVX2) || defined(SKETCHLEARN_AVX512)
+inline Doubles add_product(Doubles a, Doubles b, Doubles c) { return fused(a, b, c); }
+#else
+inline Doubles add_product(Doubles a, Doubles b, Doubles c) { return a * b + c; }
+#endif
+
+// sum[r][v] += x[r][k] * panel[k][v], for one k (on NEON for a vector of them: fmla takes its scalar from a lane).
 #if defined(SKETCHLEARN_NEON)
-constexpr int kColumnsAtOnce = 4;
-template <int V, int Lane>
-inline void multiply_columns(const float32x4_t* lanes, const float* panel, Vector (*sum)[V]) {
+template <class S>
+constexpr int kColumnsAtOnce = Lanes<S>::kCount;
+template <int Lane>
+inline Vector add_by_lane(Vector sum, Vector w, Vector x) { return (Vector)vfmaq_laneq_f32((float32x4_t)sum, (float32x4_t)w, (float32x4_t)x, Lane); }
+template <int Lane>
+inline Doubles add_by_lane(Doubles sum, Doubles w, Doubles x) { return (Doubles)vfmaq_laneq_f64((float64x2_t)sum, (float64x2_t)w, (float64x2_t)x, Lane); }
+template <int V, int Lane, class S>
+inline void multiply_columns(const NumbersOf<S>* lanes, const S* panel, NumbersOf<S> (*sum)[V]) {
 #pragma GCC unroll 8
   for (int v = 0; v < V; v++) {
-    const float32x4_t w = (float32x4_t)load(panel + (Lane * V + v) * kLanes);
+    const NumbersOf<S> w = load_lanes(panel + (Lane * V + v) * Lanes<S>::kCount);
 #pragma GCC unroll 8
-    for (int r = 0; r < kTileRows; r++) sum[r][v] = (Vector)vfmaq_laneq_f32((float32x4_t)sum[r][v], w, lanes[r], Lane);
+    for (int r = 0; r < kTileRows; r++) sum[r][v] = add_by_lane<Lane>(sum[r][v], w, lanes[r]);
   }
 }
-template <int V>
-inline void multiply_cells(const float* x, int64_t stride, const float* panel, Vector (*sum)[V]) {
-  float32x4_t lanes[kTileRows];
+template <int V, class S>
+inline void multiply_tile(const S* x, int64_t stride, const S* panel, NumbersOf<S> (*sum)[V]) {
+  NumbersOf<S> lanes[kTileRows];
 #pragma GCC unroll 8
-  for (int r = 0; r < kTileRows; r++) lanes[r] = vld1q_f32(x + r * stride);
+  for (int r = 0; r < kTileRows; r++) lanes[r] = load_lanes(x + r * stride);
   multiply_columns<V, 0>(lanes, panel, sum);
   multiply_columns<V, 1>(lanes, panel, sum);
-  multiply_columns<V, 2>(lanes, panel, sum);
-  multiply_columns<V, 3>(lanes, panel, sum);
+  if constexpr (Lanes<S>::kCount == 4) {
+    multiply_columns<V, 2>(lanes, panel, sum);
+    multiply_columns<V, 3>(lanes, panel, sum);
+  }
 }
 #else
+template <class S>
 constexpr int kColumnsAtOnce = 1;
-template <int V>
-inline void multiply_cells(const float* x, int64_t stride, const float* panel, Vector (*sum)[V]) {
-  Vector w[V];
+template <int V, class S>
+inline void multiply_tile(const S* x, int64_t stride, const S* panel, NumbersOf<S> (*sum)[V]) {
+  NumbersOf<S> w[V];
 #pragma GCC unroll 8
-  for (int v = 0; v < V; v++) w[v] = load(panel + v * kLanes);
+  for (int v = 0; v < V; v++) w[v] = load_lanes(panel + v * Lanes<S>::kCount);
 #pragma GCC unroll 16
   for (int r = 0; r < kTileRows; r++)
 #pragma GCC unroll 8
-    for (int v = 0; v < V; v++) sum[r][v] = fma(all(x[r * stride]), w[v], sum[r][v]);
+    for (int v = 0; v < V; v++) sum[r][v] = add_product(x[r * stride] - NumbersOf<S>{}, w[v], sum[r][v]);
 }
 #endif
 
 // Of each row, the least of half a point's square less its product with the row, lane by lane, and where it is; the first of
 // equal ones. Products are chains of fused multiply-adds, k ascending. count: whole tiles.
-template <int V>
-SKETCHLEARN_HOT void least_scores(const float* rows, int64_t count, int64_t stride, const float* panel, const float* halves,
-                                  int32_t column, float* least, int32_t* where) {
-  IntVector lane{};
-  for (int i = 0; i < kLanes; i++) lane[i] = column + i;
+template <class S, int V>
+SKETCHLEARN_HOT void least_scores(const S* rows, int64_t count, int64_t stride, const S* panel, const S* halves,
+                                  typename Lanes<S>::Position column, S* least, typename Lanes<S>::Position* where) {
+  constexpr int kWidth = Lanes<S>::kCount;
+  typename Lanes<S>::Positions lane{};
+  for (int i = 0; i < kWidth; i++) lane[i] = column + i;
   for (int64_t first = 0; first < count; first += kTileRows, rows += kTileRows * stride) {
-    Vector sum[kTileRows][V];
+    NumbersOf<S> sum[kTileRows][V];
 #pragma GCC unroll 16
     for (int r = 0; r < kTileRows; r++)
 #pragma GCC unroll 8
-      for (int v = 0; v < V; v++) sum[r][v] = Vector{};
-    for (int64_t k = 0; k < stride; k += kColumnsAtOnce) multiply_cells<V>(rows + k, stride, panel + k * V * kLanes, sum);
+      for (int v = 0; v < V; v++) sum[r][v] = NumbersOf<S>{};
+    for (int64_t k = 0; k < stride; k += kColumnsAtOnce<S>) multiply_tile<V>(rows + k, stride, panel + k * V * kWidth, sum);
 #pragma GCC unroll 16
-    for (int r = 0; r < kTileRows; r++, least += kLanes, where += kLanes) {
-      Vector best = load(least);
-      IntVector at;
+    for (int r = 0; r < kTileRows; r++, least += kWidth, where += kWidth) {
+      NumbersOf<S> best = load_lanes(least);
+      typename Lanes<S>::Positions at;
       __builtin_memcpy(&at, where, sizeof at);
 #pragma GCC unroll 8
       for (int v = 0; v < V; v++) {
-        const Vector score = load(halves + v * kLanes) - sum[r][v];
+        const NumbersOf<S> score = load_lanes(halves + v * kWidth) - sum[r][v];
         const auto closer = score < best;
         best = closer ? score : best;
-        at = closer ? lane + v * kLanes : at;
+        at = closer ? lane + v * kWidth : at;
       }
-      store(least, best);
+      __builtin_memcpy(least, &best, sizeof best);
       __builtin_memcpy(where, &at, sizeof at);
     }
   }
 }
 
+// Columns of panels that come next, of `vectors` that are left: panels are about the same width.
+inline int64_t panel_vectors(int64_t vectors) {
+  const int64_t n_panels = (vectors + kTileVectors - 1) / kTileVectors;
+  return (vectors + n_panels - 1) / n_panels;
+}
+
 // The first of the nearest points to each row. `values` has room for whole tiles of rows.
-void find_cells(const float* values, int64_t count, int64_t stride, const CellPoints& points, int32_t* labels) {
-  alignas(64) float least[kBlockRows * kLanes];
-  alignas(64) int32_t where[kBlockRows * kLanes];
+template <class S>
+void find_cells(const S* values, int64_t count, int64_t stride, const CellPoints<S>& points, int32_t* labels) {
+  typedef typename Lanes<S>::Position Position;
+  constexpr int kWidth = Lanes<S>::kCount;
+  alignas(64) S least[kBlockRows * kWidth];
+  alignas(64) Position where[kBlockRows * kWidth];
   const int64_t padded = (count + kTileRows - 1) / kTileRows * kTileRows;
-  for (int64_t i = 0; i < padded * kLanes; i++) least[i] = __builtin_inff(), where[i] = 0;
-  int64_t vectors = points.n_padded / kLanes, column = 0;
-  while (vectors > 0) {  // panels of about the same width
-    const int64_t n_panels = (vectors + kTileVectors - 1) / kTileVectors, v = (vectors + n_panels - 1) / n_panels;
-    const float *panel = points.panels + column * stride, *halves = points.halves + column;
-    const auto run = v == 1 ? least_scores<1> : v == 2 || kTileVectors < 3 ? least_scores<2> : v == 3 ? least_scores<3> : least_scores<4>;
-    run(values, padded, stride, panel, halves, (int32_t)column, least, where);
-    vectors -= v, column += v * kLanes;
+  for (int64_t i = 0; i < padded * kWidth; i++) least[i] = __builtin_inff(), where[i] = 0;
+  int64_t vectors = points.n_padded / kWidth, column = 0;
+  while (vectors > 0) {
+    const int64_t v = panel_vectors(vectors);
+    const S *panel = points.panels + column * stride, *halves = points.halves + column;
+    const auto run = v == 1 ? least_scores<S, 1> : v == 2 || kTileVectors < 3 ? least_scores<S, 2> : v == 3 ? least_scores<S, 3> : least_scores<S, 4>;
+    run(values, padded, stride, panel, halves, (Position)column, least, where);
+    vectors -= v, column += v * kWidth;
   }
   for (int64_t r = 0; r < count; r++) {
-    float best = least[r * kLanes];
-    int32_t found = where[r * kLanes];
-    for (int i = 1; i < kLanes; i++) {
-      const float score = least[r * kLanes + i];
-      const int32_t at = where[r * kLanes + i];
+    S best = least[r * kWidth];
+    Position found = where[r * kWidth];
+    for (int i = 1; i < kWidth; i++) {
+      const S score = least[r * kWidth + i];
+      const Position at = where[r * kWidth + i];
       const bool closer = score < best || (score == best && at < found);
       best = closer ? score : best;
       found = closer ? at : found;
     }
-    labels[r] = found;
+    labels[r] = (int32_t)found;
   }
 }
 
-// How points lie in panels: column c of `count`, row k of d, at the address that find_cells reads.
-int64_t cell_panel_at(int64_t c, int64_t k, int64_t n_padded, int64_t stride) {
-  int64_t vectors = n_padded / kLanes, column = 0;
+// How columns lie in panels, `lanes` to a vector: those that multiply_tile reads.
+PanelColumn panel_column(int64_t c, int64_t lanes, int64_t n_padded, int64_t depth) {
+  int64_t vectors = n_padded / lanes, column = 0;
   for (;;) {
-    const int64_t n_panels = (vectors + kTileVectors - 1) / kTileVectors, v = (vectors + n_panels - 1) / n_panels;
-    if (c < column + v * kLanes) return column * stride + k * v * kLanes + (c - column);
-    vectors -= v, column += v * kLanes;
+    const int64_t v = panel_vectors(vectors);
+    if (c < column + v * lanes) return {column * depth + (c - column), v * lanes};
+    vectors -= v, column += v * lanes;
   }
 }
 

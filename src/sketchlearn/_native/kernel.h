@@ -143,9 +143,10 @@ constexpr int kRowClipped = 1, kRowBad = 2;
 
 constexpr int64_t kCellPadding = 4;  // columns come in multiples of this
 
-// The points of cells, in panels (cell_panel_at), and what products with them are subtracted from; infinite beyond the last one.
+// The points of cells, in panels, and what products with them are subtracted from; infinite beyond the last one.
+template <class S>
 struct CellPoints {
-  const float *panels, *halves;
+  const S *panels, *halves;
   int64_t n_padded;
 };
 
@@ -159,6 +160,31 @@ struct GaussianParts {
 };
 constexpr float kShareUnit = 0x1p22f, kLogUnit = 0x1p10f;    // of a responsibility of 1, and of a nat
 constexpr float kMostSquare = 0.999f, kMostLength = 0.9995f;  // rows farther away are moved to this length
+
+// Where a column of a panel begins, and how far its numbers are apart.
+struct PanelColumn {
+  int64_t first, step;
+};
+
+// Rows that become whole numbers (strides in elements): what is subtracted, how far they may be from that, and what they are
+// times then, of kWholePadding columns or a multiple; or rows that are divided by their length.
+struct WholeRows {
+  const void* data;
+  bool is_double;
+  int64_t n_features, row_stride, column_stride;
+  const double *center, *bound, *factor;
+  bool normalize;
+};
+constexpr double kWholeUnit = 0x1p22, kLargestPlace = 0x1p20;
+constexpr int64_t kWholePadding = 8;  // columns come in multiples of this
+constexpr int kRowRefused = 4;        // a value is beyond kWholeUnit, where it is not clipped
+
+// Directions in panels, and what products with them are times before they are rounded.
+struct PlacePanels {
+  const double* panels;
+  int64_t n_padded;
+  double unit;
+};
 
 struct Kernel {
   const char* name;
@@ -199,16 +225,23 @@ struct Kernel {
   int nearest_rows;  // of a tile
   NearestLoops<float> nearest_float;
   NearestLoops<double> nearest_double;
-  int cell_rows, cell_lanes;  // rows are read, and points padded, in multiples of these
+  int cell_rows, cell_lanes;  // rows are read, and points of float32 padded, in multiples of these; half as many of float64
   int (*read_bounded_row)(const CellRows&, int64_t row, float* out);
   // values: [row][stride], stride: d in whole kCellPaddings; count: at most kBlockRows
-  void (*find_cells)(const float* values, int64_t count, int64_t stride, const CellPoints&, int32_t* labels);
-  int64_t (*cell_panel_at)(int64_t point, int64_t column, int64_t n_padded, int64_t stride);
+  void (*find_cells)(const float* values, int64_t count, int64_t stride, const CellPoints<float>&, int32_t* labels);
+  PanelColumn (*panel_column)(int64_t column, int64_t lanes, int64_t n_padded, int64_t depth);
   void (*add_to_cell)(const float* values, int64_t d, const int64_t* weight, int64_t* sums);
   // values: [column][kBlockRows], finite beyond `count`; space: (2 n + 2 d + 4) kBlockRows floats; odd: marks rows that are moved.
   // sums: the log-likelihood, and then [component][1 + d + squares()]
   void (*expect)(const float* values, int64_t count, const GaussianParts&, const int64_t* weights, float* space, uint8_t* odd,
                  int64_t* sums);
+  int (*read_whole_row)(const WholeRows&, int64_t row, double* out);  // out: up to a multiple of kWholePadding
+  // values: [row][stride]; places: [row][n_padded]; both have room for whole tiles of rows
+  void (*find_places)(const double* values, int64_t count, int64_t stride, const PlacePanels&, double* places);
+  void (*find_directed_cells)(const double* places, int64_t count, int64_t stride, const CellPoints<double>&, int32_t* labels);
+  // Adds rows to the sums of one cell, with weights if there are any. Squares: of each column, or their mean alone.
+  void (*add_whole_rows)(const double* const* rows, int64_t count, int64_t d, bool by_column, const int64_t* weights,
+                         int64_t* sums);
 };
 
 const Kernel* portable_kernel();

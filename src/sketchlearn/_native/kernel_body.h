@@ -280,12 +280,13 @@ void run_structured(const Block& block, const StructuredFrequencies& frequencies
 #include "packed_body.h"
 #include "nearest_body.h"
 #include "cells_body.h"
+#include "directions_body.h"
 #include "mixture_body.h"
 
 constexpr Kernel make_kernel(const char* name) {
   return {name, kTileRows, kColumns, run_dense, run_structured, moments, odd_rows, fused_moments,
           kCrossRows, kCrossColumns, cross_values, cross, waves, comparison_space, compare,
           kSumColumns, 256 * kBytesAtOnce * kSumColumns, bit_products, signed_sums, signed_row, kHashRows, hash_tile, kNearestRows,
-          {nearest_floats, float_squares}, {nearest_doubles, double_squares}, kTileRows, kLanes, read_bounded_row, find_cells, cell_panel_at, add_to_cell,
-          expect};
+          {nearest_floats, float_squares}, {nearest_doubles, double_squares}, kTileRows, kLanes, read_bounded_row,
+          find_cells<float>, panel_column, add_to_cell, expect, read_whole_row, find_places, find_cells<double>, add_whole_rows};
 }

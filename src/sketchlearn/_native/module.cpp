@@ -3,10 +3,12 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -14,6 +16,7 @@
 
 #include "cells.h"
 #include "cross.h"
+#include "directions.h"
 #include "extremes.h"
 #include "histogram.h"
 #include "keeping.h"
@@ -58,6 +61,7 @@ using PlainFloats = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::devi
 using OutFloats = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using OutDoubles = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using OutMatrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using OutLabels = nb::ndarray<int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Words = nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using RowIntegers = nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
@@ -378,27 +382,51 @@ void step_of_lloyd(const std::string& kernel, const Array& x, const Matrix& cent
   lloyd_step(*found, rows, given, weights.data(), labels.data(), scores.data(), sizes.data(), sums.data());
 }
 
-Cells cells_of(const Rows& rows, const Doubles& center, const Floats& scale, const PlainFloats& points, const Floats& halves,
-               bool refuse) {
-  const size_t d = (size_t)rows.n_features;
-  require(center.size() == d && scale.size() == d && points.shape(1) == d && points.shape(0) >= 1 &&
-              halves.size() == points.shape(0),
+std::unique_ptr<Cells> cells_in_columns(const std::string& kernel, const Doubles& center, const Floats& scale,
+                                        const PlainFloats& points, const Floats& halves, bool refuse) {
+  const size_t d = center.size();
+  require(scale.size() == d && points.shape(1) == d && points.shape(0) >= 1 && halves.size() == points.shape(0),
           "sizes do not fit");
-  return {center.data(), scale.data(), points.data(), halves.data(), (int64_t)points.shape(0), refuse};
+  return std::make_unique<CellsInColumns>(
+      *find_kernel(kernel), CellsInColumns::Given{center.data(), scale.data(), points.data(), halves.data(), (int64_t)d,
+                                                  (int64_t)points.shape(0), refuse});
 }
 
-nb::tuple add_cells(const std::string& kernel, const Array& x, const Doubles& center, const Floats& scale,
-                    const PlainFloats& points, const Floats& halves, bool refuse, const std::optional<Weights>& weights,
-                    int n_threads, Integers sums) {
-  const Kernel* chosen = find_kernel(kernel);
-  const Rows rows = rows_of(x, (int64_t)center.size());
-  const Cells cells = cells_of(rows, center, scale, points, halves, refuse);
+Directions directions_of(const std::string& kernel, const Doubles& center, const Doubles& bound, const Matrix& directions,
+                         double unit, bool normalize, bool refuse) {
+  const size_t d = center.size();
+  require(bound.size() == d && directions.shape(0) == d && directions.shape(1) >= 1, "sizes do not fit");
+  return Directions(*find_kernel(kernel), {center.data(), bound.data(), directions.data(), (int64_t)d,
+                                           (int64_t)directions.shape(1), unit, normalize, refuse});
+}
+
+void write_places(const Directions& directions, const Array& x, int n_threads, OutMatrix out) {
+  const Rows rows = rows_of(x, directions.n_features());
+  require((int64_t)out.shape(0) == rows.count && (int64_t)out.shape(1) == directions.count(), "places have the wrong shape");
+  nb::gil_scoped_release release;
+  directions.places(rows, n_threads, out.data());
+}
+
+void write_values(const Directions& directions, const Array& x, int n_threads, OutMatrix out) {
+  const Rows rows = rows_of(x, directions.n_features());
+  require((int64_t)out.shape(0) == rows.count && (int64_t)out.shape(1) == rows.n_features, "values have the wrong shape");
+  nb::gil_scoped_release release;
+  directions.values(rows, n_threads, out.data());
+}
+
+std::unique_ptr<Cells> cells_in_directions(const Directions& directions, const Matrix& points, bool by_column) {
+  require((int64_t)points.shape(1) == directions.count() && points.shape(0) >= 1, "sizes do not fit");
+  return std::make_unique<CellsInDirections>(directions, points.data(), (int64_t)points.shape(0), by_column);
+}
+
+nb::tuple add_cells(const Cells& cells, const Array& x, const std::optional<Weights>& weights, int n_threads, Integers sums) {
+  const Rows rows = rows_of(x, cells.n_features());
   const int64_t* w = weights_of(weights, rows);
-  require((int64_t)sums.size() == cells.count * (1 + 2 * rows.n_features), "sums have the wrong size");
+  require((int64_t)sums.size() == cells.n_sums(), "sums have the wrong size");
   int64_t *out = sums.data(), bad = -1, clipped = 0;
   {
     nb::gil_scoped_release release;
-    bad = add_to_cells(*chosen, rows, cells, w, n_threads, out, &clipped);
+    bad = cells.add(rows, w, n_threads, out, &clipped);
   }
   return nb::make_tuple(bad, clipped);
 }
@@ -420,15 +448,20 @@ nb::tuple add_expected(const std::string& kernel, const Array& x, const Doubles&
   return nb::make_tuple(bad, clipped);
 }
 
-int64_t nearest_cells(const std::string& kernel, const Array& x, const Doubles& center, const Floats& scale,
-                      const PlainFloats& points, const Floats& halves, bool refuse, int n_threads, OutLabels labels) {
-  const Kernel* chosen = find_kernel(kernel);
-  const Rows rows = rows_of(x, (int64_t)center.size());
-  const Cells cells = cells_of(rows, center, scale, points, halves, refuse);
+int64_t write_cells(const Cells& cells, const Array& x, int n_threads, RowMoments out) {
+  const Rows rows = rows_of(x, cells.n_features());
+  require((int64_t)out.shape(0) == rows.count && (int64_t)out.shape(1) == cells.n_sums(), "integers have the wrong shape");
+  int64_t* to = out.data();
+  nb::gil_scoped_release release;
+  return cells.write(rows, n_threads, to);
+}
+
+int64_t nearest_cells(const Cells& cells, const Array& x, int n_threads, OutLabels labels) {
+  const Rows rows = rows_of(x, cells.n_features());
   require((int64_t)labels.size() == rows.count, "one label per row is needed");
   int32_t* to = labels.data();
   nb::gil_scoped_release release;
-  return find_cells(*chosen, rows, cells, n_threads, to);
+  return cells.find(rows, n_threads, to);
 }
 
 Bins bins_of(const Doubles& edges, const Starts& starts) {
@@ -512,12 +545,22 @@ NB_MODULE(_native, m) {
   m.def("lloyd_step", &step_of_lloyd, nb::arg("kernel"), nb::arg("rows"), nb::arg("centers"), nb::arg("weights"),
         nb::arg("labels").noconvert(), nb::arg("scores").noconvert(), nb::arg("sizes").noconvert(),
         nb::arg("sums").noconvert());
-  m.def("add_cells", &add_cells, nb::arg("kernel"), nb::arg("rows"), nb::arg("center"), nb::arg("scale"), nb::arg("points"),
-        nb::arg("halves"), nb::arg("refuse"), nb::arg("weights").none().noconvert(), nb::arg("n_threads"), nb::arg("sums").noconvert());
+  nb::class_<Cells>(m, "Cells")
+      .def("add", &add_cells, nb::arg("rows"), nb::arg("weights").none().noconvert(), nb::arg("n_threads"),
+           nb::arg("sums").noconvert())
+      .def("write", &write_cells, nb::arg("rows"), nb::arg("n_threads"), nb::arg("out").noconvert())
+      .def("nearest", &nearest_cells, nb::arg("rows"), nb::arg("n_threads"), nb::arg("labels").noconvert());
+  m.def("cells_in_columns", &cells_in_columns, nb::arg("kernel"), nb::arg("center"), nb::arg("scale"), nb::arg("points"),
+        nb::arg("halves"), nb::arg("refuse"));
+  nb::class_<Directions>(m, "Directions")
+      .def("places", &write_places, nb::arg("rows"), nb::arg("n_threads"), nb::arg("out").noconvert())
+      .def("values", &write_values, nb::arg("rows"), nb::arg("n_threads"), nb::arg("out").noconvert());
+  m.def("directions", &directions_of, nb::arg("kernel"), nb::arg("center"), nb::arg("bound"), nb::arg("directions"),
+        nb::arg("unit"), nb::arg("normalize"), nb::arg("refuse"));
+  m.def("cells_in_directions", &cells_in_directions, nb::arg("directions"), nb::arg("points"), nb::arg("by_column"),
+        nb::keep_alive<0, 1>());
   m.def("add_expected", &add_expected, nb::arg("kernel"), nb::arg("rows"), nb::arg("center"), nb::arg("scale"), nb::arg("parts"),
         nb::arg("full"), nb::arg("weights").none().noconvert(), nb::arg("n_threads"), nb::arg("sums").noconvert());
-  m.def("nearest_cells", &nearest_cells, nb::arg("kernel"), nb::arg("rows"), nb::arg("center"), nb::arg("scale"),
-        nb::arg("points"), nb::arg("halves"), nb::arg("refuse"), nb::arg("n_threads"), nb::arg("labels").noconvert());
   m.def("add_counts", &add_counts, nb::arg("rows"), nb::arg("edges"), nb::arg("starts"),
         nb::arg("weights").none().noconvert(), nb::arg("n_threads"), nb::arg("counts").noconvert());
   m.def("find_counts", &find_counts, nb::arg("rows"), nb::arg("edges"), nb::arg("starts"), nb::arg("n_threads"),

@@ -10,9 +10,13 @@ inline bool all_true(Truths truths) {
 
 inline Doubles load_wide(const double* x) { return load_doubles(x); }
 inline Doubles load_wide(const float* x) {
+#if defined(SKETCHLEARN_NEON)  // GCC 12 would load them one by one
+  return (Doubles)vcvt_f64_f32(vld1_f32(x));
+#else
   HalfFloats v;
   __builtin_memcpy(&v, x, sizeof v);
   return __builtin_convertvector(v, Doubles);
+#endif
 }
 
 // Of values that lie side by side. Returns where they are within their bounds.

@@ -14,31 +14,29 @@ whole numbers that float64 holds, v and y of `directed`, or v = round(2^22 x/|x|
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
+import sketchlearn._native as native
+from sketchlearn import kernel
+from sketchlearn._native import Cells
 from sketchlearn.cost import Cost
 from sketchlearn.gpu import CellsPlan, Device
 from sketchlearn.keeping import Keeping, check_keeping
-from sketchlearn.kernel import CellScores, one_blas_thread
 from sketchlearn.operators.bounded_operators import CLIP, FIXED_POINT, Boxed
 from sketchlearn.operators.cell_numbers import MOST_CELLS, checked_covariances, packed, unpacked
-from sketchlearn.operators.directed import MOST_THREADS, PLACE_BITS, VALUE_BITS, VALUES_AT_ONCE, Directed
+from sketchlearn.operators.directed import PLACE_BITS, VALUE_BITS, Directed
 from sketchlearn.operators.operator_base import Double, Integers
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import listed, number, positive, shortened, truth, whole
 
-LENGTH_BITS = 18  # of a value beside the largest of its row: squares of 2^16 of them add up below 2^53
 SQUARE_BITS = 16  # of a value whose squares are added up
 WIDEST = 2.0**20  # times the bound of a sample, that rows at hand may have
 SMALLEST_IN_COLUMNS = 1e-30  # bound of a column, and one over the largest: factors of 2^22 over it are float32
-SQUARE_SHIFT = 7  # of a value in the columns themselves, whose square is 2^30 at most then
 
 
 @dataclass(frozen=True)
@@ -179,11 +177,17 @@ class CellSums(Directed):
         return numbers.reshape(-1, width)
 
     @cached_property
-    def _native(self) -> CellScores:
-        """What native kernels are told of cells in the columns themselves."""
-        scale = (2.0**VALUE_BITS / np.array(self.bound)).astype(np.float32)
+    def _native(self) -> Cells:
+        """What native kernels are told of the cells."""
+        if not self.in_columns:
+            return native.cells_in_directions(self._directions, self._points, self.squares == "columns")
         points, halves = (np.ascontiguousarray(part) for part in (self._scores[:, :-1], self._scores[:, -1]))
-        return CellScores(self.middle, scale, points, halves, self.outside != CLIP)
+        return native.cells_in_columns(kernel.active, self.middle, self._scale, points, halves, self.outside != CLIP)
+
+    @property
+    def _scale(self) -> NDArray[np.float32]:
+        """What columns themselves are times, less the center."""
+        return (2.0**VALUE_BITS / np.array(self.bound)).astype(np.float32)
 
     @cached_property
     def _reaches(self) -> Double:
@@ -305,60 +309,17 @@ class CellSums(Directed):
             return super().projection
         return np.diag(self._reaches / np.array(self.bound) / np.max(self._reaches))
 
-    def _away(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        """Rows less the center, in steps of 2^-22 of the bound, as native kernels have them before they are clipped."""
-        rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
-        return np.asarray((rows - self.middle.astype(rows.dtype)).astype(np.float32) * self._native.scale)
-
-    def whole_values(self, rows: NDArray[Any]) -> Double:
-        if self.in_columns:
-            with np.errstate(all="ignore"):
-                values = np.clip(self._away(rows), -(2.0**VALUE_BITS), 2.0**VALUE_BITS).astype(np.float64)
-                values[~np.isfinite(rows)] = np.nan
-                return values
-        if not self.normalize:
-            return super().whole_values(rows)
-        with np.errstate(all="ignore"):
-            return _of_length_one(rows)
+    def of_length_one(self, rows: NDArray[Any]) -> Double:
+        """Rows divided by their lengths, as they are summed."""
+        values = np.empty(rows.shape)
+        self._directions.values(rows, 1, values)
+        return values / 2.0**VALUE_BITS
 
     def cells_of(self, rows: NDArray[Any]) -> NDArray[np.intp]:
-        """The cell of each row."""
-        if self.in_columns:
-            return self._native.nearest(rows, 1).astype(np.intp)
-        found = [self._cells_of_values(self.whole_values(rows[part])) for part in self._pieces(len(rows))]
-        return np.concatenate([np.empty(0, np.intp), *found])
-
-    def _cells_of_values(self, values: Double) -> NDArray[np.intp]:
-        scores = self._places(values) @ (2 * self._points.T)
-        scores -= np.sum(self._points * self._points, axis=1)
-        return np.asarray(np.argmax(scores, axis=1))
-
-    def _features(self, rows: NDArray[Any]) -> tuple[Double, NDArray[np.intp], int]:
-        """What each row adds to its cell, (rows, width), that cell, and the first row that is refused, or -1."""
-        values, d = self.whole_values(rows), self.n_features
-        bad = ~(np.maximum(values.max(axis=1), -values.min(axis=1)) <= 2.0**VALUE_BITS)  # NaN too
-        if self.in_columns and self.outside != CLIP:
-            bad |= self._is_outside(rows)
-        features = np.empty((len(rows), self.width))
-        if np.any(bad):
-            return features, np.empty(0, np.intp), int(np.argmax(bad))
-        features[:, 0] = FIXED_POINT
-        np.multiply(values, FIXED_POINT / 2**VALUE_BITS, out=features[:, self.width - d :])
-        squares = features[:, 1 : self.width - d]
-        if self.squares == "sum":
-            small = np.rint(values * 2.0 ** (SQUARE_BITS - VALUE_BITS))
-            np.multiply(small, small, out=small)
-            squares[:, 0] = np.rint(small.sum(axis=1) * self._square_unit)
-        elif self.in_columns:
-            np.rint(features[:, self.width - d :], out=features[:, self.width - d :])
-            small = values.astype(np.float32) * np.float32(2.0**-SQUARE_SHIFT)
-            squares[:] = np.rint(small * small)
-            return features, self._native.nearest(rows, 1).astype(np.intp), -1
-        else:
-            np.multiply(values, values, out=squares)
-            squares *= FIXED_POINT / 2.0 ** (2 * VALUE_BITS)
-            np.rint(squares, out=squares)
-        return features, self._cells_of_values(values), -1
+        """The cell of each row; of those after one that is refused, any."""
+        labels = np.zeros(len(rows), np.int32)
+        self._native.nearest(rows, 1, labels)
+        return labels.astype(np.intp)
 
     @property
     def _square_unit(self) -> float:
@@ -382,58 +343,24 @@ class CellSums(Directed):
             by_column=self.squares == "columns",
         )
 
-    def _pieces(self, n_rows: int) -> list[slice]:
-        step = max(1, VALUES_AT_ONCE // self.width)
-        return [slice(first, first + step) for first in range(0, n_rows, step)]
-
-    def _added(self, rows: NDArray[Any], weights: Integers | None) -> tuple[Integers | None, int]:
-        """The sums of some rows, (cells, width), and the first row that is refused, or -1."""
-        features, cells, bad = self._features(rows)
-        if bad >= 0:
-            return None, bad
-        ends, shape = np.arange(len(rows) + 1), (len(rows), self.n_cells)
-        if weights is None:  # integers below 2^53: exact in any order
-            inside = csr_array((np.ones(len(rows)), cells, ends), shape=shape)
-            return np.asarray(inside.T @ features).astype(np.int64), -1
-        counted = csr_array((weights, cells, ends), shape=shape)
-        return np.asarray(counted.T @ features.astype(np.int64)), -1
-
     def add_counted(
         self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
     ) -> tuple[int, int]:
-        if not self.in_columns:
-            return super().add_counted(rows, weights, threads, sums)
         return self._native.add(rows, weights, threads, sums)
 
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
-        if self.in_columns:
-            return self.add_counted(rows, weights, threads, sums)[0]
-        pieces, total = self._pieces(len(rows)), np.zeros((self.n_cells, self.width), np.int64)
+        return self.add_counted(rows, weights, threads, sums)[0]
 
-        def added(piece: slice) -> tuple[Integers | None, int]:
-            return self._added(rows[piece], None if weights is None else weights[piece])
-
-        with one_blas_thread(), ThreadPoolExecutor(min(threads, MOST_THREADS, max(len(pieces), 1))) as pool:
-            for piece, (found, bad) in zip(pieces, pool.map(added, pieces), strict=True):
-                if found is None:
-                    return int(piece.start) + bad
-                total += found
-        sums += total.ravel()
-        return -1
-
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:  # noqa: ARG002
-        integers = np.zeros((len(rows), self.n_cells, self.width), np.int64)
-        for piece in self._pieces(len(rows)):
-            features, cells, bad = self._features(rows[piece])
-            if bad >= 0:
-                return integers.reshape(len(rows), self.n_sums), int(piece.start) + bad
-            integers[np.arange(len(rows))[piece], cells] = features
-        return integers.reshape(len(rows), self.n_sums), -1
+    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+        integers = np.zeros((len(rows), self.n_sums), np.int64)
+        return integers, self._native.write(rows, threads, integers)
 
     def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         if not self.in_columns:
             return super()._is_outside(rows)
-        return np.asarray(np.any(np.abs(self._away(rows)) > 2.0**VALUE_BITS, axis=1))
+        rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+        away = (rows - self.middle.astype(rows.dtype)).astype(np.float32)
+        return np.asarray(np.any(np.abs(away * self._scale) > 2.0**VALUE_BITS, axis=1))
 
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         if self.in_columns:
@@ -477,20 +404,3 @@ class CellSums(Directed):
     @property
     def cost(self) -> Cost:
         return Cost.of_numbers(len(self.directions) + len(self.cells) + self.n_sums, operations_each=10)
-
-
-def _of_length_one(rows: NDArray[Any]) -> Double:
-    """Rows divided by their lengths, in steps of 2^-22; rows of zeros stay.
-
-    Values are rounded beside the largest of their row first, so that the sum of their squares is exact in any order.
-    """
-    values = rows.astype(np.float64)
-    largest = np.maximum(values.max(axis=1), -values.min(axis=1))
-    exponent = np.frexp(largest)[1]
-    values = np.rint(np.ldexp(values, (LENGTH_BITS - exponent)[:, None]))
-    lengths = np.sqrt(np.sum(values * values, axis=1))
-    lengths[lengths == 0] = 1.0
-    values /= lengths[:, None]
-    values *= 2.0**VALUE_BITS
-    values[~np.isfinite(largest)] = np.nan
-    return np.asarray(np.rint(values))

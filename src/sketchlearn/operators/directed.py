@@ -1,6 +1,6 @@
 """Operators that look at rows in a few directions, in whole numbers.
 
-All arithmetic is on whole numbers that float64 holds, so that matrix products give the same bits in any order:
+All arithmetic is on whole numbers that float64 holds, so that native kernels add up products in any order:
 
     v = round(2^22 (x - center) / bound)                             at most 2^22 in size
     y = round(2^-shift D v), D the directions, at most 2^14 in size  D v is below 2^52 for up to 2^16 columns
@@ -14,6 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import sketchlearn._native as native
+from sketchlearn import kernel
+from sketchlearn._native import Directions
 from sketchlearn.operators.bounded_operators import CLIP, Boxed
 from sketchlearn.operators.cell_numbers import MOST_DIRECTIONS, unpacked
 from sketchlearn.operators.operator_base import Double
@@ -21,8 +24,6 @@ from sketchlearn.values import whole
 
 VALUE_BITS, DIRECTION_BITS, PLACE_BITS = 22, 14, 20
 MOST_SHIFT = 52
-VALUES_AT_ONCE = 1 << 18  # of rows that are in memory, for each thread
-MOST_THREADS = 6  # that have 5 to 7 MB each: sixteen took 210 MB for 250 cells of 768 columns
 
 
 class Directed(Boxed):
@@ -31,6 +32,7 @@ class Directed(Boxed):
     n_directions: int
     directions: str
     shift: int
+    normalize: bool = False
 
     def _check_directions(self) -> NDArray[Any]:
         """Refuses other directions than so many rows of whole numbers; returns them."""
@@ -53,25 +55,11 @@ class Directed(Boxed):
         factors = 2.0 ** (VALUE_BITS - self.shift) / np.array(self.bound)
         return np.asarray(self._matrix.T * factors)
 
-    def whole_values(self, rows: NDArray[Any]) -> Double:
-        """The integers v of rows, as floats; not finite where a row is not."""
-        with np.errstate(all="ignore"):
-            values = rows.astype(np.float64)
-            if self.center is not None:
-                values -= self.middle
-            values *= 2.0**VALUE_BITS / np.array(self.bound)
-            np.rint(values, out=values)
-            if self.outside == CLIP:  # also what became infinite on the way
-                np.clip(values, -(2.0**VALUE_BITS), 2.0**VALUE_BITS, out=values)
-                values[~np.isfinite(rows)] = np.nan
-            return values
-
-    def _places(self, values: Double) -> Double:
-        """The integers y of integers v, as floats."""
-        places = values @ self._matrix
-        places *= 2.0**-self.shift
-        np.rint(places, out=places)
-        return np.clip(places, -(2.0**PLACE_BITS), 2.0**PLACE_BITS, out=places)
+    @cached_property
+    def _directions(self) -> Directions:
+        """What native kernels are told of the directions."""
+        box, unit = (self.middle, np.array(self.bound)), 2.0**-self.shift
+        return native.directions(kernel.active, *box, self._matrix, unit, self.normalize, self.outside != CLIP)
 
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         if not len(rows):

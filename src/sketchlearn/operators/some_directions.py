@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -10,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.cost import Cost
-from sketchlearn.kernel import one_blas_thread
 from sketchlearn.operators.bounded_operators import CLIP
 from sketchlearn.operators.composed_operators import Composed, Mapped
-from sketchlearn.operators.directed import MOST_THREADS, VALUE_BITS, VALUES_AT_ONCE, Directed
+from sketchlearn.operators.directed import Directed
 from sketchlearn.operators.operator_base import LEADING_COLUMN, Double, Integers, Operator
 from sketchlearn.values import shortened
 
@@ -68,16 +66,9 @@ class SomeDirections(Composed, Mapped, Directed):
 
     def mapped(self, rows: NDArray[Any], threads: int) -> Double:
         """The places of rows, (rows, n_directions); not finite where a row is refused."""
-        step = max(1, VALUES_AT_ONCE // self.n_features)
-        pieces = [rows[first : first + step] for first in range(0, len(rows), step)]
-        self._matrix  # noqa: B018 - made once, before threads
-        with one_blas_thread(), ThreadPoolExecutor(min(threads, MOST_THREADS, max(len(pieces), 1))) as pool:
-            return np.concatenate([np.empty((0, self.n_directions)), *pool.map(self._places_of, pieces)])
-
-    def _places_of(self, rows: NDArray[Any]) -> Double:
-        values = self.whole_values(rows)
-        values[~(np.maximum(values.max(axis=1), -values.min(axis=1)) <= 2.0**VALUE_BITS)] = np.nan
-        return self._places(values)
+        places = np.empty((len(rows), self.n_directions))
+        self._directions.places(rows, threads, places)
+        return places
 
     @property
     def in_words(self) -> str:

@@ -16,7 +16,6 @@ from sketchlearn.decoders.refinements.reduction_to_points import medians
 from sketchlearn.designing.sample_summary import MOST_ROWS_OF_PILOT
 from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.operators import CellSums, Histograms, Operator
-from sketchlearn.operators.directed import VALUE_BITS
 from sketchlearn.sketch import Sketch
 from sketchlearn.sources import first_rows, sample
 from sketchlearn.tasks.choosing.chosen_number import AUTO, ChosenNumber
@@ -221,7 +220,7 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
             return self._model(sketch, found, choice)
         operator: CellSums = cells.operator
         if operator.normalize:
-            rows = replace(rows, rows=replace(rows.rows, rows=operator.whole_values(rows.rows.rows) / 2.0**VALUE_BITS))
+            rows = replace(rows, rows=replace(rows.rows, rows=operator.of_length_one(rows.rows.rows)))
         return self._model(sketch, clusters_of_all_rows(operator, rows, k, self._loss, rng), choice)
 
     def _model(self, sketch: Sketch, found: Decoded, choice: ClusterChoice | None) -> Clusters:
