@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 from sklearn.exceptions import ConvergenceWarning
 
 import sketchlearn as skl
-from sketchlearn.models import n_parameters
+from sketchlearn.models.gaussian_family import n_parameters
 from sketchlearn.weighting.em_steps import MStep, SampledRows, gain_of_step, pilot_mixture, reduced
 
 KINDS = ("full", "tied", "diag", "spherical", "known")

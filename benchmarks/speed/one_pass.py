@@ -31,7 +31,7 @@ from report import add_only, machine, table_of
 
 import sketchlearn as skl
 from sketchlearn import kernel
-from sketchlearn.models import n_parameters
+from sketchlearn.models.gaussian_family import n_parameters
 from sketchlearn.operators.expected_statistics import Gaussians
 from sketchlearn.weighting.em_steps import MStep, SampledRows
 

@@ -7,7 +7,7 @@ of EM, and the sample takes tenths of a second.
 
 from __future__ import annotations
 
-from sketchlearn.models import n_parameters
+from sketchlearn.models.gaussian_family import n_parameters
 
 SECONDS_PER_COORDINATE = 6e-3  # of an Arm core, for a decoder of clusters: 8 s for 100 centers in 10 columns
 SECONDS_PER_PARAMETER = 15e-3  # the same for mixtures, and the search beside it on the rows that are kept

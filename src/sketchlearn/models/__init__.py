@@ -11,7 +11,6 @@ from sketchlearn.models.gaussian_family import (
     StretchedGaussian,
     TiedDiagonalGaussian,
     TiedGaussian,
-    n_parameters,
 )
 from sketchlearn.models.mixture_value import Mixture
 from sketchlearn.models.stable_family import IndependentStable, SymmetricStable
@@ -32,5 +31,4 @@ __all__ = [
     "SymmetricStable",
     "TiedDiagonalGaussian",
     "TiedGaussian",
-    "n_parameters",
 ]

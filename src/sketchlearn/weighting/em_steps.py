@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.decoders.refinements.reduction_to_points import ROUGH_TOLERANCE, lloyd, plus_plus
-from sketchlearn.models import Double, n_parameters
+from sketchlearn.models import Double
+from sketchlearn.models.gaussian_family import n_parameters
 from sketchlearn.operators.expected_statistics import GaussianParts, Gaussians, Moments, mean_features
 
 LEAST_SHARE = 1e-10  # of a component that still has rows

@@ -28,8 +28,8 @@ from sketchlearn.models import (
     Model,
     SphericalGaussian,
     TiedGaussian,
-    n_parameters,
 )
+from sketchlearn.models.gaussian_family import n_parameters
 from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.operators import CellSums, ExpectedStatistics, Operator
 from sketchlearn.operators.origin import Origin
@@ -285,7 +285,7 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
             if state.sketch.clipped:
                 warn_caller(
                     f"{counted(state.sketch.clipped, 'row')} lay farther from all components than any of the sample "
-                    "and were moved nearer: give more components, or n_passes=2, as the next pass reaches farther",
+                    "and were moved nearer: give more components, or read the rows twice, as the second pass reaches farther",
                     ConvergenceWarning,
                 )
         return super()._after_learning(state, incoming)

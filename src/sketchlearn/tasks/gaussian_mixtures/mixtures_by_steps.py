@@ -15,7 +15,8 @@ from sketchlearn.designing.cell_operators import REACH_FACTOR
 from sketchlearn.designing.learning_costs import ROWS_PER_PARAMETER
 from sketchlearn.designing.sample_summary import MOST_ROWS, deviations, thinned
 from sketchlearn.keeping import Keeping
-from sketchlearn.models import Double, Mixture, Model, n_parameters
+from sketchlearn.models import Double, Mixture, Model
+from sketchlearn.models.gaussian_family import n_parameters
 from sketchlearn.operators import ExpectedStatistics
 from sketchlearn.operators.expected_statistics import LARGEST_REACH, Gaussians
 from sketchlearn.sketch import Sketch
