@@ -285,7 +285,7 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
             if state.sketch.clipped:
                 warn_caller(
                     f"{counted(state.sketch.clipped, 'row')} lay farther from all components than any of the sample "
-                    "and were moved nearer: give more components, or read the rows twice, as the second pass reaches farther",
+                    "and were moved nearer: give more components, or read rows twice, as the second pass goes farther",
                     ConvergenceWarning,
                 )
         return super()._after_learning(state, incoming)
