@@ -328,12 +328,13 @@ def needles(n, rng):
 
 
 @pytest.mark.slow
-def test_flat_clusters_are_resolved_and_warned_of():
+def test_flat_clusters_are_resolved():
     rng = np.random.default_rng(1)
     rows, held_out = needles(30_000, rng), needles(10_000, rng)
     reference = GaussianMixture(4, n_init=3, random_state=0).fit(rows).score(held_out)
-    with pytest.warns(ConvergenceWarning, match="does not look like"):
-        fitted = skl.SketchGaussianMixture(4, random_state=0).fit(rows)
+    assert skl.SketchGaussianMixture(4, random_state=0).fit(rows).score(held_out) > reference - 0.01
+    with pytest.warns(ConvergenceWarning, match="does not look like"):  # frequencies do not see how flat they are
+        fitted = skl.SketchGaussianMixture(4, n_frequencies=500, random_state=0).fit(rows)
     assert fitted.score(held_out) > reference - 0.5
 
 
