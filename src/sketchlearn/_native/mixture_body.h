@@ -45,7 +45,7 @@ SKETCHLEARN_HOT void log_densities(const float* values, int64_t d, const float* 
 
 // log(x) for x >= 1: of a number around 1 by 2 atanh(z), z = (x - 1) / (x + 1), and its exponent.
 inline Floats logarithm(Floats x) {
-  const Bits exponent = bits(x) - 0x3f3504f3u >> 23;  // of x over the root of 1/2
+  const Bits exponent = (bits(x) - 0x3f3504f3u) >> 23;  // of x over the root of 1/2
   const Floats near = each([](BitVector b, BitVector e) { return (Vector)(b - (e << 23)); }, bits(x), exponent);
   const Floats z = each([](Vector a) { return (a - 1.0f) / (a + 1.0f); }, near), square = z * z;
   Floats p = fma(pack(0.285714286f), square, pack(0.4f));
