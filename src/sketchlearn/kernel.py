@@ -99,24 +99,6 @@ def nearest_centers(
     return labels, squares
 
 
-def add_expected(
-    rows: NDArray[Any],
-    center: NDArray[np.float64],
-    scale: Single,
-    components: tuple[Single, bool],
-    weights: NDArray[np.int64] | None,
-    threads: int,
-    sums: NDArray[np.int64],
-) -> tuple[int, int]:
-    """Adds the expected statistics of rows under a mixture of Gaussians (`ExpectedStatistics`).
-
-    `components` are their numbers, and whether covariances are full. Returns the first bad row or -1, and how many were
-    clipped.
-    """
-    numbers, full = components
-    return native.add_expected(active, rows, center, scale, numbers, full, weights, threads, sums)
-
-
 def column_range(rows: NDArray[Any], n_jobs: int | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The lowest and the highest value of each column of some rows, none of them missing.
 

@@ -21,9 +21,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-import sketchlearn._native as native
 from sketchlearn import kernel
-from sketchlearn._native import Cells
+from sketchlearn._native import Cells, cells_in_columns, cells_in_directions
 from sketchlearn.cost import Cost
 from sketchlearn.gpu import CellsPlan, Device
 from sketchlearn.keeping import Keeping, check_keeping
@@ -180,9 +179,9 @@ class CellSums(Directed):
     def _native(self) -> Cells:
         """What native kernels are told of the cells."""
         if not self.in_columns:
-            return native.cells_in_directions(self._directions, self._points, self.squares == "columns")
+            return cells_in_directions(self._directions, self._points, self.squares == "columns")
         points, halves = (np.ascontiguousarray(part) for part in (self._scores[:, :-1], self._scores[:, -1]))
-        return native.cells_in_columns(kernel.active, self.middle, self._scale, points, halves, self.outside != CLIP)
+        return cells_in_columns(kernel.active, self.middle, self._scale, points, halves, self.outside != CLIP)
 
     @property
     def _scale(self) -> NDArray[np.float32]:

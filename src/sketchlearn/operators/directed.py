@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import sketchlearn._native as native
 from sketchlearn import kernel
-from sketchlearn._native import Directions
+from sketchlearn._native import Directions, directions
 from sketchlearn.operators.bounded_operators import CLIP, Boxed
 from sketchlearn.operators.cell_numbers import MOST_DIRECTIONS, unpacked
 from sketchlearn.operators.operator_base import Double
@@ -59,7 +58,7 @@ class Directed(Boxed):
     def _directions(self) -> Directions:
         """What native kernels are told of the directions."""
         box, unit = (self.middle, np.array(self.bound)), 2.0**-self.shift
-        return native.directions(kernel.active, *box, self._matrix, unit, self.normalize, self.outside != CLIP)
+        return directions(kernel.active, *box, self._matrix, unit, self.normalize, self.outside != CLIP)
 
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         if not len(rows):

@@ -19,16 +19,19 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn import kernel
+from sketchlearn._native import add_expected
 from sketchlearn.cost import Cost
 from sketchlearn.keeping import Keeping, check_keeping
-from sketchlearn.kernel import Single, add_expected
+from sketchlearn.kernel import Single
 from sketchlearn.operators.bounded_operators import CLIP, Boxed
 from sketchlearn.operators.cell_numbers import packed, unpacked
+from sketchlearn.operators.directed import VALUE_BITS
 from sketchlearn.operators.operator_base import Double, Integers
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import listed, number, shortened
 
-SHARE_BITS, VALUE_BITS, LOG_BITS = 22, 22, 10
+SHARE_BITS, LOG_BITS = 22, 10
 ONE = 1 << SHARE_BITS  # a responsibility of 1
 MOST_COMPONENTS, MOST_COLUMNS = 1024, 1024
 LARGEST_SLOPE, LARGEST_SHIFT, LARGEST_REACH = 2.0**16, 2.0**38, 400.0  # so that no float32 overflows
@@ -95,7 +98,8 @@ class GaussianParts:
 
     def add(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> tuple[int, int]:
         """Adds the statistics of rows; the first bad row or -1, and how many were clipped."""
-        return add_expected(rows, self.center, self.scale, (self.numbers, self.full), weights, threads, sums)
+        mixture = (self.center, self.scale, self.numbers, self.full)
+        return add_expected(kernel.active, rows, *mixture, weights, threads, sums)
 
     @property
     def reaches(self) -> Double:

@@ -135,7 +135,7 @@ def pilot_mixture(
 ) -> tuple[Gaussians, MStep]:
     """The likeliest mixture of a sample, the best of some starts, for a step on n_rows rows; and how steps are taken.
 
-    Starts are tried on some rows; the best of them go on with all, and least variances that matter are chosen by what
+    Starts are tried on some rows; the best of them goes on with all, and least variances that matter are chosen by what
     is likeliest on rows that did not choose.
     """
     sample = SampledRows.of(rows)
@@ -147,7 +147,7 @@ def pilot_mixture(
     step = MStep(kind, LEAST_VARIANCES[0] * deviation**2, known)
     mixed = rng.permutation(n)
     few = sample.some(mixed[: max(ROWS_FOR_STARTS, ROWS_PER_PARAMETER * p)])
-    held_out = sample.some(mixed[len(few.rows) :][: max(ROWS_FOR_STARTS, 1)]) if len(few.rows) < n else few
+    held_out = sample.some(mixed[len(few.rows) :][:ROWS_FOR_STARTS]) if len(few.rows) < n else few
     scaled = ((few.rows - sample.center) / deviation).astype(np.float32)
     enough, tried = p / (2 * len(few.rows)), []
     for _ in range(STARTS):
@@ -158,8 +158,7 @@ def pilot_mixture(
         tried.sort(key=lambda run: run[0], reverse=True)
         if len(tried) > 1 and tried[0][0] - tried[1][0] < ALIKE * enough:
             break  # the likeliest one was found twice
-    best = [few.climbed(start, step, 5 * FIRST_STEPS, ENOUGH * enough) for _, start in tried[:1]]
-    found = max(best, key=held_out.likelihood)
+    found = few.climbed(tried[0][1], step, 5 * FIRST_STEPS, ENOUGH * enough)
     for least in LEAST_VARIANCES[1:]:
         if kind == "known" or float(_least_ratio(found, step.least)) > 1.5:
             break  # no variance is at the least one
@@ -187,7 +186,7 @@ def _clustered(
     step: MStep,
     rng: np.random.Generator,
 ) -> Gaussians:
-    """A start from k-means, or from the far points that k-means starts from."""
+    """A start from k-means: the moments of its clusters."""
     weights = np.full(len(scaled), 1 / len(scaled), np.float32)
     centers = plus_plus(scaled, weights, k, rng)
     centers, _ = lloyd(scaled, centers, weights, ROUGH_TOLERANCE)
