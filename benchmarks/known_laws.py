@@ -13,7 +13,8 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 
 import sketchlearn as skl
-from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample, lloyd, nearest
+from sketchlearn.decoders.refinements.kmeans_of_rows import lloyd, nearest
+from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample
 from sketchlearn.models import DiagonalGaussian, Double, FullGaussian, Mixture
 
 TRUTH_DRAWS, FEW_DRAWS = 2_000_000, 50_000
@@ -39,8 +40,8 @@ def clusters_of_law(mixture: Mixture, seed: int = 5) -> tuple[Double, Double]:
     rows = antithetic_sample(mixture, TRUTH_DRAWS, rng)
     few = KMeans(len(mixture), n_init=10, random_state=seed).fit(rows[:FEW_DRAWS])
     starts = [mixture.locations, few.cluster_centers_]
-    start = min(starts, key=lambda points: lloyd(rows[:FEW_DRAWS], points, np.ones(FEW_DRAWS))[1])
-    centers = lloyd(rows, start, np.ones(len(rows)))[0]
+    start = min(starts, key=lambda points: lloyd(rows[:FEW_DRAWS], points)[1])
+    centers = lloyd(rows, start)[0]
     return centers, np.bincount(nearest(rows, centers)[0], minlength=len(centers)) / len(rows)
 
 

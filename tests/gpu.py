@@ -81,6 +81,12 @@ def operators(rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
         for d, m, subsample in ((9, 100, None), (100, 300, None), (700, 1500, None), (40, 192, 64)):
             given = {"law": law, "wave": wave, "subsample": subsample, "seed": int(rng.integers(2**32))}
             yield f"structured {wave} {d} x {m}", skl.FourierFeatures(d, m, structured=True, **given)
+    for d, k in ((1, 2), (10, 10), (17, 80), (64, 96), (200, 30)):
+        box = {"bound": np.full(d, 1e6), "center": rng.normal(size=d)}
+        yield f"{k} cells in {d} columns", skl.CellSums.at_points(rng.normal(size=(k, d)), units=np.ones(d), **box)
+        weights, means, given = rng.dirichlet(np.ones(k)), rng.normal(size=(k, d)), {"reach": 1e9, **box}
+        for factors in (rng.uniform(0.5, 2.0, (k, d)), np.tril(0.1 * rng.normal(size=(k, d, d))) + np.eye(d)):
+            yield f"{k} Gaussians in {d} columns", skl.ExpectedStatistics.at_mixture(weights, means, factors, **given)
     for d in (65, 100, 300):
         rows = rng.normal(size=(3000, d)) + 3 * rng.normal(size=(5, d))[rng.integers(5, size=3000)]
         for normalize in (False, True):

@@ -162,13 +162,13 @@ TABLES = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_few_rows_are_all_kept_and_clustered_as_kmeans_does(name):
+def test_few_rows_are_clustered_as_kmeans_does(name):
     """No further from the better of two runs of KMeans than the other one, plus 0.002."""
     rows = TABLES[name]()
     for k in (3, 4, 8):
         model = skl.SketchKMeans(k, random_state=0).fit(rows)
         runs = sorted(KMeans(k, n_init=10, random_state=seed).fit(rows).inertia_ for seed in (1, 2))
-        assert model.outcome_.status is Status.ALL_ROWS
+        assert model.outcome_.status is Status.STEP
         assert -model.score(rows) < runs[1] + 0.002 * runs[0]
         assert np.allclose(np.bincount(model.labels_, minlength=k) / len(rows), model.weights_, atol=1e-9)
 

@@ -90,7 +90,8 @@ def test_python_and_pictures_show_it_too(kind, folder):
     assert sorted(marks) == [0, 1, 2]
     for number, place in marks.items():
         np.testing.assert_allclose(place, learned.centers_of_parts[number])
-    assert not plot_model(fitted.sketch_).axes[0].texts
+    frequencies = skl.design(rows, n_components=3, n_directions=None, seed=0).sketch(rows)
+    assert not plot_model(frequencies).axes[0].texts
 
 
 def test_models_of_earlier_versions_keep_their_numbers(folder, tmp_path):

@@ -12,14 +12,7 @@ from sketchlearn.decoders.densities.gaussian_mixture_fit import merge_components
 from sketchlearn.decoders.problems.first_reading import read
 from sketchlearn.decoders.problems.mixture_cost import best_weights, nonnegative, prune
 from sketchlearn.decoders.refinements.gauss_newton import correlated_errors, independent_errors, levenberg_marquardt
-from sketchlearn.decoders.refinements.reduction_to_points import (
-    antithetic_sample,
-    breathe,
-    centroids,
-    lloyd,
-    medians,
-    plus_plus,
-)
+from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample, centroids, medians
 from sketchlearn.decoders.searches.search_loop import EXPLAINED
 from sketchlearn.models import DiagonalGaussian, FullGaussian, Mixture, SphericalGaussian, TiedGaussian
 
@@ -140,23 +133,6 @@ def test_merging_keeps_the_moments():
     assert len(merged[0]) == 3
     for a, b in zip(moments(weights, means, covariances), moments(*merged), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-10)
-
-
-def test_lloyd_is_as_good_as_scikit_learn():
-    rows = rows_of(k=30, d=2, n=3000)[0].astype(np.float32)
-    rng = np.random.default_rng(0)
-    weights = np.ones(len(rows), np.float32)
-    start, cost = lloyd(rows, plus_plus(rows, weights, 30, rng), weights)
-    better = breathe(rows, start, cost, weights)
-    peer = KMeans(30, n_init=10, random_state=0).fit(rows).inertia_
-    assert risk(rows, better) <= min(1.02 * peer, 1.0001 * risk(rows, start))
-
-
-def test_empty_clusters_are_filled():
-    rows = np.repeat(np.eye(3, dtype=np.float32), 20, axis=0)
-    start = np.array([[1.0], [50.0], [60.0]], np.float32).repeat(3, axis=1)
-    centers, _ = lloyd(rows, start, np.ones(len(rows), np.float32))
-    assert risk(rows, centers) < 1e-6
 
 
 def test_medians_resist_outliers():

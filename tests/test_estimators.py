@@ -266,7 +266,8 @@ def test_decoders_by_name(decoder):
     ("estimator", "said"),
     [
         (skl.SketchKMeans(K, random_state=0, decoder="ompr"), "components, misfit"),
-        (skl.SketchKMeans(K, random_state=0), "SketchKMeans: the "),
+        (skl.SketchKMeans(K, random_state=0), "SketchKMeans: a pilot"),
+        (skl.SketchKMeans(K, random_state=0, n_directions=None), "SketchKMeans: the "),
         (skl.SketchGaussianMixture(K, random_state=0, decoder="ompr"), "components, misfit"),
         (skl.SketchGaussianMixture(K, random_state=0), "fit test"),
     ],

@@ -195,6 +195,31 @@ def test_cells(normalize, squares):
         operator.sketch(OnGpu(far))
 
 
+def sums_at_pilots(d, k, seed):
+    """Operators of Voronoi cells, and of both kinds of mixtures."""
+    rng = np.random.default_rng(seed)
+    box = {"bound": np.linspace(6.0, 9.0, d), "center": rng.normal(size=d)}
+    yield skl.CellSums.at_points(rng.normal(size=(k, d)), units=np.ones(d), **box)
+    weights, means = rng.dirichlet(np.ones(k)), rng.normal(size=(k, d))
+    yield skl.ExpectedStatistics.at_mixture(weights, means, rng.uniform(0.5, 2.0, (k, d)), reach=40.0, **box)
+    factors = np.tril(0.2 * rng.normal(size=(k, d, d))) + np.eye(d)
+    yield skl.ExpectedStatistics.at_mixture(weights, means, factors, reach=40.0, **box)
+
+
+@pytest.mark.usefixtures("processor")
+@pytest.mark.parametrize(("d", "k"), [(1, 1), (3, 70), (20, 5), (64, 40)])
+def test_sums_at_a_pilot(d, k):
+    rows = np.random.default_rng(d).normal(size=(150, d))
+    for operator in sums_at_pilots(d, k, k):
+        assert_same(operator, rows)
+        far = rows * np.where(np.arange(len(rows)) == 4, 1e6, 1.0)[:, None]
+        found, expected = operator.sketch(OnGpu(far)), operator.sketch(far)
+        assert (found.content(), found.clipped) == (expected.content(), expected.clipped)
+        far[3, d - 1] = np.nan
+        with pytest.raises(ValueError, match=f"row 3, column {d - 1} is missing"):
+            operator.sketch(OnGpu(far))
+
+
 @pytest.mark.usefixtures("processor")
 def test_missing_values_of_columns_that_no_kernel_looks_at():
     rows = np.zeros((50, 6))

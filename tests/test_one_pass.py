@@ -8,7 +8,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 import sketchlearn as skl
-from sketchlearn.designing.learning_costs import cells_pay
+from sketchlearn.decoders import Status
 from sketchlearn.sources import source
 
 K, D = 30, 8
@@ -105,7 +105,6 @@ def test_impossible_cells_are_refused(operator, changed, message):
 
 
 def test_many_coordinates_are_learned_from_cells_at_a_pilot():
-    assert cells_pay(K, D)
     model = skl.SketchKMeans(K, random_state=0).fit(X)
     assert model.sketch_.operator.in_columns
     assert model.inertia_ <= 1.0001 * min(KMeans(K, random_state=i).fit(X).inertia_ for i in range(3))
@@ -114,8 +113,9 @@ def test_many_coordinates_are_learned_from_cells_at_a_pilot():
     assert abs(again.inertia_ - model.inertia_) <= 5 * again.inertia_error_
 
 
-def test_few_coordinates_and_unknown_numbers_are_learned_from_frequencies():
-    assert skl.SketchKMeans(3, random_state=0).fit(X).sketch_.operator.part(skl.CellSums) is None
+def test_frequencies_are_asked_for_and_tell_unknown_numbers():
+    assert skl.SketchKMeans(3, random_state=0).fit(X).outcome_.status is Status.STEP
+    assert skl.SketchKMeans(3, n_frequencies=300, random_state=0).fit(X).sketch_.operator.part(skl.CellSums) is None
     unknown = skl.SketchKMeans("auto", max_clusters=40, random_state=0)
     assert unknown.fit(X[:2000]).sketch_.operator.part(skl.CellSums) is None
     assert skl.design(X, n_components=K).part(skl.CellSums) is None

@@ -5,7 +5,8 @@ import pytest
 
 from sketchlearn.decoders.refinements.cell_means import CellMeans
 from sketchlearn.decoders.refinements.even_draws import even_normals, even_rows
-from sketchlearn.decoders.refinements.reduction_to_points import centroids, medians, nearest
+from sketchlearn.decoders.refinements.kmeans_of_rows import nearest
+from sketchlearn.decoders.refinements.reduction_to_points import centroids, medians
 from sketchlearn.models import DiagonalGaussian, FullGaussian, Mixture
 
 pytestmark = pytest.mark.slow

@@ -88,18 +88,18 @@ def test_a_number_is_refused_where_it_has_no_meaning():
 @pytest.mark.usefixtures("always_worthwhile")
 def test_fit_chooses_it_where_the_number_of_rows_is_known():
     rows = rows_of(120_000)
-    found = skl.SketchKMeans(K, random_state=0).fit(rows)
+    found = skl.SketchKMeans(K, n_directions=None, random_state=0).fit(rows)
     assert touched_by(found.sketch_.operator) == 39
     assert "39 of them per record" in found.sketch_.operator.in_words
-    whole = skl.SketchKMeans(K, random_state=0, subsample=None).fit(rows)
+    whole = skl.SketchKMeans(K, n_directions=None, random_state=0, subsample=None).fit(rows)
     assert touched_by(whole.sketch_.operator) is None
     assert found.inertia_ <= 1.0005 * whole.inertia_
     errors = [np.mean(fit.standard_errors_["cluster_centers_"] ** 2) for fit in (whole, found)]
     assert errors[0] < errors[1] < 10 * errors[0]
     blocks = (rows[i : i + 1000] for i in range(0, 30_000, 1000))
     for other in (
-        skl.SketchKMeans(K, random_state=0).fit(skl.source(blocks)),
-        skl.SketchKMeans(K, random_state=0).fit(rows, sample_weight=np.ones(len(rows))),
+        skl.SketchKMeans(K, n_directions=None, random_state=0).fit(skl.source(blocks)),
+        skl.SketchKMeans(K, n_directions=None, random_state=0).fit(rows, sample_weight=np.ones(len(rows))),
     ):
         assert touched_by(other.sketch_.operator) is None
 
@@ -107,7 +107,9 @@ def test_fit_chooses_it_where_the_number_of_rows_is_known():
 def test_numbers_of_clusters_are_chosen_by_all_frequencies():
     glimpse, rng = Glimpse(rows_of(5000), True, None, n_rows=MANY), np.random.default_rng(0)
     for k, expected in ((K, 39), ("auto", None)):
-        assert touched_by(skl.SketchKMeans(k, max_clusters=K).design_operator(glimpse, rng)) == expected
+        assert (
+            touched_by(skl.SketchKMeans(k, max_clusters=K, n_directions=None).design_operator(glimpse, rng)) == expected
+        )
 
 
 @pytest.mark.usefixtures("always_worthwhile")
@@ -116,7 +118,7 @@ def test_fit_keeps_all_frequencies_for_few_distinct_rows():
     rows = rows_of(6000)[rng.integers(6000, size=120_000)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = skl.SketchKMeans(K, random_state=0).fit(rows)
+        found = skl.SketchKMeans(K, n_directions=None, random_state=0).fit(rows)
     assert touched_by(found.sketch_.operator) is None
 
 

@@ -45,6 +45,7 @@ CASES = {
     "broad": (200_000, 64, 100, 3.0),
     "many": (200_000, 32, 300, 3.0),
     "thousand": (300_000, 32, 1000, 3.0),
+    "million": (1_000_000, 32, 300, 3.0),
     "overlapping": (200_000, 10, 50, 1.0),
     "unclustered": (200_000, 10, 50, 0.0),
     "wide": (100_000, 768, 20, 1.0),
@@ -110,10 +111,12 @@ def timed(run: Callable[[], Any]) -> tuple[Any, float, float]:
     return found, time.process_time() - processor, time.perf_counter() - clock
 
 
-def compare(name: str, seed: int, everything: bool) -> list[list[str]]:
+def compare(name: str, seed: int, everything: bool, wanted: list[str]) -> list[list[str]]:
     n, d, k, apart = CASES[name]
     rows, found = blobs(n, d, k, apart, seed), []
     for method, run in methods(k, n * d * k, everything):
+        if wanted and method not in ("SketchKMeans", *wanted):
+            continue
         centers, processor, clock = timed(lambda run=run: run(rows))  # type: ignore[misc]
         found.append((method, inertia(rows, centers), processor, clock))
     least = min(cost for _, cost, _, _ in found)
@@ -195,11 +198,13 @@ def main() -> None:
     add_only(parser, [*CASES, *MIXTURES, "pass"])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--all", action="store_true", help="KMeans(n_init=10) in all cases")
+    parser.add_argument("--beside", default="", help="peers alone, such as KMeans,intelex; all without it")
     asked = parser.parse_args()
+    beside = [name for name in asked.beside.split(",") if name]
     warnings.simplefilter("ignore")
     console.print(machine(VERSIONS))
     skl.SketchKMeans(2, random_state=0).fit(blobs(1000, 2, 2, 9.0, 0))  # imports
-    rows = [line for name in asked.only if name in CASES for line in compare(name, asked.seed, asked.all)]
+    rows = [line for name in asked.only if name in CASES for line in compare(name, asked.seed, asked.all, beside)]
     heads = ["rows", "method", "RSSE", "seconds of the processor (clock)", "times ours"]
     show("Squared error over the least, and time", heads, rows)
     if "pass" in asked.only:

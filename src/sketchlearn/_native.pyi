@@ -143,16 +143,23 @@ def find_nearest(
     labels: NDArray[np.int32],
     squares: NDArray[np.float64],
 ) -> None: ...
-def lloyd_step(
+
+class KMeansRows:
+    def starts(self, uniforms: NDArray[np.float64], n_threads: int, positions: NDArray[np.int64]) -> None: ...
+    def lloyd(self, centers: NDArray[np.float64], tolerance: float, most_steps: int, n_threads: int) -> float: ...
+    def assign(
+        self, centers: NDArray[np.float64], n_threads: int, labels: NDArray[np.int32], squares: NDArray[np.float64]
+    ) -> None: ...
+    def removal_costs(self, centers: NDArray[np.float64], n_threads: int, costs: NDArray[np.float64]) -> None: ...
+
+def kmeans_rows(
     kernel: str,
     rows: NDArray[Any],
-    centers: NDArray[np.float64],
     weights: NDArray[np.float64],
-    labels: NDArray[np.int32],
-    scores: NDArray[np.float64],
-    sizes: NDArray[np.float64],
-    sums: NDArray[np.float64],
-) -> None: ...
+    middle: NDArray[np.float64],
+    scale: float,
+    in_float64: bool,
+) -> KMeansRows: ...
 
 class Cells:
     def add(

@@ -29,8 +29,6 @@ Single = NDArray[np.float32]
 LIMIT, FREQUENCY_LIMIT = native.LIMIT, native.FREQUENCY_LIMIT
 #: structured transforms have at least this size
 SMALLEST_TRANSFORM = native.SMALLEST_TRANSFORM
-#: of all centers, for which the native loop over centers is faster than a matrix product of BLAS
-MOST_COORDINATES = 4096
 
 
 def available() -> list[str]:
@@ -108,24 +106,6 @@ def column_range(rows: NDArray[Any], n_jobs: int | None) -> tuple[NDArray[np.flo
     low, high = np.full(rows.shape[1], np.inf), np.full(rows.shape[1], -np.inf)
     native.column_extremes(rows, n_threads(n_jobs), low, high)
     return low, high
-
-
-def lloyd_step(
-    rows: NDArray[Any], centers: NDArray[Any], weights: NDArray[np.float64]
-) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """A step of Lloyd's algorithm: of each row the nearest center and the squared distance, less the row's own square.
-
-    Then the weight of each center's rows, and their weighted sum.
-
-    >>> lloyd_step(np.array([[3.0], [8.0]]), np.array([[2.0], [5.0]]), np.array([1.0, 2.0]))[2:]
-    (array([1., 2.]), array([[ 3.],
-           [16.]]))
-    """
-    labels, scores = np.empty(len(rows), np.int32), np.empty(len(rows))
-    sizes, sums = np.zeros(len(centers)), np.zeros(centers.size)
-    given = np.ascontiguousarray(centers, np.float64)
-    native.lloyd_step(active, rows, given, weights, labels, scores, sizes, sums)
-    return labels, scores, sizes, sums.reshape(centers.shape)
 
 
 _pools = cache(ThreadpoolController)  # Made once, as it takes 4 ms to find which libraries are loaded.

@@ -14,8 +14,14 @@ namespace UNIT(centre) {
 namespace UNIT(cells) {
 #include "cells.cu"
 }
+namespace UNIT(column_cells) {
+#include "column_cells.cu"
+}
 namespace UNIT(columns) {
 #include "columns.cu"
+}
+namespace UNIT(mixture) {
+#include "mixture.cu"
 }
 namespace UNIT(cross) {
 #include "cross.cu"
@@ -129,7 +135,8 @@ const std::map<std::string, Run> kernels = {
     BOTH(triangle), BOTH(triangle_real), BOTH(quadratic), BOTH(quantized_cosine), BOTH(quantized_cosine_real),
     BOTH(quantized_sawtooth), BOTH(quantized_sawtooth_real), DENSE(series, dense_far),
     DENSE(series_real, dense_far), RUN(cells, measure_rows, CellsWork), RUN(cells, place_rows, CellsWork),
-    RUN(cells, find_cells, CellsWork), RUN(cells, add_cells, CellsWork), RUN(columns, choose_columns, ColumnsWork),
+    RUN(cells, find_cells, CellsWork), RUN(cells, add_cells, CellsWork), RUN(column_cells, find_column_cells, ColumnCellsWork),
+    RUN(column_cells, add_column_cells, ColumnCellsWork), RUN(mixture, add_expected, MixtureWork), RUN(columns, choose_columns, ColumnsWork),
     RUN(cross, add_crosses, CrossWork), RUN(cross, pack_bits, CrossWork), RUN(cross, join_rows, CrossWork),
     SELDOM(exponential), SELDOM(cosine), SELDOM(square), SELDOM(square_real), SELDOM(sawtooth), SELDOM(sawtooth_real),
     SELDOM(triangle), SELDOM(triangle_real), SELDOM(series), SELDOM(series_real), SELDOM(quantized_cosine),

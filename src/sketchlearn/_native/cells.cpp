@@ -2,15 +2,20 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "threads.h"
 
 namespace sketchlearn {
 namespace {
 
-constexpr int64_t kUnitRows = 16 * kBlockRows;  // that a thread takes at a time
-constexpr int64_t kKeyStep = 256;
-static_assert(kBlockRows <= kKeyStep, "a key tells its row");
+constexpr int64_t kUnitRows = 20 * kBlockRows;  // that a thread takes at a time
+constexpr int64_t kAddedRows = 5 * kBlockRows;  // that are put in order of their cells, whose sums are then read and written once
+constexpr int64_t kAddedValues = 1 << 17;       // of those, that stay in the second cache
+
+int64_t rows_to_add(const Kernel& kernel, int64_t stride) {
+  return std::clamp<int64_t>(kAddedValues / stride / kernel.cell_rows * kernel.cell_rows, kernel.cell_rows, kAddedRows);
+}
 
 template <class S>
 std::vector<S> infinities(int64_t n) {
@@ -26,31 +31,29 @@ class ColumnBlock {
       : kernel_(cells.kernel_),
         rows_{rows.data, rows.is_double, rows.n_features, rows.row_stride, rows.column_stride,
               cells.center_.data(), cells.center_float_.data(), cells.scale_.data()},
-        points_{cells.panels_.data(), cells.halves_.data(), static_cast<int64_t>(cells.halves_.size())},
-        stride_(cells.stride_),
-        width_(cells.width_),
-        n_rows_(rows_of_block(kernel_, stride_)),
+        points_{cells.panels_.data(), cells.halves_.data(), static_cast<int64_t>(cells.halves_.size()), cells.depth_},
+        stride_(rounded_up(rows.n_features, kernel_.cell_lanes)),
+        n_rows_(rows_to_add(kernel_, stride_)),
         refuse_(cells.refuse_),
-        values_(static_cast<size_t>(n_rows_ * stride_)) {}
+        values_(static_cast<size_t>(rounded_up(n_rows_, kernel_.cell_rows) * stride_)) {}
 
   int64_t n_rows() const { return n_rows_; }
   int read(int64_t i, int64_t r) {
     const int odd = kernel_.read_bounded_row(rows_, i, values_.data() + r * stride_);
     return odd && refuse_ ? kRowBad : odd;
   }
-  void find(int64_t count, int32_t* labels) { kernel_.find_cells(values_.data(), count, stride_, points_, labels); }
-  void add_row(int64_t r, const int64_t* weight, int64_t* sums) const {
-    kernel_.add_to_cell(values_.data() + r * stride_, rows_.n_features, weight, sums);
+  void find(int64_t first, int64_t count, int32_t* labels) {
+    kernel_.find_cells(values_.data() + first * stride_, count, stride_, points_, labels);
   }
-  void add(int64_t count, const int32_t* labels, const int64_t* weights, int64_t* sums) const {
-    for (int64_t r = 0; r < count; r++) add_row(r, weights ? weights + r : nullptr, sums + labels[r] * width_);
+  void add(const int32_t* rows, int64_t count, const int64_t* weights, int64_t* sums) const {
+    kernel_.add_to_cell(values_.data(), stride_, rows, count, rows_.n_features, weights, sums);
   }
 
  private:
   const Kernel& kernel_;
   const CellRows rows_;
   const CellPoints<float> points_;
-  const int64_t stride_, width_, n_rows_;
+  const int64_t stride_, n_rows_;
   const bool refuse_;
   std::vector<float> values_;
 };
@@ -58,35 +61,20 @@ class ColumnBlock {
 // Rows of a block in whole numbers.
 class PlacedBlock {
  public:
-  PlacedBlock(const CellsInDirections& cells, const Rows& rows) : cells_(cells), block_(cells.directions_, rows) {}
+  PlacedBlock(const CellsInDirections& cells, const Rows& rows)
+      : cells_(cells), block_(cells.directions_, rows, rows_to_add(cells.kernel_, cells.directions_.stride())) {}
 
   int64_t n_rows() const { return block_.n_rows(); }
   int read(int64_t i, int64_t r) { return block_.read(i, r); }
-  void find(int64_t count, int32_t* labels) {
-    block_.find_places(count);
-    const CellPoints<double> points{cells_.panels_.data(), cells_.halves_.data(), (int64_t)cells_.halves_.size()};
-    cells_.kernel_.find_directed_cells(block_.places(0), count, block_.place_stride(), points, labels);
+  void find(int64_t first, int64_t count, int32_t* labels) {
+    block_.find_places(first, count);
+    const int64_t width = block_.place_stride();
+    const CellPoints<double> points{cells_.panels_.data(), cells_.halves_.data(), (int64_t)cells_.halves_.size(), width};
+    cells_.kernel_.find_double_cells(block_.places(0), count, width, points, labels);
   }
-  void add_row(int64_t r, const int64_t* weight, int64_t* sums) const {
-    const double* values = block_.values(r);
-    cells_.kernel_.add_whole_rows(&values, 1, cells_.n_features_, cells_.by_column_, weight, sums);
-  }
-  // Cell by cell, so that the sums of one are read and written once for several rows.
-  void add(int64_t count, const int32_t* labels, const int64_t* weights, int64_t* sums) const {
-    int64_t keys[kBlockRows], own_weights[kBlockRows];  // a row's key: its cell, then its number
-    const double* rows[kBlockRows];
-    for (int64_t r = 0; r < count; r++) keys[r] = labels[r] * kKeyStep + r;
-    std::sort(keys, keys + count);
-    for (int64_t i = 0; i < count; i++) {
-      rows[i] = block_.values(keys[i] % kKeyStep);
-      if (weights) own_weights[i] = weights[keys[i] % kKeyStep];
-    }
-    for (int64_t from = 0, to = 0; from < count; from = to) {
-      const int64_t cell = keys[from] / kKeyStep;
-      while (to < count && keys[to] / kKeyStep == cell) to++;
-      cells_.kernel_.add_whole_rows(rows + from, to - from, cells_.n_features_, cells_.by_column_,
-                                    weights ? own_weights + from : nullptr, sums + cell * cells_.width_);
-    }
+  void add(const int32_t* rows, int64_t count, const int64_t* weights, int64_t* sums) const {
+    cells_.kernel_.add_whole_rows(block_.values(0), cells_.directions_.stride(), rows, count, cells_.n_features_, cells_.by_column_,
+                                  weights, sums);
   }
 
  private:
@@ -98,18 +86,33 @@ template <class Block>
 class CellWorker {
  public:
   CellWorker(Block block, const Cells& cells, const Cells::Purpose& purpose)
-      : block_(std::move(block)), purpose_(purpose), width_(cells.width_), n_sums_(cells.n_sums()) {}
+      : block_(std::move(block)),
+        purpose_(purpose),
+        width_(cells.width_),
+        n_sums_(cells.n_sums()),
+        by_count_(cells.count_ <= 2 * block_.n_rows()),
+        starts_(static_cast<size_t>(by_count_ ? cells.count_ + 1 : 0)),
+        labels_(static_cast<size_t>(block_.n_rows())),
+        order_(labels_) {}
 
   int64_t take(int64_t from, int64_t to, int64_t* sums) {
     for (int64_t first = from; first < to; first += block_.n_rows()) {
       const int64_t count = std::min(block_.n_rows(), to - first), bad = read(first, count);
       if (bad >= 0) return bad;
-      int32_t found[kBlockRows];
-      block_.find(count, found);
-      if (purpose_.labels) std::copy_n(found, count, purpose_.labels + first);
-      for (int64_t r = 0; purpose_.integers && r < count; r++)
-        block_.add_row(r, nullptr, purpose_.integers + (first + r) * n_sums_ + found[r] * width_);
-      if (sums) block_.add(count, found, purpose_.weights ? purpose_.weights + first : nullptr, sums);
+      for (int64_t r = 0; r < count; r += kBlockRows) block_.find(r, std::min<int64_t>(kBlockRows, count - r), labels_.data() + r);
+      if (purpose_.labels) std::copy_n(labels_.data(), count, purpose_.labels + first);
+      for (int64_t r = 0; purpose_.integers && r < count; r++) {
+        const int32_t row = static_cast<int32_t>(r);
+        block_.add(&row, 1, nullptr, purpose_.integers + (first + r) * n_sums_ + labels_[r] * width_);
+      }
+      if (!sums) continue;
+      order(count);
+      const int64_t* weights = purpose_.weights ? purpose_.weights + first : nullptr;
+      for (int64_t start = 0, end = 0; start < count; start = end) {
+        const int32_t cell = labels_[order_[start]];
+        while (end < count && labels_[order_[end]] == cell) end++;
+        block_.add(order_.data() + start, end - start, weights, sums + cell * width_);
+      }
     }
     return -1;
   }
@@ -118,7 +121,22 @@ class CellWorker {
   Block block_;
   const Cells::Purpose purpose_;
   const int64_t width_, n_sums_;
+  const bool by_count_;  // rows are put in order by counting those of each cell
+  std::vector<int32_t> starts_, labels_, order_;
 
+  // Rows in order of their cells.
+  void order(int64_t count) {
+    if (!by_count_) {
+      std::iota(order_.begin(), order_.begin() + count, 0);
+      std::sort(order_.begin(), order_.begin() + count,
+                [&](int32_t a, int32_t b) { return labels_[a] != labels_[b] ? labels_[a] < labels_[b] : a < b; });
+      return;
+    }
+    std::fill(starts_.begin(), starts_.end(), 0);
+    for (int64_t r = 0; r < count; r++) starts_[labels_[r] + 1]++;
+    std::partial_sum(starts_.begin(), starts_.end(), starts_.begin());
+    for (int64_t r = 0; r < count; r++) order_[starts_[labels_[r]]++] = static_cast<int32_t>(r);
+  }
   // Reads a block; returns the first row that is refused, or -1.
   int64_t read(int64_t first, int64_t count) {
     int64_t clipped = 0;
@@ -149,13 +167,13 @@ int64_t Cells::find(const Rows& rows, int n_threads, int32_t* labels) const {
 
 CellsInColumns::CellsInColumns(const Kernel& kernel, const Given& given)
     : Cells(kernel, given.n_features, given.count, 1 + 2 * given.n_features),
-      center_(given.center, given.center + n_features_),
+      center_(padded<double>(given.center, n_features_, kernel.cell_lanes)),
       center_float_(center_.begin(), center_.end()),
-      scale_(given.scale, given.scale + n_features_),
+      scale_(padded<float>(given.scale, n_features_, kernel.cell_lanes)),
       halves_(infinities<float>(rounded_up(count_, kernel.cell_lanes))),
-      stride_(rounded_up(n_features_, kCellPadding)),
+      depth_(rounded_up(n_features_, kernel.columns_at_once)),
       refuse_(given.refuse) {
-  panels_ = in_panels<float>(kernel, count_, kernel.cell_lanes, n_features_, stride_,
+  panels_ = in_panels<float>(kernel, count_, kernel.cell_lanes, n_features_, depth_,
                              [&](int64_t c, int64_t k) { return given.points[c * n_features_ + k]; });
   std::copy_n(given.halves, count_, halves_.begin());
 }

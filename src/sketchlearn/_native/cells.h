@@ -58,7 +58,7 @@ class CellsInColumns : public Cells {
   int64_t take(const Rows& rows, int n_threads, const Purpose& purpose) const override;
   std::vector<double> center_;
   std::vector<float> center_float_, scale_, panels_, halves_;
-  int64_t stride_;
+  int64_t depth_;  // of panels
   bool refuse_;
 };
 

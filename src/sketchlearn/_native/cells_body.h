@@ -1,5 +1,11 @@
 // Rows in Voronoi cells: their values within bounds, the nearest of some points, and what rows add to their cell.
-// Included by kernel_body.h, after nearest_body.h.
+// Included by kernel_body.h, after fused_moments_body.h.
+
+typedef int64_t LongVector __attribute__((vector_size(4 * kLanes)));
+inline Vector load_lanes(const float* p) { return load(p); }
+inline Doubles load_lanes(const double* p) { return load_doubles(p); }
+inline Vector multiply_add(Vector a, Vector b, Vector c) { return fma(a, b, c); }
+inline Doubles multiply_add(Doubles a, Doubles b, Doubles c) { return fused(a, b, c); }
 
 // A value onto [-most, most]; which bound NaN becomes is not said.
 inline Vector clamped(Vector v, float most) {
@@ -16,13 +22,36 @@ inline Vector clamped(Vector v, float most) {
 }
 
 // x - center in its own precision, then in float32.
+typedef double WideDoubles __attribute__((vector_size(8 * kLanes)));
 inline Vector differences(const float* x, const float* center) { return load(x) - load(center); }
 inline Vector differences(const double* x, const double* center) {
-  typedef double Wide __attribute__((vector_size(8 * kLanes)));
-  Wide a, b;
+  WideDoubles a, b;
   __builtin_memcpy(&a, x, sizeof a);
   __builtin_memcpy(&b, center, sizeof b);
   return __builtin_convertvector(a - b, Vector);
+}
+
+// The first n < kLanes values, and zeros, in `out`.
+inline const float* some_values(const float* x, int64_t n, float* out) {
+#if defined(SKETCHLEARN_AVX512)
+  _mm512_storeu_ps(out, _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), x));
+#elif defined(SKETCHLEARN_AVX2)
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  _mm256_storeu_ps(out, _mm256_maskload_ps(x, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), lane)));
+#else
+  for (int i = 0; i < kLanes; i++) out[i] = i < n ? x[i] : 0.0f;
+#endif
+  return out;
+}
+inline const double* some_values(const double* x, int64_t n, double* out) {
+#if defined(SKETCHLEARN_AVX512)
+  const uint32_t mask = (1u << n) - 1;
+  _mm512_storeu_pd(out, _mm512_maskz_loadu_pd((__mmask8)mask, x));
+  _mm512_storeu_pd(out + 8, _mm512_maskz_loadu_pd((__mmask8)(mask >> 8), x + 8));
+#else
+  for (int i = 0; i < kLanes; i++) out[i] = i < n ? x[i] : 0.0;
+#endif
+  return out;
 }
 
 inline bool any_lane(IntVector mask) {
@@ -32,36 +61,46 @@ inline bool any_lane(IntVector mask) {
   return any != 0;
 }
 
-// v = (x - center) scale, onto the bound where it is beyond. Bits of the result: kRowClipped, kRowBad where a value is not
-// finite. Written up to a multiple of kCellPadding, with zeros beyond d.
+// Of a row with a value that is not finite, or became so: one by one.
 template <class T>
-inline int bounded_values(const T* x, int64_t stride, const T* center, const float* scale, int64_t d, float* out) {
+int odd_values(const T* x, int64_t stride, const T* center, const float* scale, int64_t d, float* out) {
   constexpr T kMost = sizeof(T) == sizeof(float) ? static_cast<T>(__FLT_MAX__) : static_cast<T>(__DBL_MAX__);
   int odd = 0;
-  int64_t k = 0;
-  if (stride == 1 && d >= kLanes) {
-    Vector not_finite{};  // zeros, until a value times zero is none
-    IntVector clipped{};
-    for (; k < d; k += kLanes) {
-      k = k + kLanes <= d ? k : d - kLanes;  // the last vector has some values again
-      const Vector v = differences(x + k, center + k) * load(scale + k), inside = clamped(v, kCellUnit);
-      not_finite = fma(v, Vector{}, not_finite);
-      clipped |= inside != v;
-      store(out + k, inside);
-    }
-    k = d;
-    if (any_lane(clipped)) odd = kRowClipped;
-    if (any_lane(not_finite != 0.0f)) k = 0;  // one by one: a finite value may have become infinite
-  }
-  for (; k < d; k++) {
+  for (int64_t k = 0; k < d; k++) {
     const T value = x[k * stride];
     const float v = static_cast<float>(value - center[k]) * scale[k];
     const float low = v < -kCellUnit ? -kCellUnit : v, inside = low > kCellUnit ? kCellUnit : low;
     out[k] = inside;
     odd |= ((value < 0 ? -value : value) <= kMost ? 0 : kRowBad) | (inside != v ? kRowClipped : 0);
   }
-  for (; k % kCellPadding; k++) out[k] = 0.0f;
   return odd;
+}
+
+// v = (x - center) scale, onto the bound where it is beyond. Bits of the result: kRowClipped, kRowBad where a value is not
+// finite. Written up to whole vectors, with zeros beyond d; center and scale are zeros there.
+template <class T>
+inline int bounded_values(const T* x, int64_t stride, const T* center, const float* scale, int64_t d, float* out) {
+  Vector not_finite{};  // zeros, until a value times zero is none
+  IntVector clipped{};
+  const auto take = [&](const T* values, int64_t k) {
+    const Vector v = differences(values, center + k) * load(scale + k), inside = clamped(v, kCellUnit);
+    not_finite = fma(v, Vector{}, not_finite);
+    clipped |= inside != v;
+    store(out + k, inside);
+  };
+  int64_t k = 0;
+  T rest[kLanes];
+  if (stride == 1) {
+    for (; k + kLanes <= d; k += kLanes) take(x + k, k);
+    if (k < d) take(some_values(x + k, d - k, rest), k);
+  } else {
+    for (; k < d; k += kLanes) {
+      for (int i = 0; i < kLanes; i++) rest[i] = k + i < d ? x[(k + i) * stride] : T{};
+      take(rest, k);
+    }
+  }
+  if (any_lane(not_finite != 0.0f)) return odd_values(x, stride, center, scale, d, out);
+  return any_lane(clipped) ? kRowClipped : 0;
 }
 
 int read_bounded_row(const CellRows& rows, int64_t i, float* out) {
@@ -144,35 +183,107 @@ inline void multiply_tile(const S* x, int64_t stride, const S* panel, NumbersOf<
 }
 #endif
 
-// Of each row, the least of half a point's square less its product with the row, lane by lane, and where it is; the first of
-// equal ones. Products are chains of fused multiply-adds, k ascending. count: whole tiles.
+#if defined(SKETCHLEARN_AVX512)
+inline uint32_t lanes_of_mask(IntVector mask) { return _mm512_movepi32_mask((__m512i)mask); }
+inline uint32_t lanes_of_mask(LongVector mask) { return _mm512_movepi64_mask((__m512i)mask); }
+#elif defined(SKETCHLEARN_AVX2)
+inline uint32_t lanes_of_mask(IntVector mask) { return (uint32_t)_mm256_movemask_ps((__m256)mask); }
+inline uint32_t lanes_of_mask(LongVector mask) { return (uint32_t)_mm256_movemask_pd((__m256d)mask); }
+#endif
+
+// The least of all lanes, in each of them.
+template <class V, class Index, int H>
+inline V least_of_pairs(V v) {
+  Index order{};
+  for (int i = 0; i < (int)(sizeof(V) / sizeof(v[0])); i++) order[i] = i ^ H;
+#if defined(__clang__)
+  V other{};
+  for (int i = 0; i < (int)(sizeof(V) / sizeof(v[0])); i++) other[i] = v[i ^ H];
+#else
+  const V other = __builtin_shuffle(v, order);
+#endif
+  return v < other ? v : other;
+}
+template <class Index, class V>
+inline V least_lane(V v) {
+  constexpr int kWidth = sizeof(V) / sizeof(v[0]);
+  if constexpr (kWidth > 8) v = least_of_pairs<V, Index, 8 % kWidth>(v);
+  if constexpr (kWidth > 4) v = least_of_pairs<V, Index, 4 % kWidth>(v);
+  if constexpr (kWidth > 2) v = least_of_pairs<V, Index, 2 % kWidth>(v);
+  return least_of_pairs<V, Index, 1>(v);
+}
+
+// The first of the places that have the least score of all lanes.
+template <class S>
+inline typename Lanes<S>::Position place_of_least(NumbersOf<S> best, typename Lanes<S>::Positions at) {
+  typedef typename Lanes<S>::Positions Positions;
+  const auto lowest = best == least_lane<Positions>(best);
+#if defined(SKETCHLEARN_AVX512) || defined(SKETCHLEARN_AVX2)
+  typename Lanes<S>::Position places[Lanes<S>::kCount];
+  __builtin_memcpy(places, &at, sizeof at);
+  uint32_t mask = lanes_of_mask(lowest);  // most often of one lane
+  typename Lanes<S>::Position found = places[__builtin_ctz(mask)];
+  while (__builtin_expect((mask &= mask - 1) != 0, 0)) {
+    const typename Lanes<S>::Position other = places[__builtin_ctz(mask)];
+    found = other < found ? other : found;
+  }
+  return found;
+#else
+  return least_lane<Positions>(lowest ? at : Positions{} + 0x7fffffff)[0];
+#endif
+}
+
+// What least_scores knows of rows so far, lane by lane, and a panel of points: where it begins, and whether it is the first or
+// the last one.
+template <class S>
+struct ScoresSoFar {
+  S* least;
+  typename Lanes<S>::Position* where;
+  const S *panel, *halves;
+  int64_t column;
+  bool first, last;
+};
+
+// Of each row, the least of half a point's square less its product with the row, and where it is; the first of equal ones.
+// Products are chains of fused multiply-adds, k ascending. Whole tiles of rows, of which `count` have labels.
 template <class S, int V>
-SKETCHLEARN_HOT void least_scores(const S* rows, int64_t count, int64_t stride, const S* panel, const S* halves,
-                                  typename Lanes<S>::Position column, S* least, typename Lanes<S>::Position* where) {
+SKETCHLEARN_HOT void least_scores(const S* rows, int64_t count, int64_t stride, int64_t depth, const ScoresSoFar<S>& so_far,
+                                  int32_t* labels) {
+  typedef NumbersOf<S> Numbers;
+  typedef typename Lanes<S>::Positions Positions;
   constexpr int kWidth = Lanes<S>::kCount;
-  typename Lanes<S>::Positions lane{};
-  for (int i = 0; i < kWidth; i++) lane[i] = column + i;
+  Positions lane{};
+  for (int i = 0; i < kWidth; i++) lane[i] = (typename Lanes<S>::Position)so_far.column + i;
   for (int64_t first = 0; first < count; first += kTileRows, rows += kTileRows * stride) {
-    NumbersOf<S> sum[kTileRows][V];
+    Numbers sum[kTileRows][V];
 #pragma GCC unroll 16
     for (int r = 0; r < kTileRows; r++)
 #pragma GCC unroll 8
-      for (int v = 0; v < V; v++) sum[r][v] = NumbersOf<S>{};
-    for (int64_t k = 0; k < stride; k += kColumnsAtOnce<S>) multiply_tile<V>(rows + k, stride, panel + k * V * kWidth, sum);
+      for (int v = 0; v < V; v++) sum[r][v] = Numbers{};
+    for (int64_t k = 0; k < depth; k += kColumnsAtOnce<S>) multiply_tile<V>(rows + k, stride, so_far.panel + k * V * kWidth, sum);
 #pragma GCC unroll 16
-    for (int r = 0; r < kTileRows; r++, least += kWidth, where += kWidth) {
-      NumbersOf<S> best = load_lanes(least);
-      typename Lanes<S>::Positions at;
-      __builtin_memcpy(&at, where, sizeof at);
+    for (int r = 0; r < kTileRows; r++) {
+      S* least = so_far.least + (first + r) * kWidth;
+      typename Lanes<S>::Position* where = so_far.where + (first + r) * kWidth;
+      Numbers best = __builtin_inff() - Numbers{};
+      Positions at{};
+      if (!so_far.first) {
+        best = load_lanes(least);
+        __builtin_memcpy(&at, where, sizeof at);
+      }
 #pragma GCC unroll 8
       for (int v = 0; v < V; v++) {
-        const NumbersOf<S> score = load_lanes(halves + v * kWidth) - sum[r][v];
+        const Numbers score = load_lanes(so_far.halves + v * kWidth) - sum[r][v];
         const auto closer = score < best;
         best = closer ? score : best;
         at = closer ? lane + v * kWidth : at;
       }
-      __builtin_memcpy(least, &best, sizeof best);
-      __builtin_memcpy(where, &at, sizeof at);
+      if (!so_far.last) {
+        __builtin_memcpy(least, &best, sizeof best);
+        __builtin_memcpy(where, &at, sizeof at);
+      } else if (first + r < count) {
+        labels[first + r] = (int32_t)place_of_least<S>(best, at);
+      }
     }
   }
 }
@@ -186,31 +297,18 @@ inline int64_t panel_vectors(int64_t vectors) {
 // The first of the nearest points to each row. `values` has room for whole tiles of rows.
 template <class S>
 void find_cells(const S* values, int64_t count, int64_t stride, const CellPoints<S>& points, int32_t* labels) {
-  typedef typename Lanes<S>::Position Position;
   constexpr int kWidth = Lanes<S>::kCount;
   alignas(64) S least[kBlockRows * kWidth];
-  alignas(64) Position where[kBlockRows * kWidth];
-  const int64_t padded = (count + kTileRows - 1) / kTileRows * kTileRows;
-  for (int64_t i = 0; i < padded * kWidth; i++) least[i] = __builtin_inff(), where[i] = 0;
+  alignas(64) typename Lanes<S>::Position where[kBlockRows * kWidth];
   int64_t vectors = points.n_padded / kWidth, column = 0;
   while (vectors > 0) {
     const int64_t v = panel_vectors(vectors);
-    const S *panel = points.panels + column * stride, *halves = points.halves + column;
-    const auto run = v == 1 ? least_scores<S, 1> : v == 2 || kTileVectors < 3 ? least_scores<S, 2> : v == 3 ? least_scores<S, 3> : least_scores<S, 4>;
-    run(values, padded, stride, panel, halves, (Position)column, least, where);
+    const ScoresSoFar<S> so_far{least, where, points.panels + column * points.depth, points.halves + column, column,
+                                column == 0, v == vectors};
+    const auto run = v == 1 ? least_scores<S, 1> : v == 2 || kTileVectors < 3 ? least_scores<S, 2>
+                   : v == 3 ? least_scores<S, 3> : least_scores<S, 4>;
+    run(values, count, stride, points.depth, so_far, labels);
     vectors -= v, column += v * kWidth;
-  }
-  for (int64_t r = 0; r < count; r++) {
-    S best = least[r * kWidth];
-    Position found = where[r * kWidth];
-    for (int i = 1; i < kWidth; i++) {
-      const S score = least[r * kWidth + i];
-      const Position at = where[r * kWidth + i];
-      const bool closer = score < best || (score == best && at < found);
-      best = closer ? score : best;
-      found = closer ? at : found;
-    }
-    labels[r] = (int32_t)found;
   }
 }
 
@@ -224,30 +322,60 @@ PanelColumn panel_column(int64_t c, int64_t lanes, int64_t n_padded, int64_t dep
   }
 }
 
-inline void add_wide(int64_t* sums, IntVector v) {
-#if defined(SKETCHLEARN_NEON)
-  vst1q_s64(sums, vaddw_s32(vld1q_s64(sums), vget_low_s32((int32x4_t)v)));
-  vst1q_s64(sums + 2, vaddw_high_s32(vld1q_s64(sums + 2), (int32x4_t)v));
+// Integers of a vector in two of int64.
+inline void add_wide(IntVector v, LongVector* sum) {
+#if defined(SKETCHLEARN_AVX512)
+  sum[0] += (LongVector)_mm512_maskz_cvtepi32_epi64(0xff, _mm512_maskz_extracti64x4_epi64(0xf, (__m512i)v, 0));
+  sum[1] += (LongVector)_mm512_maskz_cvtepi32_epi64(0xff, _mm512_maskz_extracti64x4_epi64(0xf, (__m512i)v, 1));
+#elif defined(SKETCHLEARN_AVX2)
+  sum[0] += (LongVector)_mm256_cvtepi32_epi64(_mm256_castsi256_si128((__m256i)v));
+  sum[1] += (LongVector)_mm256_cvtepi32_epi64(_mm256_extracti128_si256((__m256i)v, 1));
+#elif defined(SKETCHLEARN_NEON)
+  sum[0] = (LongVector)vaddw_s32((int64x2_t)sum[0], vget_low_s32((int32x4_t)v));
+  sum[1] = (LongVector)vaddw_high_s32((int64x2_t)sum[1], (int32x4_t)v);
 #else
-  for (int i = 0; i < kLanes; i++) sums[i] += v[i];
+  for (int i = 0; i < kLanes; i++) sum[2 * i / kLanes][i % (kLanes / 2)] += v[i];
 #endif
 }
 
-// Adds a row's count, squares and values, in steps of 2^-30, to the sums of its cell.
-SKETCHLEARN_HOT void add_to_cell(const float* values, int64_t d, const int64_t* weight, int64_t* __restrict sums) {
+inline IntVector as_integers(Vector whole) { return __builtin_convertvector(whole, IntVector); }
+
+// Adds the sums of two vectors to `live` integers.
+inline void add_integers(const LongVector* sum, int64_t live, int64_t* out) {
+  int64_t part[kLanes];
+  __builtin_memcpy(part, sum, sizeof part);
+  for (int64_t i = 0; i < (live < kLanes ? live : kLanes); i++) out[i] += part[i];
+}
+
+// Adds the counts, squares and values of some rows, in steps of 2^-30, to the sums of their cell. Rows are readable up to the
+// next whole vector.
+template <bool Weighted>
+SKETCHLEARN_HOT void add_rows_to_cell(const float* values, int64_t stride, const int32_t* rows, int64_t count, int64_t d,
+                                      const int64_t* weights, int64_t* __restrict sums) {
   constexpr int64_t kOne = int64_t{1} << 30;
   constexpr float kStep = (float)kOne / kCellUnit;
-  const int64_t w = weight ? *weight : 1;
-  sums[0] += w * kOne;
-  int64_t *squares = sums + 1, *totals = sums + 1 + d, k = 0;
-  for (; w == 1 && k + kLanes <= d; k += kLanes) {
-    const Vector value = load(values + k), small = value * kCellSquareUnit;
-    add_wide(squares + k, __builtin_convertvector(nearest(small * small), IntVector));
-    add_wide(totals + k, __builtin_convertvector(nearest(value * kStep), IntVector));
+  int64_t total = Weighted ? 0 : count;
+  for (int64_t i = 0; Weighted && i < count; i++) total += weights[rows[i]];
+  sums[0] += total * kOne;
+  int64_t *squares = sums + 1, *totals = sums + 1 + d;
+  for (int64_t k = 0; k < d; k += kLanes) {
+    LongVector square[2]{}, sum[2]{};
+    for (int64_t i = 0; i < count; i++) {
+      const Vector value = load(values + rows[i] * stride + k), small = value * kCellSquareUnit;
+      const IntVector own_square = as_integers(nearest(small * small)), own = as_integers(nearest(value * kStep));
+      if constexpr (Weighted) {
+        LongVector wide[4]{};
+        add_wide(own_square, wide), add_wide(own, wide + 2);
+        const int64_t w = weights[rows[i]];
+        square[0] += wide[0] * w, square[1] += wide[1] * w, sum[0] += wide[2] * w, sum[1] += wide[3] * w;
+      } else {
+        add_wide(own_square, square), add_wide(own, sum);
+      }
+    }
+    add_integers(square, d - k, squares + k), add_integers(sum, d - k, totals + k);
   }
-  for (; k < d; k++) {
-    const float small = values[k] * kCellSquareUnit, square = small * small;
-    squares[k] += w * (int64_t)__builtin_rintf(square);
-    totals[k] += w * (int64_t)__builtin_rintf(values[k] * kStep);
-  }
+}
+void add_to_cell(const float* values, int64_t stride, const int32_t* rows, int64_t count, int64_t d, const int64_t* weights,
+                 int64_t* sums) {
+  (weights ? add_rows_to_cell<true> : add_rows_to_cell<false>)(values, stride, rows, count, d, weights, sums);
 }

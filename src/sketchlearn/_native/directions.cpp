@@ -21,7 +21,7 @@ struct PlaceWorker {
       const int64_t count = std::min(block.n_rows(), to - first);
       bool bad[kBlockRows];
       for (int64_t r = 0; r < count; r++) bad[r] = block.read(first + r, r) & kRowBad;
-      if (!of_values) block.find_places(count);
+      if (!of_values) block.find_places(0, count);
       for (int64_t r = 0; r < count; r++) {
         double* own = out + (first + r) * width;
         std::copy_n(of_values ? block.values(r) : block.places(r), width, own);
@@ -58,28 +58,28 @@ Directions::Directions(const Kernel& kernel, const Given& given)
 }
 
 void Directions::places(const Rows& rows, int n_threads, double* out) const {
-  for_rows(rows.count, kUnitRows, n_threads, 0, nullptr, [&] { return PlaceWorker{{*this, rows}, count_, false, out}; });
+  for_rows(rows.count, kUnitRows, n_threads, 0, nullptr, [&] { return PlaceWorker{{*this, rows, rows_of_block(kernel_, stride_)}, count_, false, out}; });
 }
 
 void Directions::values(const Rows& rows, int n_threads, double* out) const {
-  for_rows(rows.count, kUnitRows, n_threads, 0, nullptr, [&] { return PlaceWorker{{*this, rows}, n_features_, true, out}; });
+  for_rows(rows.count, kUnitRows, n_threads, 0, nullptr, [&] { return PlaceWorker{{*this, rows, rows_of_block(kernel_, stride_)}, n_features_, true, out}; });
 }
 
-DirectedBlock::DirectedBlock(const Directions& directions, const Rows& rows)
+DirectedBlock::DirectedBlock(const Directions& directions, const Rows& rows, int64_t n_rows)
     : given_(directions),
       rows_{rows.data, rows.is_double, rows.n_features, rows.row_stride, rows.column_stride,
             directions.center_.data(), directions.bound_.data(), directions.factor_.data(), directions.normalize_},
-      n_rows_(rows_of_block(directions.kernel_, directions.stride_)),
-      values_(static_cast<size_t>(n_rows_ * directions.stride_)),
-      places_(static_cast<size_t>(n_rows_ * directions.n_padded_)) {}
+      n_rows_(n_rows),
+      values_(static_cast<size_t>(rounded_up(n_rows, directions.kernel_.cell_rows) * directions.stride_)),
+      places_(static_cast<size_t>(std::min<int64_t>(rounded_up(n_rows, directions.kernel_.cell_rows), kBlockRows) * directions.n_padded_)) {}
 
 int DirectedBlock::read(int64_t i, int64_t r) {
   const int odd = given_.kernel_.read_whole_row(rows_, i, values_.data() + r * given_.stride_);
   return odd & (given_.refuse_ ? kRowBad | kRowRefused : kRowBad) ? kRowBad : given_.refuse_ ? 0 : odd & kRowClipped;
 }
 
-void DirectedBlock::find_places(int64_t count) {
-  given_.kernel_.find_places(values_.data(), count, given_.stride_, {given_.panels_.data(), given_.n_padded_, given_.unit_}, places_.data());
+void DirectedBlock::find_places(int64_t first, int64_t count) {
+  given_.kernel_.find_places(values_.data() + first * given_.stride_, count, given_.stride_, {given_.panels_.data(), given_.n_padded_, given_.unit_}, places_.data());
 }
 
 }  // namespace sketchlearn

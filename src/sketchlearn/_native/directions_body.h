@@ -217,20 +217,24 @@ inline void add_whole_rest(const double* row, int64_t k, int64_t d, double small
 }
 
 template <bool ByColumn>
-void add_rows_of_cell(const double* const* rows, int64_t count, int64_t d, const int64_t* weights, int64_t* sums) {
+void add_rows_of_cell(const double* values, int64_t stride, const int32_t* rows, int64_t count, int64_t d, const int64_t* weights,
+                      int64_t* sums) {
   int64_t *squares = sums + 1, *totals = sums + (ByColumn ? 1 + d : 2);
-  for (int64_t r = 0; weights && r < count; r++) add_whole_rest<ByColumn>(rows[r], 0, d, 0.0, weights[r], sums);
+  for (int64_t i = 0; weights && i < count; i++)
+    add_whole_rest<ByColumn>(values + rows[i] * stride, 0, d, 0.0, weights[rows[i]], sums);
   for (int64_t first = 0; !weights && first < count; first += 4) {
     const int64_t n = count - first < 4 ? count - first : 4;
     const auto run = n == 1 ? add_whole_values<ByColumn, 1> : n == 2 ? add_whole_values<ByColumn, 2>
                    : n == 3 ? add_whole_values<ByColumn, 3> : add_whole_values<ByColumn, 4>;
+    const double* own[4];
     double small_squares[4];
-    const int64_t done = run(rows + first, d, squares, totals, small_squares);
-    for (int64_t r = 0; r < n; r++) add_whole_rest<ByColumn>(rows[first + r], done, d, small_squares[r], 1, sums);
+    for (int64_t r = 0; r < n; r++) own[r] = values + rows[first + r] * stride;
+    const int64_t done = run(own, d, squares, totals, small_squares);
+    for (int64_t r = 0; r < n; r++) add_whole_rest<ByColumn>(own[r], done, d, small_squares[r], 1, sums);
   }
 }
 
-void add_whole_rows(const double* const* rows, int64_t count, int64_t d, bool by_column, const int64_t* weights,
-                    int64_t* sums) {
-  (by_column ? add_rows_of_cell<true> : add_rows_of_cell<false>)(rows, count, d, weights, sums);
+void add_whole_rows(const double* values, int64_t stride, const int32_t* rows, int64_t count, int64_t d, bool by_column,
+                    const int64_t* weights, int64_t* sums) {
+  (by_column ? add_rows_of_cell<true> : add_rows_of_cell<false>)(values, stride, rows, count, d, weights, sums);
 }

@@ -119,18 +119,8 @@ constexpr int kStructuredRows = 8;          // rows that a structured block take
 constexpr int64_t kMomentsPadding = 8;      // columns of moments come in multiples of this
 constexpr int64_t kSmallestTransform = 32;  // a structured block has at least this size
 
-// The nearest of n centers to the rows of a tile, which lie in x, [feature][nearest_rows].
-template <class S>
-struct NearestLoops {
-  // negative: the centers times -1, [n][d]; halves: of their squares; n: a multiple of kCentersTogether. labels and least,
-  // half the squared distance less half the row's square: nearest_rows of each.
-  void (*find)(const S* x, int64_t d, const S* negative, const S* halves, int64_t n, int32_t* labels, S* least);
-  void (*square)(const S* x, int64_t d, const S* negative, const int32_t* labels, double* squares);  // distances
-};
-constexpr int kCentersTogether = 4;
-
 // Rows that are put into cells (strides in elements), what is subtracted, in their own precision, and what they are times
-// then: their bound becomes kCellUnit.
+// then: their bound becomes kCellUnit. center and scale are readable up to whole vectors, with zeros there.
 struct CellRows {
   const void* data;
   bool is_double;
@@ -141,13 +131,33 @@ struct CellRows {
 constexpr float kCellUnit = 0x1p22f, kCellSquareUnit = 0x1p-7f;  // squares of values in steps of 2^-15: 2^30 at most
 constexpr int kRowClipped = 1, kRowBad = 2;
 
-constexpr int64_t kCellPadding = 4;  // columns come in multiples of this
-
-// The points of cells, in panels, and what products with them are subtracted from; infinite beyond the last one.
+// The points of cells, in panels, and what products with them are subtracted from; infinite beyond the last one. depth: of
+// columns, what the loops read at once, or a multiple.
 template <class S>
 struct CellPoints {
   const S *panels, *halves;
+  int64_t n_padded, depth;
+};
+
+// Centers times -1, [n][d], and half their squares, infinite beyond the last one; n_padded: a multiple of 4.
+template <class S>
+struct CenterList {
+  const S *negative, *halves;
   int64_t n_padded;
+};
+constexpr int kMostCandidates = 8;  // of a starting point
+
+// Steps of k-means on rows in tiles, [tile][column][tile_rows]: kmeans_body.h
+template <class S>
+struct KMeansLoops {
+  int tile_rows;
+  // Labels, half the squared distances less half the rows' own squares, and the same of the next nearest centers, or null
+  void (*nearest)(const S* x, int64_t n_tiles, int64_t d, const CenterList<S>&, int32_t* labels, S* least, S* second);
+  void (*add_candidate_costs)(const S* x, int64_t n_tiles, int64_t d, const CenterList<S>&, const S* lengths, const S* squares,
+                              const S* weights, double* totals);
+  void (*lower_squares)(const S* x, int64_t n_tiles, int64_t d, const CenterList<S>& point, const S* lengths, S* squares);
+  // rows: [row][stride]; sums: [cluster][stride], of whole vectors
+  void (*add)(const S* rows, int64_t count, int64_t stride, const int32_t* labels, const S* weights, double* sums);
 };
 
 // Components of a mixture of Gaussians, [component][2 + d + squares()]: the logarithm of a component's weight times density is
@@ -222,15 +232,18 @@ struct Kernel {
   void (*signed_row)(const uint64_t* row, int64_t n_bits, const float* weights, int64_t stride, int64_t columns, float* sums);
   int hash_rows;  // of a tile, or 0 where it does not pay
   void (*hash_tile)(const HashTile&);
-  int nearest_rows;  // of a tile
-  NearestLoops<float> nearest_float;
-  NearestLoops<double> nearest_double;
-  int cell_rows, cell_lanes;  // rows are read, and points of float32 padded, in multiples of these; half as many of float64
-  int (*read_bounded_row)(const CellRows&, int64_t row, float* out);
-  // values: [row][stride], stride: d in whole kCellPaddings; count: at most kBlockRows
+  int cell_rows, cell_lanes;  // rows are read, and float32 padded, in multiples of these; float64 in half as many
+  int columns_at_once;        // that products read of float32; half as many of float64
+  // The first of the nearest points to at most kBlockRows rows, [row][stride], with room for whole tiles
   void (*find_cells)(const float* values, int64_t count, int64_t stride, const CellPoints<float>&, int32_t* labels);
+  void (*find_double_cells)(const double* values, int64_t count, int64_t stride, const CellPoints<double>&, int32_t* labels);
+  KMeansLoops<float> kmeans_float;
+  KMeansLoops<double> kmeans_double;
+  int (*read_bounded_row)(const CellRows&, int64_t row, float* out);
   PanelColumn (*panel_column)(int64_t column, int64_t lanes, int64_t n_padded, int64_t depth);
-  void (*add_to_cell)(const float* values, int64_t d, const int64_t* weight, int64_t* sums);
+  // Adds some rows to the sums of their cell, with their weights, if there are any. values: [row][stride], whole vectors
+  void (*add_to_cell)(const float* values, int64_t stride, const int32_t* rows, int64_t count, int64_t d, const int64_t* weights,
+                      int64_t* sums);
   // values: [column][kBlockRows], finite beyond `count`; space: (2 n + 2 d + 4) kBlockRows floats; odd: marks rows that are moved.
   // sums: the log-likelihood, and then [component][1 + d + squares()]
   void (*expect)(const float* values, int64_t count, const GaussianParts&, const int64_t* weights, float* space, uint8_t* odd,
@@ -238,10 +251,9 @@ struct Kernel {
   int (*read_whole_row)(const WholeRows&, int64_t row, double* out);  // out: up to a multiple of kWholePadding
   // values: [row][stride]; places: [row][n_padded]; both have room for whole tiles of rows
   void (*find_places)(const double* values, int64_t count, int64_t stride, const PlacePanels&, double* places);
-  void (*find_directed_cells)(const double* places, int64_t count, int64_t stride, const CellPoints<double>&, int32_t* labels);
-  // Adds rows to the sums of one cell, with weights if there are any. Squares: of each column, or their mean alone.
-  void (*add_whole_rows)(const double* const* rows, int64_t count, int64_t d, bool by_column, const int64_t* weights,
-                         int64_t* sums);
+  // The same of whole numbers. Squares: of each column, or their mean alone.
+  void (*add_whole_rows)(const double* values, int64_t stride, const int32_t* rows, int64_t count, int64_t d, bool by_column,
+                         const int64_t* weights, int64_t* sums);
 };
 
 const Kernel* portable_kernel();

@@ -278,15 +278,20 @@ void run_structured(const Block& block, const StructuredFrequencies& frequencies
 #include "fused_moments_body.h"
 #include "cross_body.h"
 #include "packed_body.h"
-#include "nearest_body.h"
 #include "cells_body.h"
+#include "kmeans_body.h"
 #include "directions_body.h"
 #include "mixture_body.h"
+
+template <class S>
+constexpr KMeansLoops<S> kmeans_loops() {
+  return {kRowsOfTile<S>, nearest_rows<S>, add_candidate_costs<S>, lower_squares<S>, add_weighted<S>};
+}
 
 constexpr Kernel make_kernel(const char* name) {
   return {name, kTileRows, kColumns, run_dense, run_structured, moments, odd_rows, fused_moments,
           kCrossRows, kCrossColumns, cross_values, cross, waves, comparison_space, compare,
-          kSumColumns, 256 * kBytesAtOnce * kSumColumns, bit_products, signed_sums, signed_row, kHashRows, hash_tile, kNearestRows,
-          {nearest_floats, float_squares}, {nearest_doubles, double_squares}, kTileRows, kLanes, read_bounded_row,
-          find_cells<float>, panel_column, add_to_cell, expect, read_whole_row, find_places, find_cells<double>, add_whole_rows};
+          kSumColumns, 256 * kBytesAtOnce * kSumColumns, bit_products, signed_sums, signed_row, kHashRows, hash_tile, kTileRows, kLanes, kColumnsAtOnce<float>,
+          find_cells<float>, find_cells<double>, kmeans_loops<float>(), kmeans_loops<double>(),
+          read_bounded_row, panel_column, add_to_cell, expect, read_whole_row, find_places, add_whole_rows};
 }

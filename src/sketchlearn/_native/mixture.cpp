@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "directions.h"
 #include "threads.h"
 
 namespace sketchlearn {
@@ -12,16 +13,16 @@ constexpr int64_t kUnitRows = 16 * kBlockRows;  // that a thread takes at a time
 
 class MixtureWorker {
  public:
-  MixtureWorker(const Kernel& kernel, const Rows& rows, const MixtureOfRows& mixture, const float* center,
-                const int64_t* weights, std::atomic<int64_t>* clipped)
+  MixtureWorker(const Kernel& kernel, const CellRows& rows, const GaussianParts& parts, const int64_t* weights,
+                std::atomic<int64_t>* clipped)
       : kernel_(kernel),
-        rows_{rows.data, rows.is_double, rows.n_features, rows.row_stride, rows.column_stride, mixture.center, center, mixture.scale},
-        parts_(mixture.parts),
+        rows_(rows),
+        parts_(parts),
         weights_(weights),
         clipped_(clipped),
-        row_(static_cast<size_t>(rows.n_features + kCellPadding)),
+        row_(static_cast<size_t>(rows.n_features + kernel.cell_lanes)),
         values_(static_cast<size_t>(rows.n_features * kBlockRows)),
-        space_(static_cast<size_t>((2 * mixture.parts.count + 2 * rows.n_features + 4) * kBlockRows)) {}
+        space_(static_cast<size_t>((2 * parts.count + 2 * rows.n_features + 4) * kBlockRows)) {}
 
   int64_t take(int64_t from, int64_t to, int64_t* sums) {
     for (int64_t first = from; first < to; first += kBlockRows) {
@@ -59,11 +60,14 @@ class MixtureWorker {
 
 int64_t add_expected_statistics(const Kernel& kernel, const Rows& rows, const MixtureOfRows& mixture, const int64_t* weights,
                                 int n_threads, int64_t* sums, int64_t* clipped) {
-  const std::vector<float> center(mixture.center, mixture.center + rows.n_features);  // of rows of float32
+  const std::vector<double> center = padded(mixture.center, rows.n_features, kernel.cell_lanes);
+  const std::vector<float> single(center.begin(), center.end()), scale = padded(mixture.scale, rows.n_features, kernel.cell_lanes);
+  const CellRows given{rows.data, rows.is_double, rows.n_features, rows.row_stride, rows.column_stride,
+                       center.data(), single.data(), scale.data()};
   std::atomic<int64_t> moved{0};
   const int64_t length = 1 + mixture.parts.count * (1 + rows.n_features + mixture.parts.squares());
   const int64_t bad = for_rows(rows.count, kUnitRows, n_threads, length, sums, [&] {
-    return MixtureWorker(kernel, rows, mixture, center.data(), weights, &moved);
+    return MixtureWorker(kernel, given, mixture.parts, weights, &moved);
   });
   *clipped = moved.load();
   return bad;

@@ -20,8 +20,8 @@
 #include "extremes.h"
 #include "histogram.h"
 #include "keeping.h"
+#include "kmeans.h"
 #include "mixture.h"
-#include "nearest.h"
 #include "packed.h"
 #include "plan.h"
 #include "threads.h"
@@ -367,19 +367,46 @@ void find_nearest(const std::string& kernel, const Array& x, const Matrix& cente
   nearest_centers(*found, rows, given, n_threads, labels.data(), squares.data());
 }
 
-void step_of_lloyd(const std::string& kernel, const Array& x, const Matrix& centers, const Doubles& weights,
-                   OutLabels labels, OutDoubles scores, OutDoubles sizes, OutDoubles sums) {
-  const Kernel* found = find_kernel(kernel);
-  const Rows rows = rows_of(x, (int64_t)centers.shape(1));
-  require(centers.shape(0) >= 1 && centers.size() < size_t{1} << 31, "there are no centers, or too many");
-  const std::vector<double> zeros(centers.shape(1)), ones(centers.shape(1), 1.0);
-  const Centers given{centers.data(), zeros.data(), ones.data(), (int64_t)centers.shape(0)};
-  require((int64_t)weights.size() == rows.count && (int64_t)labels.size() == rows.count &&
-              (int64_t)scores.size() == rows.count && (int64_t)sizes.size() == given.count &&
-              (int64_t)sums.size() == given.count * rows.n_features,
-          "weights or outputs have the wrong size");
+std::unique_ptr<KMeansRows> kmeans_rows(const std::string& kernel, const Array& x, const Doubles& weights, const Doubles& middle,
+                                        double scale, bool in_float64) {
+  const Rows rows = rows_of(x, (int64_t)middle.size());
+  require(rows.count >= 1 && rows.n_features >= 1 && (int64_t)weights.size() == rows.count, "sizes do not fit");
+  const KMeansRows::Given given{rows, middle.data(), weights.data(), scale};
   nb::gil_scoped_release release;
-  lloyd_step(*found, rows, given, weights.data(), labels.data(), scores.data(), sizes.data(), sums.data());
+  return KMeansRows::of(*find_kernel(kernel), given, in_float64);
+}
+
+template <class Array2>
+int64_t count_of(const KMeansRows& rows, const Array2& centers) {
+  require(centers.shape(0) >= 1 && (int64_t)centers.shape(1) == rows.n_features() && centers.size() < size_t{1} << 31, "sizes do not fit");
+  return (int64_t)centers.shape(0);
+}
+
+void kmeans_starts(const KMeansRows& rows, const Matrix& uniforms, int n_threads, Integers positions) {
+  const int64_t k = (int64_t)uniforms.shape(0), n = (int64_t)uniforms.shape(1);
+  require(n >= 1 && n <= kMostCandidates && (int64_t)positions.size() == k, "sizes do not fit");
+  nb::gil_scoped_release release;
+  rows.starts(k, uniforms.data(), n, n_threads, positions.data());
+}
+
+double kmeans_lloyd(const KMeansRows& rows, OutMatrix centers, double tolerance, int64_t most_steps, int n_threads) {
+  const int64_t k = count_of(rows, centers);
+  nb::gil_scoped_release release;
+  return rows.lloyd(centers.data(), k, tolerance, most_steps, n_threads);
+}
+
+void kmeans_assign(const KMeansRows& rows, const Matrix& centers, int n_threads, OutLabels labels, OutDoubles squares) {
+  const int64_t k = count_of(rows, centers);
+  require((int64_t)labels.size() == rows.count() && (int64_t)squares.size() == rows.count(), "outputs have the wrong size");
+  nb::gil_scoped_release release;
+  rows.assign(centers.data(), k, n_threads, labels.data(), squares.data());
+}
+
+void kmeans_removal_costs(const KMeansRows& rows, const Matrix& centers, int n_threads, OutDoubles costs) {
+  const int64_t k = count_of(rows, centers);
+  require((int64_t)costs.size() == k, "outputs have the wrong size");
+  nb::gil_scoped_release release;
+  rows.removal_costs(centers.data(), k, n_threads, costs.data());
 }
 
 std::unique_ptr<Cells> cells_in_columns(const std::string& kernel, const Doubles& center, const Floats& scale,
@@ -542,9 +569,15 @@ NB_MODULE(_native, m) {
         nb::arg("key"), nb::arg("certain"), nb::arg("weights").none().noconvert(), nb::arg("below"), nb::arg("n_threads"));
   m.def("find_nearest", &find_nearest, nb::arg("kernel"), nb::arg("rows"), nb::arg("centers"), nb::arg("middle"),
         nb::arg("scale"), nb::arg("n_threads"), nb::arg("labels").noconvert(), nb::arg("squares").noconvert());
-  m.def("lloyd_step", &step_of_lloyd, nb::arg("kernel"), nb::arg("rows"), nb::arg("centers"), nb::arg("weights"),
-        nb::arg("labels").noconvert(), nb::arg("scores").noconvert(), nb::arg("sizes").noconvert(),
-        nb::arg("sums").noconvert());
+  nb::class_<KMeansRows>(m, "KMeansRows")
+      .def("starts", &kmeans_starts, nb::arg("uniforms").noconvert(), nb::arg("n_threads"), nb::arg("positions").noconvert())
+      .def("lloyd", &kmeans_lloyd, nb::arg("centers").noconvert(), nb::arg("tolerance"), nb::arg("most_steps"), nb::arg("n_threads"))
+      .def("assign", &kmeans_assign, nb::arg("centers").noconvert(), nb::arg("n_threads"), nb::arg("labels").noconvert(),
+           nb::arg("squares").noconvert())
+      .def("removal_costs", &kmeans_removal_costs, nb::arg("centers").noconvert(), nb::arg("n_threads"),
+           nb::arg("costs").noconvert());
+  m.def("kmeans_rows", &kmeans_rows, nb::arg("kernel"), nb::arg("rows"), nb::arg("weights").noconvert(),
+        nb::arg("middle").noconvert(), nb::arg("scale"), nb::arg("in_float64"));
   nb::class_<Cells>(m, "Cells")
       .def("add", &add_cells, nb::arg("rows"), nb::arg("weights").none().noconvert(), nb::arg("n_threads"),
            nb::arg("sums").noconvert())

@@ -12,6 +12,10 @@ inline Doubles load_wide(const double* x) { return load_doubles(x); }
 inline Doubles load_wide(const float* x) {
 #if defined(SKETCHLEARN_NEON)  // GCC 12 would load them one by one
   return (Doubles)vcvt_f64_f32(vld1_f32(x));
+#elif defined(SKETCHLEARN_AVX512)  // and here convert two halves
+  return (Doubles)_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(x));
+#elif defined(SKETCHLEARN_AVX2)
+  return (Doubles)_mm256_cvtps_pd(_mm_loadu_ps(x));
 #else
   HalfFloats v;
   __builtin_memcpy(&v, x, sizeof v);

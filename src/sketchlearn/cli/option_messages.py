@@ -90,6 +90,7 @@ OPTIONS = {
     r"n_dimensions(=(\d+))?\b": r"--dimensions \2",
     r"nulls=['\"](\w+)['\"]": r"--nulls \1",
     r"covariance_type(?:=['\"](\w+)['\"])?": r"--covariance-type \1",
+    r"n_frequencies=(\d+)": r"--n-frequencies \1",
     r"n_frequencies\b": "--n-frequencies",
     r"n_directions=None": "--directions none",
     r"n_directions\b": "--directions",

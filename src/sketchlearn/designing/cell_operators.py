@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array
 from sklearn.utils.extmath import randomized_svd
 
-from sketchlearn.decoders.refinements.reduction_to_points import (
-    ROUGH_TOLERANCE,
-    TOLERANCE,
-    breathe,
-    lloyd,
-    nearest,
-    plus_plus,
-)
+from sketchlearn.decoders.refinements.kmeans_of_rows import ROUGH_TOLERANCE, KMeansOfRows, kmeans, nearest
 from sketchlearn.designing import frequency_laws as laws
-from sketchlearn.designing.sample_summary import MOST_ROWS, MOST_ROWS_OF_PILOT, Sampled, deviations, thinned
+from sketchlearn.designing.sample_summary import MOST_ROWS, Sampled, deviations, thinned
 from sketchlearn.designing.touched_frequencies import AUTO
 from sketchlearn.keeping import Keeping
 from sketchlearn.models import Double, Single
@@ -44,10 +38,6 @@ ROWS_PER_CELL = 5  # of the sample, at least
 MOST_COVARYING = 32  # directions of which covariances within cells are noted: twenty centers differ in 19
 NOTE_BYTES = 1.5e5  # of those notes
 ROWS_PER_DIRECTION = 4  # of the sample, more than cells: the determinant of a covariance of fewer means little
-STARTS = 3
-#: Of more clusters, starts and most exchanges are tried on some rows of a large sample, so many for each cluster. (Of
-#: 8 clusters of 6,435 rows, that had 1.007 times the squared error.)
-MOST_EXCHANGED, ROWS_PER_START, DEEPEST_ON_ALL = 50, 50, 2
 CLOSENESS = 1 / 16  # of the points of a cluster's cells to its center, in deviations
 ROWS_AT_ONCE = 512
 POWER_ITERATIONS = 4
@@ -159,30 +149,64 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
 
 
 def _cells_in_columns(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n_kept: int | None) -> CellSums:
-    """Cells at the k-means of a sample, in the columns themselves, each of which has a bound of its own."""
-    rows, rng = sampled.rows, np.random.default_rng(asked.seed)
-    n, d = rows.shape
-    units = deviations(thinned(rows, MOST_ROWS).astype(np.float64)) if standardize else np.ones(d)
-    center = rows.mean(axis=0, dtype=np.float64).astype(np.float32).astype(np.float64)
-    low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
-    farthest = np.maximum(high - center, center - low)
-    reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
-    bound = reach * np.where(farthest > 0, farthest, np.maximum(np.abs(center), 1.0))
-    size = float(np.max(bound / units))
-    seen = _as_errors_see(rows, center, size * units, normalize=False)  # squares of these are float32
+    """Cells at the k-means of a sample, in the columns themselves, two for each cluster."""
+    frame, rng = SampleFrame.of(sampled, standardize=standardize), np.random.default_rng(asked.seed)
+    n, d = sampled.rows.shape
+    size = float(np.max(frame.bound / frame.units))
+    seen = (frame.rows / size).astype(np.float32)  # squares of these are float32
     n_cells = asked.n_components if asked.n_components > MOST_HALVED else _size(asked, n, d, d)[0]
-    points = size * cell_points(seen, asked.n_components, n_cells, rng).astype(np.float64)
-    counted = laws.plain(units) if standardize else None
-    operator = CellSums.at_points(
-        points, bound=bound, center=center, units=units, units_of_errors=counted, columns=sampled.columns
-    )
-    cells = operator.cells_of(rows)
+    operator = frame.cells_at(size * cell_points(seen, asked.n_components, n_cells, rng).astype(np.float64))
     small = d <= min(MOST_COVARYING, math.isqrt(int(NOTE_BYTES / (8 / 3 * operator.n_cells))))
-    covariances = _covariances(seen, cells, operator.n_cells) if small else ""
-    operator = replace(operator, spread=size**2 * _spread(cells, seen), covariances=covariances)
-    if n_kept is None:
-        return operator
-    return operator.with_keeping(Keeping.designed(thinned(rows, MOST_ROWS), n_kept, units, asked.seed))
+    if small:
+        covariances = _covariances(seen, operator.cells_of(sampled.rows), operator.n_cells)
+        operator = replace(operator, covariances=covariances)
+    return frame.keeping(operator, n_kept, asked.seed)
+
+
+@dataclass(frozen=True)
+class SampleFrame:
+    """How cells in the columns themselves see a sample: from its mean, in units of errors, up to a bound."""
+
+    sampled: Sampled
+    units: Double
+    center: Double
+    bound: Double
+    standardize: bool
+
+    @classmethod
+    def of(cls, sampled: Sampled, *, standardize: bool) -> SampleFrame:
+        """The frame of a sample, whose bound leaves room for rows beyond it."""
+        rows = sampled.rows
+        units = deviations(thinned(rows, MOST_ROWS).astype(np.float64)) if standardize else np.ones(rows.shape[1])
+        center = rows.mean(axis=0, dtype=np.float64).astype(np.float32).astype(np.float64)
+        low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
+        farthest = np.maximum(high - center, center - low)
+        reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
+        bound = reach * np.where(farthest > 0, farthest, np.maximum(np.abs(center), 1.0))
+        return cls(sampled, units, center, bound, standardize)
+
+    @cached_property
+    def rows(self) -> Double:
+        """The rows of the sample, in units of errors."""
+        return np.asarray((self.sampled.rows - self.center) / self.units, np.float64)
+
+    def cells_at(self, points: Double) -> CellSums:
+        """The operator of cells around points, as they are seen from the center in units of errors."""
+        operator = CellSums.at_points(
+            points,
+            bound=self.bound,
+            center=self.center,
+            units=self.units,
+            units_of_errors=laws.plain(self.units) if self.standardize else None,
+            columns=self.sampled.columns,
+        )
+        return replace(operator, spread=_spread(operator.cells_of(self.sampled.rows), self.rows))
+
+    def keeping(self, operator: CellSums, n_kept: int | None, seed: int) -> CellSums:
+        """The operator, which keeps so many rows."""
+        if n_kept is None:
+            return operator
+        return operator.with_keeping(Keeping.designed(thinned(self.sampled.rows, MOST_ROWS), n_kept, self.units, seed))
 
 
 def _size(asked: CellsAsked, n: int, d: int, n_directions: int) -> tuple[int, bool]:
@@ -220,14 +244,14 @@ def _places_of(
     return np.concatenate([block @ directions.T for block in seen])
 
 
-def _cell_means(cells: NDArray[np.intp], rows: Single) -> tuple[Single, Double]:
+def _cell_means(cells: NDArray[Any], rows: NDArray[Any]) -> tuple[Single, Double]:
     """The mean of the rows of each cell, and their number."""
     sizes = np.bincount(cells).astype(np.float64)
     inside = csc_array((np.ones(len(rows), np.float32), cells, np.arange(len(rows) + 1)), (len(sizes), len(rows)))
     return np.asarray(inside @ rows / np.maximum(sizes, 1)[:, None], np.float32), sizes
 
 
-def _spread(cells: NDArray[np.intp], rows: Single) -> float:
+def _spread(cells: NDArray[np.intp], rows: NDArray[Any]) -> float:
     """The mean squared distance of rows from the mean of their cell, as other rows than those of the sample have it.
 
     A sample lies nearer to means of its own: by 1 / n in a cell of n rows, as much as others lie farther.
@@ -287,9 +311,9 @@ def enough_directions(rows: Single, places: Single, k: int, rng: np.random.Gener
     candidates = [p for p in CANDIDATES if p < most]
     if not candidates or len(known) < 2 * k:
         return most
-    weights = np.ones(len(known), np.float32)
-    points, _ = lloyd(places[known], plus_plus(places[known], weights, k, rng), weights, ROUGH_TOLERANCE)
-    labels = nearest(places[known], points)[0]
+    found = KMeansOfRows(places[known])
+    seen = found.lloyd(found.starts(k, rng), ROUGH_TOLERANCE)[0]
+    labels, points = found.assign(seen)[0], found.centers_of(seen)
     means, _ = _cell_means(labels, rows[known])
     means = np.concatenate([means, np.zeros((k - len(means), rows.shape[1]), np.float32)])
 
@@ -308,7 +332,7 @@ def cell_points(places: Single, k: int, n_cells: int, rng: np.random.Generator) 
     across the axes along which the cluster is long. The cells of a cluster, joined again, have the means of
     another step of k-means, over all records: on images of digits that was worth more than many finer cells.
     """
-    centers = sample_points(places, k, rng)
+    centers = np.unique(kmeans(places, k, rng).astype(np.float32), axis=0)
     labels, found = nearest(places, centers)[0], []
     costs = np.bincount(labels, np.sum((places - centers[labels]) ** 2, axis=1), minlength=len(centers))
     halvings = int(math.log2(max(n_cells / k, 1)))
@@ -321,23 +345,6 @@ def cell_points(places: Single, k: int, n_cells: int, rng: np.random.Generator) 
             offsets = np.concatenate([offsets + size * axis, offsets - size * axis])
         found.append(center + CLOSENESS * offsets)
     return np.unique(np.concatenate(found).astype(np.float32), axis=0)
-
-
-def sample_points(places: Single, n: int, rng: np.random.Generator) -> Single:
-    """The k-means of a sample: the best of some starts, exchanged until little is gained."""
-    distinct = np.unique(places, axis=0)
-    if len(distinct) <= n:
-        return distinct
-    middle, weights = places.mean(axis=0), np.full(len(places), 1 / len(places), np.float32)
-    rows = places - middle
-    large = len(rows) >= MOST_ROWS_OF_PILOT and n > MOST_EXCHANGED
-    few = thinned(rows, max(MOST_ROWS, ROWS_PER_START * n)) if large else rows
-    own = np.full(len(few), 1 / len(few), np.float32)
-    runs = [lloyd(few, plus_plus(few, own, n, rng), own, ROUGH_TOLERANCE) for _ in range(STARTS)]
-    best = breathe(few, *min(runs, key=lambda run: run[1]), own)
-    if len(few) < len(rows):
-        best = breathe(rows, *lloyd(rows, best, weights, TOLERANCE), weights, DEEPEST_ON_ALL)
-    return np.asarray(lloyd(rows, best, weights, TOLERANCE)[0] + middle, np.float32)
 
 
 def whole_directions(directions: Single, bound: float, places: Single) -> tuple[NDArray[np.int64], int, float]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from sketchlearn.decoders.refinements.reduction_to_points import TOLERANCE, lloyd, nearest, plus_plus
+from sketchlearn.decoders.refinements.kmeans_of_rows import TOLERANCE, KMeansOfRows
 from sketchlearn.models import Double
 from sketchlearn.randomness import row_chooser
 from sketchlearn.sources import is_array, source
@@ -20,6 +20,9 @@ from sketchlearn.sources import sample as sample_of
 
 MOST_ROWS = 5000
 MOST_ROWS_OF_PILOT = 20_000  # all of a table as large: 8 clusters of 6,435 pixels, on 5,000 of them, had 1.005
+#: Of 50 clusters of rows without clusters, 20,000 had 1.0014 times the squared error of 50,000, in 0.8 of the time.
+MANY_PER_CENTER, LARGE_PILOT = 1000, 50_000
+ROWS_PER_CENTER, LARGEST_PILOT = 100, 200_000  # of many clusters
 MOST_ROWS_FOR_SHAPES = 20_000  # Shapes of a mixture's clusters are taken from so many rows.
 ROWS_PER_CLUSTER = 150  # of a sample that says where each of many clusters ends
 ROUNDING = 1e-12
@@ -41,6 +44,16 @@ def rows_wanted(task: str, n_components: int = 1) -> int:
     if task.startswith("mixture"):
         return MOST_ROWS_FOR_SHAPES
     return min(max(MOST_ROWS, ROWS_PER_CLUSTER * n_components), MOST_ROWS_FOR_SHAPES)
+
+
+def rows_of_pilot(n_components: int) -> int:
+    """How many rows the k-means of a sample looks at, where there are as many.
+
+    >>> rows_of_pilot(8), rows_of_pilot(1000)
+    (20000, 100000)
+    """
+    many, enough = min(MANY_PER_CENTER * n_components, LARGE_PILOT), ROWS_PER_CENTER * n_components
+    return int(np.clip(max(many, enough), MOST_ROWS_OF_PILOT, LARGEST_PILOT))
 
 
 def thinned(rows: NDArray[Any], most: int) -> NDArray[Any]:
@@ -95,18 +108,18 @@ def summarize(sample: Double, n_clusters: int, seed: int, units: Double | None =
 class Partition:
     """Clusters of a sample, and what is left of its rows without their cluster's mean."""
 
-    labels: NDArray[np.int64]
+    labels: NDArray[Any]
     left: Double
     within: Double  # deviation of rows from their cluster's center, column by column, as far as small ones are believed
 
     @classmethod
     def of(cls, rows: Double, k: int, units: Double, floor: Double, seed: int) -> Partition:
         """By k-means, with columns measured in units; deviations below the floor are not believed."""
-        scaled, equal, rng = rows / units, np.ones(len(rows)), np.random.default_rng(seed % 2**32)
-        runs = [lloyd(scaled, plus_plus(scaled, equal, k, rng), equal, TOLERANCE) for _ in range(STARTS)]
+        scaled, rng = KMeansOfRows(rows / units), np.random.default_rng(seed % 2**32)
+        runs = [scaled.lloyd(scaled.starts(k, rng), TOLERANCE) for _ in range(STARTS)]
         centers = min(runs, key=lambda run: run[1])[0]
-        labels = nearest(scaled, centers)[0]
-        left = rows - units * centers[labels]
+        labels = scaled.assign(centers)[0]
+        left = rows - units * scaled.centers_of(centers)[labels]
         return cls(labels, left, np.maximum(np.sqrt(np.mean(left**2, axis=0)), floor))
 
     def gain(self, spread: Double) -> float:

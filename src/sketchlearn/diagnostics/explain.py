@@ -31,6 +31,7 @@ from sketchlearn.tasks.clusters.cluster_task import reduced_in_units
 from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator
 from sketchlearn.tasks.estimating.row_samples import check_public_rows, error_units
 from sketchlearn.tasks.estimating.schema_rows import encoded_array
+from sketchlearn.tasks.estimating.steps_at_pilot import StepEstimator
 from sketchlearn.tasks.task_design import design
 from sketchlearn.values import whole
 
@@ -57,6 +58,7 @@ class Verdict(Enum):
     MODEL = "the clusters are unlike the model's"
     HIDDEN = "the noise of the private release hides the clusters"
     TOO_FEW = "there are more components than were asked for"
+    OTHER_RECORDS = "the records are unlike the sample that the pilot was fitted on"
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,8 @@ class Explanation:
         scale that is too large shows one hill, one that is too small a rough sea. Otherwise: |z| against |omega|, in
         the sketch and in the fitted mixture; a good scale lies where |z| falls from 1 towards the noise.
         """
+        if self.problem is None:
+            raise ValueError("no decoder was at work here: plot_model draws the clusters")
         axes = required("matplotlib.pyplot", "plot").subplots()[1] if ax is None else ax
         if self.problem.target.n_features == 2:
             return draw_landscape(axes, self.problem, self.centers)
@@ -132,18 +136,20 @@ def explain(
     >>> from sketchlearn.diagnostics.explain import explain
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((2000, 2)) + 10 * rng.integers(0, 2, (2000, 1))
-    >>> explanation = explain(skl.SketchKMeans(2, random_state=0).fit(X))
+    >>> explanation = explain(skl.SketchKMeans(2, n_frequencies=100, random_state=0).fit(X))
     >>> explanation.verdict
     <Verdict.FINE: 'nothing is wrong'>
     >>> print(explanation.sentences[-1])
-    Nothing is wrong: ... explains the sketch up to sampling noise (misfit ...).
+    Nothing is wrong: the result is that of all rows: they were few enough to be kept; ... (misfit ...).
     """
     rng = np.random.default_rng(random_state)
+    if isinstance(fitted, StepEstimator) and (step := fitted.step_of(fitted.sketch_)) is not None:
+        return _of_steps(fitted, step, X, rng)
     case = _case(fitted, n_components, decoder, rng)
     sketch: Any = fitted if isinstance(fitted, Sketch) else fitted.sketch_
     columns = sketch.operator.columns
     check_public_rows(None if X is None else sketch.ledger, assume_public_sample)
-    rows = None if X is None else _checked_rows(X, columns, case, rng)
+    rows = None if X is None else _checked_rows(X, columns, case.k, case.d, rng)
     size = {"numbers": case.problem.plain.n_numbers, "parameters": case.k * (2 * case.d + 1)}
     figures = {"misfit": case.outcome.misfit, **size, **_scale(case, rows, rng)}
     if rows is not None:
@@ -166,6 +172,38 @@ def explain(
     suffice = verdict in (Verdict.FINE, Verdict.TOO_FEW, Verdict.DECODER)
     sentences = [*of_table, *findings(figures), *advice.sentences(frequencies_suffice=suffice), said]
     return Explanation(verdict, sentences, figures, case.problem, case.outcome.mixture, case.centers)
+
+
+def _of_steps(fitted: StepEstimator, step: Any, X: Any, rng: np.random.Generator) -> Explanation:
+    """Of exact steps at a pilot: how much the last one gained, and whether the records are like the pilot's sample."""
+    model, sketch = fitted.fitted_model(), fitted.sketch_
+    centers, columns = model.centers_of_parts, sketch.operator.columns  # type: ignore[attr-defined]
+    k, d = centers.shape
+    worth = "too little to be worth another pass" if step.settled else "so that another pass would gain, too"
+    figures, doubts = {"gain": float(step.gain)}, list(step.doubts)
+    sentences = [columns.in_words] if isinstance(columns, SchemaColumns) else []
+    sentences.append(fitted.why_by_steps())
+    sentences.append(f"The last pass gained {in_digits(step.gain, 2)} of the {step.objective}, {worth}.")
+    if X is not None and model.kind_of_part == "cluster":
+        rows = _checked_rows(X, columns, k, d, rng) / error_units(sketch.operator)
+        figures["risk_ratio"] = _risk_ratio(rows, centers / error_units(sketch.operator), k, rng)
+        if figures["risk_ratio"] > WORSE_RISK_RATIO:
+            doubts.append(
+                f"k-means on half of the rows given has {1 / figures['risk_ratio']:.0%} of the squared error on the "
+                "other half: fit on rows like these"
+            )
+    sentences += [f"{doubt[0].upper()}{doubt[1:]}." for doubt in doubts]
+    if not doubts:
+        sentences.append("Nothing is wrong: the result is that of the algorithm on all records, from a sample's pilot.")
+    verdict, nothing = Verdict.OTHER_RECORDS if doubts else Verdict.FINE, None
+    return Explanation(verdict, sentences, figures, nothing, model.density, centers)  # type: ignore[arg-type]
+
+
+def _risk_ratio(rows: Double, centers: Double, k: int, rng: np.random.Generator) -> float:
+    """The mean squared distance of half of the rows over that to centers of k-means on the other half."""
+    known, held = rows[::2], rows[1::2]
+    fitted = KMeans(k, n_init=3, random_state=int(rng.integers(2**31))).fit(known)
+    return _risk(held, centers) / max(_risk(held, fitted.cluster_centers_), 1e-300)
 
 
 @dataclass(frozen=True)
@@ -230,13 +268,13 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
     return replace(case, centroids=case.best_centroids(case.outcome.mixture, rng))
 
 
-def _checked_rows(X: Any, columns: Any, case: _Case, rng: np.random.Generator) -> Double:
+def _checked_rows(X: Any, columns: Any, k: int, d: int, rng: np.random.Generator) -> Double:
     encoded = isinstance(columns, SchemaColumns) and not isinstance(X, np.ndarray)
     rows: Double = check_array(encoded_array(X, columns) if encoded else X, dtype=np.float64)
-    if rows.shape[1] != case.d:
-        raise ValueError(f"X has {rows.shape[1]} columns but the sketch has {case.d}: give rows like those sketched")
-    if len(rows) < ROWS_PER_CLUSTER * case.k:
-        raise ValueError(f"X has {len(rows)} rows: give at least {ROWS_PER_CLUSTER * case.k}, or none")
+    if rows.shape[1] != d:
+        raise ValueError(f"X has {rows.shape[1]} columns but the sketch has {d}: give rows like those sketched")
+    if len(rows) < ROWS_PER_CLUSTER * k:
+        raise ValueError(f"X has {len(rows)} rows: give at least {ROWS_PER_CLUSTER * k}, or none")
     return rng.permutation(rows)[:MOST_ROWS]
 
 
@@ -280,9 +318,10 @@ def _search(case: _Case, rng: np.random.Generator) -> dict[str, float]:
 
 def _reference(case: _Case, rows: Double, rng: np.random.Generator) -> dict[str, float]:
     """The learned centers against k-means on half of the rows; and the cost that refinement reaches from there."""
-    known, held = rows[::2] / case.units, rows[1::2] / case.units
-    seed = int(rng.integers(2**31))
-    risk = _risk(held, KMeans(case.k, n_init=3, random_state=seed).fit(known).cluster_centers_)
+    risk_ratio, seed = (
+        _risk_ratio(rows / case.units, case.centroids / case.units, case.k, rng),
+        int(rng.integers(2**31)),
+    )
     # as many components as the learned mixture has: costs compare
     size = min(len(case.outcome.mixture), len(rows) // ROWS_PER_CLUSTER)
     labels = KMeans(size, n_init=1, random_state=seed).fit_predict(rows)
@@ -297,7 +336,7 @@ def _reference(case: _Case, rows: Double, rng: np.random.Generator) -> dict[str,
     with one_blas_thread():
         _, cost, _ = refine(case.problem.target, start, box, iterations=REFINEMENT_ITERATIONS)
     return {
-        "risk_ratio": _risk(held, case.centroids / case.units) / max(risk, 1e-300),
+        "risk_ratio": risk_ratio,
         "reference_cost_ratio": cost / max(case.outcome.cost, 1e-300),
     }
 

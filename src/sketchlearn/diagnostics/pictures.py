@@ -54,7 +54,7 @@ def plot_model(sketch: Sketch, estimator: Any = None, path: str | os.PathLike[st
 
     Parameters
     ----------
-    sketch : a sketch of Fourier features.
+    sketch : the sketch of a fitted estimator; without one, a sketch of Fourier features.
     estimator : a fitted `SketchKMeans`, `SketchGaussianMixture` or the like; None draws the density's own components.
     path : where to save it: png, svg or pdf.
 
@@ -71,12 +71,13 @@ def plot_model(sketch: Sketch, estimator: Any = None, path: str | os.PathLike[st
     figure = _figure(path, 7.0, 5.6)
     if not isinstance(sketch, Sketch):
         raise TypeError(f"a picture is drawn from a sketch, not {type(sketch).__name__}: sketch the rows first")
-    sketch, operator = fourier_part(sketch)
+    if estimator is None:
+        sketch = fourier_part(sketch)[0]
     density, parts = _model(sketch, estimator)
     mean, total = moments(density)
     away = parts.centers - parts.weights @ parts.centers / parts.weights.sum()
     between = (away * parts.weights[:, None]).T @ away
-    view = view_of(total, mean, between, operator.column_names)
+    view = view_of(total, mean, between, sketch.operator.column_names)  # type: ignore[attr-defined]
     axes = figure.add_subplot()
     (draw_curve if view.n_axes == 1 else draw_map)(axes, view, density, parts)
     n = len(parts.centers)

@@ -1,6 +1,6 @@
 """Sketches on NVIDIA's GPUs: the same bits, through the driver alone."""
 
-from sketchlearn.gpu.cell_plans import CellsPlan
+from sketchlearn.gpu.cell_plans import CellsPlan, ColumnCellsPlan, MixturePlan
 from sketchlearn.gpu.chosen_columns import ColumnsPlan, DevicePlan
 from sketchlearn.gpu.column_sums import CountsPlan, MomentsPlan
 from sketchlearn.gpu.device_keeping import Search, gathered
@@ -13,6 +13,7 @@ __all__ = [
     "LARGEST_TRANSFORM",
     "NONE_BAD",
     "CellsPlan",
+    "ColumnCellsPlan",
     "ColumnsPlan",
     "CountsPlan",
     "CrossPlan",
@@ -25,6 +26,7 @@ __all__ = [
     "FeatureMomentsPlan",
     "FeatureWriter",
     "Memory",
+    "MixturePlan",
     "MomentsPlan",
     "PlannedWaves",
     "Room",

@@ -1,4 +1,4 @@
-"""Sums of all columns, cell by cell, on a GPU: the same integers as `CellSums` has on the processor."""
+"""Sums at a pilot on a GPU: the same integers as `CellSums` and `ExpectedStatistics` have on the processor."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from numpy.typing import NDArray
 
 from sketchlearn.gpu.centring import SCRATCH_BYTES
 from sketchlearn.gpu.device_rows import DeviceRows, RowsAtDevice
-from sketchlearn.gpu.driver import Device, Memory, Stream
+from sketchlearn.gpu.driver import Device, Memory, Room, Stream
 
 Double = NDArray[np.float64]
+Single = NDArray[np.float32]
 SIDE = 64  # rows, directions or cells of a block
+ROWS_ADDED, ROWS_EXPECTED = 1024, 1024  # of a block that adds up columns by cell, or expected statistics
+MOST_SHARED_SUMS, MOST_SHARED_STATISTICS = 4096, 2048  # that a block adds up on its own
+MOST_PARTS, MOST_COLUMNS = 96, 64  # of a mixture that a block's memory holds
 ROWS_MEASURED, ROWS_SUMMED = 8, 32  # of a block
 
 
@@ -112,6 +116,109 @@ class CellsPlan:
         launch("cells", "place_rows", (-(-count // SIDE), -(-self._n_directions // SIDE)), 256, work, stream)
         launch("cells", "find_cells", (-(-count // SIDE), 1), 256, work, stream)
         launch("cells", "add_cells", (-(-count // ROWS_SUMMED), 1), 256, work, stream)
+
+
+class _ColumnCellsWork(ctypes.Structure):
+    _fields_ = (
+        ("rows", RowsAtDevice),
+        ("center", ctypes.c_void_p),
+        ("single_center", ctypes.c_void_p),
+        ("scale", ctypes.c_void_p),
+        ("points", ctypes.c_void_p),
+        ("halves", ctypes.c_void_p),
+        ("cells", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("sums", ctypes.c_void_p),
+        ("first_bad", ctypes.c_void_p),
+        ("n_cells", ctypes.c_int32),
+        ("n_shared", ctypes.c_int32),
+    )
+
+
+class ColumnCellsPlan:
+    """Cells in the columns themselves on a GPU; points, (cells, columns), and half their squares are of float32."""
+
+    sees_all_columns = True
+
+    def __init__(self, owner: Device, points: Single, halves: Single, center: Double, scale: Single) -> None:
+        self._device, self._n_cells, n_sums = owner, len(points), len(points) * (1 + 2 * len(center))
+        self._points, self._halves = owner.copy(points.T), owner.copy(halves)
+        self._center, self._single = owner.copy(center), owner.copy(center.astype(np.float32))
+        self._scale, self._cells = owner.copy(scale), Room(owner)
+        self._n_shared = n_sums if n_sums <= MOST_SHARED_SUMS else 0
+
+    def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
+        """As `DensePlan.add`."""
+        step = max(1, min(len(rows), SCRATCH_BYTES // 4))
+        room = self._cells.of(4 * step)
+        for first in range(0, len(rows), step):
+            some = rows[first : first + step]
+            work = _ColumnCellsWork(
+                rows=some.described(),
+                center=self._center.address,
+                single_center=self._single.address,
+                scale=self._scale.address,
+                points=self._points.address,
+                halves=self._halves.address,
+                cells=room.address,
+                weights=None if weights is None else weights + 8 * first,
+                sums=sums,
+                first_bad=bad,
+                n_cells=self._n_cells,
+                n_shared=self._n_shared,
+            )
+            launch = self._device.launch
+            launch("column_cells", "find_column_cells", (-(-len(some) // SIDE), 1), 256, work, stream)
+            launch("column_cells", "add_column_cells", (-(-len(some) // ROWS_ADDED), 1), 256, work, stream)
+
+
+class _MixtureWork(ctypes.Structure):
+    _fields_ = (
+        ("rows", RowsAtDevice),
+        ("center", ctypes.c_void_p),
+        ("single_center", ctypes.c_void_p),
+        ("scale", ctypes.c_void_p),
+        ("parts", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("sums", ctypes.c_void_p),
+        ("first_bad", ctypes.c_void_p),
+        ("n_parts", ctypes.c_int32),
+        ("full", ctypes.c_int32),
+        ("n_shared", ctypes.c_int32),
+    )
+
+
+class MixturePlan:
+    """Expected statistics of a mixture of Gaussians on a GPU; parts are the numbers of components, in float32."""
+
+    sees_all_columns = True
+
+    def __init__(self, owner: Device, parts: Single, center: Double, scale: Single, n_sums: int, *, full: bool) -> None:
+        self._device, self._parts, self._n_parts, self._full = owner, owner.copy(parts), len(parts), full
+        self._center, self._single = owner.copy(center), owner.copy(center.astype(np.float32))
+        self._scale, self._n_shared = owner.copy(scale), n_sums if n_sums <= MOST_SHARED_STATISTICS else 0
+
+    @staticmethod
+    def has_room(n_parts: int, n_features: int) -> bool:
+        """Whether a block's memory holds so much."""
+        return n_parts <= MOST_PARTS and n_features <= MOST_COLUMNS
+
+    def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
+        """As `DensePlan.add`."""
+        work = _MixtureWork(
+            rows=rows.described(),
+            center=self._center.address,
+            single_center=self._single.address,
+            scale=self._scale.address,
+            parts=self._parts.address,
+            weights=weights,
+            sums=sums,
+            first_bad=bad,
+            n_parts=self._n_parts,
+            full=self._full,
+            n_shared=self._n_shared,
+        )
+        self._device.launch("mixture", "add_expected", (-(-len(rows) // ROWS_EXPECTED), 1), 256, work, stream)
 
 
 class _Room:

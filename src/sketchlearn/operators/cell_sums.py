@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sketchlearn import kernel
 from sketchlearn._native import Cells, cells_in_columns, cells_in_directions
 from sketchlearn.cost import Cost
-from sketchlearn.gpu import CellsPlan, Device
+from sketchlearn.gpu import CellsPlan, ColumnCellsPlan, Device
 from sketchlearn.keeping import Keeping, check_keeping
 from sketchlearn.operators.bounded_operators import CLIP, FIXED_POINT, Boxed
 from sketchlearn.operators.cell_numbers import MOST_CELLS, checked_covariances, packed, unpacked
@@ -325,9 +325,10 @@ class CellSums(Directed):
         """What the sum of a row's squares, in steps of 2^-16, is times."""
         return float(FIXED_POINT / 2.0 ** (2 * SQUARE_BITS) / self.n_features)
 
-    def device_plan(self, owner: Device) -> CellsPlan | None:
+    def device_plan(self, owner: Device) -> CellsPlan | ColumnCellsPlan:
         if self.in_columns:
-            return None  # so far
+            points, halves = (np.ascontiguousarray(part) for part in (self._scores[:, :-1], self._scores[:, -1]))
+            return ColumnCellsPlan(owner, points, halves, self.middle, self._scale)
         bound = np.array(self.bound)
         return CellsPlan(
             owner,

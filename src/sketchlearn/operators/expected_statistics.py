@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from sketchlearn import kernel
 from sketchlearn._native import add_expected
 from sketchlearn.cost import Cost
+from sketchlearn.gpu import Device, MixturePlan
 from sketchlearn.keeping import Keeping, check_keeping
 from sketchlearn.kernel import Single
 from sketchlearn.operators.bounded_operators import CLIP, Boxed
@@ -324,6 +325,11 @@ class ExpectedStatistics(Boxed):
 
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
         return self.add_counted(rows, weights, threads, sums)[0]
+
+    def device_plan(self, owner: Device) -> MixturePlan | None:
+        if not MixturePlan.has_room(self.n_components, self.n_features):
+            return None
+        return MixturePlan(owner, self._numbers, self.middle, self.at.scale, self.n_sums, full=self.at.full)
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:  # noqa: ARG002
         integers = np.zeros((len(rows), self.n_sums), np.int64)

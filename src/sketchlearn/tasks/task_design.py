@@ -14,7 +14,14 @@ from sketchlearn.designing.cluster_operators import Asked, in_bounds, on_sample
 from sketchlearn.designing.direction_operators import moments_in_directions
 from sketchlearn.designing.private_budget import Budget, budget_of
 from sketchlearn.designing.random_sums import sums_in_bounds
-from sketchlearn.designing.sample_summary import MOST_ROWS, MOST_ROWS_OF_PILOT, Sampled, floats_of, rows_of, rows_wanted
+from sketchlearn.designing.sample_summary import (
+    MOST_ROWS,
+    Sampled,
+    floats_of,
+    rows_of,
+    rows_of_pilot,
+    rows_wanted,
+)
 from sketchlearn.designing.scale_of_sketch import on_sketch
 from sketchlearn.designing.touched_frequencies import AUTO, checked_subsample
 from sketchlearn.keeping import MOST_KEPT
@@ -202,7 +209,7 @@ def design(
     standardize = truth("standardize", standardize)
     cells = _cells_asked(asked, n_directions, normalize=normalize, along=along is not None)
     if bounds is None:
-        most = MOST_ROWS_OF_PILOT if cells is not None and cells.n_directions == 0 else 0
+        most = rows_of_pilot(asked.n_components) if cells is not None and cells.n_directions == 0 else 0
         sampled = floats_of(sample, seed, max(most, rows_wanted(task, asked.n_components)), representative)
         cells = _cells_of_sample(sampled, cells, along, n_directions, normalize=normalize)
         return _on_rows(asked, cells, sampled, standardize=standardize, n_kept=n_kept).with_origin(origin)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.decoders import Problem
 from sketchlearn.decoders.refinements.efficient_fit import slopes_of_efficient
-from sketchlearn.decoders.refinements.reduction_to_points import lloyd
+from sketchlearn.decoders.refinements.kmeans_of_rows import KMeansOfRows
 from sketchlearn.models import Double, Mixture
 from sketchlearn.plain_digits import counted
 from sketchlearn.sketch import Sketch
@@ -144,14 +144,14 @@ def _check_unrivalled(standing: StandingRows, rows: Double, centers: Double, rng
     missed = np.bincount(labels, weights * (second - lowest), minlength=k)
     costs = np.bincount(labels, weights * lowest, minlength=k)
     width = np.sqrt(float(weights @ lowest) / rows.shape[1])
-    differences = []
+    differences, every = [], KMeansOfRows(rows, weights, fine=True)
     for removed in np.argsort(missed)[:RIVALS].tolist():
         for split in [c for c in np.argsort(-costs).tolist() if c != removed][:RIVALS]:
             inside = labels == split
             far = rows[inside][np.argmax(weights[inside] * lowest[inside])]
             start = centers.copy()
             start[removed] = (far + centers[split]) / 2
-            rival = lloyd(rows, start, weights)[0]
+            rival = every.centers_of(every.lloyd(every.seen(start))[0])
             if np.sqrt(np.min(np.sum((rival[:, None] - centers) ** 2, axis=2), axis=1).max()) > width:
                 differences.append(_two_lowest(rows, rival)[1] - lowest)
     if not differences:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.decoders.refinements.reduction_to_points import nearest
+from sketchlearn.decoders.refinements.kmeans_of_rows import nearest
 from sketchlearn.models import Double
 from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.operators import CellSums
@@ -92,8 +93,7 @@ class Cells:
         if not self.noise:
             return 0.0
         rows = self.scaled
-        owners, score = nearest(rows, centers)
-        squares = np.maximum(score + np.sum(rows * rows, axis=1), 0)
+        owners, squares = nearest(rows, centers)
         sizes = np.bincount(owners, self.shares, minlength=len(centers))
         n_cells = np.bincount(owners, minlength=len(centers))
         reach = self.operator.bound[self.counted[0]] / self.units[0]
@@ -114,9 +114,7 @@ class Cells:
 
     def cost(self, centers: Double) -> float:
         """The mean squared distance, in units, of records from the center that is nearest to the mean of their cell."""
-        rows = self.scaled
-        squares = nearest(rows, centers)[1] + np.sum(rows * rows, axis=1)
-        return float(self.shares @ (self.within + np.maximum(squares, 0)))
+        return float(self.shares @ (self.within + nearest(self.scaled, centers)[1]))
 
     def doubts(self, cost: float) -> tuple[str, ...]:
         """What to say of records that are not like those that the cells were made for, in clusters of such a cost."""
@@ -136,7 +134,7 @@ class Cells:
 class Members:
     """Which cluster each of some points belongs to, and the points' shares of the records."""
 
-    owners: NDArray[np.intp]
+    owners: NDArray[Any]
     shares: Double
     k: int
 

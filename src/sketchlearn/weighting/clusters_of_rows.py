@@ -4,36 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sketchlearn.decoders.densities.density_from_sketch import CLEANINGS
 from sketchlearn.decoders.problems.decoding_problem import Problem
 from sketchlearn.decoders.refinements.joint_refinement import refine
-from sketchlearn.decoders.refinements.reduction_to_points import (
-    ROUGH_TOLERANCE,
-    TOLERANCE,
-    breathe,
-    lloyd,
-    nearest,
-    plus_plus,
-    weiszfeld,
-    with_more,
-)
+from sketchlearn.decoders.refinements.kmeans_of_rows import KMeansOfRows, kmeans, lloyd, nearest
+from sketchlearn.decoders.refinements.reduction_to_points import weiszfeld
 from sketchlearn.decoders.searches.search_loop import EXPLAINED, FEW_CLUSTERS, Outcome, Status
 from sketchlearn.models import DiagonalGaussian, Double, Mixture
 from sketchlearn.sketch import Sketch
 from sketchlearn.weighting.calibrated_rows import calibrated
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
-STARTS, STARTS_OF_HALVES = (3, 20), 3
-STARTS_PER_EXCHANGE = 5  # The best of so many are exchanged: of breast cancer, one exchange in two found the best.
-#: rows times clusters of all starts: exchanges find what starts miss, unless clusters are few (of four, one start in 6
-#: found the best) or have far rows (eight of spam: three starts had 1.006 of the least, six 1.0025, ten 1.0024)
-WORK_OF_STARTS = 600_000
-FINE_SHARE = 1e-5  # of the variance: clusters as narrow need rows of float64
+STARTS_OF_HALVES = 3
 LEAST_RECORDS_PER_ROW = 3  # With fewer records for each row of a sample, a sketch knows little that the rows do not.
 ROWS_PER_ATOM = 10
 ITERATIONS = (200, 600)  # the latter for a mixture of k components that explains the sketch
@@ -61,7 +46,6 @@ class SquaredLoss:
         Means of clusters are off by the variance of a weighted mean, and rows cost as much less there.
         """
         labels, squares = nearest(rows.rows, centers)
-        squares = np.maximum(squares + np.sum(rows.rows * rows.rows, axis=1), 0)
         shares = np.bincount(labels, rows.weights, minlength=len(centers))
         return float(np.sum(rows.weights**2 * squares / np.maximum(shares[labels], 1e-300)))
 
@@ -81,7 +65,7 @@ class DistanceLoss(SquaredLoss):
 
 def distances(rows: Double, centers: Double) -> Double:
     """Of each row from its nearest center."""
-    return np.asarray(np.linalg.norm(rows - centers[nearest(rows, centers)[0]], axis=1))
+    return np.sqrt(nearest(rows, centers)[1])
 
 
 @dataclass(frozen=True)
@@ -114,25 +98,7 @@ def clusters_of(
     """The best centers of weighted rows: by k-means from several starts, exchanged until nothing is gained."""
     present = sample.weights > 0
     rows, weights = sample.rows[present], sample.weights[present]
-    distinct = np.unique(rows, axis=0)
-    if len(distinct) < k:
-        return distinct[np.arange(k) % len(distinct)]
-    if n_starts is None:  # starts on few rows cost little
-        n_starts = int(np.clip(WORK_OF_STARTS / (len(rows) * k), *STARTS))
-    spread = float(weights @ np.sum(rows * rows, axis=1))
-    size = np.sqrt(spread) or 1.0  # of the rows, whose squares float32 must hold
-    centers = size * _exchanged((rows / size).astype(np.float32), k, weights.astype(np.float32), rng, n_starts)
-    if weights @ distances(rows, centers) ** 2 < FINE_SHARE * spread:
-        centers = _exchanged(rows, k, weights, rng, n_starts)
-    return loss.improved(rows, centers, weights)
-
-
-def _exchanged(rows: NDArray[Any], k: int, weights: NDArray[Any], rng: np.random.Generator, n_starts: int) -> Double:
-    """Centers by k-means from several starts, and by exchanges, with as many digits as rows have."""
-    runs = [lloyd(rows, plus_plus(rows, weights, k, rng), weights, ROUGH_TOLERANCE) for _ in range(n_starts)]
-    best = sorted(runs, key=lambda run: run[1])[: max(1, n_starts // STARTS_PER_EXCHANGE)]
-    settled = [lloyd(rows, breathe(rows, *run, weights), weights, TOLERANCE) for run in best]
-    return np.asarray(min(settled, key=lambda run: run[1])[0], np.float64)
+    return loss.improved(rows, kmeans(rows, k, rng, weights, n_starts), weights)
 
 
 def clusters_of_rows(sample: RowSample, k: int, loss: SquaredLoss, rng: np.random.Generator) -> tuple[Double, Double]:
@@ -180,8 +146,9 @@ def mixture_near(problem: Problem, sample: RowSample, centers: Double) -> Outcom
     k, here = problem.n_components, sample.scaled_rows()
     size = k if k <= FEW_CLUSTERS else min(2 * k, len(here) // ROWS_PER_ATOM)
     if size > k:
-        more = with_more(here.rows, sample.scaled(centers), here.weights, size - k)
-        centers = sample.mean + sample.units * more
+        rows = KMeansOfRows(here.rows, here.weights, fine=True)
+        more = rows.with_more(rows.seen(sample.scaled(centers)), size - k)
+        centers = sample.mean + sample.units * rows.centers_of(more)
     start = problem.in_own_units(DiagonalGaussian(), *clouds(centers, sample.rows).parts())
     found = _refined(problem.without_harmonics(start), start)
     for _ in range(CLEANINGS if problem.target.harmonics and found.iterations else 0):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.decoders.refinements.reduction_to_points import ROUGH_TOLERANCE, lloyd, plus_plus
+from sketchlearn.decoders.refinements.kmeans_of_rows import ROUGH_TOLERANCE, KMeansOfRows
 from sketchlearn.models import Double
 from sketchlearn.models.gaussian_family import n_parameters
 from sketchlearn.operators.expected_statistics import GaussianParts, Gaussians, Moments, mean_features
@@ -187,10 +187,8 @@ def _clustered(
     rng: np.random.Generator,
 ) -> Gaussians:
     """A start from k-means: the moments of its clusters."""
-    weights = np.full(len(scaled), 1 / len(scaled), np.float32)
-    centers = plus_plus(scaled, weights, k, rng)
-    centers, _ = lloyd(scaled, centers, weights, ROUGH_TOLERANCE)
-    labels = np.argmin(np.sum(centers * centers, axis=1) - 2 * scaled @ centers.T, axis=1)
+    rows = KMeansOfRows(scaled)
+    labels = rows.assign(rows.lloyd(rows.starts(k, rng), ROUGH_TOLERANCE)[0])[0]
     belongs = labels[:, None] == np.arange(k)
     shares = belongs.mean(axis=0)
     over = 1 / np.maximum(shares, 1e-300)[:, None]

@@ -16,7 +16,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
-from sketchlearn.decoders.refinements.reduction_to_points import nearest
+from sketchlearn.decoders.refinements.kmeans_of_rows import nearest
 from sketchlearn.models import Double
 
 REFERENCES = 6
@@ -107,4 +107,4 @@ def _losses(rows: Double, k: int, rng: np.random.Generator) -> Double:
     if k == 1:
         return np.asarray(np.sum((rows - rows.mean(axis=0)) ** 2, axis=1))
     centers = _centers(rows, k, rng)
-    return np.asarray(np.sum((rows - centers[nearest(rows, centers)[0]]) ** 2, axis=1))
+    return nearest(rows, centers)[1]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sketchlearn.decoders.refinements.reduction_to_points import lloyd, plus_plus
+from sketchlearn.decoders.refinements.kmeans_of_rows import KMeansOfRows
 from sketchlearn.models import Double
 from sketchlearn.weighting.em_covariances import LEARNED, Full, Known
 from sketchlearn.weighting.weighted_rows import WeightedRows
@@ -173,11 +173,11 @@ class _Sample:
 
     def clustered(self, k: int, settled: bool, rng: np.random.Generator) -> _State:
         """A start from k-means, or from the far points that k-means starts from."""
-        rows, weights = self.rows.astype(np.float32), self.weights.astype(np.float32)
-        centers = plus_plus(rows, weights, k, rng)
+        rows = KMeansOfRows(self.rows, self.weights)
+        centers = rows.starts(k, rng)
         if settled:
-            centers, _ = lloyd(rows, centers, weights)
-        labels = np.argmin(np.sum(centers * centers, axis=1) - 2 * rows @ centers.T, axis=1)
+            centers, _ = rows.lloyd(centers)
+        labels = rows.assign(centers)[0]
         return self.maximised(self.weights[:, None] * (labels[:, None] == np.arange(k)))
 
     def thinned(self, n: int, rng: np.random.Generator) -> _Sample:

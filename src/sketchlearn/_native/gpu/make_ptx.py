@@ -37,10 +37,12 @@ PERIODIC = {name: wave for name, wave in WAVES.items() if wave != "Quadratic"}
 UNITS = {
     "cells": ("cells.cu", None),
     "centre": ("centre.cu", None),
+    "column_cells": ("column_cells.cu", None),
     "columns": ("columns.cu", None),
     "cross": ("cross.cu", None),
     "histogram": ("histogram.cu", None),
     "keeping": ("keeping.cu", None),
+    "mixture": ("mixture.cu", None),
     "moments": ("moments.cu", None),
     **{name: ("fourier.cu", wave) for name, wave in WAVES.items()},
     **{f"{name}_written": ("written.cu", wave) for name, wave in PERIODIC.items()},

@@ -186,7 +186,10 @@ def fourier_part(sketch: Sketch) -> tuple[Sketch, FourierFeatures]:
     found = [(leaf, leaf.operator) for leaf in leaves if isinstance(leaf.operator, FourierFeatures)]
     if len(found) != 1:
         kind = type(sketch.operator).__name__
-        remedies = {"CellSums": "design it with n_directions=None", "ExpectedStatistics": "fit with n_frequencies=1000"}
+        remedies = {
+            "CellSums": "design it with n_directions=None, or fit with n_frequencies=1000",
+            "ExpectedStatistics": "fit with n_frequencies=1000",
+        }
         remedy = remedies.get(kind, "use design(sample, ...)")
         raise ValueError(f"a sketch of Fourier features is needed, but this one is of {kind}: {remedy}")
     if found[0][0].count == 0:

@@ -33,7 +33,7 @@ class Status(Enum):
     ROWS = "the result is that of some rows, reweighted until they agree with the sketch"
     ATOMS = "the clusters are those of points that agree with the sketch: no mixture explains it"
     CELLS = "the clusters are those of cells, whose means over all records are exact"
-    STEP = "the mixture is that of a step of expectation maximisation on all records"
+    STEP = "a pilot fitted on a sample, then exact steps on all records"
     UNJUDGED = "the result cannot be judged: there are too few records for this many parameters"
     HIDDEN = "the noise of the private release hides the clusters: one Gaussian explains the sketch as well"
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sketchlearn.operators import Operator
 from sketchlearn.sketch import Sketch
@@ -57,9 +59,9 @@ class ChosenNumber(DesignedEstimator):
         if self._number != AUTO or n_rows < 1:
             super().check_size(n_rows)
 
-    def _check_distinct(self, n_distinct: int) -> None:
+    def _check_distinct(self, rows: NDArray[Any]) -> None:
         if self._number != AUTO:
-            super()._check_distinct(n_distinct)
+            super()._check_distinct(rows)
 
     @property
     def _directions(self) -> int | str | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sketchlearn.decoders import Status
 from sketchlearn.decoders.densities.density_in_noise import error_of_noise
-from sketchlearn.decoders.refinements.reduction_to_points import nearest
+from sketchlearn.decoders.refinements.kmeans_of_rows import nearest
 from sketchlearn.models import Mixture
 from sketchlearn.operators import Histograms
 from sketchlearn.plain_digits import counted, in_digits

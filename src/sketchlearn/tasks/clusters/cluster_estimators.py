@@ -13,15 +13,23 @@ from sklearn.exceptions import ConvergenceWarning
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Problem, Status, Target, centroids, decoder_from
 from sketchlearn.decoders.refinements.reduction_to_points import medians
-from sketchlearn.designing.sample_summary import MOST_ROWS_OF_PILOT
+from sketchlearn.designing.cell_operators import CellsAsked, SampleFrame, cells_on_sample
+from sketchlearn.designing.learning_costs import decoding_seconds
+from sketchlearn.designing.sample_summary import Sampled
+from sketchlearn.kernel import one_blas_thread
 from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.operators import CellSums, Histograms, Operator
+from sketchlearn.operators.origin import Origin
 from sketchlearn.sketch import Sketch
-from sketchlearn.sources import first_rows, sample
 from sketchlearn.tasks.choosing.chosen_number import AUTO, ChosenNumber
 from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
 from sketchlearn.tasks.clusters.cluster_task import Decoded, Task
-from sketchlearn.tasks.clusters.clusters_of_cells import clusters_of_all_rows, clusters_of_cells, means_of_cells
+from sketchlearn.tasks.clusters.clusters_of_cells import (
+    LloydStep,
+    clusters_of_all_rows,
+    clusters_of_cells,
+    means_of_cells,
+)
 from sketchlearn.tasks.clusters.clusters_of_sketch import (
     are_few,
     clusters_of_sketch,
@@ -34,16 +42,16 @@ from sketchlearn.tasks.clusters.fitted_clusters import Clusters
 from sketchlearn.tasks.column_ranges import extremes
 from sketchlearn.tasks.estimating.component_estimator import SAMPLED_PER_COMPONENT, largest_first, require_rows
 from sketchlearn.tasks.estimating.fitted_model import Document, Double
-from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows
+from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.nearest_clusters import NearestClusters, array_blocks
 from sketchlearn.tasks.estimating.row_mean_estimator import RowMeanEstimator
 from sketchlearn.tasks.estimating.row_samples import error_units, kept_rows
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
+from sketchlearn.tasks.estimating.steps_at_pilot import StepEstimator, seconds_instead
 from sketchlearn.uncertainty.cell_errors import ROUNDING, errors_of_cells, mean_cost_of_cells
 from sketchlearn.uncertainty.cluster_errors import errors_of_density, errors_of_rows
 from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
-from sketchlearn.values import whole
 from sketchlearn.weighting.cells_of_sketch import NO_DISTANCES_OF_CELLS, Cells
 from sketchlearn.weighting.clusters_of_rows import (
     DistanceLoss,
@@ -58,18 +66,18 @@ from sketchlearn.weighting.weighted_rows import WeightedRows
 ROWS_AT_ONCE = 1 << 18  # whose distances are in memory
 NO_ERRORS_OF_SUMS = "random sums of the columns do not tell them: design the sketch on a sample of rows"
 NO_MEDIANS_OF_SUMS = "random sums of the columns tell means alone: design the sketch on a sample, or learn k-means"
-MOST_PASSES, LEAST_GAIN = 50, 3e-5  # over rows at hand, of the squared error
 CLEAR_GAIN = 0.1  # of the squared error of kept rows, more than centers of their own gain by chance
 MOST_WIDER = 1.02  # All rows may lie so much farther from their centers, in squares, than those of the pilot's sample.
 SHARE_BESIDE_ATOMS = 0.5  # that rows have in centers, where they are joined by atoms
 
 
 @dataclass(eq=False, repr=False)
-class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
+class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimator):
     """k-means from one pass over the rows, or from a sketch alone.
 
-    A mixture of Gaussians, with more components than clusters, is fitted to the sketch; its best k centroids are the
-    result.
+    Rows at hand: the k-means of a sample, then exact steps of Lloyd's algorithm on all rows. A sketch of random
+    frequencies: a mixture of Gaussians, with more components than clusters, is fitted to it; its best k centroids are
+    the result.
 
     Parameters
     ----------
@@ -89,13 +97,12 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
     along : columns that travel along, by name or position: clusters are those of the others, and `cluster_centers_`
         has the means of these over all records of each cluster; `profiles` tells of them, too. For arrays, tables and
         schemas of any width; rows to predict have them as well, but they do not count.
-    n_directions : above 64 columns, rows are put into cells, which are told apart in so many directions of a sample,
-        and clusters are learned from the cells' exact counts and means (see docs/wide.md). "auto": as many as held-out
-        rows of the sample ask for; below, the columns themselves, where a decoder would take more than about a second
-        longer (more than 166 coordinates of all centers). 0: the columns themselves. None: frequencies of all columns.
-    n_passes : how often rows are read, where clusters are learned from cells in the columns themselves: each pass is a
-        step of Lloyd's algorithm on all of them. "auto": for arrays and data frames, until a pass gains less than
-        3e-5 of the squared error, fifty at most; once for all else.
+    n_directions : the k-means of a sample is the pilot, and all rows are summed by its Voronoi cells, in the columns
+        themselves (0) or, of more than 64 columns, in so many principal directions of the sample (see docs/wide.md).
+        "auto": as many as held-out rows of the sample ask for. None: random frequencies of all columns, and a decoder.
+    n_passes : how often rows are read, where they are summed by cells in the columns themselves: each pass is a step of
+        Lloyd's algorithm on all of them. "auto": for arrays, data frames and rows on a GPU, until a pass gains less
+        than 1e-5 of the squared error, a hundred times at most; once for all else (files, Dask, Spark).
     random_state : seed of the operator and of the search.
     n_jobs : threads that sketch; None means all cores.
     device : where rows are sketched: "cpu", "cuda", "cuda:1" or "auto"; None means where they are, so that arrays of
@@ -141,7 +148,6 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
     standardize: bool = False
     normalize: bool = False
     along: Any = None
-    n_passes: int | str = AUTO
 
     model_type = Clusters
     _learns_points = True
@@ -166,8 +172,6 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        if not isinstance(self.n_passes, str) or self.n_passes != AUTO:
-            whole("n_passes", self.n_passes)
         if self.normalize and self._directions is None:
             raise ValueError("normalize needs cells: leave out decoder and n_directions")
         if self.along is not None and self._directions is None:
@@ -210,15 +214,15 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
 
     def _of_cells(self, sketch: Sketch, cells: Cells, rng: np.random.Generator) -> Clusters:
         """Clusters of cells, or of all rows, if those were kept."""
-        rows = kept_rows(sketch)
+        rows, operator = kept_rows(sketch), cells.operator
         k, choice = self._chosen(sketch, rows, rng)
         self.check_size(int(np.ceil(sketch.count)))
-        if rows is None or not rows.complete:
+        step = operator.in_columns and k == len(cells)
+        if step or rows is None or not rows.complete:
             found = clusters_of_cells(cells, k, self._loss, rng)
-            if cells.operator.in_columns and not cells.noise:  # other passes may come
+            if operator.in_columns and not cells.noise:  # those of the last pass are told
                 found = replace(found, doubts=())
             return self._model(sketch, found, choice)
-        operator: CellSums = cells.operator
         if operator.normalize:
             rows = replace(rows, rows=replace(rows.rows, rows=operator.of_length_one(rows.rows.rows)))
         return self._model(sketch, clusters_of_all_rows(operator, rows, k, self._loss, rng), choice)
@@ -292,10 +296,10 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
             return RowMean(float(weights @ self.row_values(state.model, sketch.kept.rows)), 0.0)
         if isinstance(self._loss, DistanceLoss):
             return RowMean(withheld=NO_DISTANCES_OF_CELLS)
-        gain = self._gain_of_step(cells, state.model) if cells.operator.in_columns and not cells.noise else math.inf
-        if gain < math.inf:  # the cost of the partition is exact, and another step would gain about as much at most
-            cost = float(cells.shares @ cells.within)
-            return RowMean(cost * (1 - gain / 2), cost * (gain / 2 + ROUNDING))
+        step = self.step_of(sketch)
+        if step is not None and len(cells) == len(state.model.weights):
+            # the cost of the partition is exact, and another step would gain about as much at most
+            return RowMean(step.cost * (1 - step.gain / 2), step.cost * (step.gain / 2 + ROUNDING))
         return mean_cost_of_cells(sketch, cells, state.model.centers)
 
     def row_values(self, model: Clusters, rows: Double) -> Double:
@@ -315,49 +319,44 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         return lambda rows: self.row_values(again, rows)
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
-        everything = glimpse.everything
-        if everything is not None and self._directions_of(glimpse) == 0 and len(glimpse.rows) < MOST_ROWS_OF_PILOT:
-            few = (everything.n_records or 0) <= MOST_ROWS_OF_PILOT
-            more = first_rows(everything, MOST_ROWS_OF_PILOT) if few else sample(everything, MOST_ROWS_OF_PILOT, rng)[0]
-            glimpse = replace(glimpse, rows=more)
-        operator = super().design_operator(glimpse, rng)
-        if not isinstance(operator, CellSums) or not operator.in_columns or glimpse.everything is None:
-            return operator
-        return operator.widened(*extremes(glimpse.everything)).with_origin(operator.origin)
+        if self._directions_of(glimpse) != 0:
+            return super().design_operator(glimpse, rng)
+        everything, k, rows = glimpse.everything, self._n_components, glimpse.rows
+        complete = everything is not None and everything.n_records == len(rows)
+        if complete:
+            self._check_distinct(rows)
+        once = self.n_passes == 1 or (self.n_passes == AUTO and not glimpse.at_hand)
+        sampled, seed = Sampled(rows, glimpse.representative, glimpse.columns), int(rng.integers(2**31))
+        with one_blas_thread():
+            if self._chooses_number or (once and not complete):
+                asked = CellsAsked(k, 0, normalize=False, columns_squared=True, seed=seed)
+                kept = self._n_kept(glimpse, k)
+                operator = cells_on_sample(asked, sampled, standardize=self.standardize, n_kept=kept)
+            else:
+                frame = SampleFrame.of(sampled, standardize=self.standardize)
+                pilot = clusters_of(WeightedRows.of(frame.rows), k, self._loss, rng)
+                operator = frame.keeping(frame.cells_at(pilot), self._n_kept(glimpse, k), seed)
+        if everything is not None:
+            operator = operator.widened(*extremes(everything))
+        return operator.with_columns(glimpse.columns).with_origin(Origin.SAMPLE)
 
-    def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
-        cells = Cells.of(state.sketch)
-        if cells is not None and cells.operator.in_columns and not cells.noise:
-            if incoming is not None and not isinstance(self._loss, DistanceLoss):
-                state, cells = self._further_passes(state, cells, incoming)
-            for doubt in cells.doubts(cells.cost(state.model.centers / cells.units)):
-                warn_caller(doubt, ConvergenceWarning)
-        return super()._after_learning(state, incoming)
+    def step_of(self, sketch: Sketch) -> LloydStep | None:
+        cells = Cells.of(sketch)
+        if cells is None or not cells.operator.in_columns or cells.noise:
+            return None
+        return LloydStep(cells)
 
-    def _further_passes(self, state: FittedState, cells: Cells, incoming: IncomingRows) -> tuple[FittedState, Cells]:
-        """Lloyd's steps on all rows, a pass over them each."""
-        auto, k = self.n_passes == AUTO, len(state.model.weights)
-        most = int(self.n_passes) if not auto else MOST_PASSES if incoming.in_memory else 1
-        if most > 1 and not (incoming.in_memory or incoming.rows.replayable):
-            raise ValueError("these rows can be read once alone: leave out n_passes")
-        centers, gain = state.model.centers, self._gain_of_step(cells, state.model)
-        if state.model.outcome.status is Status.ALL_ROWS:  # nothing is left to gain: cells are those of the clusters
-            sketch = self._sketched_again(cells.operator.moved_to(centers), state.sketch, incoming)
-            return replace(state, sketch=sketch), Cells.of(sketch) or cells
-        if most > 1 and cells.wider > MOST_WIDER and (better := self._of_far_rows(state, k)) is not None:
-            centers, gain = better, math.inf
-        for _ in range(most - 1):
-            if gain <= (LEAST_GAIN if auto else 0.0):
-                break
-            self._say("another pass over the rows")
-            sketch = self._sketched_again(cells.operator.moved_to(centers), state.sketch, incoming)
-            found = Cells.of(sketch)
-            if found is None or len(found) < k:  # a center is nearest to no record
-                break
-            cells, model = found, self._model(sketch, means_of_cells(found), state.model.choice)
-            centers, gain = model.centers, self._gain_of_step(found, model)
-            state = replace(state, sketch=sketch, model=model)
-        return state, cells
+    def model_of_step(self, step: LloydStep, state: FittedState) -> Clusters:
+        return self._model(state.sketch, means_of_cells(step.cells), state.model.choice)
+
+    def _instead(self) -> str:
+        k, d = self.cluster_centers_.shape
+        return seconds_instead(decoding_seconds(k, d))
+
+    def rival_of(self, step: LloydStep, state: FittedState) -> LloydStep:
+        if step.cells.wider > MOST_WIDER and (far := self._of_far_rows(state, len(state.model.weights))) is not None:
+            return replace(step, centers=far)
+        return step if len(step.cells) == len(state.model.weights) else replace(step, centers=state.model.centers)
 
     def _of_far_rows(self, state: FittedState, k: int) -> Double | None:
         """Centers of kept rows, where far ones, which the pilot's sample lacked, ask for others than its own."""
@@ -375,15 +374,6 @@ class SketchKMeans(NearestClusters, ChosenNumber, RowMeanEstimator):
         # rows that are alone where they lie are in one half
         alone = cost(every, rows.scaled(found)) < (1 - CLEAR_GAIN) * cost(every, own)
         return found if better or alone else None
-
-    @staticmethod
-    def _gain_of_step(cells: Cells, model: Clusters) -> float:
-        """The share of the squared error that a step took away; infinite where clusters are several cells each."""
-        if len(cells) != len(model.weights):
-            return math.inf
-        away = (cells.means - cells.operator.points[cells.there]) / cells.units
-        gain = float(cells.shares @ np.sum(away**2, axis=1))
-        return gain / max(gain + float(cells.shares @ cells.within), 1e-300)
 
     def _with_array(self, state: FittedState, rows: Any, weights: Any) -> FittedState:
         """Labels of the rows and what they cost, in one pass."""
@@ -429,6 +419,9 @@ class SketchKMedians(SketchKMeans):
     _learns_points = False
     _reduce = staticmethod(medians)
     _loss: ClassVar[Any] = DistanceLoss()
+
+    def step_of(self, sketch: Sketch) -> LloydStep | None:  # noqa: ARG002
+        return None  # sums of rows do not tell medians
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:  # noqa: ARG002
         return ErrorBars(withheld="they are known for k-means, and not for k-medians: learn k-means instead")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.decoders import Outcome, Status
-from sketchlearn.decoders.refinements.reduction_to_points import nearest
+from sketchlearn.decoders.refinements.kmeans_of_rows import nearest
 from sketchlearn.models import DiagonalGaussian, Dirac, Double, Mixture
 from sketchlearn.operators import CellSums
 from sketchlearn.tasks.clusters.cluster_doubts import MOST_ERROR_OF_NOISE, RELEASE_MORE
@@ -18,21 +19,65 @@ from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, Squa
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
 ROUNDS, STILL = 100, 1e-6
+LEAST_GAIN = 1e-5  # of the squared error, that is worth a pass over rows in memory: docs/decisions.md, "By cost"
+
+
+@dataclass(frozen=True)
+class LloydStep:
+    """A step of Lloyd's algorithm on all records: from the points of cells to the means of their records."""
+
+    cells: Cells
+    centers: Double | None = None  # where the passes go on, if not from the means
+
+    objective = "squared error"
+
+    @property
+    def n_parts(self) -> int:
+        """How many cells have records."""
+        return len(self.cells)
+
+    @cached_property
+    def cost(self) -> float:
+        """The mean squared distance of records from the mean of their cell, in error units."""
+        return float(self.cells.shares @ self.cells.within)
+
+    @cached_property
+    def gain(self) -> float:
+        """The share of the squared error that the step took away."""
+        cells = self.cells
+        away = (cells.means - cells.operator.points[cells.there]) / cells.units
+        gain = float(cells.shares @ np.sum(away**2, axis=1))
+        return gain / max(gain + self.cost, 1e-300)
+
+    @property
+    def settled(self) -> bool:
+        """Whether another step would gain less than is worth a pass."""
+        return self.centers is None and self.gain <= LEAST_GAIN
+
+    @property
+    def still(self) -> bool:
+        """Whether all points are the means of their cells."""
+        return self.centers is None and self.gain == 0.0
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What to say of records that are not like those of the sample."""
+        return self.cells.doubts(self.cost)
+
+    def next_operator(self) -> CellSums:
+        """Cells at the centers after the step."""
+        return self.cells.operator.moved_to(self.cells.means if self.centers is None else self.centers)
 
 
 def clusters_of_cells(cells: Cells, k: int, loss: SquaredLoss, rng: np.random.Generator) -> Decoded:
     """The best clusters of cells, as points of their weight: those of k-medians, with what lies within the cells."""
     cells.require(k)
-    if (
-        k == len(cells)
-        and not isinstance(loss, DistanceLoss)
-        and not cells.noise
-        and len(cells.counted) == cells.means.shape[1]
-    ):
-        return means_of_cells(cells)
+    medians = isinstance(loss, DistanceLoss)
+    if k == len(cells) and not cells.noise and cells.operator.in_columns:
+        return means_of_cells(cells, cells.operator.points[cells.there] if medians else cells.means)
     sample = RowSample(WeightedRows.of(cells.scaled, cells.shares), np.ones(len(cells.counted)))
     centers, _ = clusters_of_rows(sample, k, SquaredLoss(), rng)
-    if isinstance(loss, DistanceLoss):
+    if medians:
         centers = _medians(cells, centers)
     doubts = cells.doubts(cells.cost(centers))
     if cells.error_of_noise(centers) > MOST_ERROR_OF_NOISE:
@@ -43,12 +88,14 @@ def clusters_of_cells(cells: Cells, k: int, loss: SquaredLoss, rng: np.random.Ge
     return _decoded(lifted, members, cells.means, squares, Status.CELLS, doubts)
 
 
-def means_of_cells(cells: Cells) -> Decoded:
-    """Each cell as a cluster: Lloyd's step at the cells' points."""
-    members = Members(np.arange(len(cells)), cells.shares, len(cells))
-    return _decoded(
-        cells.means, members, cells.means, cells.squares, Status.CELLS, cells.doubts(cells.cost(cells.scaled))
-    )
+def means_of_cells(cells: Cells, centers: Double | None = None) -> Decoded:
+    """Each cell as a cluster, with its mean, the result of a step of Lloyd's algorithm, or another point as its center.
+
+    Medians of a pilot stay where they are, as sums do not tell them.
+    """
+    members, means = Members(np.arange(len(cells)), cells.shares, len(cells)), cells.means
+    doubts = cells.doubts(cells.cost(cells.scaled))
+    return _decoded(means if centers is None else centers, members, means, cells.squares, Status.STEP, doubts)
 
 
 def clusters_of_all_rows(
@@ -92,8 +139,8 @@ def _medians(cells: Cells, centers: Double) -> Double:
     rows, found = cells.scaled - middle, centers - middle
     tiny = 1e-12 * max(float(cells.shares @ np.sum(rows * rows, axis=1)), 1e-300)
     for _ in range(ROUNDS):
-        labels, score = nearest(rows, found)
-        squares = np.maximum(score + np.sum(rows * rows, axis=1), 0) + within
+        labels, squares = nearest(rows, found)
+        squares += within
         pull = cells.shares / np.sqrt(squares + tiny)
         pulls = np.bincount(labels, pull, minlength=len(found))
         moved = np.zeros_like(found)

@@ -7,7 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample, nearest
+from sketchlearn.decoders.refinements.kmeans_of_rows import nearest
+from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample
 from sketchlearn.models import Dirac, Double, Mixture
 from sketchlearn.operators import Concatenated, CrossFeatures, SomeDirections, concatenate
 from sketchlearn.sketch import Sketch

@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import euclidean_distances
 
-from sketchlearn.kernel import MOST_COORDINATES, nearest_centers
+from sketchlearn.kernel import nearest_centers
 from sketchlearn.models import Dirac, Mixture
 from sketchlearn.tasks.estimating.component_estimator import FittedComponents
 from sketchlearn.tasks.estimating.fitted_model import Double, flag, model_array
-
-DISTANCES_PER_BLOCK, VALUES_PER_BLOCK = 1 << 18, 1 << 20
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -88,18 +86,4 @@ class Clusters(FittedComponents):
         middle = self.centers.mean(axis=0)
         scale = np.ones(self.centers.shape[1]) if self.scale is None else self.scale
         plain = (self.centers - middle) * scale
-        if plain.size <= MOST_COORDINATES:
-            return nearest_centers(self.as_learned(rows), plain, middle, scale, n_jobs)
-        centers = plain.astype(rows.dtype)
-        squares = np.sum(centers * centers, axis=1)
-        labels, errors = np.empty(len(rows), np.int32), np.empty(len(rows))
-        step = max(1, min(DISTANCES_PER_BLOCK // len(centers), VALUES_PER_BLOCK // rows.shape[1]))
-        for first in range(0, len(rows), step):
-            block = self.as_learned(rows[first : first + step]) - middle.astype(rows.dtype)
-            if self.scale is not None:
-                block *= np.asarray(scale, rows.dtype)
-            nearest = np.argmin(squares - 2 * (block @ centers.T), axis=1)
-            labels[first : first + step] = nearest
-            left = block - centers[nearest]
-            errors[first : first + step] = np.sum(left * left, axis=1, dtype=np.float64)
-        return labels, errors
+        return nearest_centers(self.as_learned(rows), plain, middle, scale, n_jobs)

@@ -14,10 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Decoder, Outcome, Status, Target, decoder_from
+from sketchlearn.decoders.refinements.kmeans_of_rows import few_distinct
 from sketchlearn.decoders.searches.search_loop import ADVICE
 from sketchlearn.designing.cell_operators import WIDE, columns_along, directions_for
-from sketchlearn.designing.learning_costs import cells_pay
-from sketchlearn.designing.sample_summary import MOST_ROWS, rows_wanted
+from sketchlearn.designing.sample_summary import MOST_ROWS, rows_of_pilot, rows_wanted
 from sketchlearn.designing.touched_frequencies import AUTO, checked_subsample
 from sketchlearn.models import Mixture
 from sketchlearn.operators import Operator
@@ -26,7 +26,7 @@ from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
 from sketchlearn.tasks.estimating.error_barred import ErrorBarredEstimator
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, FittedModel, Known, model_array, saved
-from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows
+from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.row_samples import given_rows, kept_rows
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
@@ -88,8 +88,10 @@ class DesignedEstimator(ErrorBarredEstimator):
     def design_arguments(self, **size: Any) -> dict[str, Any] | None:
         return {"task": self._task, "n_components": self._n_components, **size}
 
-    def _most_rows(self) -> int:
-        return rows_wanted(self._task, self._n_components)
+    def _most_rows(self, width: int | None) -> int:
+        wanted = rows_wanted(self._task, self._n_components)
+        pilot = self._task == "kmeans" and self._suits_cells and (width is None or width <= WIDE)
+        return max(wanted, rows_of_pilot(self._n_components)) if pilot else wanted
 
     def check_parameters(self) -> None:
         k = self._n_components
@@ -161,11 +163,11 @@ class DesignedEstimator(ErrorBarredEstimator):
                 "fewer"
             )
 
-    def _check_distinct(self, n_distinct: int) -> None:
-        """Warns of fewer different rows than there shall be clusters."""
-        if n_distinct < (k := self._n_components):
+    def _check_distinct(self, rows: NDArray[Any]) -> None:
+        """Warns of fewer distinct rows than there shall be clusters."""
+        if (distinct := few_distinct(rows, k := self._n_components)) is not None:
             warn_caller(
-                f"there are only {n_distinct} distinct rows for {k} clusters: some of them coincide",
+                f"there are only {len(distinct)} distinct rows for {k} clusters: some of them coincide",
                 ConvergenceWarning,
             )
 
@@ -177,11 +179,10 @@ class DesignedEstimator(ErrorBarredEstimator):
     def _directions_of(self, glimpse: Glimpse) -> int | str | None:
         """The same for these rows: the numbers of a schema go by frequencies, unless directions are asked for."""
         in_cells = self.normalize or self.along is not None
-        found = directions_for(glimpse.columns, self._directions, in_cells=in_cells)
         pilot = self._task == "kmeans" and not self._chooses_number and glimpse.representative and self._suits_cells
-        if found != AUTO or in_cells or not pilot or (d := glimpse.rows.shape[1]) > WIDE:
-            return found
-        return 0 if cells_pay(self._n_components, d) else found
+        if pilot and self._directions == AUTO and not in_cells and glimpse.rows.shape[1] <= WIDE:
+            return 0
+        return directions_for(glimpse.columns, self._directions, in_cells=in_cells)
 
     @property
     def _suits_cells(self) -> bool:
@@ -201,15 +202,10 @@ class DesignedEstimator(ErrorBarredEstimator):
         few = glimpse.n_rows is not None and glimpse.n_rows <= MOST_ROWS
         return MOST_ROWS if few and self._task == "kmeans" else None
 
-    def _sketched_again(self, operator: Operator, before: Sketch, incoming: IncomingRows) -> Sketch:
-        """Another pass over the same rows, by another operator; those that were kept stay so."""
-        sketch = self._sketched(operator.without_keeping(), incoming.rows, incoming.table)
-        return replace(sketch, operator=operator, kept=before.kept)
-
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         everything, k = glimpse.everything, self._n_components
         if everything is not None and everything.n_records == len(glimpse.rows):
-            self._check_distinct(len(np.unique(glimpse.rows, axis=0)))
+            self._check_distinct(glimpse.rows)
         operator = design(
             glimpse.rows,
             n_components=k,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.ledger import ASSUMED, Ledger
 from sketchlearn.schemas import columns_without
-from sketchlearn.sources import Source, source, weighted
+from sketchlearn.sources import Source, gpu_rows, source, weighted
 from sketchlearn.tasks.estimating.row_samples import check_public_rows
 from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
 
@@ -61,12 +61,24 @@ class IncomingRows:
     table : what their columns are.
     in_memory : whether another pass over them is cheap.
     array : the rows as one array or sparse matrix without targets, where they came so.
+    frame : a Dask collection or Spark data frame, which stays where it is; there are no `rows` then.
     """
 
-    rows: Source
+    rows: Any  # a Source
     table: SketchedTable
     in_memory: bool = False
     array: Any = None
+    frame: Any = None
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether another pass is cheap: they are in memory, or on a GPU."""
+        return self.in_memory or (self.frame is None and gpu_rows(self.rows) is not None)
+
+    @property
+    def replayable(self) -> bool:
+        """Whether they can be read again."""
+        return self.frame is not None or self.in_memory or bool(self.rows.replayable)
 
     def counted(self, sample_weight: Any) -> IncomingRows:
         """The same rows, each counted as often as its weight says."""

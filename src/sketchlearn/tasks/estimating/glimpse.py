@@ -22,6 +22,7 @@ class Glimpse:
     everything : all rows, where another pass over them is cheap because they are in memory.
     targets : positions of the columns that are targets.
     n_rows : how many rows there are, where that is known and each counts once.
+    at_hand : whether further passes are cheap: rows are in memory, or on a GPU.
     """
 
     rows: NDArray[Any]
@@ -30,3 +31,4 @@ class Glimpse:
     everything: Source | None = None
     targets: tuple[int, ...] = ()
     n_rows: int | None = None
+    at_hand: bool = False

@@ -154,7 +154,8 @@ class SketchEstimator(BaseEstimator):
         if engines.engine_of(X):
             if sample_weight is not None:
                 raise TypeError("sample_weight is not for Dask and Spark: repeat the rows there")
-            return self._learn(self._sketch_on_engine(X, y), self._generator())
+            state = self._sketch_on_engine(X, y)
+            return self._learn(state, self._generator(), IncomingRows(None, state.table, frame=X))
         incoming, rng = self._incoming(X, y, None).counted(sample_weight), self._generator()
         return self._learn(self._sketch_of(incoming, rng), rng, incoming)
 
@@ -206,8 +207,8 @@ class SketchEstimator(BaseEstimator):
         names = columns if columns is not None or names is None else tuple(map(str, names))
         return found, SketchedTable(names, checked.n_features_in_)
 
-    def _most_rows(self) -> int:
-        """How many rows the operator is designed on, where they come from all over the data."""
+    def _most_rows(self, width: int | None) -> int:  # noqa: ARG002
+        """How many rows of so many columns the operator is designed on, where they come from all over the data."""
         return MOST_ROWS
 
     def _designed(self, glimpse: Glimpse, rng: np.random.Generator) -> tuple[Operator, Any]:
@@ -217,10 +218,16 @@ class SketchEstimator(BaseEstimator):
     def _sketched(self, operator: Operator, rows: Any, table: SketchedTable) -> Any:  # noqa: ARG002
         return operator.sketch(rows, n_jobs=self.n_jobs, progress=bool(self.verbose), device=self.device)
 
+    def _sketched_by(self, operator: Operator, incoming: IncomingRows) -> Any:
+        """The sketch of rows wherever they are."""
+        if incoming.frame is not None:
+            return engines.sketch(incoming.frame, operator, device=self.device)
+        return self._sketched(operator, incoming.rows, incoming.table)
+
     def _sketch_of(self, incoming: IncomingRows, rng: np.random.Generator) -> FittedState:
         """The sketch of all rows, which are read once; those of a stream are all counted."""
         rows, table, everything = incoming.rows, incoming.table, incoming.rows if incoming.in_memory else None
-        most = self._most_rows() if rows.replayable else MOST_ROWS
+        most = self._most_rows(rows.width) if rows.replayable else MOST_ROWS
         if everything is not None:
             self._check_count(rows.n_records or 0, rows)
         if everything is not None and (rows.n_records or 0) <= most:
@@ -230,7 +237,8 @@ class SketchEstimator(BaseEstimator):
             if len(some) < most and representative:
                 self.check_size(len(some))
         table = replace(table, width=some.shape[1])
-        known = table.columns, everything, table.targets, rows.n_rows if rows.weights is None else None
+        n_rows = rows.n_rows if rows.weights is None else None
+        known = table.columns, everything, table.targets, n_rows, incoming.at_hand
         operator, notes = self._designed(Glimpse(some, representative, *known), rng)
         del some  # a sample of many columns is large
         sketch = self._sketched(operator, rows, table)
@@ -254,7 +262,7 @@ class SketchEstimator(BaseEstimator):
         encoded = schema_rows.columns_on_machines(self.schema, y)
         self._check_engine(y)
         rng = self._generator()
-        some, columns = engines.sample(X, self._most_rows(), int(rng.integers(2**31)), encoded)
+        some, columns = engines.sample(X, self._most_rows(None), int(rng.integers(2**31)), encoded)
         table = self._with_targets(SketchedTable(columns, some.shape[1]), y)
         operator, notes = self._designed(Glimpse(some, True, columns, None, table.targets), rng)
         sketch = engines.sketch(X, operator, device=self.device)

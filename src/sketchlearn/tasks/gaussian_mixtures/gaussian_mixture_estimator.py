@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit, fit_
 from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC
 from sketchlearn.decoders.refinements.goodness_of_fit import FitTest
 from sketchlearn.designing.cell_operators import WIDE
-from sketchlearn.designing.learning_costs import steps_pay
+from sketchlearn.designing.learning_costs import decoding_seconds, steps_pay
 from sketchlearn.designing.sample_summary import MOST_ROWS
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import (
@@ -29,7 +29,6 @@ from sketchlearn.models import (
     SphericalGaussian,
     TiedGaussian,
 )
-from sketchlearn.models.gaussian_family import n_parameters
 from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.operators import CellSums, ExpectedStatistics, Operator
 from sketchlearn.operators.origin import Origin
@@ -41,17 +40,17 @@ from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
 from sketchlearn.tasks.column_ranges import extremes
 from sketchlearn.tasks.estimating.component_estimator import largest_first, require_rows
 from sketchlearn.tasks.estimating.fitted_model import Document, Double, Known, read_array, saved, word
-from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows
+from sketchlearn.tasks.estimating.fitted_state import FittedState
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture, SketchMixture
 from sketchlearn.tasks.estimating.row_mean_estimator import RowMeanEstimator
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
+from sketchlearn.tasks.estimating.steps_at_pilot import StepEstimator, seconds_instead
 from sketchlearn.tasks.gaussian_mixtures.mixtures_by_steps import EMStep, statistics_at_pilot
 from sketchlearn.tasks.gaussian_mixtures.mixtures_of_cells import fit_mixture_of_cells
 from sketchlearn.tasks.gaussian_mixtures.mixtures_of_rows import Family, fit_mixture_of_rows
 from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
 from sketchlearn.uncertainty.mixture_errors import errors_of_likelihood, errors_of_sketch
-from sketchlearn.values import whole
 from sketchlearn.weighting.cells_of_sketch import NO_DISTANCES_OF_CELLS, NO_ERRORS_OF_CELLS, Cells
 from sketchlearn.weighting.clusters_of_rows import RowSample
 from sketchlearn.weighting.mixture_likelihood import cholesky_log_densities, diagonal_log_densities, log_likelihoods
@@ -70,7 +69,6 @@ MODELS: dict[str, type[Model]] = {
 SHAPES = {"full": ("k", "d", "d"), "tied": ("d", "d"), "known": ("d", "d"), "diag": ("k", "d"), "spherical": ("k",)}
 
 
-MOST_PASSES, LEAST_GAIN = 20, 0.25  # over rows at hand, of the log-likelihood that estimation costs
 ROUNDING = 1e-5  # of a log-likelihood, whose terms are rounded to 2^-10
 LEAST_VARIANCE = 1e-300  # of a column that is constant within all components
 VARIANCES_ALONE = ("diag", "spherical")  # of which no matrix is needed
@@ -132,7 +130,7 @@ class FittedGaussians(FittedMixture):
 
 
 @dataclass(eq=False, repr=False)
-class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
+class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanEstimator):
     """A mixture of Gaussians from one pass over the rows, or from a sketch alone.
 
     Parameters
@@ -186,9 +184,9 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
     _: KW_ONLY
     covariance_type: str = "full"
     covariance: ArrayLike | None = None
-    n_passes: int | str = AUTO
 
     model_type = FittedGaussians
+    most_passes = 20
     covariances_ = model_attribute("covariances")
 
     @classmethod
@@ -216,8 +214,6 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
             raise ValueError(f"covariance_type must be one of {', '.join(MODELS)}, not {self.covariance_type!r}")
         if (self.covariance is None) == (self.covariance_type == "known"):
             raise ValueError('a covariance matrix is needed for covariance_type="known", and for no other')
-        if not isinstance(self.n_passes, str) or self.n_passes != AUTO:
-            whole("n_passes", self.n_passes)
 
     def learn_from_sketch(
         self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None
@@ -225,8 +221,8 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
         if (cells := Cells.of(sketch)) is not None:
             return self._of_cells(sketch, cells, rng)
         if isinstance(sketch.operator, ExpectedStatistics):
-            family = self._family(sketch.operator.n_features)
-            return FittedGaussians.of(EMStep.of(sketch, family).fit(family), self.covariance_type)
+            step = EMStep.of(sketch, self._family(sketch.operator.n_features))
+            return FittedGaussians.of(step.fit(), self.covariance_type)
         sample = self._sample(sketch, sample)
         k, choice = self._chosen(sketch, sample, rng)
         self._check_determined(sketch, sample, k)
@@ -278,35 +274,17 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, RowMeanEstimator):
             )
         return operator.with_columns(glimpse.columns).with_origin(Origin.SAMPLE)
 
-    def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
-        if isinstance(state.sketch.operator, ExpectedStatistics) and state.sketch.ledger is None:
-            if incoming is not None:
-                state = self._further_passes(state, incoming)
-            if state.sketch.clipped:
-                warn_caller(
-                    f"{counted(state.sketch.clipped, 'row')} lay farther from all components than any of the sample "
-                    "and were moved nearer: give more components, or read rows twice, as the second pass goes farther",
-                    ConvergenceWarning,
-                )
-        return super()._after_learning(state, incoming)
+    def step_of(self, sketch: Sketch) -> EMStep | None:
+        if not isinstance(sketch.operator, ExpectedStatistics) or sketch.ledger is not None:
+            return None
+        return EMStep.of(sketch, self._family(sketch.operator.n_features))
 
-    def _further_passes(self, state: FittedState, incoming: IncomingRows) -> FittedState:
-        """Steps of EM on all rows, a pass over them each."""
-        auto, family = self.n_passes == AUTO, self._family(state.sketch.operator.n_features)
-        most = int(self.n_passes) if not auto else MOST_PASSES if incoming.in_memory else 1
-        if most > 1 and not (incoming.in_memory or incoming.rows.replayable):
-            raise ValueError("these rows can be read once alone: leave out n_passes")
-        step, density = EMStep.of(state.sketch, family), state.model.density
-        p = n_parameters(len(density), density.locations.shape[1], self.covariance_type)
-        enough = LEAST_GAIN * p / (2 * float(state.sketch.count)) if auto else 0.0
-        for _ in range(most - 1):
-            if step.gain <= enough and not state.sketch.clipped:
-                break
-            self._say("another pass over the rows")
-            sketch = self._sketched_again(step.next_operator(state.sketch.clipped > 0), state.sketch, incoming)
-            step = EMStep.of(sketch, family)
-            state = replace(state, sketch=sketch, model=FittedGaussians.of(step.fit(family), self.covariance_type))
-        return state
+    def _instead(self) -> str:
+        k, d = self.means_.shape
+        return seconds_instead(decoding_seconds(k, d, self.covariance_type))
+
+    def model_of_step(self, step: EMStep, state: FittedState) -> FittedGaussians:  # noqa: ARG002
+        return FittedGaussians.of(step.fit(), self.covariance_type)
 
     @property
     def _directions(self) -> int | str | None:

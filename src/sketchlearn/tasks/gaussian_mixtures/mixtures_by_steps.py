@@ -19,6 +19,7 @@ from sketchlearn.models import Double, Mixture, Model
 from sketchlearn.models.gaussian_family import n_parameters
 from sketchlearn.operators import ExpectedStatistics
 from sketchlearn.operators.expected_statistics import LARGEST_REACH, Gaussians
+from sketchlearn.plain_digits import counted
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.gaussian_mixtures.mixtures_of_rows import Family
 from sketchlearn.weighting.em_steps import MStep, SampledRows, gain_of_step, pilot_mixture
@@ -26,6 +27,7 @@ from sketchlearn.weighting.em_steps import MStep, SampledRows, gain_of_step, pil
 WIDEST = 2.0**20  # times the bound of a sample, that rows at hand may have
 LEAST_REACH = 8.0  # deviations beyond those of a typical row
 NO_TEST = FitTest(0.0, None)  # statistics at a pilot leave nothing to compare with
+LEAST_GAIN = 0.25  # of the log-likelihood that estimation itself costs, that is worth a pass over rows in memory
 TINY = 1e-12  # of a pilot's variance: the least one where none is declared
 
 
@@ -77,6 +79,9 @@ class EMStep:
     """A step of EM on all records of a sketch."""
 
     operator: ExpectedStatistics
+    family: Family
+    n_records: float
+    n_clipped: int
     before: Gaussians
     after: Gaussians
     gain: float  # nats a record, of the expected log-likelihood
@@ -106,16 +111,46 @@ class EMStep:
         values = np.asarray(sketch.mean)
         moments = operator.moments(values)
         after = step(moments, before)
-        return cls(operator, before, after, gain_of_step(moments, before, after), operator.at.log_likelihood(values))
+        gain, likelihood = gain_of_step(moments, before, after), operator.at.log_likelihood(values)
+        return cls(operator, family, float(sketch.count), sketch.clipped, before, after, gain, likelihood)
 
-    def fit(self, family: Family) -> MixtureFit:
+    @property
+    def settled(self) -> bool:
+        """Whether another step would gain less than is worth a pass."""
+        k, d = self.after.means.shape
+        costs = n_parameters(k, d, self.family.covariance_type) / (2 * self.n_records)
+        return self.gain <= LEAST_GAIN * costs and not self.n_clipped
+
+    @property
+    def still(self) -> bool:
+        """Whether the likelihood grows no more."""
+        return self.gain <= 0.0 and not self.n_clipped
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What to say of records that are not like those of the sample."""
+        if not self.n_clipped:
+            return ()
+        return (
+            f"{counted(self.n_clipped, 'row')} lay farther from all components than any of the sample and were moved "
+            "nearer: give more components, or read rows twice, as the second pass goes farther",
+        )
+
+    objective = "log-likelihood, in nats a record"
+
+    @property
+    def n_parts(self) -> int:
+        """How many components there are."""
+        return len(self.after.weights)
+
+    def fit(self) -> MixtureFit:
         """The mixture after the step."""
-        factors = self.after.factors
+        factors, family = self.after.factors, self.family
         covariances = factors[:, :, None] ** 2 * np.eye(factors.shape[1]) if factors.ndim == 2 else _products(factors)
         mixture = Mixture(family.model, self.after.weights, self.after.means, family.model.shapes_of(covariances))
         return MixtureFit(mixture, NO_TEST, Outcome(mixture, 0.0, 0.0, 1, Status.STEP))
 
-    def next_operator(self, wider: bool) -> ExpectedStatistics:
+    def next_operator(self) -> ExpectedStatistics:
         """The operator at the mixture after the step; wider, where rows were clipped."""
         own = self.operator
         moved = ExpectedStatistics.at_mixture(
@@ -124,7 +159,7 @@ class EMStep:
             self.after.factors,
             bound=np.array(own.bound),
             center=own.middle,
-            reach=float(min(own.at.reaches.max() * (4 if wider else 1), LARGEST_REACH)),
+            reach=float(min(own.at.reaches.max() * (4 if self.n_clipped else 1), LARGEST_REACH)),
             ridge=own.ridge,
             keeping=own.keeping,
             columns=own.columns,

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from sketchlearn.decoders import Outcome, Status
 from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit
 from sketchlearn.decoders.refinements.goodness_of_fit import FitTest
-from sketchlearn.decoders.refinements.reduction_to_points import nearest
+from sketchlearn.decoders.refinements.kmeans_of_rows import nearest
 from sketchlearn.models import DiagonalGaussian, Double, Mixture, SphericalGaussian
 from sketchlearn.weighting.cells_of_sketch import Cells
 from sketchlearn.weighting.clusters_of_rows import RowSample, SquaredLoss, clusters_of_rows

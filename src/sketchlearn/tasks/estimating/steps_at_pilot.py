@@ -1,0 +1,118 @@
+"""Estimators that fit a pilot on a sample and take exact steps of their algorithm on all records, one for each pass."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Protocol
+
+from sklearn.exceptions import ConvergenceWarning
+
+from sketchlearn.caller_warnings import warn_caller
+from sketchlearn.operators import Operator
+from sketchlearn.plain_digits import in_digits
+from sketchlearn.sketch import Sketch
+from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator
+from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows
+from sketchlearn.values import whole
+
+AUTO = "auto"
+
+
+class Step(Protocol):
+    """A step of the algorithm on all records of a sketch, from the pilot at which they were summed."""
+
+    objective: str  # what the gain is of
+    gain: float
+    n_parts: int  # clusters or components with records
+
+    @property
+    def settled(self) -> bool:
+        """Whether another step would gain less than is worth a pass."""
+
+    @property
+    def still(self) -> bool:
+        """Whether nothing moves any more."""
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What to say of records that are unlike those of the pilot's sample."""
+
+    def next_operator(self) -> Operator:
+        """What records contribute to the step after this one."""
+
+
+def seconds_instead(seconds: float) -> str:
+    """What decoding was predicted to take, in words.
+
+    >>> seconds_instead(0.4)
+    'to decode random frequencies would have taken about 0.4 s'
+    """
+    return f"to decode random frequencies would have taken about {in_digits(seconds, 1)} s"
+
+
+@dataclass(eq=False, repr=False)
+class StepEstimator(DesignedEstimator):
+    """An estimator of which each pass over the rows is a step of its algorithm: never worse than the pilot."""
+
+    _: KW_ONLY
+    n_passes: int | str = AUTO
+
+    #: passes over rows in memory, at most
+    most_passes = 100
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if not isinstance(self.n_passes, str) or self.n_passes != AUTO:
+            whole("n_passes", self.n_passes)
+
+    @abstractmethod
+    def step_of(self, sketch: Sketch) -> Any:
+        """The `Step` that a sketch tells exactly; None for sketches of other features, or with noise."""
+
+    @abstractmethod
+    def model_of_step(self, step: Any, state: FittedState) -> Any:
+        """The model after a step; the one before is in the state."""
+
+    def why_by_steps(self) -> str:
+        """Why rows are summed at a pilot, in a sentence."""
+        return f"A pilot was fitted on a sample, and all rows were summed at it: {self._instead()}."
+
+    @abstractmethod
+    def _instead(self) -> str:
+        """What the other way was predicted to take."""
+
+    def rival_of(self, step: Any, state: FittedState) -> Any:  # noqa: ARG002
+        """The step itself, or another start for the passes that follow, where rows beside the sums ask for it."""
+        return step
+
+    def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
+        if (step := self.step_of(state.sketch)) is not None:
+            if incoming is not None:
+                state, step = self._further_passes(state, step, incoming)
+            for doubt in step.doubts:
+                warn_caller(doubt, ConvergenceWarning)
+        return super()._after_learning(state, incoming)
+
+    def _further_passes(self, state: FittedState, step: Any, incoming: IncomingRows) -> tuple[FittedState, Any]:
+        """More steps, a pass over the rows each."""
+        auto = self.n_passes == AUTO
+        most = int(self.n_passes) if not auto else self.most_passes if incoming.at_hand else 1
+        if most == 1:
+            return state, step
+        if not incoming.replayable:
+            raise ValueError("these rows can only be read once: leave out n_passes")
+        step = self.rival_of(step, state)
+        for _ in range(most - 1):
+            if step.still or (auto and step.settled):
+                break
+            self._say("another pass over the rows")
+            operator = step.next_operator()
+            after = self._sketched_by(operator.without_keeping(), incoming)
+            after = replace(after, operator=operator, kept=state.sketch.kept)  # rows that were kept stay so
+            found = self.step_of(after)
+            if found is None or found.n_parts < len(state.model.weights):  # a center is nearest to no record
+                break
+            step, state = found, replace(state, sketch=after)
+            state = replace(state, model=self.model_of_step(step, state))
+        return state, step
