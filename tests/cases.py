@@ -80,6 +80,7 @@ def operators(d: int, m: int = 60) -> dict[str, skl.Operator]:
     others["cells-squares"] = cells(d, bound=60.0, squares="columns", outside="refuse")
     others["cells-normalize"] = cells(d, bound=1.0, normalize=True)
     others["cells-columns"] = cells_in_columns(d)
+    others["cells-medians"] = cells_in_columns(d, radius=2.0)
     others |= {f"statistics-{kind}": statistics(d, kind) for kind in ("diag", "full")}
     others |= directions(d)
     if d == 9:
@@ -147,12 +148,12 @@ def cells(d: int, **options) -> skl.Operator:
     return skl.CellSums(d, n_directions=p, directions=directions, cells=points, shift=shift, **options)
 
 
-def cells_in_columns(d: int) -> skl.Operator:
+def cells_in_columns(d: int, **options) -> skl.Operator:
     """Nineteen cells in the columns themselves, in units of their own; some columns are clipped."""
     points = np.array([[((5 * i + 7 * j + i * j) % 13 - 6) / 4 for j in range(d)] for i in range(19)])
     bound, units = np.array([1.0 + 59 * (k % 3) for k in range(d)]), np.array([0.5 + k % 2 for k in range(d)])
     return skl.CellSums.at_points(
-        points, bound=bound, center=np.full(d, 0.25), units=units, units_of_errors=tuple(map(float, units))
+        points, bound=bound, center=np.full(d, 0.25), units=units, units_of_errors=tuple(map(float, units)), **options
     )
 
 

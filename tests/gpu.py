@@ -83,7 +83,10 @@ def operators(rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
             yield f"structured {wave} {d} x {m}", skl.FourierFeatures(d, m, structured=True, **given)
     for d, k in ((1, 2), (10, 10), (17, 80), (64, 96), (200, 30)):
         box = {"bound": np.full(d, 1e6), "center": rng.normal(size=d)}
-        yield f"{k} cells in {d} columns", skl.CellSums.at_points(rng.normal(size=(k, d)), units=np.ones(d), **box)
+        for radius in (None, 1e-3):
+            points = rng.normal(size=(k, d))
+            operator = skl.CellSums.at_points(points, units=np.ones(d), radius=radius, **box)
+            yield f"{operator.in_words}", operator
         weights, means, given = rng.dirichlet(np.ones(k)), rng.normal(size=(k, d)), {"reach": 1e9, **box}
         for factors in (rng.uniform(0.5, 2.0, (k, d)), np.tril(0.1 * rng.normal(size=(k, d, d))) + np.eye(d)):
             yield f"{k} Gaussians in {d} columns", skl.ExpectedStatistics.at_mixture(weights, means, factors, **given)

@@ -199,7 +199,8 @@ def sums_at_pilots(d, k, seed):
     """Operators of Voronoi cells, and of both kinds of mixtures."""
     rng = np.random.default_rng(seed)
     box = {"bound": np.linspace(6.0, 9.0, d), "center": rng.normal(size=d)}
-    yield skl.CellSums.at_points(rng.normal(size=(k, d)), units=np.ones(d), **box)
+    for radius in (None, 0.01):
+        yield skl.CellSums.at_points(rng.normal(size=(k, d)), units=np.ones(d), radius=radius, **box)
     weights, means = rng.dirichlet(np.ones(k)), rng.normal(size=(k, d))
     yield skl.ExpectedStatistics.at_mixture(weights, means, rng.uniform(0.5, 2.0, (k, d)), reach=40.0, **box)
     factors = np.tril(0.2 * rng.normal(size=(k, d, d))) + np.eye(d)
@@ -308,8 +309,8 @@ def test_kept_rows_and_estimators():
     assert found.kept == expected.kept
     weights = rng.integers(0, 3, len(rows))
     assert operator.sketch(OnGpu(rows), sample_weight=weights).kept == operator.sketch(rows, sample_weight=weights).kept
-    of_gpu = skl.SketchKMeans(2, random_state=0).fit(OnGpu(rows[:6000]))
-    of_source = skl.SketchKMeans(2, random_state=0).fit(skl.source(rows[:6000]))
+    of_gpu = skl.SketchKMeans(2, random_state=0, n_passes=3).fit(OnGpu(rows[:6000]))
+    of_source = skl.SketchKMeans(2, random_state=0, n_passes=3).fit(skl.source(rows[:6000]))
     assert np.array_equal(of_gpu.cluster_centers_, of_source.cluster_centers_)
     assert np.array_equal(of_gpu.predict(OnGpu(rows[:50])), of_gpu.predict(rows[:50]))
 

@@ -238,11 +238,28 @@ def voronoi_integers(operator, X):
     cells = np.frombuffer(base64.b64decode(operator.cells), "<f4").reshape(-1, d + 1)
     own = np.argmin(cells[:, -1] - chain(v, cells[:, :-1].T), axis=1)
     small = v * f32(2.0**-7)
-    integers = np.zeros((len(X), len(cells), 1 + 2 * d), np.int64)
-    integers[np.arange(len(X)), own] = np.column_stack(
-        [np.full(len(X), 2**30), np.rint(small * small), np.rint(v * f32(2**8))]
-    )
+    numbers = [np.full(len(X), 2**30), np.rint(small * small), np.rint(v * f32(2**8))]
+    if operator.radius is not None:
+        numbers += median_numbers(operator, v, cells[own, :-1])
+    integers = np.zeros((len(X), len(cells), operator.width), np.int64)
+    integers[np.arange(len(X)), own] = np.column_stack(numbers)
     return integers.reshape(len(X), -1)
+
+
+def median_numbers(operator, v, points):
+    """What rows add for the median of their cell: float32 throughout, a square as a chain of fused multiply-adds."""
+    d = operator.n_features
+    reaches = np.array(operator.bound) / np.array(operator.units or [1.0] * d)
+    factors = (reaches / reaches.max() / 2.0**22).astype(f32)
+    away = fma(v, factors, -(points.astype(f64) / factors).astype(f32))
+    square = np.zeros(len(v), f32)
+    for k in range(d):
+        square = fma(away[:, k], away[:, k], square)
+    distance, radius = np.sqrt(square), f32(operator.radius / reaches.max())
+    inverse = f32(1) / np.maximum(distance, radius)
+    longest = 2.0 ** math.ceil(math.log2(2 * math.sqrt(d)))
+    numbers = distance * f32(2.0**29 / longest), radius * inverse * f32(2**29), away * inverse[:, None] * f32(2**29)
+    return [np.rint(n) for n in numbers]
 
 
 def cell_integers(operator, X):

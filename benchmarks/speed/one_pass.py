@@ -117,6 +117,7 @@ def compare(name: str, seed: int, everything: bool, wanted: list[str]) -> list[l
     for method, run in methods(k, n * d * k, everything):
         if wanted and method not in ("SketchKMeans", *wanted):
             continue
+        print(f"{name}: {method}", file=sys.stderr)
         centers, processor, clock = timed(lambda run=run: run(rows))  # type: ignore[misc]
         found.append((method, inertia(rows, centers), processor, clock))
     least = min(cost for _, cost, _, _ in found)

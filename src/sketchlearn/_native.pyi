@@ -179,6 +179,10 @@ def cells_in_columns(
     points: NDArray[np.float32],
     halves: NDArray[np.float32],
     refuse: bool,
+    places: NDArray[np.float32] | None = None,
+    factors: NDArray[np.float32] | None = None,
+    radius: float = 0.0,
+    distance_unit: float = 0.0,
 ) -> Cells: ...
 def add_expected(
     kernel: str,

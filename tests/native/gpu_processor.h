@@ -40,6 +40,7 @@ inline double __dsqrt_rn(double a) { return std::sqrt(a); }
 inline double __fma_rn(double a, double b, double c) { return __builtin_fma(a, b, c); }
 inline float __double2float_rn(double a) { return (float)a; }
 inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __fsqrt_rn(float a) { return std::sqrt(a); }
 inline int __float2int_rn(float a) { return (int)rintf(a); }
 inline float __int2float_rn(int a) { return (float)a; }
 inline float __fadd_rd(float a, float b) {  // towards minus infinity: what nearest gives, unless that is above the sum

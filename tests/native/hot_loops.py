@@ -73,7 +73,7 @@ LOOPS = [
     HotLoop("waves of components", r"wave_pack", ROUND),
     HotLoop("turned waves of components", r"turn", r"fmls|vfnmadd\d+ps|vfmsub\d+ps"),
     HotLoop("products of a comparison", r"add_products<4, \d>", MULTIPLY_ADD),
-    HotLoop("distances from centers", r"nearest_floats", MULTIPLY_ADD),
+    HotLoop("distances from centers", r"nearest_in_tiles<float, (true|false)>", MULTIPLY_ADD),
     HotLoop("products of packed bits", r"product_tile<\d, 4>", r"cnt|vpshufb"),
     HotLoop("tables of signed sums", r"fill_table", r"fsub|vsubps"),
     HotLoop("signed sums from tables", r"add_bytes<4>", r"fadd|vaddps"),

@@ -28,7 +28,8 @@ std::vector<S> infinities(int64_t n) {
 class ColumnBlock {
  public:
   ColumnBlock(const CellsInColumns& cells, const Rows& rows)
-      : kernel_(cells.kernel_),
+      : cells_(cells),
+        kernel_(cells.kernel_),
         rows_{rows.data, rows.is_double, rows.n_features, rows.row_stride, rows.column_stride,
               cells.center_.data(), cells.center_float_.data(), cells.scale_.data()},
         points_{cells.panels_.data(), cells.halves_.data(), static_cast<int64_t>(cells.halves_.size()), cells.depth_},
@@ -45,11 +46,16 @@ class ColumnBlock {
   void find(int64_t first, int64_t count, int32_t* labels) {
     kernel_.find_cells(values_.data() + first * stride_, count, stride_, points_, labels);
   }
-  void add(const int32_t* rows, int64_t count, const int64_t* weights, int64_t* sums) const {
-    kernel_.add_to_cell(values_.data(), stride_, rows, count, rows_.n_features, weights, sums);
+  void add(int64_t cell, const int32_t* rows, int64_t count, const int64_t* weights, int64_t* sums) const {
+    const int64_t d = rows_.n_features;
+    kernel_.add_to_cell(values_.data(), stride_, rows, count, d, weights, sums);
+    if (cells_.places_.empty()) return;
+    const MedianPoint at{cells_.factors_.data(), cells_.places_.data() + cell * stride_, cells_.radius_, cells_.distance_unit_};
+    kernel_.add_pulls_to_cell(values_.data(), stride_, rows, count, d, at, weights, sums + 1 + 2 * d);
   }
 
  private:
+  const CellsInColumns& cells_;
   const Kernel& kernel_;
   const CellRows rows_;
   const CellPoints<float> points_;
@@ -72,7 +78,7 @@ class PlacedBlock {
     const CellPoints<double> points{cells_.panels_.data(), cells_.halves_.data(), (int64_t)cells_.halves_.size(), width};
     cells_.kernel_.find_double_cells(block_.places(0), count, width, points, labels);
   }
-  void add(const int32_t* rows, int64_t count, const int64_t* weights, int64_t* sums) const {
+  void add(int64_t, const int32_t* rows, int64_t count, const int64_t* weights, int64_t* sums) const {
     cells_.kernel_.add_whole_rows(block_.values(0), cells_.directions_.stride(), rows, count, cells_.n_features_, cells_.by_column_,
                                   weights, sums);
   }
@@ -103,7 +109,7 @@ class CellWorker {
       if (purpose_.labels) std::copy_n(labels_.data(), count, purpose_.labels + first);
       for (int64_t r = 0; purpose_.integers && r < count; r++) {
         const int32_t row = static_cast<int32_t>(r);
-        block_.add(&row, 1, nullptr, purpose_.integers + (first + r) * n_sums_ + labels_[r] * width_);
+        block_.add(labels_[r], &row, 1, nullptr, purpose_.integers + (first + r) * n_sums_ + labels_[r] * width_);
       }
       if (!sums) continue;
       order(count);
@@ -111,7 +117,7 @@ class CellWorker {
       for (int64_t start = 0, end = 0; start < count; start = end) {
         const int32_t cell = labels_[order_[start]];
         while (end < count && labels_[order_[end]] == cell) end++;
-        block_.add(order_.data() + start, end - start, weights, sums + cell * width_);
+        block_.add(cell, order_.data() + start, end - start, weights, sums + cell * width_);
       }
     }
     return -1;
@@ -166,16 +172,23 @@ int64_t Cells::find(const Rows& rows, int n_threads, int32_t* labels) const {
 }
 
 CellsInColumns::CellsInColumns(const Kernel& kernel, const Given& given)
-    : Cells(kernel, given.n_features, given.count, 1 + 2 * given.n_features),
+    : Cells(kernel, given.n_features, given.count, 1 + 2 * given.n_features + (given.places ? 2 + given.n_features : 0)),
       center_(padded<double>(given.center, n_features_, kernel.cell_lanes)),
       center_float_(center_.begin(), center_.end()),
       scale_(padded<float>(given.scale, n_features_, kernel.cell_lanes)),
       halves_(infinities<float>(rounded_up(count_, kernel.cell_lanes))),
+      radius_(given.radius),
+      distance_unit_(given.distance_unit),
       depth_(rounded_up(n_features_, kernel.columns_at_once)),
       refuse_(given.refuse) {
   panels_ = in_panels<float>(kernel, count_, kernel.cell_lanes, n_features_, depth_,
                              [&](int64_t c, int64_t k) { return given.points[c * n_features_ + k]; });
   std::copy_n(given.halves, count_, halves_.begin());
+  if (!given.places) return;
+  const int64_t stride = rounded_up(n_features_, kernel.cell_lanes);
+  factors_ = padded<float>(given.factors, n_features_, kernel.cell_lanes);
+  places_.resize(static_cast<size_t>(count_ * stride));
+  for (int64_t c = 0; c < count_; c++) std::copy_n(given.places + c * n_features_, n_features_, places_.begin() + c * stride);
 }
 
 int64_t CellsInColumns::take(const Rows& rows, int n_threads, const Purpose& purpose) const {

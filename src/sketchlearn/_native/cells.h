@@ -50,6 +50,9 @@ class CellsInColumns : public Cells {
     const float *scale, *points, *halves;
     int64_t n_features, count;
     bool refuse;  // rows beyond the bound, rather than move them onto it
+    // For medians, places of points, [n][d], and what rows are times to be compared with them; null for means alone
+    const float *places, *factors;
+    float radius, distance_unit;
   };
   CellsInColumns(const Kernel& kernel, const Given& given);
 
@@ -58,6 +61,8 @@ class CellsInColumns : public Cells {
   int64_t take(const Rows& rows, int n_threads, const Purpose& purpose) const override;
   std::vector<double> center_;
   std::vector<float> center_float_, scale_, panels_, halves_;
+  std::vector<float> factors_, places_;  // [cell][whole vectors]; empty for means alone
+  float radius_, distance_unit_;
   int64_t depth_;  // of panels
   bool refuse_;
 };

@@ -379,3 +379,65 @@ void add_to_cell(const float* values, int64_t stride, const int32_t* rows, int64
                  int64_t* sums) {
   (weights ? add_rows_to_cell<true> : add_rows_to_cell<false>)(values, stride, rows, count, d, weights, sums);
 }
+
+// One over the distances of some rows from a point, or over its radius where they are nearer; distances are chains of fused
+// multiply-adds, k ascending, of several rows side by side.
+constexpr int kPulledRows = 8;
+inline void find_distances(const float* const* rows, int64_t d, const MedianPoint& at, float* distances, float* inverses) {
+  float squares[kPulledRows]{};
+  for (int64_t k = 0; k < d; k++) {
+    for (int i = 0; i < kPulledRows; i++) {
+      const float away = __builtin_fmaf(rows[i][k], at.factors[k], -at.place[k]);
+      squares[i] = __builtin_fmaf(away, away, squares[i]);
+    }
+  }
+  for (int i = 0; i < kPulledRows; i++) {
+    distances[i] = __builtin_sqrtf(squares[i]);
+    inverses[i] = 1.0f / (distances[i] > at.radius ? distances[i] : at.radius);
+  }
+}
+
+// What a step of Weiszfeld's algorithm needs of some rows of a cell: the sums of their distances; of radius / distance; and of
+// unit vectors towards them.
+template <bool Weighted>
+SKETCHLEARN_HOT void add_rows_pulls(const float* values, int64_t stride, const int32_t* rows, int64_t count, int64_t d,
+                                    const MedianPoint& at, const int64_t* weights, int64_t* __restrict sums) {
+  for (int64_t first = 0; first < count; first += kPulledRows) {
+    const int n = (int)(count - first < kPulledRows ? count - first : kPulledRows);
+    const float* own[kPulledRows];
+    float distances[kPulledRows], inverses[kPulledRows];
+    int64_t w[kPulledRows];
+    for (int i = 0; i < kPulledRows; i++) {
+      const int32_t row = rows[first + (i < n ? i : 0)];
+      own[i] = values + row * stride;
+      if constexpr (Weighted) w[i] = weights[row];
+    }
+    find_distances(own, d, at, distances, inverses);
+    for (int i = 0; i < n; i++) {
+      const int64_t distance = (int64_t)__builtin_rintf(distances[i] * at.distance_unit);
+      const int64_t pull = (int64_t)__builtin_rintf(at.radius * inverses[i] * kPullUnit);
+      sums[0] += Weighted ? distance * w[i] : distance;
+      sums[1] += Weighted ? pull * w[i] : pull;
+    }
+    for (int64_t k = 0; k < d; k += kLanes) {
+      const Vector factor = load(at.factors + k), place = load(at.place + k);
+      LongVector sum[2]{};
+      for (int i = 0; i < n; i++) {
+        const Vector towards = fma(load(own[i] + k), factor, -place) * inverses[i];
+        const IntVector whole = as_integers(nearest(towards * kPullUnit));
+        if constexpr (Weighted) {
+          LongVector wide[2]{};
+          add_wide(whole, wide);
+          sum[0] += wide[0] * w[i], sum[1] += wide[1] * w[i];
+        } else {
+          add_wide(whole, sum);
+        }
+      }
+      add_integers(sum, d - k, sums + 2 + k);
+    }
+  }
+}
+void add_pulls_to_cell(const float* values, int64_t stride, const int32_t* rows, int64_t count, int64_t d, const MedianPoint& at,
+                       const int64_t* weights, int64_t* sums) {
+  (weights ? add_rows_pulls<true> : add_rows_pulls<false>)(values, stride, rows, count, d, at, weights, sums);
+}

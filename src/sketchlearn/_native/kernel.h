@@ -139,6 +139,14 @@ struct CellPoints {
   int64_t n_padded, depth;
 };
 
+// The point of a cell whose median is looked for: rows away from it are `factors` times their values less `place`, which are
+// readable up to whole vectors, with zeros there. Rows nearer than `radius` count as if they lay that far.
+struct MedianPoint {
+  const float *factors, *place;
+  float radius, distance_unit;
+};
+constexpr float kPullUnit = 0x1p29f;  // of a unit vector's length
+
 // Centers times -1, [n][d], and half their squares, infinite beyond the last one; n_padded: a multiple of 4.
 template <class S>
 struct CenterList {
@@ -244,6 +252,9 @@ struct Kernel {
   // Adds some rows to the sums of their cell, with their weights, if there are any. values: [row][stride], whole vectors
   void (*add_to_cell)(const float* values, int64_t stride, const int32_t* rows, int64_t count, int64_t d, const int64_t* weights,
                       int64_t* sums);
+  // Adds the distances of some rows of a cell, what a step towards their median weighs them with, and that times the way to them
+  void (*add_pulls_to_cell)(const float* values, int64_t stride, const int32_t* rows, int64_t count, int64_t d,
+                            const MedianPoint&, const int64_t* weights, int64_t* sums);
   // values: [column][kBlockRows], finite beyond `count`; space: (2 n + 2 d + 4) kBlockRows floats; odd: marks rows that are moved.
   // sums: the log-likelihood, and then [component][1 + d + squares()]
   void (*expect)(const float* values, int64_t count, const GaussianParts&, const int64_t* weights, float* space, uint8_t* odd,

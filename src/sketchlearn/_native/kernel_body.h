@@ -293,5 +293,5 @@ constexpr Kernel make_kernel(const char* name) {
           kCrossRows, kCrossColumns, cross_values, cross, waves, comparison_space, compare,
           kSumColumns, 256 * kBytesAtOnce * kSumColumns, bit_products, signed_sums, signed_row, kHashRows, hash_tile, kTileRows, kLanes, kColumnsAtOnce<float>,
           find_cells<float>, find_cells<double>, kmeans_loops<float>(), kmeans_loops<double>(),
-          read_bounded_row, panel_column, add_to_cell, expect, read_whole_row, find_places, add_whole_rows};
+          read_bounded_row, panel_column, add_to_cell, add_pulls_to_cell, expect, read_whole_row, find_places, add_whole_rows};
 }

@@ -410,13 +410,17 @@ void kmeans_removal_costs(const KMeansRows& rows, const Matrix& centers, int n_t
 }
 
 std::unique_ptr<Cells> cells_in_columns(const std::string& kernel, const Doubles& center, const Floats& scale,
-                                        const PlainFloats& points, const Floats& halves, bool refuse) {
-  const size_t d = center.size();
-  require(scale.size() == d && points.shape(1) == d && points.shape(0) >= 1 && halves.size() == points.shape(0),
+                                        const PlainFloats& points, const Floats& halves, bool refuse,
+                                        const std::optional<PlainFloats>& places, const std::optional<Floats>& factors,
+                                        float radius, float distance_unit) {
+  const size_t d = center.size(), n = points.shape(0);
+  require(scale.size() == d && points.shape(1) == d && n >= 1 && halves.size() == n && places.has_value() == factors.has_value(),
           "sizes do not fit");
+  require(!places || (places->shape(0) == n && places->shape(1) == d && factors->size() == d), "sizes do not fit");
   return std::make_unique<CellsInColumns>(
-      *find_kernel(kernel), CellsInColumns::Given{center.data(), scale.data(), points.data(), halves.data(), (int64_t)d,
-                                                  (int64_t)points.shape(0), refuse});
+      *find_kernel(kernel), CellsInColumns::Given{center.data(), scale.data(), points.data(), halves.data(), (int64_t)d, (int64_t)n,
+                                                  refuse, places ? places->data() : nullptr, factors ? factors->data() : nullptr,
+                                                  radius, distance_unit});
 }
 
 Directions directions_of(const std::string& kernel, const Doubles& center, const Doubles& bound, const Matrix& directions,
@@ -584,7 +588,8 @@ NB_MODULE(_native, m) {
       .def("write", &write_cells, nb::arg("rows"), nb::arg("n_threads"), nb::arg("out").noconvert())
       .def("nearest", &nearest_cells, nb::arg("rows"), nb::arg("n_threads"), nb::arg("labels").noconvert());
   m.def("cells_in_columns", &cells_in_columns, nb::arg("kernel"), nb::arg("center"), nb::arg("scale"), nb::arg("points"),
-        nb::arg("halves"), nb::arg("refuse"));
+        nb::arg("halves"), nb::arg("refuse"), nb::arg("places").none() = nb::none(), nb::arg("factors").none() = nb::none(),
+        nb::arg("radius") = 0.0f, nb::arg("distance_unit") = 0.0f);
   nb::class_<Directions>(m, "Directions")
       .def("places", &write_places, nb::arg("rows"), nb::arg("n_threads"), nb::arg("out").noconvert())
       .def("values", &write_values, nb::arg("rows"), nb::arg("n_threads"), nb::arg("out").noconvert());

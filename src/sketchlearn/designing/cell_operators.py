@@ -190,7 +190,7 @@ class SampleFrame:
         """The rows of the sample, in units of errors."""
         return np.asarray((self.sampled.rows - self.center) / self.units, np.float64)
 
-    def cells_at(self, points: Double) -> CellSums:
+    def cells_at(self, points: Double, radius: float | None = None) -> CellSums:
         """The operator of cells around points, as they are seen from the center in units of errors."""
         operator = CellSums.at_points(
             points,
@@ -199,6 +199,7 @@ class SampleFrame:
             units=self.units,
             units_of_errors=laws.plain(self.units) if self.standardize else None,
             columns=self.sampled.columns,
+            radius=radius,
         )
         return replace(operator, spread=_spread(operator.cells_of(self.sampled.rows), self.rows))
 

@@ -128,20 +128,45 @@ class _ColumnCellsWork(ctypes.Structure):
         ("halves", ctypes.c_void_p),
         ("cells", ctypes.c_void_p),
         ("weights", ctypes.c_void_p),
+        ("places", ctypes.c_void_p),
+        ("factors", ctypes.c_void_p),
         ("sums", ctypes.c_void_p),
         ("first_bad", ctypes.c_void_p),
         ("n_cells", ctypes.c_int32),
         ("n_shared", ctypes.c_int32),
+        ("radius", ctypes.c_float),
+        ("distance_unit", ctypes.c_float),
     )
 
 
 class ColumnCellsPlan:
-    """Cells in the columns themselves on a GPU; points, (cells, columns), and half their squares are of float32."""
+    """Cells in the columns themselves on a GPU.
+
+    Parameters
+    ----------
+    points, halves : (cells, columns), and half their squares, of float32.
+    medians : for medians, places of points, factors of values, the least distance and the unit of distances.
+    """
 
     sees_all_columns = True
 
-    def __init__(self, owner: Device, points: Single, halves: Single, center: Double, scale: Single) -> None:
-        self._device, self._n_cells, n_sums = owner, len(points), len(points) * (1 + 2 * len(center))
+    def __init__(
+        self,
+        owner: Device,
+        points: Single,
+        halves: Single,
+        center: Double,
+        scale: Single,
+        medians: tuple[Single, Single, float, float] | None = None,
+    ) -> None:
+        d = len(center)
+        self._device, self._n_cells = owner, len(points)
+        n_sums = len(points) * (1 + 2 * d + (0 if medians is None else 2 + d))
+        self._medians: dict[str, float | int] = {}
+        if medians is not None:
+            self._places, self._factors = owner.copy(medians[0]), owner.copy(medians[1])
+            addresses = {"places": self._places.address, "factors": self._factors.address}
+            self._medians = {**addresses, "radius": medians[2], "distance_unit": medians[3]}
         self._points, self._halves = owner.copy(points.T), owner.copy(halves)
         self._center, self._single = owner.copy(center), owner.copy(center.astype(np.float32))
         self._scale, self._cells = owner.copy(scale), Room(owner)
@@ -166,6 +191,7 @@ class ColumnCellsPlan:
                 first_bad=bad,
                 n_cells=self._n_cells,
                 n_shared=self._n_shared,
+                **self._medians,
             )
             launch = self._device.launch
             launch("column_cells", "find_column_cells", (-(-len(some) // SIDE), 1), 256, work, stream)

@@ -5,6 +5,9 @@ A row counts in the cell whose point is nearest, with all of its values. In the 
     v = 2^22 (x - center) / bound, clipped to 2^22               x - center in the row's precision, then float32
     cell = the first j with the least h_j - p_j . v              a chain of fused multiply-adds in float32
 
+With a radius, a step of Weiszfeld's algorithm towards the cell's geometric median, too: with a = x - p in error units,
+the sums of |a|, of 1 / max(|a|, radius), and of a / max(|a|, radius).
+
 Of many columns, the nearest point is that in a few directions of a sample. All arithmetic before the sums is then on
 whole numbers that float64 holds, v and y of `directed`, or v = round(2^22 x/|x|):
 
@@ -33,6 +36,8 @@ from sketchlearn.operators.operator_base import Double, Integers
 from sketchlearn.sensitivity import Sensitivity
 from sketchlearn.values import listed, number, positive, shortened, truth, whole
 
+PULL_UNIT = 2.0**29  # of a unit vector's length
+LONGEST_STEP = 1.75  # times Weiszfeld's: of one column
 SQUARE_BITS = 16  # of a value whose squares are added up
 WIDEST = 2.0**20  # times the bound of a sample, that rows at hand may have
 SMALLEST_IN_COLUMNS = 1e-30  # bound of a column, and one over the largest: factors of 2^22 over it are float32
@@ -61,6 +66,8 @@ class CellSums(Directed):
     units : the unit in which squared errors of each column are counted, None for the columns as they are. Not compared.
     along : positions of columns that travel along: no direction sees them, and squared errors do not count them. Their
         sums are known all the same. They need squares="columns".
+    radius : for medians, in the columns themselves: the distance below which rows count as if they lay that far from
+        their cell's point, in error units. None for means alone.
     keeping : which rows are kept beside a sketch, None for none. Not compared.
 
     Examples
@@ -87,6 +94,7 @@ class CellSums(Directed):
         "squares": "sum",
         "spread": 0.0,
         "along": None,
+        "radius": None,
         "covariances": "",
     }
     _describe_sample = ("spread", "covariances")
@@ -98,6 +106,7 @@ class CellSums(Directed):
     normalize: bool = field(default=False, kw_only=True)
     squares: str = field(default="sum", kw_only=True)
     along: tuple[int, ...] | None = field(default=None, kw_only=True)
+    radius: float | None = field(default=None, kw_only=True)
     spread: float = field(default=0.0, compare=False, kw_only=True)
     covariances: str = field(default="", compare=False, kw_only=True)
     units: tuple[float, ...] | None = field(default=None, compare=False, kw_only=True)
@@ -139,6 +148,18 @@ class CellSums(Directed):
             raise ValueError(f"spread must not be negative, not {self.spread}")
         self._set(spread=float(self.spread), along=self._checked_along(directions))
         self._set(normalize=normalize, units=units)
+        if self.radius is not None:
+            self._check_radius()
+
+    def _check_radius(self) -> None:
+        if not self.in_columns:
+            raise ValueError("radius is for cells in the columns themselves")
+        radius, reach = positive("radius", self.radius), float(np.max(self._reaches))
+        if not SMALLEST_IN_COLUMNS * reach <= radius <= reach:
+            raise ValueError(f"radius must lie below the largest bound, {reach:g}, and not too far, not {radius!r}")
+        self._set(radius=radius)
+        if not np.all(np.isfinite(self._places)):
+            raise ValueError("cells lie beyond what float32 can hold")
 
     def _checked_along(self, directions: NDArray[Any]) -> tuple[int, ...] | None:
         """The positions of columns that travel along, in order; refuses those that directions see."""
@@ -181,7 +202,32 @@ class CellSums(Directed):
         if not self.in_columns:
             return cells_in_directions(self._directions, self._points, self.squares == "columns")
         points, halves = (np.ascontiguousarray(part) for part in (self._scores[:, :-1], self._scores[:, -1]))
-        return cells_in_columns(kernel.active, self.middle, self._scale, points, halves, self.outside != CLIP)
+        cells = kernel.active, self.middle, self._scale, points, halves, self.outside != CLIP
+        if self.radius is None:
+            return cells_in_columns(*cells)
+        return cells_in_columns(*cells, self._places, self._factors, self._own_radius, PULL_UNIT / self._longest)
+
+    @property
+    def _factors(self) -> NDArray[np.float32]:
+        """What v is times to be in error units over the largest reach of a column."""
+        return (self._reaches / np.max(self._reaches) / 2.0**VALUE_BITS).astype(np.float32)
+
+    @property
+    def _places(self) -> NDArray[np.float32]:
+        """The points of cells in those units."""
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            return (self._scores[:, :-1].astype(np.float64) / self._factors).astype(np.float32)
+
+    @property
+    def _own_radius(self) -> float:
+        """The radius in those units."""
+        assert self.radius is not None
+        return float(np.float32(self.radius / np.max(self._reaches)))
+
+    @property
+    def _longest(self) -> float:
+        """A power of two that no distance within the bounds is larger than, in those units."""
+        return 2.0 ** math.ceil(math.log2(2 * math.sqrt(self.n_features)))
 
     @property
     def _scale(self) -> NDArray[np.float32]:
@@ -211,6 +257,7 @@ class CellSums(Directed):
             columns=self.columns,
             units_of_errors=self.units,
             keeping=self.keeping,
+            radius=self.radius,
         )
         return moved.with_origin(self.origin)
 
@@ -247,7 +294,8 @@ class CellSums(Directed):
     @property
     def in_words(self) -> str:
         if self.in_columns:
-            return f"means and squares of {self.n_features:,} columns in {self.n_cells:,} Voronoi cells"
+            what = "means and squares" if self.radius is None else "means, squares and steps towards medians"
+            return f"{what} of {self.n_features:,} columns in {self.n_cells:,} Voronoi cells"
         p = f"{self.n_directions} direction" + ("s" if self.n_directions > 1 else "")
         what = "means" if self.squares == "sum" else "means and squares"
         rows = " of rows of length 1" if self.normalize else ""
@@ -267,9 +315,14 @@ class CellSums(Directed):
         return self.units
 
     @property
-    def width(self) -> int:
-        """How many sums a cell has: its count, squares, and values."""
+    def _n_moments(self) -> int:
+        """How many sums a cell has for its count, squares, and values."""
         return 1 + self.n_features + (1 if self.squares == "sum" else self.n_features)
+
+    @property
+    def width(self) -> int:
+        """How many sums a cell has: those, and what medians need."""
+        return self._n_moments + (0 if self.radius is None else 2 + self.n_features)
 
     @property
     def n_sums(self) -> int:
@@ -328,7 +381,10 @@ class CellSums(Directed):
     def device_plan(self, owner: Device) -> CellsPlan | ColumnCellsPlan:
         if self.in_columns:
             points, halves = (np.ascontiguousarray(part) for part in (self._scores[:, :-1], self._scores[:, -1]))
-            return ColumnCellsPlan(owner, points, halves, self.middle, self._scale)
+            medians = None
+            if self.radius is not None:
+                medians = self._places, self._factors, self._own_radius, PULL_UNIT / self._longest
+            return ColumnCellsPlan(owner, points, halves, self.middle, self._scale, medians)
         bound = np.array(self.bound)
         return CellsPlan(
             owner,
@@ -370,7 +426,11 @@ class CellSums(Directed):
     def mean_of(self, sums: Double) -> NDArray[Any]:
         b = np.array(self.bound)
         squares = [1.0] if self.squares == "sum" else b * b
-        factors = np.concatenate([[1.0], squares, b]) / FIXED_POINT
+        pulls: list[float] = []
+        if self.radius is not None:
+            distance = self._longest * float(np.max(self._reaches))
+            pulls = [FIXED_POINT / PULL_UNIT * factor for factor in (distance, *[1.0] * (1 + self.n_features))]
+        factors = np.concatenate([[1.0], squares, b, pulls]) / FIXED_POINT
         return np.asarray(sums * np.tile(factors, self.n_cells))
 
     def split(self, values: Double) -> tuple[Double, Double, Double]:
@@ -379,10 +439,10 @@ class CellSums(Directed):
         Squares are mean squares about the cell's mean row: of all columns together, in error units, or column by
         column. Of cells without records, all is 0.
         """
-        table, d = values.reshape(self.n_cells, self.width), self.n_features
+        table, d = values.reshape(self.n_cells, self.width)[:, : self._n_moments], self.n_features
         shares = np.maximum(table[:, 0], 0)
         inverse = np.divide(1.0, shares, out=np.zeros_like(shares), where=shares > 0)[:, None]
-        away, squares = table[:, self.width - d :] * inverse, table[:, 1 : self.width - d] * inverse
+        away, squares = table[:, -d:] * inverse, table[:, 1:-d] * inverse
         if self.squares == "columns":
             left = np.maximum(squares - away * away, 0)
         else:
@@ -391,6 +451,22 @@ class CellSums(Directed):
             scale = b[0] / units[0]  # the bound is as many units in each column
             left = np.maximum(d * scale**2 * squares[:, 0] - np.sum((away / units) ** 2, axis=1), 0)
         return shares, (away + self.middle) * (shares > 0)[:, None], left
+
+    def weiszfeld_step(self, values: Double) -> tuple[Double, float, float]:
+        """Of a mean feature vector: the points of cells after a step towards their medians.
+
+        Beside them, the mean distance of all records from the points before, and by how much the step lowers it at
+        least. Points of cells without records stay. The step is d / (d - 1) times Weiszfeld's, which is Newton's where
+        records lie alike in all directions; any below 2 lowers the sum.
+        """
+        assert self.radius is not None
+        table = values.reshape(self.n_cells, self.width)[:, self._n_moments :]
+        distances, pulls, towards = table[:, 0], np.maximum(table[:, 1], 0.0), table[:, 2:]
+        units = np.ones(self.n_features) if self.units is None else np.array(self.units)
+        moves = self.radius * np.divide(towards, pulls[:, None], out=np.zeros_like(towards), where=pulls[:, None] > 0)
+        length = min(self.n_features / max(self.n_features - 1, 1e-9), LONGEST_STEP)
+        gain = length * (2 - length) * float(pulls @ np.sum(moves * moves, axis=1)) / (2 * self.radius)
+        return self.points + length * units * moves, float(distances.sum()), gain
 
     def why_impossible(self, sums: Integers, units: int) -> str | None:
         table = sums.reshape(self.n_cells, self.width)

@@ -37,6 +37,8 @@ class Cells:
     there: NDArray[np.intp]  # positions of these cells among all of the operator
     wider: float  # how many times as large squared distances within cells are as those of the sample; 0 if unknown
     clipped: float  # share of the records
+    #: if known: points after a step towards the medians of records, the mean distance before, and what the step gains
+    towards_medians: tuple[Double, float, float] | None = None
     noise: float = 0.0  # deviation that a private release adds to a share, or to a share times a value over its bound
 
     @classmethod
@@ -56,7 +58,11 @@ class Cells:
         bound, middle = np.array(operator.bound), operator.middle
         shares, means = shares[there] / shares[there].sum(), np.clip(means[there], middle - bound, middle + bound)
         clipped = float(sketch.clipped / sketch.count)
-        found = cls(operator, shares, means, squares[there], np.flatnonzero(there), 0.0, clipped, noise)
+        step = None
+        if operator.radius is not None:
+            points, distance, gain = operator.weiszfeld_step(np.asarray(part.mean, np.float64))
+            step = points[there], distance, gain
+        found = cls(operator, shares, means, squares[there], np.flatnonzero(there), 0.0, clipped, step, noise)
         if not operator.spread or part.ledger is not None:
             return found
         return replace(found, wider=float(shares @ found.within) / operator.spread)

@@ -9,14 +9,16 @@ struct ColumnCellsWork {
   const float *points, *halves;  // [column][cell]; [cell]
   int32_t* cells;                // [row]
   const int64_t* weights;        // of each row, or null
-  int64_t* sums;                 // [cell][count, squares, values]
+  const float *places, *factors;  // for medians, of points, [cell][column], and what values are times then; or null
+  int64_t* sums;                  // [cell][count, squares, values, and for medians distance, pull, unit vector]
   unsigned long long* first_bad;
   int32_t n_cells, n_shared;  // of the sums, those that a block adds up on its own: all or none
+  float radius, distance_unit;
 };
 
 constexpr int kBlock = 256, kSide = 64, kOwnSide = 4, kDepth = 16;
 constexpr int kRowsSummed = 1024, kMostShared = 4096;  // of a block of add_column_cells
-constexpr float kUnit = 4194304.0f;                    // 2^22
+constexpr float kUnit = 4194304.0f, kPullUnit = 0x1p29f;  // kUnit: 2^22
 
 // (x - center) scale, as it is before it would be moved onto the bound.
 DEVICE float scaled_value(const ColumnCellsWork& work, int64_t row, int k) {
@@ -80,10 +82,34 @@ KERNEL(kBlock, 2) find_column_cells(const ColumnCellsWork work) {
   work.cells[first_row + threadIdx.x] = found;
 }
 
+// Where a row lies from the point of its cell, in one column.
+DEVICE float way_from_point(const ColumnCellsWork& work, int64_t row, int k) {
+  const float place = work.places[work.cells[row] * (int64_t)work.rows.n_features + k];
+  return __fmaf_rn(scaled_value(work, row, k), work.factors[k], -place);
+}
+
+// What a row adds for the median of its cell.
+DEVICE void add_pull(const ColumnCellsWork& work, int64_t row, int64_t* sums) {
+  const int d = work.rows.n_features;
+  const int64_t weight = work.weights ? work.weights[row] : 1;
+  float square = 0.0f;
+  for (int k = 0; k < d; k++) {
+    const float away = way_from_point(work, row, k);
+    square = __fmaf_rn(away, away, square);
+  }
+  const float distance = __fsqrt_rn(square), inverse = __fdiv_rn(1.0f, distance > work.radius ? distance : work.radius);
+  add_to(sums, weight * (int64_t)__float2int_rn(__fmul_rn(distance, work.distance_unit)));
+  add_to(sums + 1, weight * (int64_t)__float2int_rn(__fmul_rn(__fmul_rn(work.radius, inverse), kPullUnit)));
+  for (int k = 0; k < d; k++) {
+    const float towards = __fmul_rn(way_from_point(work, row, k), inverse);
+    add_to(sums + 2 + k, weight * (int64_t)__float2int_rn(__fmul_rn(towards, kPullUnit)));
+  }
+}
+
 // What rows add to their cells, many rows to a block: on its own first, where the sums of all cells have room.
 KERNEL(kBlock, 1) add_column_cells(const ColumnCellsWork work) {
   SHARED int64_t own[kMostShared];
-  const int d = work.rows.n_features, width = 1 + 2 * d;
+  const int d = work.rows.n_features, n_moments = 1 + 2 * d, width = work.places ? n_moments + 2 + d : n_moments;
   int64_t* const sums = work.n_shared ? own : work.sums;
   for (int i = threadIdx.x; i < work.n_shared; i += kBlock) own[i] = 0;
   __syncthreads();
@@ -98,6 +124,8 @@ KERNEL(kBlock, 1) add_column_cells(const ColumnCellsWork work) {
     add_to(cell + 1 + k, weight * (int64_t)__float2int_rn(__fmul_rn(small, small)));
     add_to(cell + 1 + d + k, weight * (int64_t)__float2int_rn(__fmul_rn(value, 256.0f)));
   }
+  for (int64_t row = first + threadIdx.x; work.places && row < last; row += kBlock)
+    add_pull(work, row, sums + work.cells[row] * (int64_t)width + n_moments);
   __syncthreads();
   for (int i = threadIdx.x; i < work.n_shared; i += kBlock)
     if (own[i]) add_to(work.sums + i, own[i]);

@@ -26,9 +26,10 @@ from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
 from sketchlearn.tasks.clusters.cluster_task import Decoded, Task
 from sketchlearn.tasks.clusters.clusters_of_cells import (
     LloydStep,
+    WeiszfeldStep,
     clusters_of_all_rows,
     clusters_of_cells,
-    means_of_cells,
+    clusters_of_step,
 )
 from sketchlearn.tasks.clusters.clusters_of_sketch import (
     are_few,
@@ -68,6 +69,7 @@ NO_ERRORS_OF_SUMS = "random sums of the columns do not tell them: design the ske
 NO_MEDIANS_OF_SUMS = "random sums of the columns tell means alone: design the sketch on a sample, or learn k-means"
 CLEAR_GAIN = 0.1  # of the squared error of kept rows, more than centers of their own gain by chance
 MOST_WIDER = 1.02  # All rows may lie so much farther from their centers, in squares, than those of the pilot's sample.
+LEAST_DISTANCE = 1e-3  # of a row from its median, in mean distances: nearer rows weigh no more
 SHARE_BESIDE_ATOMS = 0.5  # that rows have in centers, where they are joined by atoms
 
 
@@ -328,14 +330,16 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
         once = self.n_passes == 1 or (self.n_passes == AUTO and not glimpse.at_hand)
         sampled, seed = Sampled(rows, glimpse.representative, glimpse.columns), int(rng.integers(2**31))
         with one_blas_thread():
-            if self._chooses_number or (once and not complete):
+            medians = isinstance(self._loss, DistanceLoss)
+            if self._chooses_number or (once and not complete and not medians):
                 asked = CellsAsked(k, 0, normalize=False, columns_squared=True, seed=seed)
                 kept = self._n_kept(glimpse, k)
                 operator = cells_on_sample(asked, sampled, standardize=self.standardize, n_kept=kept)
             else:
                 frame = SampleFrame.of(sampled, standardize=self.standardize)
                 pilot = clusters_of(WeightedRows.of(frame.rows), k, self._loss, rng)
-                operator = frame.keeping(frame.cells_at(pilot), self._n_kept(glimpse, k), seed)
+                radius = LEAST_DISTANCE * float(np.mean(self._loss.losses(frame.rows, pilot))) if medians else None
+                operator = frame.keeping(frame.cells_at(pilot, radius or None), self._n_kept(glimpse, k), seed)
         if everything is not None:
             operator = operator.widened(*extremes(everything))
         return operator.with_columns(glimpse.columns).with_origin(Origin.SAMPLE)
@@ -344,10 +348,12 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
         cells = Cells.of(sketch)
         if cells is None or not cells.operator.in_columns or cells.noise:
             return None
-        return LloydStep(cells)
+        if not isinstance(self._loss, DistanceLoss):
+            return LloydStep(cells)
+        return None if cells.towards_medians is None else WeiszfeldStep(cells)
 
     def model_of_step(self, step: LloydStep, state: FittedState) -> Clusters:
-        return self._model(state.sketch, means_of_cells(step.cells), state.model.choice)
+        return self._model(state.sketch, clusters_of_step(step), state.model.choice)
 
     def _instead(self) -> str:
         k, d = self.cluster_centers_.shape
@@ -403,10 +409,12 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
 
 @dataclass(eq=False, repr=False)
 class SketchKMedians(SketchKMeans):
-    """k-medians from a sketch: centers with the least sum of distances, rather than of squared distances.
+    """k-medians: centers with the least sum of distances of rows, rather than of squared distances.
 
-    The density is fitted as for `SketchKMeans`; its best k points under the other loss are the result. Outliers move
-    them less. `inertia_` is the sum of distances.
+    Each center is the geometric median of its cluster, so that outliers move it less. Rows at hand: the k-medians of a
+    sample, then exact steps of Weiszfeld's algorithm on all rows. From a sketch of random frequencies: the best k
+    points of the density that is fitted for `SketchKMeans`. `inertia_` is the sum of distances. Parameters and
+    attributes are those of `SketchKMeans`.
 
     Examples
     --------
@@ -419,9 +427,6 @@ class SketchKMedians(SketchKMeans):
     _learns_points = False
     _reduce = staticmethod(medians)
     _loss: ClassVar[Any] = DistanceLoss()
-
-    def step_of(self, sketch: Sketch) -> LloydStep | None:  # noqa: ARG002
-        return None  # sums of rows do not tell medians
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:  # noqa: ARG002
         return ErrorBars(withheld="they are known for k-means, and not for k-medians: learn k-means instead")

@@ -36,6 +36,11 @@ class LloydStep:
         """How many cells have records."""
         return len(self.cells)
 
+    @property
+    def after(self) -> Double:
+        """The points of cells after the step."""
+        return self.cells.means
+
     @cached_property
     def cost(self) -> float:
         """The mean squared distance of records from the mean of their cell, in error units."""
@@ -62,19 +67,48 @@ class LloydStep:
     @property
     def doubts(self) -> tuple[str, ...]:
         """What to say of records that are not like those of the sample."""
-        return self.cells.doubts(self.cost)
+        return self.cells.doubts(float(self.cells.shares @ self.cells.within))
 
     def next_operator(self) -> CellSums:
         """Cells at the centers after the step."""
-        return self.cells.operator.moved_to(self.cells.means if self.centers is None else self.centers)
+        return self.cells.operator.moved_to(self.after if self.centers is None else self.centers)
+
+
+@dataclass(frozen=True)
+class WeiszfeldStep(LloydStep):
+    """The same towards the medians of records: means of them, each weighed by one over its distance."""
+
+    objective = "sum of distances"
+
+    @property
+    def _told(self) -> tuple[Double, float, float]:
+        assert self.cells.towards_medians is not None
+        return self.cells.towards_medians
+
+    @property
+    def after(self) -> Double:
+        """The points of cells after the step."""
+        return self._told[0]
+
+    @cached_property
+    def cost(self) -> float:
+        """The mean distance of records from the point of their cell after the step, at most."""
+        return self._told[1] - self._told[2]
+
+    @cached_property
+    def gain(self) -> float:
+        """The share of the distances that the step took away, at least."""
+        return self._told[2] / max(self._told[1], 1e-300)
 
 
 def clusters_of_cells(cells: Cells, k: int, loss: SquaredLoss, rng: np.random.Generator) -> Decoded:
     """The best clusters of cells, as points of their weight: those of k-medians, with what lies within the cells."""
     cells.require(k)
     medians = isinstance(loss, DistanceLoss)
-    if k == len(cells) and not cells.noise and cells.operator.in_columns:
-        return means_of_cells(cells, cells.operator.points[cells.there] if medians else cells.means)
+    step = WeiszfeldStep(cells) if medians else LloydStep(cells)
+    told = cells.operator.in_columns and not cells.noise and not (medians and cells.towards_medians is None)
+    if k == len(cells) and told:
+        return clusters_of_step(step)
     sample = RowSample(WeightedRows.of(cells.scaled, cells.shares), np.ones(len(cells.counted)))
     centers, _ = clusters_of_rows(sample, k, SquaredLoss(), rng)
     if medians:
@@ -88,14 +122,11 @@ def clusters_of_cells(cells: Cells, k: int, loss: SquaredLoss, rng: np.random.Ge
     return _decoded(lifted, members, cells.means, squares, Status.CELLS, doubts)
 
 
-def means_of_cells(cells: Cells, centers: Double | None = None) -> Decoded:
-    """Each cell as a cluster, with its mean, the result of a step of Lloyd's algorithm, or another point as its center.
-
-    Medians of a pilot stay where they are, as sums do not tell them.
-    """
-    members, means = Members(np.arange(len(cells)), cells.shares, len(cells)), cells.means
-    doubts = cells.doubts(cells.cost(cells.scaled))
-    return _decoded(means if centers is None else centers, members, means, cells.squares, Status.STEP, doubts)
+def clusters_of_step(step: LloydStep) -> Decoded:
+    """Each cell as a cluster, with its point after the step as its center."""
+    cells = step.cells
+    members = Members(np.arange(len(cells)), cells.shares, len(cells))
+    return _decoded(step.after, members, cells.means, cells.squares, Status.STEP, step.doubts)
 
 
 def clusters_of_all_rows(
