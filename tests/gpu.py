@@ -82,12 +82,12 @@ def operators(rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
             given = {"law": law, "wave": wave, "subsample": subsample, "seed": int(rng.integers(2**32))}
             yield f"structured {wave} {d} x {m}", skl.FourierFeatures(d, m, structured=True, **given)
     for d, k in ((1, 2), (10, 10), (17, 80), (64, 96), (200, 30)):
-        box = {"bound": np.full(d, 1e6), "center": rng.normal(size=d)}
+        box = {"bound": np.full(d, 100.0), "center": rng.normal(size=d)}
         for radius in (None, 1e-3):
             points = rng.normal(size=(k, d))
             operator = skl.CellSums.at_points(points, units=np.ones(d), radius=radius, **box)
             yield f"{operator.in_words}", operator
-        weights, means, given = rng.dirichlet(np.ones(k)), rng.normal(size=(k, d)), {"reach": 1e9, **box}
+        weights, means, given = rng.dirichlet(np.ones(k)), rng.normal(size=(k, d)), {"reach": 400.0, **box}
         for factors in (rng.uniform(0.5, 2.0, (k, d)), np.tril(0.1 * rng.normal(size=(k, d, d))) + np.eye(d)):
             yield f"{k} Gaussians in {d} columns", skl.ExpectedStatistics.at_mixture(weights, means, factors, **given)
     for d in (65, 100, 300):
