@@ -159,6 +159,7 @@ def kmeans_rows(
     middle: NDArray[np.float64],
     scale: float,
     in_float64: bool,
+    n_threads: int,
 ) -> KMeansRows: ...
 
 class Cells:

@@ -217,7 +217,7 @@ inline V least_lane(V v) {
 template <class S>
 inline typename Lanes<S>::Position place_of_least(NumbersOf<S> best, typename Lanes<S>::Positions at) {
   typedef typename Lanes<S>::Positions Positions;
-  const auto lowest = best == least_lane<Positions>(best);
+  const auto lowest = (Positions)(best == least_lane<Positions>(best));  // clang has another name for its type
 #if defined(SKETCHLEARN_AVX512) || defined(SKETCHLEARN_AVX2)
   typename Lanes<S>::Position places[Lanes<S>::kCount];
   __builtin_memcpy(places, &at, sizeof at);

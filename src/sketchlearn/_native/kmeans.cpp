@@ -16,6 +16,7 @@ constexpr int64_t kUnitRows = 4096;                            // that a thread 
 constexpr int64_t kMostPieces = 16, kSmallestPiece = 16 * kBlockRows;  // of rows, whose sums are added up in order
 constexpr int64_t kMostSums = 1 << 23;       // of all pieces together
 constexpr int64_t kWorkPerThread = 1 << 20;  // multiply-adds: fewer cost less than starting a thread
+constexpr int64_t kWorkToRead = 8;           // multiply-adds that take as long as reading a value
 
 template <class S>
 const KMeansLoops<S>& loops_of(const Kernel& kernel) {
@@ -150,9 +151,19 @@ class RowsOf : public KMeansRows {
 
   template <class T>
   void read(const Given& given) {
+    std::vector<double> squares(static_cast<size_t>((count_ + kSmallestPiece - 1) / kSmallestPiece));
+    for_pieces(static_cast<int64_t>(squares.size()), threads_for(count_ * n_features_ * kWorkToRead, given.n_threads), [&](int64_t piece) {
+      const int64_t from = piece * kSmallestPiece;
+      squares[static_cast<size_t>(piece)] = read_some<T>(given, from, std::min(from + kSmallestPiece, count_));
+    });
+    squares_ = std::accumulate(squares.begin(), squares.end(), 0.0);
+  }
+  template <class T>
+  double read_some(const Given& given, int64_t from, int64_t to) {
     const Rows& rows = given.rows;
     const int64_t width = loops_.tile_rows;
-    for (int64_t r = 0; r < count_; r++) {
+    double total = 0.0;
+    for (int64_t r = from; r < to; r++) {
       const T* x = static_cast<const T*>(rows.data) + r * rows.row_stride;
       S *row = values_.data() + r * stride_, *tile = tiles_.data() + r / width * width * n_features_ + r % width;
       double square = 0.0;
@@ -164,8 +175,9 @@ class RowsOf : public KMeansRows {
       row[n_features_] = S{1};  // whose weighted sum is that of the weights
       lengths_[static_cast<size_t>(r)] = static_cast<S>(square);
       weights_[static_cast<size_t>(r)] = static_cast<S>(given.weights[r]);
-      squares_ += given.weights[r] * square;
+      total += given.weights[r] * square;
     }
+    return total;
   }
 
   struct List {
@@ -247,8 +259,9 @@ void RowsOf<S>::starts(int64_t k, const double* uniforms, int64_t n_candidates, 
   const int64_t blocks_at_once = std::max<int64_t>(1, kWorkPerThread / (kBlockRows * (d + 8) * kMostCandidates));
   const int64_t n_pieces = (n_blocks + blocks_at_once - 1) / blocks_at_once;
   std::vector<double> totals(static_cast<size_t>(n_pieces * kMostCandidates));
+  Team team(static_cast<int>(std::min<int64_t>(n_threads, n_pieces)));
   const auto each_piece = [&](const auto& run) {
-    for_pieces(n_pieces, n_threads, [&](int64_t piece) {
+    team.run(n_pieces, [&](int64_t piece) {
       const int64_t from = piece * blocks_at_once, to = std::min(n_blocks, from + blocks_at_once);
       run(piece, from * kBlockRows, (to - from) * kBlockRows / loops_.tile_rows);
     });

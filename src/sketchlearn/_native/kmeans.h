@@ -27,6 +27,7 @@ class KMeansRows {
     Rows rows;
     const double *middle, *weights;  // one for each column, and each row
     double scale;
+    int n_threads;
   };
   static std::unique_ptr<KMeansRows> of(const Kernel& kernel, const Given& given, bool in_float64);
   int64_t count() const { return count_; }

@@ -368,10 +368,10 @@ void find_nearest(const std::string& kernel, const Array& x, const Matrix& cente
 }
 
 std::unique_ptr<KMeansRows> kmeans_rows(const std::string& kernel, const Array& x, const Doubles& weights, const Doubles& middle,
-                                        double scale, bool in_float64) {
+                                        double scale, bool in_float64, int n_threads) {
   const Rows rows = rows_of(x, (int64_t)middle.size());
   require(rows.count >= 1 && rows.n_features >= 1 && (int64_t)weights.size() == rows.count, "sizes do not fit");
-  const KMeansRows::Given given{rows, middle.data(), weights.data(), scale};
+  const KMeansRows::Given given{rows, middle.data(), weights.data(), scale, n_threads};
   nb::gil_scoped_release release;
   return KMeansRows::of(*find_kernel(kernel), given, in_float64);
 }
@@ -581,7 +581,7 @@ NB_MODULE(_native, m) {
       .def("removal_costs", &kmeans_removal_costs, nb::arg("centers").noconvert(), nb::arg("n_threads"),
            nb::arg("costs").noconvert());
   m.def("kmeans_rows", &kmeans_rows, nb::arg("kernel"), nb::arg("rows"), nb::arg("weights").noconvert(),
-        nb::arg("middle").noconvert(), nb::arg("scale"), nb::arg("in_float64"));
+        nb::arg("middle").noconvert(), nb::arg("scale"), nb::arg("in_float64"), nb::arg("n_threads"));
   nb::class_<Cells>(m, "Cells")
       .def("add", &add_cells, nb::arg("rows"), nb::arg("weights").none().noconvert(), nb::arg("n_threads"),
            nb::arg("sums").noconvert())

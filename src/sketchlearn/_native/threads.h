@@ -5,6 +5,7 @@
 #include <cfenv>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -65,5 +66,63 @@ int64_t for_rows(int64_t count, int64_t unit, int n_threads, int64_t length, int
   if (failure) std::rethrow_exception(failure);
   return first_bad.load() < count ? first_bad.load() : -1;
 }
+
+// Threads that run one function after another, each too short to start threads for: they wait in turns of their own. Thread i of
+// n takes the pieces i, i + n, ..., so that what it read before is in its cache. Functions must not throw.
+class Team {
+ public:
+  explicit Team(int n_threads) {
+    try {
+      for (int i = 1; i < n_threads; i++) others_.emplace_back([this, i] { work(i); });
+    } catch (const std::exception&) {
+      // no more threads to be had: go on with those there are
+    }
+    size_.store(static_cast<int>(others_.size()) + 1, std::memory_order_release);
+  }
+  ~Team() {
+    function_ = nullptr;
+    calls_.fetch_add(1, std::memory_order_release);
+    for (std::thread& other : others_) other.join();
+  }
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  template <class Run>
+  void run(int64_t n_pieces, const Run& run) {
+    const int size = size_.load(std::memory_order_relaxed);
+    const std::function<void(int)> mine = [&](int i) {
+      for (int64_t piece = i; piece < n_pieces; piece += size) run(piece);
+    };
+    function_ = &mine;
+    busy_.store(size - 1, std::memory_order_relaxed);
+    calls_.fetch_add(1, std::memory_order_release);
+    DefaultFloatingPoint environment;
+    mine(0);
+    wait([&] { return busy_.load(std::memory_order_acquire) == 0; });
+  }
+
+ private:
+  std::vector<std::thread> others_;
+  std::atomic<int> size_{0}, busy_{0};
+  std::atomic<int64_t> calls_{0};
+  const std::function<void(int)>* function_ = nullptr;
+
+  template <class Ready>
+  static void wait(const Ready& ready) {
+    constexpr int kPatience = 1 << 12;  // looks, some microseconds, before others may use the processor
+    for (int looks = 0; !ready(); looks++)
+      if (looks >= kPatience) std::this_thread::yield();
+  }
+  void work(int i) {
+    DefaultFloatingPoint environment;
+    for (int64_t seen = 0;;) {
+      wait([&] { return calls_.load(std::memory_order_acquire) != seen; });
+      seen++;
+      if (!function_) return;
+      (*function_)(i);
+      busy_.fetch_sub(1, std::memory_order_release);
+    }
+  }
+};
 
 }  // namespace sketchlearn

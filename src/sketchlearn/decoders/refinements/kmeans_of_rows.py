@@ -47,7 +47,7 @@ class KMeansOfRows:
         self.middle = np.clip(rows.mean(axis=0, dtype=np.float64), low, high)  # of huge rows, means may overflow
         reach = np.max(np.maximum(high - self.middle, self.middle - low))
         self.size = float(reach) or 1.0  # so that squares are finite
-        self._native = kmeans_rows(kernel.active, rows, self.weights, self.middle, 1 / self.size, fine)
+        self._native = kmeans_rows(kernel.active, rows, self.weights, self.middle, 1 / self.size, fine, self._threads)
 
     @property
     def _dtype(self) -> type[np.floating[Any]]:
