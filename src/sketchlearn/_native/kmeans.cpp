@@ -255,7 +255,7 @@ void RowsOf<S>::starts(int64_t k, const double* uniforms, int64_t n_candidates, 
   const int64_t d = n_features_, n_blocks = padded_ / kBlockRows;
   std::vector<S> squares(static_cast<size_t>(padded_), S{1});  // of distances to the nearest point so far
   std::vector<S> candidates(static_cast<size_t>(n_candidates * d));
-  std::vector<double> before(static_cast<size_t>(n_blocks + 1));
+  std::vector<double> of_blocks(static_cast<size_t>(n_blocks)), before(static_cast<size_t>(n_blocks + 1));
   const int64_t blocks_at_once = std::max<int64_t>(1, kWorkPerThread / (kBlockRows * (d + 8) * kMostCandidates));
   const int64_t n_pieces = (n_blocks + blocks_at_once - 1) / blocks_at_once;
   std::vector<double> totals(static_cast<size_t>(n_pieces * kMostCandidates));
@@ -266,13 +266,17 @@ void RowsOf<S>::starts(int64_t k, const double* uniforms, int64_t n_candidates, 
       run(piece, from * kBlockRows, (to - from) * kBlockRows / loops_.tile_rows);
     });
   };
-  for (int64_t i = 0; i < k; i++, uniforms += n_candidates) {
-    for (int64_t b = 0; b < n_blocks; b++) {
+  const auto sum_blocks = [&](int64_t, int64_t first, int64_t n_tiles) {
+    for (int64_t b = first / kBlockRows; b * kBlockRows < first + n_tiles * loops_.tile_rows; b++) {
       S sum[8]{};  // several sums, as one would wait for each addition
       for (int64_t r = b * kBlockRows; r < (b + 1) * kBlockRows; r++)
         sum[r % 8] += weights_[static_cast<size_t>(r)] * squares[static_cast<size_t>(r)];
-      before[static_cast<size_t>(b + 1)] = before[static_cast<size_t>(b)] + static_cast<double>(std::accumulate(sum, sum + 8, S{}));
+      of_blocks[static_cast<size_t>(b)] = static_cast<double>(std::accumulate(sum, sum + 8, S{}));
     }
+  };
+  each_piece(sum_blocks);
+  for (int64_t i = 0; i < k; i++, uniforms += n_candidates) {
+    std::partial_sum(of_blocks.begin(), of_blocks.end(), before.begin() + 1);
     const int64_t tried = i ? n_candidates : 1;  // the first point has no other to be far from
     int64_t found[kMostCandidates];
     for (int64_t c = 0; c < tried; c++) {
@@ -295,8 +299,9 @@ void RowsOf<S>::starts(int64_t k, const double* uniforms, int64_t n_candidates, 
     }
     positions[i] = found[best];
     const List point = list_of(candidates.data() + best * d, 1, 1);
-    each_piece([&](int64_t, int64_t r, int64_t n_tiles) {
+    each_piece([&](int64_t piece, int64_t r, int64_t n_tiles) {
       loops_.lower_squares(tile_at(r), n_tiles, d, point.centers(), lengths_.data() + r, squares.data() + r);
+      sum_blocks(piece, r, n_tiles);
     });
   }
 }

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cfenv>
+#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -67,21 +69,25 @@ int64_t for_rows(int64_t count, int64_t unit, int n_threads, int64_t length, int
   return first_bad.load() < count ? first_bad.load() : -1;
 }
 
-// Threads that run one function after another, each too short to start threads for: they wait in turns of their own. Thread i of
-// n takes the pieces i, i + n, ..., so that what it read before is in its cache. Functions must not throw.
+// Threads that run one function after another, each too short to start threads for. Thread i of n begins with the pieces i,
+// i + n, ..., so that what it read before is in its cache, and then takes what others have not begun: on a busy machine, one
+// that does not get a processor is not waited for. Functions must not throw.
 class Team {
  public:
-  explicit Team(int n_threads) {
+  explicit Team(int n_threads) : size_(std::max(n_threads, 1)), taken_(new std::atomic<int64_t>[static_cast<size_t>(size_)]) {
     try {
       for (int i = 1; i < n_threads; i++) others_.emplace_back([this, i] { work(i); });
     } catch (const std::exception&) {
       // no more threads to be had: go on with those there are
     }
-    size_.store(static_cast<int>(others_.size()) + 1, std::memory_order_release);
   }
   ~Team() {
-    function_ = nullptr;
-    calls_.fetch_add(1, std::memory_order_release);
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      ended_ = true;
+      calls_.fetch_add(1);
+    }
+    called_.notify_all();
     for (std::thread& other : others_) other.join();
   }
   Team(const Team&) = delete;
@@ -89,38 +95,62 @@ class Team {
 
   template <class Run>
   void run(int64_t n_pieces, const Run& run) {
-    const int size = size_.load(std::memory_order_relaxed);
-    const std::function<void(int)> mine = [&](int i) {
-      for (int64_t piece = i; piece < n_pieces; piece += size) run(piece);
+    const std::function<void(int)> share = [&](int i) {
+      for (int j = 0; j < size_; j++) {
+        const int own = (i + j) % size_;
+        for (int64_t piece; (piece = own + size_ * taken_[own].fetch_add(1)) < n_pieces;) run(piece);
+      }
     };
-    function_ = &mine;
-    busy_.store(size - 1, std::memory_order_relaxed);
-    calls_.fetch_add(1, std::memory_order_release);
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      for (int i = 0; i < size_; i++) taken_[i].store(0);
+      function_ = &share;
+      calls_.fetch_add(1);
+    }
+    called_.notify_all();
     DefaultFloatingPoint environment;
-    mine(0);
-    wait([&] { return busy_.load(std::memory_order_acquire) == 0; });
+    share(0);
+    std::unique_lock<std::mutex> lock(mutex_);
+    function_ = nullptr;  // who comes now has nothing to do
+    lock.unlock();
+    look_for([&] { return busy_.load() == 0; });
+    lock.lock();
+    done_.wait(lock, [&] { return busy_.load() == 0; });
   }
 
  private:
-  std::vector<std::thread> others_;
-  std::atomic<int> size_{0}, busy_{0};
+  const int size_;
+  std::unique_ptr<std::atomic<int64_t>[]> taken_;  // of each thread's pieces, how many were begun
+  std::mutex mutex_;
+  std::condition_variable called_, done_;
   std::atomic<int64_t> calls_{0};
+  std::atomic<int> busy_{0};
   const std::function<void(int)>* function_ = nullptr;
+  bool ended_ = false;
+  std::vector<std::thread> others_;
 
   template <class Ready>
-  static void wait(const Ready& ready) {
-    constexpr int kPatience = 1 << 12;  // looks, some microseconds, before others may use the processor
-    for (int looks = 0; !ready(); looks++)
-      if (looks >= kPatience) std::this_thread::yield();
+  static void look_for(const Ready& ready) {  // as sleep and waking take longer than most waits
+    constexpr int kLooks = 1 << 14;
+    for (int looks = 0; looks < kLooks && !ready(); looks++) {
+    }
   }
   void work(int i) {
     DefaultFloatingPoint environment;
     for (int64_t seen = 0;;) {
-      wait([&] { return calls_.load(std::memory_order_acquire) != seen; });
-      seen++;
-      if (!function_) return;
-      (*function_)(i);
-      busy_.fetch_sub(1, std::memory_order_release);
+      const auto called = [&] { return calls_.load() != seen; };
+      look_for(called);
+      std::unique_lock<std::mutex> lock(mutex_);
+      called_.wait(lock, called);
+      if (ended_) return;
+      seen = calls_.load();
+      const std::function<void(int)>* function = function_;
+      if (!function) continue;
+      busy_.fetch_add(1);
+      lock.unlock();
+      (*function)(i);
+      lock.lock();
+      if (busy_.fetch_sub(1) == 1) done_.notify_one();
     }
   }
 };

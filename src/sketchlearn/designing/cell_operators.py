@@ -188,7 +188,8 @@ class SampleFrame:
     @cached_property
     def rows(self) -> Double:
         """The rows of the sample, in units of errors."""
-        return np.asarray((self.sampled.rows - self.center) / self.units, np.float64)
+        rows = np.subtract(self.sampled.rows, self.center, dtype=np.float64)
+        return rows if np.all(self.units == 1) else np.divide(rows, self.units, out=rows)
 
     def cells_at(self, points: Double, radius: float | None = None) -> CellSums:
         """The operator of cells around points, as they are seen from the center in units of errors."""

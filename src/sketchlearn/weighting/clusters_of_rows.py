@@ -96,8 +96,9 @@ def clusters_of(
     sample: WeightedRows, k: int, loss: SquaredLoss, rng: np.random.Generator, n_starts: int | None = None
 ) -> Double:
     """The best centers of weighted rows: by k-means from several starts, exchanged until nothing is gained."""
-    present = sample.weights > 0
-    rows, weights = sample.rows[present], sample.weights[present]
+    rows, weights = sample.rows, sample.weights
+    if not (present := weights > 0).all():
+        rows, weights = rows[present], weights[present]
     return loss.improved(rows, kmeans(rows, k, rng, weights, n_starts), weights)
 
 

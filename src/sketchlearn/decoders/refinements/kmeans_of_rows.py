@@ -136,7 +136,7 @@ class KMeansOfRows:
 
         A lightweight coreset (Bachem, Lucic and Krause, KDD 2018), drawn systematically: the same for the same rows.
         """
-        far = np.sum(self.seen(self.rows) ** 2, axis=1)
+        far = self.assign(np.zeros((1, self.rows.shape[1])))[1]
         even, by_distance = self.weights / self.weights.sum(), self.weights * far
         inclusion = np.minimum(1.0, n * (even + by_distance / max(float(by_distance.sum()), 1e-300)) / 2)
         passed = np.floor(np.cumsum(inclusion) + 0.5)
