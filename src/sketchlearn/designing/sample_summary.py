@@ -19,10 +19,8 @@ from sketchlearn.sources import is_array, source
 from sketchlearn.sources import sample as sample_of
 
 MOST_ROWS = 5000
-MOST_ROWS_OF_PILOT = 20_000  # all of a table as large: 8 clusters of 6,435 pixels, on 5,000 of them, had 1.005
-#: Of 50 clusters of rows without clusters, 20,000 had 1.0014 times the squared error of 50,000, in 0.8 of the time.
-MANY_PER_CENTER, LARGE_PILOT = 1000, 50_000
-ROWS_PER_CENTER, LARGEST_PILOT = 100, 200_000  # of many clusters
+#: All rows of a table as large: few far ones, of which a sample has too many or too few, decide where clusters lie.
+ROWS_OF_PILOT, ROWS_PER_CENTER, LARGEST_PILOT = 50_000, 100, 200_000
 MOST_ROWS_FOR_SHAPES = 20_000  # Shapes of a mixture's clusters are taken from so many rows.
 ROWS_PER_CLUSTER = 150  # of a sample that says where each of many clusters ends
 ROUNDING = 1e-12
@@ -50,10 +48,9 @@ def rows_of_pilot(n_components: int) -> int:
     """How many rows the k-means of a sample looks at, where there are as many.
 
     >>> rows_of_pilot(8), rows_of_pilot(1000)
-    (20000, 100000)
+    (50000, 100000)
     """
-    many, enough = min(MANY_PER_CENTER * n_components, LARGE_PILOT), ROWS_PER_CENTER * n_components
-    return int(np.clip(max(many, enough), MOST_ROWS_OF_PILOT, LARGEST_PILOT))
+    return int(np.clip(ROWS_PER_CENTER * n_components, ROWS_OF_PILOT, LARGEST_PILOT))
 
 
 def thinned(rows: NDArray[Any], most: int) -> NDArray[Any]:

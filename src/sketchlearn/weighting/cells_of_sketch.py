@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.decoders.refinements.kmeans_of_rows import nearest
+from sketchlearn.decoders.refinements.kmeans_of_rows import FINE_SHARE, nearest
 from sketchlearn.models import Double
 from sketchlearn.moments.moments_of_sketch import part_of
 from sketchlearn.operators import CellSums
@@ -74,6 +74,13 @@ class Cells:
     def within(self) -> Double:
         """Mean squared distance of each cell's records from their mean, in error units."""
         return self.squares if self.squares.ndim == 1 else np.sum(self.squares[:, self.counted] / self.units**2, axis=1)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether records lie so close together in each cell that float32 does not tell which cell is nearest."""
+        within = float(self.shares @ self.within)
+        around = self.scaled - self.shares @ self.scaled
+        return within < FINE_SHARE * (within + float(self.shares @ np.sum(around**2, axis=1)))
 
     @property
     def counted(self) -> NDArray[np.intp]:

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.caller_warnings import warn_caller
@@ -43,7 +44,7 @@ from sketchlearn.tasks.clusters.fitted_clusters import Clusters
 from sketchlearn.tasks.column_ranges import extremes
 from sketchlearn.tasks.estimating.component_estimator import SAMPLED_PER_COMPONENT, largest_first, require_rows
 from sketchlearn.tasks.estimating.fitted_model import Document, Double
-from sketchlearn.tasks.estimating.fitted_state import FittedState
+from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows
 from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.nearest_clusters import NearestClusters, array_blocks
 from sketchlearn.tasks.estimating.row_mean_estimator import RowMeanEstimator
@@ -60,15 +61,19 @@ from sketchlearn.weighting.clusters_of_rows import (
     SquaredLoss,
     clusters_of,
     clusters_of_rows,
-    halves,
 )
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
+TOO_NARROW = (
+    "the clusters are so narrow, for columns that reach so far, that float32 does not tell which is nearest: fit an "
+    "array, standardize, or give the widest column in other units"
+)
 ROWS_AT_ONCE = 1 << 18  # whose distances are in memory
 NO_ERRORS_OF_SUMS = "random sums of the columns do not tell them: design the sketch on a sample of rows"
 NO_MEDIANS_OF_SUMS = "random sums of the columns tell means alone: design the sketch on a sample, or learn k-means"
-CLEAR_GAIN = 0.1  # of the squared error of kept rows, more than centers of their own gain by chance
-MOST_WIDER = 1.02  # All rows may lie so much farther from their centers, in squares, than those of the pilot's sample.
+MOST_WIDER = (
+    0.02  # by which squared distances of all rows from their centers may differ from those of the pilot's sample
+)
 LEAST_DISTANCE = 1e-3  # of a row from its median, in mean distances: nearer rows weigh no more
 SHARE_BESIDE_ATOMS = 0.5  # that rows have in centers, where they are joined by atoms
 
@@ -352,6 +357,9 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
             return LloydStep(cells)
         return None if cells.towards_medians is None else WeiszfeldStep(cells)
 
+    def at_model(self, step: LloydStep, state: FittedState) -> LloydStep:
+        return step if len(step.cells) == len(state.model.weights) else replace(step, centers=state.model.centers)
+
     def model_of_step(self, step: LloydStep, state: FittedState) -> Clusters:
         return self._model(state.sketch, clusters_of_step(step), state.model.choice)
 
@@ -359,42 +367,45 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
         k, d = self.cluster_centers_.shape
         return seconds_instead(decoding_seconds(k, d))
 
-    def rival_of(self, step: LloydStep, state: FittedState) -> LloydStep:
-        if step.cells.wider > MOST_WIDER and (far := self._of_far_rows(state, len(state.model.weights))) is not None:
-            return replace(step, centers=far)
-        return step if len(step.cells) == len(state.model.weights) else replace(step, centers=state.model.centers)
-
-    def _of_far_rows(self, state: FittedState, k: int) -> Double | None:
-        """Centers of kept rows, where far ones, which the pilot's sample lacked, ask for others than its own."""
-        rows = kept_rows(state.sketch)
-        if rows is None or len(rows.rows) < 2 * SAMPLED_PER_COMPONENT * k:
+    def rival_of(self, step: LloydStep, state: FittedState) -> CellSums | None:
+        """Cells at the clusters of kept rows, where the pilot's sample has too many or too few far ones."""
+        rows, k = kept_rows(state.sketch), len(state.model.weights)
+        if abs(step.cells.wider - 1) <= MOST_WIDER or rows is None or len(rows.rows) < 2 * SAMPLED_PER_COMPONENT * k:
             return None
-        rng, own = self._generator(), rows.scaled(state.model.centers)
+        centers, _ = clusters_of_rows(rows, k, self._loss, self._generator())
+        return step.cells.operator.moved_to(centers)
 
-        def cost(some: WeightedRows, centers: Double) -> float:
-            return float(some.weights @ self._loss.losses(some.rows, centers))
-
-        known, other = (rows.scaled_rows(half) for half in halves(rows.rows, rng))
-        better = cost(other, clusters_of(known, k, self._loss, rng)) < cost(other, own)
-        every, (found, _) = rows.scaled_rows(), clusters_of_rows(rows, k, self._loss, rng)
-        # rows that are alone where they lie are in one half
-        alone = cost(every, rows.scaled(found)) < (1 - CLEAR_GAIN) * cost(every, own)
-        return found if better or alone else None
+    def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
+        state = super()._after_learning(state, incoming)
+        if incoming is None or incoming.array is None:
+            step = self.step_of(state.sketch)
+            if step is not None and step.cells.narrow:
+                warn_caller(TOO_NARROW, ConvergenceWarning)
+        return state
 
     def _with_array(self, state: FittedState, rows: Any, weights: Any) -> FittedState:
-        """Labels of the rows and what they cost, in one pass."""
+        """Labels of the rows and what they cost; where cells are too narrow for float32, the pilot may cost less."""
+        labels, cost = self._nearest_of(state.model, rows, weights)
+        step = self.step_of(state.sketch)
+        if step is not None and step.cells.narrow:
+            points = step.cells.operator.points[step.cells.there]
+            pilot = self._model(state.sketch, replace(clusters_of_step(step), centers=points), state.model.choice)
+            other, less = self._nearest_of(pilot, rows, weights)
+            if less < cost:
+                labels, cost, state = other, less, replace(state, model=pilot)
+        return replace(state, row_labels=labels, row_mean=RowMean(cost, 0.0))
+
+    def _nearest_of(self, model: Clusters, rows: Any, weights: Any) -> tuple[NDArray[np.int32], float]:
+        """The nearest center of each row, and what rows cost in the mean, in one pass."""
         n, start, total = rows.shape[0], 0, 0.0
         labels, own = np.empty(n, np.int32), None if weights is None else np.asarray(weights, np.float64)
         for block in array_blocks(rows):
             for first in range(0, len(block), ROWS_AT_ONCE):
                 here = slice(start, start + len(block[first : first + ROWS_AT_ONCE]))
-                labels[here], squares = state.model.nearest_and_squares(
-                    block[first : first + ROWS_AT_ONCE], self.n_jobs
-                )
+                labels[here], squares = model.nearest_and_squares(block[first : first + ROWS_AT_ONCE], self.n_jobs)
                 costs, start = self._costs(squares), here.stop
                 total += float(costs.sum() if own is None else own[here] @ costs)
-        count = n if own is None else float(own.sum())
-        return replace(state, row_labels=labels, row_mean=RowMean(total / count, 0.0))
+        return labels, total / (n if own is None else float(own.sum()))
 
     @staticmethod
     def _costs(squares: Double) -> Double:

@@ -61,13 +61,13 @@ class LloydStep:
 
     @property
     def still(self) -> bool:
-        """Whether all points are the means of their cells."""
-        return self.centers is None and self.gain == 0.0
+        """Whether all points are the means of their cells, or as near to them as float32 can tell."""
+        return self.centers is None and (self.gain == 0.0 or self.cells.narrow)
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """What to say of records that are not like those of the sample."""
-        return self.cells.doubts(float(self.cells.shares @ self.cells.within))
+        return () if self.cells.narrow else self.cells.doubts(float(self.cells.shares @ self.cells.within))
 
     def next_operator(self) -> CellSums:
         """Cells at the centers after the step."""

@@ -24,6 +24,7 @@ class Step(Protocol):
 
     objective: str  # what the gain is of
     gain: float
+    cost: float  # what is minimised, after the step, at most
     n_parts: int  # clusters or components with records
 
     @property
@@ -82,9 +83,13 @@ class StepEstimator(DesignedEstimator):
     def _instead(self) -> str:
         """What the other way was predicted to take."""
 
-    def rival_of(self, step: Any, state: FittedState) -> Any:  # noqa: ARG002
-        """The step itself, or another start for the passes that follow, where rows beside the sums ask for it."""
+    def at_model(self, step: Any, state: FittedState) -> Any:  # noqa: ARG002
+        """The step, from which passes go on at the model of the state."""
         return step
+
+    def rival_of(self, step: Any, state: FittedState) -> Operator | None:  # noqa: ARG002
+        """The operator at another start, where rows that are kept tell of some that the pilot's sample lacked."""
+        return None
 
     def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
         if (step := self.step_of(state.sketch)) is not None:
@@ -102,17 +107,28 @@ class StepEstimator(DesignedEstimator):
             return state, step
         if not incoming.replayable:
             raise ValueError("these rows can only be read once: leave out n_passes")
-        step = self.rival_of(step, state)
+        step = self.at_model(step, state)
+        if (rival := self.rival_of(step, state)) is not None:
+            most -= 1
+            if (other := self._pass_at(rival, state, incoming)) is not None and other[1].cost < step.cost:
+                state, step = other
         for _ in range(most - 1):
             if step.still or (auto and step.settled):
                 break
-            self._say("another pass over the rows")
-            operator = step.next_operator()
-            after = self._sketched_by(operator.without_keeping(), incoming)
-            after = replace(after, operator=operator, kept=state.sketch.kept)  # rows that were kept stay so
-            found = self.step_of(after)
-            if found is None or found.n_parts < len(state.model.weights):  # a center is nearest to no record
+            if (after := self._pass_at(step.next_operator(), state, incoming)) is None:
                 break
-            step, state = found, replace(state, sketch=after)
-            state = replace(state, model=self.model_of_step(step, state))
+            state, step = after
         return state, step
+
+    def _pass_at(
+        self, operator: Operator, state: FittedState, incoming: IncomingRows
+    ) -> tuple[FittedState, Any] | None:
+        """The step at which all rows are summed by an operator; None where a center is nearest to no record."""
+        self._say("another pass over the rows")
+        sketch = self._sketched_by(operator.without_keeping(), incoming)
+        sketch = replace(sketch, operator=operator, kept=state.sketch.kept)  # rows that were kept stay so
+        step = self.step_of(sketch)
+        if step is None or step.n_parts < len(state.model.weights):
+            return None
+        state = replace(state, sketch=sketch)
+        return replace(state, model=self.model_of_step(step, state)), step

@@ -139,6 +139,11 @@ class EMStep:
     objective = "log-likelihood, in nats a record"
 
     @property
+    def cost(self) -> float:
+        """Minus the log-likelihood after the step, in nats a record, at most."""
+        return -self.log_likelihood - self.gain
+
+    @property
     def n_parts(self) -> int:
         """How many components there are."""
         return len(self.after.weights)
