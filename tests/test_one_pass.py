@@ -1,5 +1,8 @@
 """Cells at a pilot: exact sums of all rows at the k-means of a sample, and Lloyd's steps by further passes."""
 
+import inspect
+import sys
+from functools import wraps
 from itertools import pairwise
 
 import numpy as np
@@ -130,6 +133,30 @@ def test_far_rows_that_the_sample_lacks_have_centers():
         skl.SketchKMeans(K, n_passes=1, random_state=0).fit(rows)
 
 
+def test_a_rival_is_taken_only_if_it_costs_less_on_all_rows(monkeypatch):
+    rows = blobs(60_000, 2)
+    best = KMeans(K, n_init=10, random_state=0).fit(rows).inertia_
+    for points in (rows[:K], np.zeros((K, D)) + np.arange(K)[:, None]):
+        monkeypatch.setattr(
+            skl.SketchKMeans, "rival_of", lambda _, step, __, at=points: step.cells.operator.moved_to(at)
+        )
+        assert skl.SketchKMeans(K, random_state=0).fit(rows).inertia_ <= 1.0001 * best
+
+
+def test_clusters_that_are_too_narrow_for_float32():
+    rng = np.random.default_rng(0)  # positions on a genome, say: clusters have 4e-8 of all squares
+    places = np.cumsum(rng.exponential(1e7, K))[rng.integers(K, size=1000)]
+    near = rng.exponential(3e4, 1000) * rng.choice([0.01, 1], 1000)
+    rows = np.column_stack([places + near, rng.standard_normal(1000)])
+    for weights in (None, rng.integers(1, 3, 1000)):
+        best = KMeans(K, n_init=10, random_state=0).fit(rows, sample_weight=weights)
+        model = skl.SketchKMeans(K, random_state=0).fit(rows, sample_weight=weights)
+        assert model.inertia_ <= 1.001 * best.inertia_  # 1.006 after a step in float32
+        assert np.array_equal(model.labels_, model.predict(rows))
+    with pytest.warns(ConvergenceWarning, match="so narrow, .* that float32 does not tell which is nearest"):
+        skl.SketchKMeans(K, n_directions=0, random_state=0).fit(source(iter([rows[:500], rows[500:]])))
+
+
 @pytest.mark.parametrize("apart", [0.0, 1.0])
 def test_no_pass_is_worse_than_the_one_before(apart):
     rows = blobs(20_000, 1, apart)
@@ -214,3 +241,27 @@ def test_medians_are_learned_from_the_same_cells():
     model = skl.SketchKMedians(K, random_state=0).fit(X)
     assert model.sketch_.operator.in_columns
     assert np.median(np.linalg.norm(X - model.cluster_centers_[model.labels_], axis=1)) < np.sqrt(D) * 1.2
+
+
+@pytest.mark.parametrize(
+    "model", [skl.SketchKMeans(K), skl.SketchKMedians(K), skl.SketchGaussianMixture(K, covariance_type="diag")]
+)
+def test_rows_pass_few_files_on_their_way_to_a_kernel(model, monkeypatch):
+    deepest = []
+
+    def counted(function):
+        @wraps(function)
+        def call(*args, **kwargs):
+            frames = (frame.filename for frame in inspect.stack(context=0)[1:])
+            deepest.append(len({name for name in frames if "sketchlearn" in name and not name.startswith("<")}))
+            return function(*args, **kwargs)
+
+        return call
+
+    model.set_params(random_state=0).fit(X)  # imports
+    for module in [module for name, module in sys.modules.items() if name.startswith("sketchlearn.")]:
+        for name, found in vars(module).copy().items():
+            if type(found).__name__ == "nb_func":
+                monkeypatch.setattr(module, name, counted(found))
+    model.fit(X)
+    assert 3 <= max(deepest) <= 15

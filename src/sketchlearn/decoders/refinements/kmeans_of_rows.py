@@ -24,7 +24,7 @@ ALIKE = 2e-3  # Ends of starts whose sums are within this share are alike.
 STARTS_PER_EXCHANGE = 5  # The best of so many are exchanged: of breast cancer, one exchange in two found the best.
 #: rows times clusters of all starts: exchanges find what starts miss, unless clusters are few (of four, one start in 6
 #: found the best) or have far rows (eight of spam: three starts had 1.006 of the least, six 1.0025, ten 1.0024)
-WORK_OF_STARTS = 600_000
+WORK_OF_STARTS = 1_200_000
 #: Of a larger sample, starts and most exchanges are tried on some rows, at least so many for each cluster, and the best
 #: two of what is found are exchanged on all, at most so deep.
 LARGE_SAMPLE, ROWS_OF_STARTS, ROWS_PER_START, DEEPEST_ON_ALL = 10_000, 5000, 50, (5, 2)
