@@ -42,7 +42,6 @@ N = 100_000
 HELD_OUT = 20_000
 BATCHES = 100
 BLOCK = 20_000  # rows whose distances are computed at a time
-SAMPLE = 5000  # rows that the design sees
 LARGEST_SIZE = 10  # frequencies per coordinate of a center, by default
 SMALL_SIZE, SMALL_LIMIT = 2, 1.10
 VERSIONS = ("numpy", "scipy", "scikit-learn", "faiss-cpu", "pycle")
@@ -98,11 +97,10 @@ class Reference:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted estimator; the seconds of design and sketching, and those of decoding."""
+    """A fitted estimator, and how long that took."""
 
     model: skl.SketchKMeans
-    sketching: float
-    decoding: float
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -111,9 +109,8 @@ class Draw:
 
     rsse: float
     ari: float
-    size: float  # frequencies per coordinate of a center
-    sketching: float
-    decoding: float
+    size: float  # frequencies per coordinate of a center; 0 for cells
+    seconds: float
     reference: Reference
 
 
@@ -269,22 +266,18 @@ def reference(problem: Problem, seed: int) -> Reference:
 
 
 def fitted(X: Rows, k: int, seed: int, **options: Any) -> Fitted:
-    """`fit`, which is judged; then its parts again, which are timed."""
-
-    def sketched() -> skl.Sketch:
-        some = X[:: max(1, len(X) // SAMPLE)]
-        return skl.design(some, n_components=k, seed=seed, **options).sketch(X)
-
-    model = skl.SketchKMeans(k, random_state=seed, **options).fit(X)
-    sketching = timed(sketched)[1]
-    return Fitted(model, sketching, decoding_time(model.sketch_, k, seed, **options))
+    return Fitted(*timed(lambda: skl.SketchKMeans(k, random_state=seed, **options).fit(X)))
 
 
 def fitted_stream(X: Rows, k: int, seed: int, **options: Any) -> Fitted:
-    model = skl.SketchKMeans(k, random_state=seed, **options)
-    sketching = timed(lambda: [model.partial_fit(batch) for batch in np.array_split(X, BATCHES)])[1]
-    decoding = timed(lambda: model.cluster_centers_)[1]
-    return Fitted(model, sketching, decoding)
+    def fit() -> skl.SketchKMeans:
+        model = skl.SketchKMeans(k, random_state=seed, **options)
+        for batch in np.array_split(X, BATCHES):
+            model.partial_fit(batch)
+        model.cluster_centers_  # noqa: B018 - learned when it is asked for
+        return model
+
+    return Fitted(*timed(fit))
 
 
 def decoding_time(sketch: skl.Sketch, k: int, seed: int, **options: Any) -> float:
@@ -294,13 +287,12 @@ def decoding_time(sketch: skl.Sketch, k: int, seed: int, **options: Any) -> floa
 def draw(problem: Problem, seed: int, **options: Any) -> Draw:
     data = drawn(problem, seed)
     result = (fitted_stream if problem.stream else fitted)(data.X, problem.k, seed, **options)
-    beside = reference(problem, seed)
+    beside, features = reference(problem, seed), result.model.sketch_.operator.part(skl.FourierFeatures)
     return Draw(
         rsse=sse(data.X, result.model.cluster_centers_) / beside.sse,
         ari=ari(data, result.model),
-        size=result.model.sketch_.operator.part(skl.FourierFeatures).n_frequencies / (problem.k * data.X.shape[1]),
-        sketching=result.sketching,
-        decoding=result.decoding,
+        size=0.0 if features is None else features.n_frequencies / (problem.k * data.X.shape[1]),
+        seconds=result.seconds,
         reference=beside,
     )
 
@@ -330,7 +322,7 @@ def seconds(values: Sequence[float]) -> str:
 
 
 RSSE_COLUMNS = ("problem", "m / kd", "RSSE, median", "asked", "RSSE, largest", "asked", "reached")
-TIME_COLUMNS = ("sketching, s", "decoding, s", "KMeans, s")
+TIME_COLUMNS = ("fit, s", "KMeans, s")
 
 
 def add_rsse(table: Table, problem: Problem, found: list[Draw], largest_size: float) -> bool:
@@ -340,26 +332,25 @@ def add_rsse(table: Table, problem: Problem, found: list[Draw], largest_size: fl
     reached = median(ratios) <= problem.median and max(ratios) <= problem.worst and size <= largest_size
     table.add_row(
         problem.name,
-        f"{size:.1f}",
+        f"{size:.1f}" if size else "cells",
         f"{median(ratios):.4f}",
         limit(problem.median),
         f"{max(ratios):.4f}",
         limit(problem.worst),
         yes_or_no(reached),
-        seconds([one.sketching for one in found]),
-        seconds([one.decoding for one in found]),
+        seconds([one.seconds for one in found]),
         seconds([one.reference.seconds for one in found]),
     )
     return reached
 
 
-def kmeans(settings: argparse.Namespace) -> Iterator[bool]:
-    title = f"k-means, default arguments (m at most {LARGEST_SIZE}kd), {settings.draws} draws"
+def kmeans(settings: argparse.Namespace, title: str = "k-means, default arguments", **options: Any) -> Iterator[bool]:
+    title += f", {settings.draws} draws"
     table = table_of(title, (*RSSE_COLUMNS, *TIME_COLUMNS))
     columns = ("problem", "sketch", "KMeans", "asked", "reached")
     classes = table_of("Classes found: adjusted Rand index, medians", columns)
     for problem in problems(settings.data):
-        found = draws(problem, settings)
+        found = draws(problem, settings, **options)
         yield add_rsse(table, problem, found, LARGEST_SIZE)
         if problem.ari_margin is not None:
             own, other = median(one.ari for one in found), median(one.reference.ari for one in found)
@@ -370,6 +361,10 @@ def kmeans(settings: argparse.Namespace) -> Iterator[bool]:
     console.print(table)
     console.print(classes)
     note_data(settings)
+
+
+def frequencies(settings: argparse.Namespace) -> Iterator[bool]:
+    yield from kmeans(settings, f"the same from frequencies (at most {LARGEST_SIZE}kd)", n_directions=None)
 
 
 def small(settings: argparse.Namespace) -> Iterator[bool]:
@@ -634,6 +629,7 @@ def large(settings: argparse.Namespace) -> Iterator[bool]:
 
 PARTS: dict[str, Callable[[argparse.Namespace], Iterator[bool]]] = {
     "kmeans": kmeans,
+    "frequencies": frequencies,
     "small": small,
     "onebit": onebit,
     "mixtures": mixtures,
