@@ -274,7 +274,7 @@ def box(problem: Problem) -> tuple[list[float], list[float]]:
 
 
 def steps(problem: Problem) -> Iterator[Measured]:
-    """One step on all rows from a pilot of 500, or a quarter of them: the change of what it minimises, in shares of that.
+    """One step on all rows from a pilot of 500, or a quarter of them: by what share it changes what it minimises.
 
     The squared error of k-means, the sum of distances of k-medians, and the log-likelihood of mixtures of k Gaussians
     whose variances are at least a thousandth of their column's; of the latter, nats a row.

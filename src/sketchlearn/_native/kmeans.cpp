@@ -329,7 +329,7 @@ double RowsOf<S>::lloyd(double* centers, int64_t k, double tolerance, int64_t mo
     });
     const double last = cost;
     cost = squares_ + sums[static_cast<size_t>(k * width)];
-    const bool settled = labels.empty() ? last - cost < tolerance * cost : sums.back() == 0.0;
+    const bool settled = labels.empty() ? last - cost <= tolerance * std::max(cost, 0.0) : sums.back() == 0.0;
     if (settled || step == most_steps) break;
     std::vector<int64_t> empty;
     for (int64_t c = 0; c < k; c++)

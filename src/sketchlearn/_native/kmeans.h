@@ -36,7 +36,7 @@ class KMeansRows {
   // Positions of k starting points by greedy k-means++: each is the best of some candidates, drawn by `uniforms`,
   // [k][n_candidates] numbers below 1.
   virtual void starts(int64_t k, const double* uniforms, int64_t n_candidates, int n_threads, int64_t* positions) const = 0;
-  // Lloyd's algorithm: moves centers, [k][d], until a step lowers the cost by less than this share of all squares, or, of 0, no
+  // Lloyd's algorithm: moves centers, [k][d], until a step lowers the cost by no more than this share of it, or, of 0, no
   // row changes its center; at most so many steps. The cost is the sum of squared distances.
   virtual double lloyd(double* centers, int64_t k, double tolerance, int64_t most_steps, int n_threads) const = 0;
   // The cluster of each row, and its squared distance.

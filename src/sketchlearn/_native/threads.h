@@ -70,8 +70,8 @@ int64_t for_rows(int64_t count, int64_t unit, int n_threads, int64_t length, int
 }
 
 // Threads that run one function after another, each too short to start threads for. Thread i of n begins with the pieces i,
-// i + n, ..., so that what it read before is in its cache, and then takes what others have not begun: on a busy machine, one
-// that does not get a processor is not waited for. Functions must not throw.
+// i + n, ..., so that what it read before is in its cache, and then takes what others have not begun: on a busy machine, pieces
+// of one that does not get a processor are taken by others. Functions must not throw.
 class Team {
  public:
   explicit Team(int n_threads) : size_(std::max(n_threads, 1)), taken_(new std::atomic<int64_t>[static_cast<size_t>(size_)]) {

@@ -259,10 +259,11 @@ def _spread(cells: NDArray[np.intp], rows: NDArray[Any]) -> float:
     A sample lies nearer to means of its own: by 1 / n in a cell of n rows, as much as others lie farther.
     """
     means, sizes = _cell_means(cells, rows)
-    total = float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
-    own = max(total - float(sizes @ np.sum(means.astype(np.float64) ** 2, axis=1)), 0.0) / len(rows)
-    n, fitted = len(rows), np.sum(sizes > 0)
-    return own * float(n + fitted) / max(float(n - fitted), 1.0)
+    own, n, fitted = 0.0, len(rows), np.sum(sizes > 0)
+    for first in range(0, n, ROWS_AT_ONCE):
+        away = rows[first : first + ROWS_AT_ONCE] - means[cells[first : first + ROWS_AT_ONCE]]
+        own += float(np.einsum("ij,ij->", away, away, dtype=np.float64))
+    return own / n * float(n + fitted) / max(float(n - fitted), 1.0)
 
 
 def _covariances(places: Single, cells: NDArray[np.intp], n_cells: int) -> str:

@@ -31,7 +31,7 @@ from sketchlearn.tasks.clusters.cluster_task import reduced_in_units
 from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator
 from sketchlearn.tasks.estimating.row_samples import check_public_rows, error_units
 from sketchlearn.tasks.estimating.schema_rows import encoded_array
-from sketchlearn.tasks.estimating.steps_at_pilot import StepEstimator
+from sketchlearn.tasks.estimating.steps_at_pilot import Step, StepEstimator
 from sketchlearn.tasks.task_design import design
 from sketchlearn.values import whole
 
@@ -86,7 +86,7 @@ class Explanation:
     verdict: Verdict
     sentences: list[str]
     figures: dict[str, float]
-    problem: Problem = field(repr=False, compare=False)
+    problem: Problem | None = field(repr=False, compare=False)
     mixture: Mixture = field(repr=False, compare=False)
     centers: Double = field(repr=False, compare=False)
 
@@ -174,16 +174,22 @@ def explain(
     return Explanation(verdict, sentences, figures, case.problem, case.outcome.mixture, case.centers)
 
 
-def _of_steps(fitted: StepEstimator, step: Any, X: Any, rng: np.random.Generator) -> Explanation:
+def _of_steps(fitted: StepEstimator, step: Step, X: Any, rng: np.random.Generator) -> Explanation:
     """Of exact steps at a pilot: how much the last one gained, and whether the records are like the pilot's sample."""
     model, sketch = fitted.fitted_model(), fitted.sketch_
     centers, columns = model.centers_of_parts, sketch.operator.columns  # type: ignore[attr-defined]
     k, d = centers.shape
-    worth = "too little to be worth another pass" if step.settled else "so that another pass would gain, too"
-    figures, doubts = {"gain": float(step.gain)}, list(step.doubts)
+    figures, doubts = {}, list(step.doubts)
     sentences = [columns.in_words] if isinstance(columns, SchemaColumns) else []
-    sentences.append(fitted.why_by_steps())
-    sentences.append(f"The last pass gained {in_digits(step.gain, 2)} of the {step.objective}, {worth}.")
+    if step.n_parts > k:
+        sentences.append(f"All rows were summed in {step.n_parts:,} cells, and the result is learned of their means.")
+        said = "give n_passes=2 or more to go on from there by steps on all rows"
+    else:
+        figures["gain"] = step.gain
+        worth = "too little to be worth another pass" if step.settled else "so that another pass would gain, too"
+        sentences.append("A model of a sample came first; each pass over all rows was a step of the algorithm.")
+        sentences.append(f"The last pass {step.gain_in_words}, {worth}.")
+        said = "the result is that of the algorithm on all records"
     if X is not None and model.kind_of_part == "cluster":
         rows = _checked_rows(X, columns, k, d, rng) / error_units(sketch.operator)
         figures["risk_ratio"] = _risk_ratio(rows, centers / error_units(sketch.operator), k, rng)
@@ -194,9 +200,9 @@ def _of_steps(fitted: StepEstimator, step: Any, X: Any, rng: np.random.Generator
             )
     sentences += [f"{doubt[0].upper()}{doubt[1:]}." for doubt in doubts]
     if not doubts:
-        sentences.append("Nothing is wrong: the result is that of the algorithm on all records, from a sample's pilot.")
-    verdict, nothing = Verdict.OTHER_RECORDS if doubts else Verdict.FINE, None
-    return Explanation(verdict, sentences, figures, nothing, model.density, centers)  # type: ignore[arg-type]
+        sentences.append(f"Nothing is wrong: {said}.")
+    verdict = Verdict.OTHER_RECORDS if doubts else Verdict.FINE
+    return Explanation(verdict, sentences, figures, None, model.density, centers)
 
 
 def _risk_ratio(rows: Double, centers: Double, k: int, rng: np.random.Generator) -> float:
@@ -318,10 +324,8 @@ def _search(case: _Case, rng: np.random.Generator) -> dict[str, float]:
 
 def _reference(case: _Case, rows: Double, rng: np.random.Generator) -> dict[str, float]:
     """The learned centers against k-means on half of the rows; and the cost that refinement reaches from there."""
-    risk_ratio, seed = (
-        _risk_ratio(rows / case.units, case.centroids / case.units, case.k, rng),
-        int(rng.integers(2**31)),
-    )
+    risk_ratio = _risk_ratio(rows / case.units, case.centroids / case.units, case.k, rng)
+    seed = int(rng.integers(2**31))
     # as many components as the learned mixture has: costs compare
     size = min(len(case.outcome.mixture), len(rows) // ROWS_PER_CLUSTER)
     labels = KMeans(size, n_init=1, random_state=seed).fit_predict(rows)

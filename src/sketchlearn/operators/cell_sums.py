@@ -456,8 +456,9 @@ class CellSums(Directed):
         """Of a mean feature vector: the points of cells after a step towards their medians.
 
         Beside them, the mean distance of all records from the points before, and by how much the step lowers it at
-        least. Points of cells without records stay. The step is d / (d - 1) times Weiszfeld's, which is Newton's where
-        records lie alike in all directions; any below 2 lowers the sum.
+        least, where distances below the radius are smoothed. Points of cells without records stay. The step is
+        d / (d - 1) times Weiszfeld's, which is Newton's where records lie alike in all directions; any below 2 lowers
+        the sum.
         """
         assert self.radius is not None
         table = values.reshape(self.n_cells, self.width)[:, self._n_moments :]

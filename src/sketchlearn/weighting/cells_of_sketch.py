@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import KDTree
 
 from sketchlearn.decoders.refinements.kmeans_of_rows import FINE_SHARE, nearest
 from sketchlearn.models import Double
@@ -77,10 +78,17 @@ class Cells:
 
     @property
     def narrow(self) -> bool:
-        """Whether records lie so close together in each cell that float32 does not tell which cell is nearest."""
-        within = float(self.shares @ self.within)
-        around = self.scaled - self.shares @ self.scaled
-        return within < FINE_SHARE * (within + float(self.shares @ np.sum(around**2, axis=1)))
+        """Whether points are so close together, for how far out they are, that float32 does not tell which is nearest.
+
+        Where records lie farther from them, wrong ones cost little beside that.
+        """
+        within, means = float(self.shares @ self.within), self.scaled
+        around = float(self.shares @ np.sum((means - self.shares @ means) ** 2, axis=1))
+        if len(self) < 2 or within >= FINE_SHARE * (within + around):
+            return False
+        points = ((self.operator.points - self.operator.middle)[self.there])[:, self.counted] / self.units
+        gaps = KDTree(points).query(points, 2)[0][:, 1]
+        return bool(np.any(gaps**2 < FINE_SHARE * np.sum(points**2, axis=1)))
 
     @property
     def counted(self) -> NDArray[np.intp]:

@@ -15,7 +15,6 @@ from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Problem, Status, Target, centroids, decoder_from
 from sketchlearn.decoders.refinements.reduction_to_points import medians
 from sketchlearn.designing.cell_operators import CellsAsked, SampleFrame, cells_on_sample
-from sketchlearn.designing.learning_costs import decoding_seconds
 from sketchlearn.designing.sample_summary import Sampled
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.moments.moments_of_sketch import part_of
@@ -50,7 +49,7 @@ from sketchlearn.tasks.estimating.nearest_clusters import NearestClusters, array
 from sketchlearn.tasks.estimating.row_mean_estimator import RowMeanEstimator
 from sketchlearn.tasks.estimating.row_samples import error_units, kept_rows
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
-from sketchlearn.tasks.estimating.steps_at_pilot import StepEstimator, seconds_instead
+from sketchlearn.tasks.estimating.steps_at_pilot import StepEstimator
 from sketchlearn.uncertainty.cell_errors import ROUNDING, errors_of_cells, mean_cost_of_cells
 from sketchlearn.uncertainty.cluster_errors import errors_of_density, errors_of_rows
 from sketchlearn.uncertainty.error_bars import ErrorBars, RowMean
@@ -65,8 +64,8 @@ from sketchlearn.weighting.clusters_of_rows import (
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
 TOO_NARROW = (
-    "the clusters are so narrow, for columns that reach so far, that float32 does not tell which is nearest: fit an "
-    "array, standardize, or give the widest column in other units"
+    "some clusters are much closer to each other than to the center of all: in float32, rows may count in the wrong "
+    "one. Fit an array, which is compared again row by row, or subtract large offsets"
 )
 ROWS_AT_ONCE = 1 << 18  # whose distances are in memory
 NO_ERRORS_OF_SUMS = "random sums of the columns do not tell them: design the sketch on a sample of rows"
@@ -80,9 +79,9 @@ SHARE_BESIDE_ATOMS = 0.5  # that rows have in centers, where they are joined by 
 
 @dataclass(eq=False, repr=False)
 class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimator):
-    """k-means from one pass over the rows, or from a sketch alone.
+    """k-means of rows, or from a sketch alone.
 
-    Rows at hand: the k-means of a sample, then exact steps of Lloyd's algorithm on all rows. A sketch of random
+    Rows: the k-means of a sample, then exact steps of Lloyd's algorithm on all, one for each pass. A sketch of random
     frequencies: a mixture of Gaussians, with more components than clusters, is fitted to it; its best k centroids are
     the result.
 
@@ -91,11 +90,13 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
     n_clusters : number of clusters; "auto" lets the sketch tell it (see `choose_k`).
     max_clusters : the largest number that "auto" looks at.
     decoder : "auto", the name of another decoder, or a `sketchlearn.decoders.Decoder`.
-    n_frequencies : size of the sketch; None means 10 frequencies per coordinate of a center.
+    n_frequencies : size of a sketch of random frequencies; None means 10 per coordinate of a center where
+        `n_directions` is None, and cells otherwise.
     wave : wave of the sketch's features, such as "square" for one bit per feature.
-    subsample : how many of the frequencies a row contributes to, which takes less time. "auto": fewer of them, the more
-        rows there are (from about 200,000 on), as long as the squared error grows by less than a 5000th; all of them
-        where the number of rows is not known before, few rows are distinct, or n_clusters is "auto". None: all of them.
+    subsample : of a sketch of random frequencies, how many of them a row contributes to, which takes less time. "auto":
+        fewer of them, the more rows there are (from about 200,000 on), as long as the squared error grows by less than
+        a 5000th; all of them where the number of rows is not known before, few rows are distinct, or n_clusters is
+        "auto". None: all of them.
     standardize : count errors in units of each column's standard deviation, so that columns of different kinds (money,
         ages, flags) matter alike; centers are in the units of the table all the same. `fit_sketch` takes it from the
         sketch's operator.
@@ -106,10 +107,12 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
         schemas of any width; rows to predict have them as well, but they do not count.
     n_directions : the k-means of a sample is the pilot, and all rows are summed by its Voronoi cells, in the columns
         themselves (0) or, of more than 64 columns, in so many principal directions of the sample (see docs/wide.md).
-        "auto": as many as held-out rows of the sample ask for. None: random frequencies of all columns, and a decoder.
+        "auto": none up to 64 columns, and above as many as held-out rows of the sample ask for. None: random
+        frequencies of all columns, and a decoder.
     n_passes : how often rows are read, where they are summed by cells in the columns themselves: each pass is a step of
         Lloyd's algorithm on all of them. "auto": for arrays, data frames and rows on a GPU, until a pass gains less
-        than 1e-5 of the squared error, a hundred times at most; once for all else (files, Dask, Spark).
+        than 1e-5 of the squared error (of the distances, for k-medians), a hundred times at most; once for all else
+        (files, Dask, Spark).
     random_state : seed of the operator and of the search.
     n_jobs : threads that sketch; None means all cores.
     device : where rows are sketched: "cpu", "cuda", "cuda:1" or "auto"; None means where they are, so that arrays of
@@ -227,7 +230,7 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
         step = operator.in_columns and k == len(cells)
         if step or rows is None or not rows.complete:
             found = clusters_of_cells(cells, k, self._loss, rng)
-            if operator.in_columns and not cells.noise:  # those of the last pass are told
+            if self.step_of(sketch) is not None:  # those of the last pass are told
                 found = replace(found, doubts=())
             return self._model(sketch, found, choice)
         if operator.normalize:
@@ -363,14 +366,12 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
     def model_of_step(self, step: LloydStep, state: FittedState) -> Clusters:
         return self._model(state.sketch, clusters_of_step(step), state.model.choice)
 
-    def _instead(self) -> str:
-        k, d = self.cluster_centers_.shape
-        return seconds_instead(decoding_seconds(k, d))
-
     def rival_of(self, step: LloydStep, state: FittedState) -> CellSums | None:
         """Cells at the clusters of kept rows, where the pilot's sample has too many or too few far ones."""
         rows, k = kept_rows(state.sketch), len(state.model.weights)
-        if abs(step.cells.wider - 1) <= MOST_WIDER or rows is None or len(rows.rows) < 2 * SAMPLED_PER_COMPONENT * k:
+        if rows is None or rows.complete or len(rows.rows) < 2 * SAMPLED_PER_COMPONENT * k:
+            return None
+        if not step.cells.wider or abs(step.cells.wider - 1) <= MOST_WIDER:
             return None
         centers, _ = clusters_of_rows(rows, k, self._loss, self._generator())
         return step.cells.operator.moved_to(centers)

@@ -12,6 +12,7 @@ from sketchlearn.decoders import Outcome, Status
 from sketchlearn.decoders.refinements.kmeans_of_rows import nearest
 from sketchlearn.models import DiagonalGaussian, Dirac, Double, Mixture
 from sketchlearn.operators import CellSums
+from sketchlearn.plain_digits import in_digits
 from sketchlearn.tasks.clusters.cluster_doubts import MOST_ERROR_OF_NOISE, RELEASE_MORE
 from sketchlearn.tasks.clusters.cluster_task import Decoded
 from sketchlearn.weighting.cells_of_sketch import Cells, Members
@@ -19,6 +20,7 @@ from sketchlearn.weighting.clusters_of_rows import DistanceLoss, RowSample, Squa
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
 ROUNDS, STILL = 100, 1e-6
+LEAST_MOVE = 1e-12  # of the squared error: less is the rounding of points to float32
 LEAST_GAIN = 1e-5  # of the squared error, that is worth a pass over rows in memory: docs/decisions.md, "By cost"
 
 
@@ -29,7 +31,7 @@ class LloydStep:
     cells: Cells
     centers: Double | None = None  # where the passes go on, if not from the means
 
-    objective = "squared error"
+    lowered = "squared error"
 
     @property
     def n_parts(self) -> int:
@@ -55,6 +57,11 @@ class LloydStep:
         return gain / max(gain + self.cost, 1e-300)
 
     @property
+    def gain_in_words(self) -> str:
+        """What the step gained, after "The last pass"."""
+        return f"lowered the {self.lowered} by a share of {in_digits(self.gain, 2)}"
+
+    @property
     def settled(self) -> bool:
         """Whether another step would gain less than is worth a pass."""
         return self.centers is None and self.gain <= LEAST_GAIN
@@ -62,7 +69,7 @@ class LloydStep:
     @property
     def still(self) -> bool:
         """Whether all points are the means of their cells, or as near to them as float32 can tell."""
-        return self.centers is None and (self.gain == 0.0 or self.cells.narrow)
+        return self.centers is None and (self.gain <= LEAST_MOVE or self.cells.narrow)
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -78,7 +85,7 @@ class LloydStep:
 class WeiszfeldStep(LloydStep):
     """The same towards the medians of records: means of them, each weighed by one over its distance."""
 
-    objective = "sum of distances"
+    lowered = "sum of distances"
 
     @property
     def _told(self) -> tuple[Double, float, float]:

@@ -62,7 +62,7 @@ class DesignedEstimator(ErrorBarredEstimator):
 
     @property
     def n_iter_(self) -> int:
-        """Steps that the search took; 0 where rows decided, and none was needed."""
+        """Steps that a decoder's search took; 0 where there was none: passes over rows do not count."""
         iterations: int = self.outcome_.iterations
         return iterations
 
@@ -177,7 +177,7 @@ class DesignedEstimator(ErrorBarredEstimator):
         return None
 
     def _directions_of(self, glimpse: Glimpse) -> int | str | None:
-        """The same for these rows: the numbers of a schema go by frequencies, unless directions are asked for."""
+        """The same for these rows: above 64, a schema's numbers go by frequencies, unless directions are asked for."""
         in_cells = self.normalize or self.along is not None
         pilot = self._task == "kmeans" and not self._chooses_number and glimpse.representative and self._suits_cells
         if pilot and self._directions == AUTO and not in_cells and glimpse.rows.shape[1] <= WIDE:

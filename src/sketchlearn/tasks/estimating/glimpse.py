@@ -16,7 +16,7 @@ class Glimpse:
 
     Attributes
     ----------
-    rows : some of them, at most 5000.
+    rows : some of them: 5000, or as many as a pilot needs.
     representative : whether they come from all over, and not from the beginning of a stream.
     columns : names of the columns, if they have names.
     everything : all rows, where another pass over them is cheap because they are in memory.

@@ -262,7 +262,8 @@ class SketchEstimator(BaseEstimator):
         encoded = schema_rows.columns_on_machines(self.schema, y)
         self._check_engine(y)
         rng = self._generator()
-        some, columns = engines.sample(X, self._most_rows(None), int(rng.integers(2**31)), encoded)
+        width = len(X.columns) if hasattr(X, "columns") else X.shape[1]
+        some, columns = engines.sample(X, self._most_rows(width), int(rng.integers(2**31)), encoded)
         table = self._with_targets(SketchedTable(columns, some.shape[1]), y)
         operator, notes = self._designed(Glimpse(some, True, columns, None, table.targets), rng)
         sketch = engines.sketch(X, operator, device=self.device)
@@ -351,7 +352,7 @@ class SketchEstimator(BaseEstimator):
         if self._state is None or self._state.model is None:
             check_is_fitted(self, "sketch_")
             state = self._sketched_state()
-            self._state = replace(state, model=self._learned(state, self._generator()))
+            self._state = self._after_learning(replace(state, model=self._learned(state, self._generator())), None)
         return self._state.model
 
     @property

@@ -10,7 +10,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.operators import Operator
-from sketchlearn.plain_digits import in_digits
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.estimating.component_estimator import DesignedEstimator
 from sketchlearn.tasks.estimating.fitted_state import FittedState, IncomingRows
@@ -22,10 +21,21 @@ AUTO = "auto"
 class Step(Protocol):
     """A step of the algorithm on all records of a sketch, from the pilot at which they were summed."""
 
-    objective: str  # what the gain is of
-    gain: float
-    cost: float  # what is minimised, after the step, at most
-    n_parts: int  # clusters or components with records
+    @property
+    def gain(self) -> float:
+        """By how much the step lowered what is minimised."""
+
+    @property
+    def gain_in_words(self) -> str:
+        """The same, after "The last pass"."""
+
+    @property
+    def cost(self) -> float:
+        """What is minimised, after the step, at most."""
+
+    @property
+    def n_parts(self) -> int:
+        """Clusters or components with records."""
 
     @property
     def settled(self) -> bool:
@@ -41,15 +51,6 @@ class Step(Protocol):
 
     def next_operator(self) -> Operator:
         """What records contribute to the step after this one."""
-
-
-def seconds_instead(seconds: float) -> str:
-    """What decoding was predicted to take, in words.
-
-    >>> seconds_instead(0.4)
-    'to decode random frequencies would have taken about 0.4 s'
-    """
-    return f"to decode random frequencies would have taken about {in_digits(seconds, 1)} s"
 
 
 @dataclass(eq=False, repr=False)
@@ -68,20 +69,12 @@ class StepEstimator(DesignedEstimator):
             whole("n_passes", self.n_passes)
 
     @abstractmethod
-    def step_of(self, sketch: Sketch) -> Any:
-        """The `Step` that a sketch tells exactly; None for sketches of other features, or with noise."""
+    def step_of(self, sketch: Sketch) -> Step | None:
+        """The step that a sketch tells exactly; None for sketches of other features, or with noise."""
 
     @abstractmethod
     def model_of_step(self, step: Any, state: FittedState) -> Any:
         """The model after a step; the one before is in the state."""
-
-    def why_by_steps(self) -> str:
-        """Why rows are summed at a pilot, in a sentence."""
-        return f"A pilot was fitted on a sample, and all rows were summed at it: {self._instead()}."
-
-    @abstractmethod
-    def _instead(self) -> str:
-        """What the other way was predicted to take."""
 
     def at_model(self, step: Any, state: FittedState) -> Any:  # noqa: ARG002
         """The step, from which passes go on at the model of the state."""

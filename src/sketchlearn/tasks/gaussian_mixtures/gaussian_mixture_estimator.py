@@ -17,7 +17,7 @@ from sketchlearn.decoders.densities.gaussian_mixture_fit import MixtureFit, fit_
 from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC
 from sketchlearn.decoders.refinements.goodness_of_fit import FitTest
 from sketchlearn.designing.cell_operators import WIDE
-from sketchlearn.designing.learning_costs import decoding_seconds, steps_pay
+from sketchlearn.designing.learning_costs import steps_pay
 from sketchlearn.designing.sample_summary import MOST_ROWS
 from sketchlearn.kernel import one_blas_thread
 from sketchlearn.models import (
@@ -45,7 +45,7 @@ from sketchlearn.tasks.estimating.glimpse import Glimpse
 from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture, SketchMixture
 from sketchlearn.tasks.estimating.row_mean_estimator import RowMeanEstimator
 from sketchlearn.tasks.estimating.sketch_estimator import model_attribute
-from sketchlearn.tasks.estimating.steps_at_pilot import StepEstimator, seconds_instead
+from sketchlearn.tasks.estimating.steps_at_pilot import StepEstimator
 from sketchlearn.tasks.gaussian_mixtures.mixtures_by_steps import EMStep, statistics_at_pilot
 from sketchlearn.tasks.gaussian_mixtures.mixtures_of_cells import fit_mixture_of_cells
 from sketchlearn.tasks.gaussian_mixtures.mixtures_of_rows import Family, fit_mixture_of_rows
@@ -131,7 +131,7 @@ class FittedGaussians(FittedMixture):
 
 @dataclass(eq=False, repr=False)
 class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanEstimator):
-    """A mixture of Gaussians from one pass over the rows, or from a sketch alone.
+    """A mixture of Gaussians of rows, or from a sketch alone.
 
     Parameters
     ----------
@@ -144,10 +144,10 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
     n_directions : as in `SketchKMeans`, for "diag" and "spherical" covariances: above 64 columns they are learned from
         cells, whose exact means and squares tell the likeliest mixture; there is no `fit_test_` then (it is 0).
     n_passes : how often rows are read, where a decoder would take more than about a second (above 66 parameters): EM on
-        a sample gives a pilot, and each pass over all rows is a step of EM from there, by their exact expected
-        statistics (`ExpectedStatistics`). "auto": for arrays and data frames, until a pass gains less than a quarter of
-        the log-likelihood that estimation itself costs, twenty at most; once for all else. There is no `fit_test_`
-        then. Give `n_frequencies` for a sketch of random frequencies instead.
+        a sample gives a first mixture, and each pass over all rows is a step of EM from there, by their exact expected
+        statistics (`ExpectedStatistics`). "auto": for arrays, data frames and rows on a GPU, until a pass gains less
+        than a quarter of the log-likelihood that estimation itself costs, twenty at most; once for all else. There is
+        no `fit_test_` then. Give `n_frequencies` for a sketch of random frequencies instead.
 
     Attributes
     ----------
@@ -278,10 +278,6 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
         if not isinstance(sketch.operator, ExpectedStatistics) or sketch.ledger is not None:
             return None
         return EMStep.of(sketch, self._family(sketch.operator.n_features))
-
-    def _instead(self) -> str:
-        k, d = self.means_.shape
-        return seconds_instead(decoding_seconds(k, d, self.covariance_type))
 
     def model_of_step(self, step: EMStep, state: FittedState) -> FittedGaussians:  # noqa: ARG002
         return FittedGaussians.of(step.fit(), self.covariance_type)

@@ -19,7 +19,7 @@ from sketchlearn.models import Double, Mixture, Model
 from sketchlearn.models.gaussian_family import n_parameters
 from sketchlearn.operators import ExpectedStatistics
 from sketchlearn.operators.expected_statistics import LARGEST_REACH, Gaussians
-from sketchlearn.plain_digits import counted
+from sketchlearn.plain_digits import counted, in_digits
 from sketchlearn.sketch import Sketch
 from sketchlearn.tasks.gaussian_mixtures.mixtures_of_rows import Family
 from sketchlearn.weighting.em_steps import MStep, SampledRows, gain_of_step, pilot_mixture
@@ -136,7 +136,10 @@ class EMStep:
             "nearer: give more components, or read rows twice, as the second pass goes farther",
         )
 
-    objective = "log-likelihood, in nats a record"
+    @property
+    def gain_in_words(self) -> str:
+        """What the step gained, after "The last pass"."""
+        return f"raised the mean log-likelihood by {in_digits(self.gain, 2)} or more"
 
     @property
     def cost(self) -> float:
