@@ -265,3 +265,28 @@ def test_rows_pass_few_files_on_their_way_to_a_kernel(model, monkeypatch):
                 monkeypatch.setattr(module, name, counted(found))
     model.fit(X)
     assert 3 <= max(deepest) <= 15
+
+
+def test_explain_tells_clusters_of_cells_from_those_of_steps(tmp_path):
+    np.save(tmp_path / "rows.npy", blobs(60_000))
+    once, twice = (skl.SketchKMeans(K, n_passes=n, random_state=0).fit(tmp_path / "rows.npy") for n in (1, 2))
+    told = skl.explain(once)
+    assert len(once.sketch_.operator.points) > K
+    assert "gain" not in told.figures
+    assert "n_passes=2" in told.sentences[-1]
+    assert skl.explain(twice).figures["gain"] < 0.01
+
+
+def test_streams_tell_of_rows_beyond_their_design():
+    model = skl.SketchKMeans(K, n_directions=0, random_state=0).partial_fit(X[:5000])
+    model.partial_fit(500 * X[5000:])
+    with pytest.warns(ConvergenceWarning, match="of the records lie beyond the design's range"):
+        model.cluster_centers_  # noqa: B018 - learned when it is asked for
+
+
+def test_clusters_far_apart_are_not_too_close(recwarn, tmp_path):
+    rows = np.random.default_rng(0).standard_normal((60_000, 2)) + 1000 * (np.arange(60_000) % 2)[:, None]
+    np.save(tmp_path / "rows.npy", rows)
+    model = skl.SketchKMeans(2, random_state=0).fit(tmp_path / "rows.npy")
+    assert cost(rows, model.cluster_centers_) <= 2 * 60_000 * 1.01
+    assert not [warning for warning in recwarn if "float32" in str(warning.message)]

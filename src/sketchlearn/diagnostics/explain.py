@@ -183,13 +183,13 @@ def _of_steps(fitted: StepEstimator, step: Step, X: Any, rng: np.random.Generato
     sentences = [columns.in_words] if isinstance(columns, SchemaColumns) else []
     if step.n_parts > k:
         sentences.append(f"All rows were summed in {step.n_parts:,} cells, and the result is learned of their means.")
-        said = "give n_passes=2 or more to go on from there by steps on all rows"
+        said = ". With n_passes=2 or more, steps on all rows go on from there"
     else:
         figures["gain"] = step.gain
         worth = "too little to be worth another pass" if step.settled else "so that another pass would gain, too"
         sentences.append("A model of a sample came first; each pass over all rows was a step of the algorithm.")
         sentences.append(f"The last pass {step.gain_in_words}, {worth}.")
-        said = "the result is that of the algorithm on all records"
+        said = ": the result is that of the algorithm on all records"
     if X is not None and model.kind_of_part == "cluster":
         rows = _checked_rows(X, columns, k, d, rng) / error_units(sketch.operator)
         figures["risk_ratio"] = _risk_ratio(rows, centers / error_units(sketch.operator), k, rng)
@@ -200,7 +200,7 @@ def _of_steps(fitted: StepEstimator, step: Step, X: Any, rng: np.random.Generato
             )
     sentences += [f"{doubt[0].upper()}{doubt[1:]}." for doubt in doubts]
     if not doubts:
-        sentences.append(f"Nothing is wrong: {said}.")
+        sentences.append(f"Nothing is wrong{said}.")
     verdict = Verdict.OTHER_RECORDS if doubts else Verdict.FINE
     return Explanation(verdict, sentences, figures, None, model.density, centers)
 

@@ -76,19 +76,18 @@ class Cells:
         """Mean squared distance of each cell's records from their mean, in error units."""
         return self.squares if self.squares.ndim == 1 else np.sum(self.squares[:, self.counted] / self.units**2, axis=1)
 
-    @property
-    def narrow(self) -> bool:
+    def too_close(self, points: Double) -> bool:
         """Whether points are so close together, for how far out they are, that float32 does not tell which is nearest.
 
         Where records lie farther from them, wrong ones cost little beside that.
         """
         within, means = float(self.shares @ self.within), self.scaled
         around = float(self.shares @ np.sum((means - self.shares @ means) ** 2, axis=1))
-        if len(self) < 2 or within >= FINE_SHARE * (within + around):
+        if len(points) < 2 or within >= FINE_SHARE * (within + around):
             return False
-        points = ((self.operator.points - self.operator.middle)[self.there])[:, self.counted] / self.units
-        gaps = KDTree(points).query(points, 2)[0][:, 1]
-        return bool(np.any(gaps**2 < FINE_SHARE * np.sum(points**2, axis=1)))
+        seen = (points - self.operator.middle)[:, self.counted] / self.units
+        gaps = KDTree(seen).query(seen, 2)[0][:, 1]
+        return bool(np.any(gaps**2 < FINE_SHARE * np.sum(seen**2, axis=1)))
 
     @property
     def counted(self) -> NDArray[np.intp]:

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.caller_warnings import warn_caller
 from sketchlearn.decoders import Problem, Status, Target, centroids, decoder_from
+from sketchlearn.decoders.refinements.kmeans_of_rows import kmeans
 from sketchlearn.decoders.refinements.reduction_to_points import medians
 from sketchlearn.designing.cell_operators import CellsAsked, SampleFrame, cells_on_sample
 from sketchlearn.designing.sample_summary import Sampled
@@ -63,7 +64,7 @@ from sketchlearn.weighting.clusters_of_rows import (
 )
 from sketchlearn.weighting.weighted_rows import WeightedRows
 
-TOO_NARROW = (
+TOO_CLOSE = (
     "some clusters are much closer to each other than to the center of all: in float32, rows may count in the wrong "
     "one. Fit an array, which is compared again row by row, or subtract large offsets"
 )
@@ -345,7 +346,10 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
                 operator = cells_on_sample(asked, sampled, standardize=self.standardize, n_kept=kept)
             else:
                 frame = SampleFrame.of(sampled, standardize=self.standardize)
-                pilot = clusters_of(WeightedRows.of(frame.rows), k, self._loss, rng)
+                if complete or medians:
+                    pilot = clusters_of(WeightedRows.of(frame.rows), k, self._loss, rng)
+                else:  # passes over all rows take the last steps
+                    pilot = kmeans(frame.rows, k, rng)
                 radius = LEAST_DISTANCE * float(np.mean(self._loss.losses(frame.rows, pilot))) if medians else None
                 operator = frame.keeping(frame.cells_at(pilot, radius or None), self._n_kept(glimpse, k), seed)
         if everything is not None:
@@ -380,15 +384,15 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
         state = super()._after_learning(state, incoming)
         if incoming is None or incoming.array is None:
             step = self.step_of(state.sketch)
-            if step is not None and step.cells.narrow:
-                warn_caller(TOO_NARROW, ConvergenceWarning)
+            if step is not None and self.at_model(step, state).too_close:
+                warn_caller(TOO_CLOSE, ConvergenceWarning)
         return state
 
     def _with_array(self, state: FittedState, rows: Any, weights: Any) -> FittedState:
-        """Labels of the rows and what they cost; where cells are too narrow for float32, the pilot may cost less."""
+        """Labels of the rows and what they cost; where centers are too close for float32, the pilot may cost less."""
         labels, cost = self._nearest_of(state.model, rows, weights)
         step = self.step_of(state.sketch)
-        if step is not None and step.cells.narrow:
+        if step is not None and len(step.cells) == len(state.model.weights) and step.too_close:
             points = step.cells.operator.points[step.cells.there]
             pilot = self._model(state.sketch, replace(clusters_of_step(step), centers=points), state.model.choice)
             other, less = self._nearest_of(pilot, rows, weights)

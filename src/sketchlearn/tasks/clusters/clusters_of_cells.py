@@ -44,6 +44,12 @@ class LloydStep:
         return self.cells.means
 
     @cached_property
+    def too_close(self) -> bool:
+        """Whether float32 does not tell which point is nearest."""
+        points = self.cells.operator.points[self.cells.there] if self.centers is None else self.centers
+        return self.cells.too_close(points)
+
+    @cached_property
     def cost(self) -> float:
         """The mean squared distance of records from the mean of their cell, in error units."""
         return float(self.cells.shares @ self.cells.within)
@@ -69,12 +75,12 @@ class LloydStep:
     @property
     def still(self) -> bool:
         """Whether all points are the means of their cells, or as near to them as float32 can tell."""
-        return self.centers is None and (self.gain <= LEAST_MOVE or self.cells.narrow)
+        return self.centers is None and (self.gain <= LEAST_MOVE or self.too_close)
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """What to say of records that are not like those of the sample."""
-        return () if self.cells.narrow else self.cells.doubts(float(self.cells.shares @ self.cells.within))
+        return () if self.too_close else self.cells.doubts(float(self.cells.shares @ self.cells.within))
 
     def next_operator(self) -> CellSums:
         """Cells at the centers after the step."""

@@ -85,7 +85,8 @@ class StepEstimator(DesignedEstimator):
         return None
 
     def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
-        if (step := self.step_of(state.sketch)) is not None:
+        if (found := self.step_of(state.sketch)) is not None:
+            step = self.at_model(found, state)
             if incoming is not None:
                 state, step = self._further_passes(state, step, incoming)
             for doubt in step.doubts:
@@ -100,7 +101,6 @@ class StepEstimator(DesignedEstimator):
             return state, step
         if not incoming.replayable:
             raise ValueError("these rows can only be read once: leave out n_passes")
-        step = self.at_model(step, state)
         if (rival := self.rival_of(step, state)) is not None:
             most -= 1
             if (other := self._pass_at(rival, state, incoming)) is not None and other[1].cost < step.cost:
