@@ -273,15 +273,16 @@ def test_explain_tells_clusters_of_cells_from_those_of_steps(tmp_path):
     told = skl.explain(once)
     assert len(once.sketch_.operator.points) > K
     assert "gain" not in told.figures
-    assert "n_passes=2" in told.sentences[-1]
+    assert "Further passes" in told.sentences[-1]
     assert skl.explain(twice).figures["gain"] < 0.01
 
 
 def test_streams_tell_of_rows_beyond_their_design():
     model = skl.SketchKMeans(K, n_directions=0, random_state=0).partial_fit(X[:5000])
     model.partial_fit(500 * X[5000:])
-    with pytest.warns(ConvergenceWarning, match="of the records lie beyond the design's range"):
+    with pytest.warns(ConvergenceWarning) as told:
         model.cluster_centers_  # noqa: B018 - learned when it is asked for
+    assert any("of the records lie beyond the design's range" in str(warning.message) for warning in told)
 
 
 def test_clusters_far_apart_are_not_too_close(recwarn, tmp_path):

@@ -183,7 +183,7 @@ def _of_steps(fitted: StepEstimator, step: Step, X: Any, rng: np.random.Generato
     sentences = [columns.in_words] if isinstance(columns, SchemaColumns) else []
     if step.n_parts > k:
         sentences.append(f"All rows were summed in {step.n_parts:,} cells, and the result is learned of their means.")
-        said = ". With n_passes=2 or more, steps on all rows go on from there"
+        said = ". Further passes over all rows would go on from there"
     else:
         figures["gain"] = step.gain
         worth = "too little to be worth another pass" if step.settled else "so that another pass would gain, too"
