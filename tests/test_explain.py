@@ -103,10 +103,11 @@ def test_good_fit_of_the_sketch_alone(k, d, wave, given):
 def test_distances_count_in_the_units_of_the_design():
     """One column's numbers are a thousand times as large: the centers are those of standardised columns."""
     X = blobs() * [1.0, 1000.0]
-    fitted = skl.SketchKMeans(K, standardize=True, random_state=0).fit(X)
+    fitted = skl.SketchKMeans(K, standardize=True, n_directions=None, random_state=0).fit(X)
     ratio = explain(fitted, X).figures["risk_ratio"]
     assert ratio == pytest.approx(1, abs=0.02)
-    own = explain(skl.SketchKMeans(K, random_state=0).fit(X / X.std(axis=0)), X / X.std(axis=0)).figures["risk_ratio"]
+    plain = skl.SketchKMeans(K, n_directions=None, random_state=0).fit(X / X.std(axis=0))
+    own = explain(plain, X / X.std(axis=0)).figures["risk_ratio"]
     assert ratio == pytest.approx(own, rel=0.01)
     for explanation in (explain(fitted.sketch_, n_components=K), explain(fitted.sketch_, X, n_components=K)):
         assert explanation.verdict is Verdict.FINE, str(explanation)
@@ -148,7 +149,7 @@ def test_scale(factor, verdict, k, d, given):
 )
 def test_other_shapes_are_not_the_decoders_fault(rows, k, seed):
     X = rows()
-    fitted = skl.SketchKMeans(k, random_state=seed).fit(X)
+    fitted = skl.SketchKMeans(k, n_directions=None, random_state=seed).fit(X)
     assert explain(fitted).verdict is Verdict.FINE
     assert explain(fitted, X).verdict is Verdict.FINE
     if fitted.outcome_.status is Status.ROWS:
@@ -193,7 +194,7 @@ def test_plot(d):
     from matplotlib import pyplot
 
     X = blobs(3, d) * 100 + 1000
-    fitted = skl.SketchKMeans(3, random_state=0).fit(X)
+    fitted = skl.SketchKMeans(3, n_directions=None, random_state=0).fit(X)
     axes = explain(fitted).plot()
     assert axes.get_xlabel()
     assert axes.get_ylabel()

@@ -214,7 +214,7 @@ def test_errors_are_withheld_with_the_remedy():
 def test_rows_of_any_law_have_errors():
     operator = skl.design(uniform_rows(), n_components=4, seed=0, rows=1000)
     model = skl.SketchKMeans(4, random_state=0).fit_sketch(operator.sketch(uniform_rows()))
-    whole = skl.SketchKMeans(4, random_state=0).fit(uniform_rows()[:4000])
+    whole = skl.SketchKMeans(4, n_directions=None, random_state=0).fit(uniform_rows()[:4000])
     assert whole.outcome_.status.name == "ALL_ROWS"
     ratio = whole.standard_errors_["cluster_centers_"] / model.standard_errors_["cluster_centers_"]
     # 1000 rows alone would err twice as much as 4000, 20,000 records less than half as much

@@ -144,6 +144,7 @@ def explain(
     """
     rng = np.random.default_rng(random_state)
     if isinstance(fitted, StepEstimator) and (step := fitted.step_of(fitted.sketch_)) is not None:
+        _check_number(fitted, n_components)
         return _of_steps(fitted, step, X, rng)
     case = _case(fitted, n_components, decoder, rng)
     sketch: Any = fitted if isinstance(fitted, Sketch) else fitted.sketch_
@@ -172,6 +173,12 @@ def explain(
     suffice = verdict in (Verdict.FINE, Verdict.TOO_FEW, Verdict.DECODER)
     sentences = [*of_table, *findings(figures), *advice.sentences(frequencies_suffice=suffice), said]
     return Explanation(verdict, sentences, figures, case.problem, case.outcome.mixture, case.centers)
+
+
+def _check_number(fitted: DesignedEstimator, n_components: int | None) -> None:
+    k, name = len(fitted.fitted_model().centers_of_parts), type(fitted).__name__
+    if n_components is not None and n_components != k:
+        raise ValueError(f"this {name} was fitted with {k} components, not {n_components}: leave n_components out")
 
 
 def _of_steps(fitted: StepEstimator, step: Step, X: Any, rng: np.random.Generator) -> Explanation:
@@ -265,8 +272,7 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
     sketch, model = fitted.sketch_, fitted.fitted_model()
     centers = model.centers_of_parts
     k = len(centers)
-    if n_components is not None and n_components != k:
-        raise ValueError(f"this {name} was fitted with {k} components, not {n_components}: leave n_components out")
+    _check_number(fitted, n_components)
     target, units = Target.of(sketch), error_units(sketch.operator)
     case = _Case(target, Problem.of(target, k), decoder_from(fitted.decoder), model.outcome, centers, centers, units)
     if model.kind_of_part == "cluster":

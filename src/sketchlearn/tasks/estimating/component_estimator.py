@@ -177,12 +177,11 @@ class DesignedEstimator(ErrorBarredEstimator):
         return None
 
     def _directions_of(self, glimpse: Glimpse) -> int | str | None:
-        """The same for these rows: above 64, a schema's numbers go by frequencies, unless directions are asked for."""
+        """The same for these rows: the numbers of a schema go by frequencies, unless directions are asked for."""
         in_cells = self.normalize or self.along is not None
+        found = directions_for(glimpse.columns, self._directions, in_cells=in_cells)
         pilot = self._task == "kmeans" and not self._chooses_number and glimpse.representative and self._suits_cells
-        if pilot and self._directions == AUTO and not in_cells and glimpse.rows.shape[1] <= WIDE:
-            return 0
-        return directions_for(glimpse.columns, self._directions, in_cells=in_cells)
+        return 0 if pilot and found == AUTO and not in_cells and glimpse.rows.shape[1] <= WIDE else found
 
     @property
     def _suits_cells(self) -> bool:
