@@ -27,10 +27,10 @@ from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
 from sketchlearn.tasks.clusters.cluster_task import Decoded, Task
 from sketchlearn.tasks.clusters.clusters_of_cells import (
     LloydStep,
-    WeiszfeldStep,
     clusters_of_all_rows,
     clusters_of_cells,
     clusters_of_step,
+    step_of_cells,
 )
 from sketchlearn.tasks.clusters.clusters_of_sketch import (
     are_few,
@@ -358,11 +358,7 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
 
     def step_of(self, sketch: Sketch) -> LloydStep | None:
         cells = Cells.of(sketch)
-        if cells is None or not cells.operator.in_columns or cells.noise:
-            return None
-        if not isinstance(self._loss, DistanceLoss):
-            return LloydStep(cells)
-        return None if cells.towards_medians is None else WeiszfeldStep(cells)
+        return None if cells is None else step_of_cells(cells, self._loss)
 
     def at_model(self, step: LloydStep, state: FittedState) -> LloydStep:
         return step if len(step.cells) == len(state.model.weights) else replace(step, centers=state.model.centers)

@@ -114,17 +114,23 @@ class WeiszfeldStep(LloydStep):
         return self._told[2] / max(self._told[1], 1e-300)
 
 
+def step_of_cells(cells: Cells, loss: SquaredLoss) -> LloydStep | None:
+    """The step that cells tell exactly; None in directions, with noise, or without what medians need."""
+    if not cells.operator.in_columns or cells.noise:
+        return None
+    if not isinstance(loss, DistanceLoss):
+        return LloydStep(cells)
+    return None if cells.towards_medians is None else WeiszfeldStep(cells)
+
+
 def clusters_of_cells(cells: Cells, k: int, loss: SquaredLoss, rng: np.random.Generator) -> Decoded:
     """The best clusters of cells, as points of their weight: those of k-medians, with what lies within the cells."""
     cells.require(k)
-    medians = isinstance(loss, DistanceLoss)
-    step = WeiszfeldStep(cells) if medians else LloydStep(cells)
-    told = cells.operator.in_columns and not cells.noise and not (medians and cells.towards_medians is None)
-    if k == len(cells) and told:
+    if k == len(cells) and (step := step_of_cells(cells, loss)) is not None:
         return clusters_of_step(step)
     sample = RowSample(WeightedRows.of(cells.scaled, cells.shares), np.ones(len(cells.counted)))
     centers, _ = clusters_of_rows(sample, k, SquaredLoss(), rng)
-    if medians:
+    if isinstance(loss, DistanceLoss):
         centers = _medians(cells, centers)
     doubts = cells.doubts(cells.cost(centers))
     if cells.error_of_noise(centers) > MOST_ERROR_OF_NOISE:
